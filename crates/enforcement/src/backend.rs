@@ -1,0 +1,101 @@
+//! What a back end is.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tailbound_model::{BackendKind, Cpu, ResourceInterface};
+use tailbound_time::Duration;
+
+use crate::Change;
+
+/// What a reservation is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// Whole processes with all their threads and future children.
+    Processes(Vec<u32>),
+    /// Single threads, such as vCPUs.
+    Threads(Vec<u32>),
+    /// Everything in a cgroup, relative to the cgroup v2 root, such as a running container's.
+    Cgroup(PathBuf),
+}
+
+/// A reservation that someone asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservationRequest {
+    /// The domain's name; unique among the active reservations.
+    pub domain: String,
+    /// What gets the CPU time.
+    pub target: Target,
+    /// How much it gets.
+    pub interface: ResourceInterface,
+    /// What enforces it.
+    pub backend: BackendKind,
+}
+
+/// What a back end can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// Whether the domain gets its budget whatever else runs below it (a cap alone does not).
+    pub guarantees_budget: bool,
+    /// Whether the domain gets no more than its budget.
+    pub enforces_budget: bool,
+    /// Whether replenishments lie on a fixed grid.
+    pub fixed_grid: bool,
+    /// Whether several processes can share one budget.
+    pub process_groups: bool,
+    /// Whether several threads can share one budget.
+    pub thread_groups: bool,
+    /// The shortest period that it takes.
+    pub shortest_period: Duration,
+    /// The smallest budget that it takes.
+    pub smallest_budget: Duration,
+}
+
+/// Something that a back end needs and the host lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingRequirement {
+    /// What is needed.
+    pub needed: String,
+    /// What was found in its place.
+    pub found: String,
+    /// What the user can do.
+    pub remedy: String,
+}
+
+/// A thread of ours that enforces a budget while a reservation is active (`ds-freeze`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manager {
+    /// The CPU that it serves and runs on.
+    pub cpu: Cpu,
+    /// The cgroup v2 directory (absolute) that it freezes and thaws.
+    pub cgroup: PathBuf,
+}
+
+/// Everything that a reservation changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The request that it serves.
+    pub request: ReservationRequest,
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// The managers that run after the changes are made.
+    pub managers: Vec<Manager>,
+    /// Our words in the kernel's: such as `budget 4ms -> sched_runtime 4000000`.
+    pub mapping: Vec<String>,
+}
+
+/// A way to make the kernel give a domain its CPU time.
+///
+/// Back ends plan and declare; they never touch the kernel themselves. `host` is what was probed,
+/// or what a test says there is.
+pub trait Backend: Send + Sync {
+    /// Which one this is.
+    fn kind(&self) -> BackendKind;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What it needs and `host` lacks; empty if it works here.
+    fn missing(&self, host: &tailbound_linux::HostCapabilities) -> Vec<MissingRequirement>;
+}

@@ -1,0 +1,477 @@
+//! The types of a description, as a file spells them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tailbound_time::{Duration, Rate};
+
+use crate::interface::{Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface};
+
+/// The version of the file format that this crate reads and writes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A whole system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The version of the format; 1.
+    pub schema_version: u32,
+    /// The name of the system, used in reports and for what is made in the kernel.
+    pub name: String,
+    /// What the system is, for a reader.
+    #[serde(default)]
+    pub description: String,
+    /// The seed of everything random: arrivals, drawn execution times, simulations.
+    #[serde(default = "default_seed")]
+    pub seed: u64,
+    /// The machines, by name.
+    pub hosts: BTreeMap<String, Host>,
+    /// What is isolated from each other, by name.
+    pub domains: BTreeMap<String, Domain>,
+    /// What answers requests, by name.
+    #[serde(default)]
+    pub services: BTreeMap<String, Service>,
+    /// The modes of the system, by name; empty if it has only one.
+    #[serde(default)]
+    pub modes: BTreeMap<String, Mode>,
+    /// The mode that the system starts in; needed if it has modes.
+    #[serde(default)]
+    pub initial_mode: Option<String>,
+    /// How the promises are put to the test.
+    #[serde(default)]
+    pub experiment: Experiment,
+}
+
+fn default_seed() -> u64 {
+    1
+}
+
+/// One machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// The CPUs that Tailbound may use.
+    pub cpus: CpuSet,
+    /// Those of them for load generators, Tailbound itself and everything not named.
+    #[serde(default)]
+    pub housekeeping: CpuSet,
+}
+
+/// What is isolated from the rest of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// The host that it runs on; may be left out if there is only one.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// What it is made of.
+    pub kind: DomainKind,
+    /// The program and its arguments, started by `tailbound run` (kind `process`).
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// A program of ours in place of a command (kind `process`).
+    #[serde(default)]
+    pub builtin: Option<Builtin>,
+    /// Processes that already run (kind `process`).
+    #[serde(default)]
+    pub pids: Vec<u32>,
+    /// The cgroup of a running container, relative to the cgroup v2 root (kind `container`).
+    #[serde(default)]
+    pub cgroup: Option<PathBuf>,
+    /// How many copies of the command or built-in are started.
+    #[serde(default = "one")]
+    pub instances: u32,
+    /// The CPUs of a domain without a reservation.
+    #[serde(default)]
+    pub cpus: CpuSet,
+    /// The CPU time that it gets; without one it is best effort.
+    #[serde(default)]
+    pub reservation: Option<Reservation>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What a domain is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DomainKind {
+    /// A group of processes.
+    Process,
+    /// A container that something else runs.
+    Container,
+    /// A QEMU virtual machine; not built yet.
+    QemuVm,
+    /// A virtual machine under libvirt; not built yet.
+    LibvirtVm,
+    /// A Xen domain; not built yet.
+    XenVm,
+    /// A cyclic time partition; not built yet.
+    TimePartition,
+}
+
+/// Programs that come with Tailbound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Builtin {
+    /// A service that works for an exact time per request.
+    SyntheticService,
+    /// A loop that uses all the CPU it can get.
+    CpuHog,
+}
+
+/// The CPU time that a domain gets, and what makes the kernel give it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Reservation {
+    /// What enforces it.
+    #[serde(default)]
+    pub backend: BackendKind,
+    /// CPU time per period; left out with `derive`.
+    #[serde(default)]
+    pub budget: Option<Duration>,
+    /// The distance between replenishments; left out with `derive`.
+    #[serde(default)]
+    pub period: Option<Duration>,
+    /// Take budget and period from the domain's tasks by this rule.
+    #[serde(default)]
+    pub derive: Option<DerivationRule>,
+    /// Bandwidth added to what `derive` yields (the thesis advises 5 points, section 3.3).
+    #[serde(default)]
+    pub margin_points: PercentagePoints,
+    /// The fixed priority; the higher number runs first.
+    #[serde(default = "highest")]
+    pub priority: Priority,
+    /// The CPUs that it holds on.
+    pub cpus: CpuSet,
+}
+
+fn highest() -> Priority {
+    Priority::HIGHEST
+}
+
+impl Reservation {
+    /// The interface, if budget and period are given and not derived.
+    pub fn explicit_interface(&self) -> Option<ResourceInterface> {
+        Some(ResourceInterface {
+            budget: self.budget?,
+            period: self.period?,
+            priority: self.priority,
+            cpus: self.cpus.clone(),
+        })
+    }
+}
+
+/// A rule that yields budget and period from tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DerivationRule {
+    /// Period = hyperperiod, budget = period x utilisation (thesis, Theorem 2).
+    VirtualizationAgnostic,
+}
+
+/// What makes the kernel give a domain its CPU time, and no more.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendKind {
+    /// Our deferrable server at fixed priority, throttled by the cgroup v2 freezer.
+    #[default]
+    DsFreeze,
+    /// SCHED_DEADLINE: a hard constant-bandwidth server for one thread per CPU.
+    Deadline,
+    /// A cgroup v1 real-time group.
+    RtGroup,
+    /// A CFS quota: a cap, no guarantee.
+    CfsQuota,
+    /// CPUs of its own, no budget: the baseline of a full CPU.
+    Dedicated,
+    /// Nothing: the kernel's default.
+    None,
+}
+
+/// Something in a domain that answers requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// The domain that it runs in.
+    pub domain: String,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Where it listens: `unix:PATH` or `ADDRESS:PORT`; relative paths start at the file.
+    pub endpoint: String,
+    /// The order in which it serves its tasks' jobs.
+    #[serde(default)]
+    pub scheduling: Scheduling,
+    /// How many requests may be outstanding; the others wait at the client, and their latency
+    /// counts from the intended send time all the same. Without it there is no limit.
+    #[serde(default)]
+    pub max_in_flight: Option<u32>,
+    /// Requests sent once, in order, before anything is measured.
+    #[serde(default)]
+    pub setup: Vec<Request>,
+    /// What it is asked to do, by name.
+    pub tasks: BTreeMap<String, Task>,
+    /// What is promised.
+    #[serde(default)]
+    pub slos: Vec<Slo>,
+}
+
+/// What a service speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// The Redis protocol (RESP2).
+    Redis,
+    /// Our synthetic service's protocol.
+    Synthetic,
+    /// HTTP/1.1.
+    Http,
+}
+
+/// The order in which jobs are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheduling {
+    /// First come, first served.
+    #[default]
+    Fifo,
+    /// Preemptive, the task with the shorter period first.
+    RateMonotonic,
+    /// Preemptive, by the tasks' `priority`.
+    FixedPriority,
+}
+
+/// Jobs of one kind, and when they come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// When jobs are released.
+    pub arrivals: Arrivals,
+    /// How long a job runs on a CPU of its own.
+    pub execution_time: ExecutionTime,
+    /// Response time within which a job must end.
+    #[serde(default)]
+    pub deadline: Option<Duration>,
+    /// The fixed priority within the service; the higher number runs first.
+    #[serde(default)]
+    pub priority: Option<Priority>,
+    /// What is sent for one job; the synthetic service needs none.
+    #[serde(default)]
+    pub request: Option<Request>,
+    /// How many independent clients do this.
+    #[serde(default = "one")]
+    pub clients: u32,
+}
+
+/// When the jobs of a task are released.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Arrivals {
+    /// At `offset`, and every `period` after it.
+    Periodic {
+        /// The distance between releases.
+        period: Duration,
+        /// The first release.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// Gaps drawn uniformly from `min_gap` to `max_gap`.
+    Sporadic {
+        /// The minimal inter-arrival time.
+        min_gap: Duration,
+        /// The maximal inter-arrival time.
+        max_gap: Duration,
+        /// The earliest first release.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// A Poisson process.
+    Poisson {
+        /// Jobs per unit of time.
+        rate: Rate,
+    },
+    /// Release times from a file: one duration since the start per line.
+    Trace {
+        /// The file; relative paths start at the description.
+        file: PathBuf,
+    },
+}
+
+/// How long a job runs on a CPU of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum ExecutionTime {
+    /// Always `value`.
+    Constant {
+        /// The execution time.
+        value: Duration,
+    },
+    /// Drawn uniformly from `min` to `max`.
+    Uniform {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// Drawn from measured samples: a CSV of a distribution.
+    Samples {
+        /// The file; relative paths start at the description.
+        file: PathBuf,
+    },
+    /// Measured on a dedicated CPU before the run.
+    Calibrated {
+        /// What prediction takes until a calibration is there.
+        #[serde(default)]
+        expected: Option<Duration>,
+    },
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Request {
+    /// A Redis command and its arguments; `{random}` in an argument becomes a random number,
+    /// `{busy:2ms}` a count of loop iterations calibrated to that time.
+    Redis {
+        /// The command and its arguments.
+        command: Vec<String>,
+        /// Send it this many times, `{index}` in an argument counting from 0.
+        #[serde(default = "one")]
+        repeat: u32,
+    },
+    /// An HTTP GET.
+    Http {
+        /// The path.
+        path: String,
+    },
+}
+
+/// A promise: this share of responses within this latency.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// The share of the responses, in percent.
+    pub percentile: Percentile,
+    /// The latency that they stay within.
+    pub latency: Duration,
+    /// The task that it is about; all of the service's if left out.
+    #[serde(default)]
+    pub task: Option<String>,
+}
+
+/// One mode of the system: what differs from the description in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Mode {
+    /// What the mode is for.
+    #[serde(default)]
+    pub description: String,
+    /// The reservations in this mode, by domain; the others keep theirs.
+    #[serde(default)]
+    pub reservations: BTreeMap<String, Reservation>,
+    /// The tasks that are released in this mode, as `service.task`; all if left out.
+    #[serde(default)]
+    pub tasks: Option<Vec<String>>,
+}
+
+/// How the promises are put to the test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// How long each variant is measured, after its warm-up.
+    #[serde(default = "default_duration")]
+    pub duration: Duration,
+    /// How long the load runs before anything counts.
+    #[serde(default = "default_warm_up")]
+    pub warm_up: Duration,
+    /// What is compared; if left out: as described, dedicated twice, no reservation.
+    #[serde(default = "default_variants")]
+    pub variants: Vec<Variant>,
+}
+
+fn default_duration() -> Duration {
+    Duration::from_secs(10)
+}
+
+fn default_warm_up() -> Duration {
+    Duration::from_secs(1)
+}
+
+impl Default for Experiment {
+    fn default() -> Self {
+        Self {
+            duration: default_duration(),
+            warm_up: default_warm_up(),
+            variants: default_variants(),
+        }
+    }
+}
+
+fn default_variants() -> Vec<Variant> {
+    let variant = |name: &str, backend, neighbours, repetitions| Variant {
+        name: name.into(),
+        backend,
+        neighbours,
+        margin_points: None,
+        repetitions,
+    };
+    vec![
+        variant("reserved", None, true, 1),
+        variant("dedicated", Some(BackendKind::Dedicated), false, 2),
+        variant("unreserved", Some(BackendKind::None), true, 1),
+    ]
+}
+
+/// One way to run the system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its label in results.
+    pub name: String,
+    /// The back end of every reservation, in place of the described one.
+    #[serde(default)]
+    pub backend: Option<BackendKind>,
+    /// Whether the domains without a reservation run.
+    #[serde(default = "yes")]
+    pub neighbours: bool,
+    /// Bandwidth added to (or taken from) every reservation, in place of the described margin.
+    #[serde(default)]
+    pub margin_points: Option<PercentagePoints>,
+    /// How often it is measured; repetitions of different variants are interleaved.
+    #[serde(default = "one")]
+    pub repetitions: u32,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Domain {
+    /// The CPUs that the domain may run on.
+    pub fn allowed_cpus(&self) -> &CpuSet {
+        self.reservation
+            .as_ref()
+            .map_or(&self.cpus, |reservation| &reservation.cpus)
+    }
+
+    /// The first of its CPUs.
+    pub fn first_cpu(&self) -> Option<Cpu> {
+        self.allowed_cpus().first().copied()
+    }
+}

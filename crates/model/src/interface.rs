@@ -1,0 +1,147 @@
+//! Resource interfaces: how much of which CPUs a domain may use, how often, and before whom.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tailbound_time::Duration;
+
+/// A logical CPU by the kernel's number.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Cpu(pub u32);
+
+impl fmt::Display for Cpu {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0)
+    }
+}
+
+/// A set of logical CPUs.
+pub type CpuSet = BTreeSet<Cpu>;
+
+/// A fixed priority within a host: the higher number runs first; 1 to 90, so that the managers of
+/// the reservations (98) stay above every domain.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Priority(#[schemars(range(min = 1, max = 90))] pub u8);
+
+impl Priority {
+    /// The lowest priority of a domain.
+    pub const LOWEST: Self = Self(1);
+    /// The highest priority of a domain.
+    pub const HIGHEST: Self = Self(90);
+}
+
+/// A share of a CPU, as the exact ratio budget / period.
+#[derive(Clone, Copy, Debug)]
+pub struct Bandwidth {
+    budget: Duration,
+    period: Duration,
+}
+
+impl Bandwidth {
+    /// The share `budget / period`; `None` if the period is zero.
+    pub fn new(budget: Duration, period: Duration) -> Option<Self> {
+        (!period.is_zero()).then_some(Self { budget, period })
+    }
+
+    /// The share as a float, for printing and statistics; verdicts compare exactly.
+    pub fn as_f64(self) -> f64 {
+        self.budget.as_nanos() as f64 / self.period.as_nanos() as f64
+    }
+
+    /// Numerator and denominator, in nanoseconds.
+    pub fn as_ratio(self) -> (u64, u64) {
+        (self.budget.as_nanos(), self.period.as_nanos())
+    }
+}
+
+impl PartialEq for Bandwidth {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Bandwidth {}
+
+impl PartialOrd for Bandwidth {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Bandwidth {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let product =
+            |a: Duration, b: Duration| u128::from(a.as_nanos()) * u128::from(b.as_nanos());
+        product(self.budget, other.period).cmp(&product(other.budget, self.period))
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(&format!("{:.1}%", self.as_f64() * 100.0))
+    }
+}
+
+/// What a domain gets: `budget` of CPU time every `period`, at a fixed `priority`, on `cpus`.
+///
+/// The thesis's resource interface (B, P, R) (section 3.1.2), with the CPUs named. With several
+/// CPUs the budget holds on each of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResourceInterface {
+    /// CPU time per period; above zero, at most the period.
+    pub budget: Duration,
+    /// The distance between replenishments.
+    pub period: Duration,
+    /// The fixed priority; the higher number runs first.
+    pub priority: Priority,
+    /// The CPUs it holds on; never empty.
+    pub cpus: CpuSet,
+}
+
+impl ResourceInterface {
+    /// The exact share of each of its CPUs.
+    ///
+    /// # Panics
+    /// If the period is zero, which validation of a description rules out.
+    pub fn bandwidth(&self) -> Bandwidth {
+        match Bandwidth::new(self.budget, self.period) {
+            Some(bandwidth) => bandwidth,
+            None => panic!("a resource interface has a period above zero"),
+        }
+    }
+}
+
+/// Hundredths of a whole CPU, signed: what is added to or taken from a bandwidth.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct PercentagePoints(pub f64);
+
+/// A percentile: above 0 and below 100.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Percentile(pub f64);
+
+impl Percentile {
+    /// The probability, between 0 and 1.
+    pub fn probability(self) -> f64 {
+        self.0 / 100.0
+    }
+}
+
+impl fmt::Display for Percentile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(&format!("p{}", self.0))
+    }
+}
