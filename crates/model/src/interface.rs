@@ -145,3 +145,33 @@ impl fmt::Display for Percentile {
         out.pad(&format!("p{}", self.0))
     }
 }
+
+/// The rule by which a reservation spends and regains its budget: what analysis and simulation
+/// need to know of a back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum ReservationServer {
+    /// Keeps its budget while idle; full again at every grid point (thesis, section 4.1).
+    Deferrable {
+        /// CPU time per period.
+        budget: Duration,
+        /// The distance between replenishments.
+        period: Duration,
+    },
+    /// The budget passes at the start of the period whether used or not.
+    Periodic {
+        /// CPU time per period.
+        budget: Duration,
+        /// The distance between replenishments.
+        period: Duration,
+    },
+    /// SCHED_DEADLINE's hard constant-bandwidth server, with its wake-up rule.
+    ConstantBandwidth {
+        /// CPU time per period.
+        budget: Duration,
+        /// The distance between replenishments.
+        period: Duration,
+    },
+    /// A CPU of its own.
+    Dedicated,
+}

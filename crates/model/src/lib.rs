@@ -9,5 +9,6 @@ pub mod interface;
 
 pub use description::*;
 pub use interface::{
-    Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface,
+    Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
+    ResourceInterface,
 };

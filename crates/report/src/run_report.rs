@@ -1,0 +1,168 @@
+//! The result document of `tailbound run`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tailbound_distribution::{Distribution, Interval};
+use tailbound_model::{BackendKind, ResourceInterface, Slo};
+use tailbound_time::Duration;
+
+/// The version of the result document.
+pub const REPORT_SCHEMA_VERSION: u32 = 1;
+
+/// Everything that a run found out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunReport {
+    /// The version of this document; 1.
+    pub schema_version: u32,
+    /// The version of Tailbound that wrote it.
+    pub tailbound_version: String,
+    /// The name of the described system.
+    pub name: String,
+    /// The description file's text, as run.
+    pub description_toml: String,
+    /// When the run began, RFC 3339 in UTC.
+    pub started_at: String,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The host: kernel, CPUs, clock source and the like, as name and value.
+    pub host: BTreeMap<String, String>,
+    /// The commands that repeat the run, exactly.
+    pub commands: Vec<String>,
+    /// What the user should know or change, each with its advice.
+    pub warnings: Vec<Warning>,
+    /// The results, a variant and service each.
+    pub variants: Vec<VariantResult>,
+    /// The comparisons between them.
+    pub comparisons: Vec<Comparison>,
+    /// Why the run ended early, if it did.
+    pub interrupted: Option<String>,
+}
+
+/// Something that may spoil the result, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What was seen.
+    pub what: String,
+    /// What can be done.
+    pub advice: String,
+}
+
+/// What one variant did to one service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VariantResult {
+    /// The variant's label.
+    pub variant: String,
+    /// The service.
+    pub service: String,
+    /// What enforced its reservation.
+    pub backend: BackendKind,
+    /// What it got; none for dedicated and unreserved CPUs.
+    pub interface: Option<ResourceInterface>,
+    /// Whether domains without a reservation ran beside it.
+    pub neighbours: bool,
+    /// The predictions by label, such as `mean execution time`; empty where no analysis holds.
+    pub predicted: Vec<Labelled>,
+    /// The simulation, where one was made.
+    pub simulated: Option<Distribution>,
+    /// The measured latencies, one per repetition.
+    pub measured: Vec<MeasuredRun>,
+    /// The verdicts on the service's promises, over all repetitions.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// A distribution with a label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Labelled {
+    /// The label.
+    pub label: String,
+    /// The distribution.
+    pub distribution: Distribution,
+}
+
+/// One measured repetition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredRun {
+    /// The latencies of all tasks together, from the intended send time.
+    pub overall: Distribution,
+    /// The latencies by task, where there is more than one.
+    #[serde(default)]
+    pub per_task: BTreeMap<String, Distribution>,
+    /// How late the load generator itself sent.
+    pub lateness: Distribution,
+    /// Requests sent after the warm-up.
+    pub sent: u64,
+    /// Requests answered of those.
+    pub answered: u64,
+    /// Requests that failed or were never answered.
+    pub failed: u64,
+    /// What the reservation's ledger says, if it has one.
+    pub ledger: Option<LedgerSummary>,
+    /// Why the repetition ended early, if it did.
+    pub interrupted: Option<String>,
+}
+
+/// What a reservation gave out, period by period, in short.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LedgerSummary {
+    /// Periods seen.
+    pub periods: u64,
+    /// Periods in which the budget was used up.
+    pub depletions: u64,
+    /// CPU time used in all.
+    pub used_ns: u64,
+    /// CPU time reserved in all.
+    pub reserved_ns: u64,
+    /// Median overrun of the budget in the periods that used it up.
+    pub overrun_p50_ns: u64,
+    /// 99th percentile of the same.
+    pub overrun_p99_ns: u64,
+    /// The largest.
+    pub overrun_max_ns: u64,
+    /// CPU time of the manager itself.
+    pub manager_ns: u64,
+}
+
+/// Whether a promise held.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The promise.
+    pub slo: Slo,
+    /// What the prediction says of that percentile.
+    pub predicted: Option<Interval>,
+    /// What was measured at it, with its confidence interval.
+    pub measured: Option<Interval>,
+    /// The outcome.
+    pub outcome: Outcome,
+}
+
+/// The outcome of a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The whole confidence interval lies within the promise.
+    Met,
+    /// The whole confidence interval lies beyond it.
+    Missed,
+    /// The promise lies inside the confidence interval.
+    Undecided,
+    /// Nothing was measured.
+    NotMeasured,
+}
+
+/// How far two distributions are apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The service.
+    pub service: String,
+    /// The label of one.
+    pub left: String,
+    /// The label of the other.
+    pub right: String,
+    /// Their Wasserstein-1 distance.
+    pub wasserstein1: Duration,
+    /// The same between two measurements of the dedicated CPU: the noise floor.
+    pub noise_floor: Option<Duration>,
+    /// The differences at p50, p90, p95, p99, p99.9, right minus left, in nanoseconds.
+    pub quantile_differences_ns: BTreeMap<String, i64>,
+}
