@@ -3,6 +3,16 @@
 //! The only crate with `unsafe` code, and the only one that knows paths under /sys and /proc.
 #![allow(unsafe_code)]
 
-/// What the kernel and our privileges allow on this host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct HostCapabilities {}
+pub mod capabilities;
+pub mod cgroup;
+pub mod clock;
+pub mod control_socket;
+pub mod host_facts;
+pub mod memory;
+pub mod perf;
+pub mod polling;
+pub mod process;
+pub mod scheduling;
+pub mod thread;
+
+pub use capabilities::HostCapabilities;

@@ -1,0 +1,1 @@
+//! Cgroup v1 and v2 directories and control files.

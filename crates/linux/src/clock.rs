@@ -1,0 +1,1 @@
+//! The kernel's clocks, and sleeping on them.

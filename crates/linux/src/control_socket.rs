@@ -1,0 +1,1 @@
+//! Unix sockets with peer credentials.

@@ -1,0 +1,1 @@
+//! What a fingerprint of this host needs: CPUs, frequencies, interrupts, load.

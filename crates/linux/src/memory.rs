@@ -1,0 +1,1 @@
+//! Locking memory.

@@ -1,0 +1,1 @@
+//! Perf software events: counting and overflow of CPU time.

@@ -1,0 +1,1 @@
+//! Processes: listing threads, children that die with us, signals.

@@ -1,0 +1,1 @@
+//! Scheduling policies and affinity of threads.

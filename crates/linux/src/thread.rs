@@ -1,0 +1,1 @@
+//! Pinned real-time threads of our own.
