@@ -1,0 +1,1 @@
+//! The whole story of an experiment: predict, simulate, apply, drive, measure, compare.
