@@ -5,10 +5,21 @@
 //! promise to the test. Every verb of Tailbound reads this and nothing else.
 
 pub mod description;
+mod inputs;
 pub mod interface;
+mod load;
+mod problem;
+pub mod rt_app;
+mod schema;
+mod writing;
 
 pub use description::*;
+pub use inputs::{InputFiles, SampleCount, load_inputs};
 pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
     ResourceInterface,
 };
+pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};
+pub use problem::{Problem, Problems, Severity};
+pub use schema::json_schema;
+pub use writing::{NotWritable, to_toml};
