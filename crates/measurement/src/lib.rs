@@ -1,1 +1,30 @@
-//! (skeleton)
+//! Measurement: open-loop load, calibration, host fingerprint, noise, advice.
+//!
+//! [`measure`] drives one service with a fixed sequence of releases and records every latency from
+//! the intended send time, so that a slow service cannot slow down its own measurement. The
+//! [`synthetic`] service and the CPU [`hog`] are the programs that come with Tailbound.
+
+pub mod advice;
+pub mod calibrate;
+pub mod endpoint;
+pub mod error;
+pub mod hog;
+pub mod host;
+pub mod load;
+pub mod measurement;
+pub mod noise;
+pub mod plan;
+pub mod protocol;
+pub mod setup;
+pub mod synthetic;
+
+pub use advice::{Advice, AdviceQuery, advice};
+pub use calibrate::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource, calibrate};
+pub use endpoint::Endpoint;
+pub use error::MeasurementError;
+pub use host::{fingerprint, fingerprint_line};
+pub use load::measure;
+pub use measurement::{Counts, Measurement, Progress, Record, RecordOutcome};
+pub use noise::{Noise, noise};
+pub use plan::{LoadPlan, Release};
+pub use setup::{await_service, run_setup};

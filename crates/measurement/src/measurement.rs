@@ -1,0 +1,152 @@
+//! What a measurement yields.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use tailbound_distribution::Distribution;
+use tailbound_time::{ClockId, Duration, Instant};
+
+/// How many requests there were, after the warm-up, and what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Releases that fell due.
+    pub released: u64,
+    /// Those that were sent; the others waited for a place in flight until the end.
+    pub sent: u64,
+    /// Those that were answered well.
+    pub answered: u64,
+    /// Those answered with an error.
+    pub refused: u64,
+    /// Those without an answer at the end, sent or not.
+    pub unanswered: u64,
+}
+
+impl Counts {
+    /// Refused and unanswered together.
+    pub fn failed(&self) -> u64 {
+        self.refused + self.unanswered
+    }
+}
+
+/// What became of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecordOutcome {
+    /// Answered well.
+    Answered,
+    /// Answered with an error.
+    Refused,
+    /// Not answered by the end; `replied` is when waiting for it ended.
+    Unanswered,
+}
+
+/// One request: the raw record. Instants are on [`Measurement::clock`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Index into [`Measurement::tasks`].
+    pub task: u32,
+    /// Which of the task's clients.
+    pub client: u32,
+    /// When it should have been sent.
+    pub intended: Instant,
+    /// When the generator took it up; later than `intended` by the generator's own lateness.
+    pub taken_up: Instant,
+    /// When it was sent; later than `taken_up` where it waited for a place in flight. `None` if it
+    /// never was.
+    pub sent: Option<Instant>,
+    /// When its reply was read, or waiting for it ended.
+    pub replied: Instant,
+    /// What became of it.
+    pub outcome: RecordOutcome,
+    /// Whether it belongs to the warm-up.
+    pub warm_up: bool,
+}
+
+impl Record {
+    /// From the intended send time to the reply; a lower bound if it is unanswered.
+    pub fn latency(&self) -> Duration {
+        self.replied.saturating_since(self.intended)
+    }
+}
+
+/// How far a measurement is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Since the start of the load.
+    pub elapsed: Duration,
+    /// Warm-up and duration together.
+    pub total: Duration,
+    /// Requests released so far, the warm-up's included.
+    pub released: u64,
+    /// Requests answered so far, well or not.
+    pub answered: u64,
+    /// Whether only answers are still waited for.
+    pub draining: bool,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    /// The latencies of all tasks together, from the intended send time.
+    pub overall: Distribution,
+    /// The latencies by task.
+    pub per_task: BTreeMap<String, Distribution>,
+    /// How late the generator itself was: from the intended send time to when it took the request
+    /// up; waiting for a place in flight is not in it.
+    pub lateness: Distribution,
+    /// The counts after the warm-up.
+    pub counts: Counts,
+    /// The counts of the warm-up.
+    pub warm_up_counts: Counts,
+    /// The texts of error replies and broken connections, with how often each came.
+    pub failures: BTreeMap<String, u64>,
+    /// What should be known when reading the result, such as FIFO having been refused.
+    pub remarks: Vec<String>,
+    /// Why it ended early, if it did.
+    pub interrupted: Option<String>,
+    /// The clock of every instant here.
+    pub clock: ClockId,
+    /// When release time zero was.
+    pub started_at: Instant,
+    /// The tasks' names.
+    pub tasks: Vec<String>,
+    /// Every request, the warm-up's included, in the order of the intended times.
+    pub records: Vec<Record>,
+}
+
+impl Measurement {
+    /// Writes the raw records as CSV: `task,client,intended_ns,taken_up_ns,sent_ns,replied_ns,
+    /// latency_ns,outcome,warm_up`, instants counted from the start of the load.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn write_csv(&self, mut out: impl io::Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "task,client,intended_ns,taken_up_ns,sent_ns,replied_ns,latency_ns,outcome,warm_up"
+        )?;
+        let since = |instant: Instant| instant.saturating_since(self.started_at).as_nanos();
+        for record in &self.records {
+            let task = self.tasks.get(record.task as usize).map_or("", |name| name);
+            let sent = record.sent.map(|at| since(at).to_string());
+            let outcome = match record.outcome {
+                RecordOutcome::Answered => "answered",
+                RecordOutcome::Refused => "refused",
+                RecordOutcome::Unanswered => "unanswered",
+            };
+            writeln!(
+                out,
+                "{task},{},{},{},{},{},{},{outcome},{}",
+                record.client,
+                since(record.intended),
+                since(record.taken_up),
+                sent.unwrap_or_default(),
+                since(record.replied),
+                record.latency().as_nanos(),
+                record.warm_up,
+            )?;
+        }
+        Ok(())
+    }
+}

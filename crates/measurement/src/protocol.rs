@@ -1,0 +1,1 @@
+//! What is spoken with services: requests out, replies in.
