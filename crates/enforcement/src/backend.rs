@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{BackendKind, Cpu, ResourceInterface};
+use tailbound_linux::HostCapabilities;
+use tailbound_model::{BackendKind, Cpu, CpuSet, ResourceInterface};
 use tailbound_time::Duration;
 
-use crate::Change;
+use crate::error::{AdmissionError, EnforcementError};
+use crate::kernel::KernelView;
+use crate::{Change, SchedulingSetting};
 
 /// What a reservation is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +86,22 @@ pub struct Plan {
     pub managers: Vec<Manager>,
     /// Our words in the kernel's: such as `budget 4ms -> sched_runtime 4000000`.
     pub mapping: Vec<String>,
+    /// What threads that the domain starts later come with.
+    pub inheritance: Inheritance,
+}
+
+/// What threads and processes that a domain starts after its plan was carried out come with, and
+/// where to find them: they are put back like the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inheritance {
+    /// The domain's processes; their threads and descendants belong to it.
+    pub pids: Vec<u32>,
+    /// Cgroups all of whose members belong to the domain.
+    pub cgroups: Vec<PathBuf>,
+    /// The policy that they inherit.
+    pub scheduling: Option<SchedulingSetting>,
+    /// The affinity that they inherit.
+    pub affinity: Option<CpuSet>,
 }
 
 /// A way to make the kernel give a domain its CPU time.
@@ -97,5 +116,27 @@ pub trait Backend: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// What it needs and `host` lacks; empty if it works here.
-    fn missing(&self, host: &tailbound_linux::HostCapabilities) -> Vec<MissingRequirement>;
+    fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement>;
+
+    /// Whether budget and period are such that it can enforce them on `host`.
+    ///
+    /// # Errors
+    /// What is out of range and what would be in it.
+    fn check_interface(
+        &self,
+        request: &ReservationRequest,
+        host: &HostCapabilities,
+    ) -> Result<(), AdmissionError>;
+
+    /// What would be changed to serve `request`; `view` is only read.
+    ///
+    /// # Errors
+    /// If the target has gone or is of a kind that it cannot take, or the kernel's state cannot be
+    /// read.
+    fn plan(
+        &self,
+        request: &ReservationRequest,
+        host: &HostCapabilities,
+        view: &dyn KernelView,
+    ) -> Result<Plan, EnforcementError>;
 }

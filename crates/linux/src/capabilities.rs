@@ -1,5 +1,235 @@
 //! What the kernel and our privileges allow on this host.
+//!
+//! [`HostCapabilities::probe`] looks; it changes nothing that outlives it. The environment variable
+//! `TAILBOUND_WITHOUT=feature,feature` (names of [`Feature`]) hides features from it, to see what
+//! Tailbound does on kernels that lack them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The variable whose comma-separated [`Feature`] names the probe hides.
+pub const WITHOUT_VARIABLE: &str = "TAILBOUND_WITHOUT";
+
+/// Something that a host may or may not offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Feature {
+    /// A cgroup v2 hierarchy in which we may make groups.
+    CgroupV2,
+    /// `cgroup.freeze` in cgroup v2 (Linux 5.2).
+    FreezerV2,
+    /// Threaded cgroups (Linux 4.14).
+    ThreadedCgroups,
+    /// The cpu controller in cgroup v2 (`cpu.max`).
+    CpuV2,
+    /// The cpuset controller in cgroup v2 (`cpuset.cpus.partition`).
+    CpusetV2,
+    /// CFS quotas in a cgroup v1 cpu hierarchy.
+    QuotaV1,
+    /// Real-time budgets in a cgroup v1 cpu hierarchy (`cpu.rt_runtime_us`).
+    RtRuntimeV1,
+    /// A cgroup v1 cpuset hierarchy.
+    CpusetV1,
+    /// SCHED_FIFO for our threads.
+    SchedFifo,
+    /// SCHED_DEADLINE for our threads.
+    SchedDeadline,
+    /// High-resolution enforcement of SCHED_DEADLINE budgets.
+    HrtickDl,
+    /// RT throttling is on, so that a real-time loop cannot take a CPU whole.
+    RtThrottling,
+    /// The server that gives SCHED_OTHER time beneath real-time threads (Linux 6.8).
+    FairServer,
+    /// CPU time of a cgroup as a perf event.
+    PerfCgroupEvents,
+    /// Loadable schedulers (Linux 6.12).
+    SchedExt,
+    /// Memory of our real-time threads can be locked.
+    LockMemory,
+}
+
+impl Feature {
+    /// All there are.
+    pub const ALL: [Self; 16] = [
+        Self::CgroupV2,
+        Self::FreezerV2,
+        Self::ThreadedCgroups,
+        Self::CpuV2,
+        Self::CpusetV2,
+        Self::QuotaV1,
+        Self::RtRuntimeV1,
+        Self::CpusetV1,
+        Self::SchedFifo,
+        Self::SchedDeadline,
+        Self::HrtickDl,
+        Self::RtThrottling,
+        Self::FairServer,
+        Self::PerfCgroupEvents,
+        Self::SchedExt,
+        Self::LockMemory,
+    ];
+
+    /// The name in `TAILBOUND_WITHOUT` and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CgroupV2 => "cgroup-v2",
+            Self::FreezerV2 => "freezer-v2",
+            Self::ThreadedCgroups => "threaded-cgroups",
+            Self::CpuV2 => "cpu-v2",
+            Self::CpusetV2 => "cpuset-v2",
+            Self::QuotaV1 => "quota-v1",
+            Self::RtRuntimeV1 => "rt-runtime-v1",
+            Self::CpusetV1 => "cpuset-v1",
+            Self::SchedFifo => "sched-fifo",
+            Self::SchedDeadline => "sched-deadline",
+            Self::HrtickDl => "hrtick-dl",
+            Self::RtThrottling => "rt-throttling",
+            Self::FairServer => "fair-server",
+            Self::PerfCgroupEvents => "perf-cgroup-events",
+            Self::SchedExt => "sched-ext",
+            Self::LockMemory => "lock-memory",
+        }
+    }
+
+    /// The features that are nothing without this one.
+    pub const fn supports(self) -> &'static [Self] {
+        match self {
+            Self::CgroupV2 => &[
+                Self::FreezerV2,
+                Self::ThreadedCgroups,
+                Self::CpuV2,
+                Self::CpusetV2,
+                Self::PerfCgroupEvents,
+            ],
+            Self::SchedDeadline => &[Self::HrtickDl],
+            _ => &[],
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+/// A text that names no [`Feature`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{name}\" is no feature; the features are {}", known_features())]
+pub struct UnknownFeature {
+    /// The text.
+    pub name: String,
+}
+
+fn known_features() -> String {
+    Feature::ALL.map(Feature::name).join(", ")
+}
+
+impl FromStr for Feature {
+    type Err = UnknownFeature;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|feature| feature.name() == name.trim());
+        found.ok_or_else(|| UnknownFeature { name: name.into() })
+    }
+}
+
+/// What was found of one feature.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Whether it works for us, now.
+    pub works: bool,
+    /// What was looked at and found there.
+    pub found: String,
+    /// What the user can do to have it; empty if it works or nothing helps.
+    pub remedy: String,
+}
+
+/// The kernel's preemption model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preemption {
+    /// Kernel code is preempted at few points.
+    None,
+    /// Kernel code is preempted at marked points.
+    Voluntary,
+    /// Kernel code is preemptible.
+    Full,
+    /// Real-time threads preempt at once, others at the tick (Linux 6.13).
+    Lazy,
+    /// PREEMPT_RT.
+    RealTime,
+    /// Could not be told.
+    #[default]
+    Unknown,
+}
 
 /// What the kernel and our privileges allow on this host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct HostCapabilities {}
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCapabilities {
+    /// As `uname -r` prints it.
+    pub kernel_release: String,
+    /// Our effective user.
+    pub uid: u32,
+    /// Our effective capabilities that matter here, such as `CAP_SYS_NICE`.
+    pub privileges: BTreeSet<String>,
+    /// CPUs that are on.
+    pub online_cpus: BTreeSet<u32>,
+    /// CPUs kept from the general scheduler at boot (`isolcpus=`).
+    pub isolated_cpus: BTreeSet<u32>,
+    /// Ticks per second, if it could be told; 250 is assumed otherwise where it matters.
+    pub tick_hz: Option<u32>,
+    /// The preemption model.
+    pub preemption: Preemption,
+    /// The root of cgroup v2, wherever it is mounted.
+    pub cgroup_v2_root: Option<PathBuf>,
+    /// The controllers that cgroup v2 has.
+    pub cgroup_v2_controllers: BTreeSet<String>,
+    /// The roots of the cgroup v1 hierarchies, by controller.
+    pub cgroup_v1_roots: BTreeMap<String, PathBuf>,
+    /// `sched_rt_runtime_us`: real-time time per period and CPU; -1 if throttling is off.
+    pub rt_runtime_us: Option<i64>,
+    /// `sched_rt_period_us`.
+    pub rt_period_us: Option<u64>,
+    /// Whether the kernel groups real-time threads by cpu cgroup (CONFIG_RT_GROUP_SCHED in force).
+    pub rt_group_sched: bool,
+    /// What was found of every feature.
+    pub findings: BTreeMap<Feature, Finding>,
+}
+
+impl HostCapabilities {
+    /// Whether `feature` works here.
+    pub fn has(&self, feature: Feature) -> bool {
+        self.findings.get(&feature).is_some_and(|finding| finding.works)
+    }
+
+    /// What was found of `feature`.
+    pub fn finding(&self, feature: Feature) -> Finding {
+        self.findings.get(&feature).cloned().unwrap_or(Finding {
+            works: false,
+            found: "it was not looked for".into(),
+            remedy: String::new(),
+        })
+    }
+}
+
+impl HostCapabilities {
+    /// Looks at this host; `TAILBOUND_WITHOUT` hides features from it.
+    pub fn probe() -> Self {
+        Self::default()
+    }
+
+    /// The same host without `features`.
+    #[must_use]
+    pub fn without(mut self, features: &[Feature]) -> Self {
+        for feature in features {
+            self.findings.remove(feature);
+        }
+        self
+    }
+}

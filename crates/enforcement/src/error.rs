@@ -1,0 +1,324 @@
+//! What can go wrong, saying what would be right.
+
+use std::io;
+use std::path::PathBuf;
+
+use tailbound_model::{BackendKind, Cpu};
+use tailbound_time::Duration;
+
+use crate::{Change, MissingRequirement};
+
+/// Why a reservation is not made, changed or taken back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnforcementError {
+    /// The host lacks what the back end needs.
+    #[error("the {} back end does not work on this host: {}", backend_name(*.backend), list(.missing))]
+    Missing {
+        /// The back end.
+        backend: BackendKind,
+        /// What is missing, and what can be done.
+        missing: Vec<MissingRequirement>,
+    },
+    /// More is asked for than there is.
+    #[error(transparent)]
+    Refused(#[from] AdmissionError),
+    /// The back end cannot do this for this target.
+    #[error(transparent)]
+    Unplannable(#[from] PlanError),
+    /// The kernel refused a change; what was made before it has been taken back.
+    #[error("domain \"{domain}\": the kernel refused `{command}`: {source}{}", in_brackets(.hint))]
+    Refusal {
+        /// The domain whose plan it is in.
+        domain: String,
+        /// The change.
+        change: Box<Change>,
+        /// The change in the kernel's words.
+        command: String,
+        /// What is known about this refusal; may be empty.
+        hint: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The thread that enforces a budget did not start.
+    #[error("domain \"{domain}\": its manager did not start: {reason}")]
+    Manager {
+        /// The domain.
+        domain: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nobody of that name holds a reservation.
+    #[error("no active reservation is named \"{domain}\"; active: {}", names(.active))]
+    NotActive {
+        /// The name asked for.
+        domain: String,
+        /// Those there are.
+        active: Vec<String>,
+    },
+    /// Something could not be put back; everything else was.
+    #[error("not everything was restored: {}", .failures.join("; "))]
+    NotRestored {
+        /// What was tried and why it failed.
+        failures: Vec<String>,
+    },
+    /// The journal cannot be written or read.
+    #[error("the journal {}: {source}; set TAILBOUND_STATE_DIR to a writable directory", .path.display())]
+    Journal {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// More is asked for than there is, or what is asked for makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdmissionError {
+    /// Two reservations of one name.
+    #[error("domain \"{0}\" has a reservation already; revert it first, or choose another name")]
+    DuplicateDomain(String),
+    /// A name that would not be one directory.
+    #[error(
+        "\"{0}\" cannot name a domain: use 1 to 64 letters, digits, '-', '_' or '.', not starting with '.'"
+    )]
+    BadName(String),
+    /// The CPU does not exist or is off.
+    #[error("domain \"{domain}\": CPU {cpu} is not online; online: {online}")]
+    CpuNotOnline {
+        /// The domain.
+        domain: String,
+        /// The CPU.
+        cpu: Cpu,
+        /// Those that are.
+        online: String,
+    },
+    /// The interface names no CPU.
+    #[error("domain \"{0}\": no CPU is named; a reservation holds on at least one")]
+    NoCpu(String),
+    /// A budget of nothing, or longer than its period.
+    #[error(
+        "domain \"{domain}\": a budget of {budget} every {period} is none: it lies above 0 and at most at the period"
+    )]
+    BudgetOutOfRange {
+        /// The domain.
+        domain: String,
+        /// Its budget.
+        budget: Duration,
+        /// Its period.
+        period: Duration,
+    },
+    /// A priority that the managers or the kernel do not allow.
+    #[error("domain \"{domain}\": priority {priority} is not within 1 to 90")]
+    PriorityOutOfRange {
+        /// The domain.
+        domain: String,
+        /// Its priority.
+        priority: u8,
+    },
+    /// Shorter than the back end can do.
+    #[error(
+        "domain \"{domain}\": {} takes {what} of {least} and more here, not {asked}: {reason}", backend_name(*.backend)
+    )]
+    TooShort {
+        /// The domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
+        /// "a budget" or "a period".
+        what: &'static str,
+        /// What was asked for.
+        asked: Duration,
+        /// The least that works.
+        least: Duration,
+        /// Why.
+        reason: String,
+    },
+    /// Longer than the back end can do.
+    #[error(
+        "domain \"{domain}\": {} takes {what} of at most {most}, not {asked}: {reason}", backend_name(*.backend)
+    )]
+    TooLong {
+        /// The domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
+        /// "a budget" or "a period".
+        what: &'static str,
+        /// What was asked for.
+        asked: Duration,
+        /// The most that works.
+        most: Duration,
+        /// Why.
+        reason: String,
+    },
+    /// The kernel file counts in microseconds.
+    #[error(
+        "domain \"{domain}\": {} counts in whole microseconds; {asked} is none", backend_name(*.backend)
+    )]
+    NotWholeMicroseconds {
+        /// The domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
+        /// The length asked for.
+        asked: Duration,
+    },
+    /// The sum of the bandwidths on a CPU exceeds the bound.
+    #[error(
+        "CPU {cpu}: domain \"{domain}\" asks for {asked_percent}, {held_percent} is held ({holders}), at most {bound_percent} can be given ({bound_reason}); \
+         a budget of up to {fits} every {period} would fit"
+    )]
+    TooMuch {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain that is one too many.
+        domain: String,
+        /// Its bandwidth in percent.
+        asked_percent: String,
+        /// What the others hold in percent.
+        held_percent: String,
+        /// The others.
+        holders: String,
+        /// The bound in percent.
+        bound_percent: String,
+        /// Where the bound comes from.
+        bound_reason: String,
+        /// The largest budget that would fit at this period, rounded down to nanoseconds.
+        fits: Duration,
+        /// The domain's period.
+        period: Duration,
+    },
+    /// A domain would not get its budget in its period beneath those of higher or equal priority.
+    #[error(
+        "CPU {cpu}: beneath {above}, domain \"{domain}\" may get its {budget} only after {response}, later than its period {period} (fixed-priority deferrable servers); \
+         give the shorter period the higher priority, or lower a budget"
+    )]
+    BudgetTooLate {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain.
+        domain: String,
+        /// The domains that may run before it.
+        above: String,
+        /// Its budget.
+        budget: Duration,
+        /// Its period.
+        period: Duration,
+        /// When it may have got its budget at the earliest bound found: already past the period.
+        response: Duration,
+    },
+    /// Two back ends that spoil each other's promise on one CPU.
+    #[error(
+        "CPU {cpu}: domain \"{domain}\" ({}) and domain \"{other}\" ({}) cannot share a CPU: SCHED_DEADLINE threads run before every SCHED_FIFO thread, managers included; use one back end per CPU",
+        backend_name(*.backend), backend_name(*.other_backend)
+    )]
+    MixedBackends {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain asking.
+        domain: String,
+        /// Its back end.
+        backend: BackendKind,
+        /// The domain there already.
+        other: String,
+        /// That one's back end.
+        other_backend: BackendKind,
+    },
+}
+
+/// A back end cannot do this for this target.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// The process or thread is not there.
+    #[error("domain \"{domain}\": there is no process or thread {id}")]
+    Gone {
+        /// The domain.
+        domain: String,
+        /// The process or thread.
+        id: u32,
+    },
+    /// The target names nobody.
+    #[error("domain \"{0}\": its target names no process, thread or cgroup with members")]
+    EmptyTarget(String),
+    /// The enforcing process is part of the domain.
+    #[error(
+        "domain \"{domain}\": process {pid} is Tailbound itself, which must not wait for its own reservation"
+    )]
+    Ourselves {
+        /// The domain.
+        domain: String,
+        /// Our process.
+        pid: u32,
+    },
+    /// The back end does not take such a target.
+    #[error("domain \"{domain}\": the {} back end {reason}; {remedy}", backend_name(*.backend))]
+    TargetNotSupported {
+        /// The domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
+        /// What it cannot do.
+        reason: String,
+        /// What can be done.
+        remedy: String,
+    },
+    /// The threads of a process lie in several cgroups of one hierarchy.
+    #[error(
+        "domain \"{domain}\": the threads of process {pid} lie in several cgroups, which moving the process would merge; reserve their cgroup (target cgroup) instead"
+    )]
+    SplitProcess {
+        /// The domain.
+        domain: String,
+        /// The process.
+        pid: u32,
+    },
+    /// The kernel's state could not be read.
+    #[error("domain \"{domain}\": cannot read {what}: {reason}")]
+    Unreadable {
+        /// The domain.
+        domain: String,
+        /// What was to be read.
+        what: String,
+        /// Why it could not.
+        reason: String,
+    },
+}
+
+/// A back end's name as descriptions spell it.
+pub fn backend_name(kind: BackendKind) -> &'static str {
+    match kind {
+        BackendKind::DsFreeze => "ds-freeze",
+        BackendKind::Deadline => "deadline",
+        BackendKind::RtGroup => "rt-group",
+        BackendKind::CfsQuota => "cfs-quota",
+        BackendKind::Dedicated => "dedicated",
+        BackendKind::None => "none",
+    }
+}
+
+fn list(missing: &[MissingRequirement]) -> String {
+    let texts: Vec<String> = missing
+        .iter()
+        .map(|m| format!("needs {}, found {}; {}", m.needed, m.found, m.remedy))
+        .collect();
+    texts.join(" | ")
+}
+
+fn in_brackets(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" ({text})")
+    }
+}
+
+fn names(active: &[String]) -> String {
+    if active.is_empty() {
+        "none".into()
+    } else {
+        active.join(", ")
+    }
+}

@@ -1,0 +1,134 @@
+//! The kernel's state as enforcement sees it: a view to plan from, and the few ways to change it.
+//!
+//! [`crate::linux_kernel::LinuxKernel`] is the real one; [`crate::fake_kernel::FakeKernel`] lives
+//! in memory, for tests.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tailbound_model::CpuSet;
+
+use crate::SchedulingSetting;
+
+/// Reads the kernel's state; changes nothing.
+///
+/// A process or thread that has gone yields an error of kind [`io::ErrorKind::NotFound`].
+pub trait KernelView {
+    /// Our own process.
+    fn own_process(&self) -> u32;
+
+    /// The threads of process `pid`, in ascending order.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone.
+    fn threads_of(&self, pid: u32) -> io::Result<Vec<u32>>;
+
+    /// The living children of process `pid`.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    fn children_of(&self, pid: u32) -> io::Result<Vec<u32>>;
+
+    /// The process of thread `tid`.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone.
+    fn process_of(&self, tid: u32) -> io::Result<u32>;
+
+    /// When thread `tid` started, in ticks since boot: tells it from a later one of the same
+    /// number.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone.
+    fn started(&self, tid: u32) -> io::Result<u64>;
+
+    /// The scheduling policy of thread `tid`.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone.
+    fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting>;
+
+    /// The CPUs that thread `tid` may run on.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone.
+    fn affinity(&self, tid: u32) -> io::Result<CpuSet>;
+
+    /// The cgroup of thread `tid` in the hierarchy that holds the directory `like`.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone, `InvalidInput` if `like` is in no hierarchy.
+    fn cgroup_of(&self, tid: u32, like: &Path) -> io::Result<PathBuf>;
+
+    /// The processes in a cgroup, not those below it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such cgroup.
+    fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>>;
+
+    /// The threads in a cgroup, not those below it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such cgroup.
+    fn threads_in(&self, cgroup: &Path) -> io::Result<Vec<u32>>;
+
+    /// The cgroups right below a cgroup.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such cgroup.
+    fn cgroups_below(&self, cgroup: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// Whether the directory is there.
+    fn has_directory(&self, directory: &Path) -> bool;
+
+    /// The text of a control file, without the line end.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn read_file(&self, file: &Path) -> io::Result<String>;
+}
+
+/// Changes the kernel's state: one method per kind of [`crate::Change`].
+pub trait KernelState: KernelView {
+    /// Makes a cgroup.
+    ///
+    /// # Errors
+    /// What the kernel says; `AlreadyExists` if it is there.
+    fn make_cgroup(&mut self, directory: &Path) -> io::Result<()>;
+
+    /// Removes an empty cgroup.
+    ///
+    /// # Errors
+    /// What the kernel says; `ResourceBusy` if it has members or cgroups below it.
+    fn remove_cgroup(&mut self, directory: &Path) -> io::Result<()>;
+
+    /// Writes to a control file.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn write_file(&mut self, file: &Path, value: &str) -> io::Result<()>;
+
+    /// Moves a process with all its threads into a cgroup.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn move_process(&mut self, pid: u32, directory: &Path) -> io::Result<()>;
+
+    /// Moves one thread into a cgroup.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn move_thread(&mut self, tid: u32, directory: &Path) -> io::Result<()>;
+
+    /// Sets a thread's policy.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn set_scheduling(&mut self, tid: u32, setting: SchedulingSetting) -> io::Result<()>;
+
+    /// Sets the CPUs that a thread may run on.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()>;
+}
