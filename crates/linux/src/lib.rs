@@ -13,6 +13,7 @@ pub mod perf;
 pub mod polling;
 pub mod process;
 pub mod scheduling;
+pub mod spawn;
 pub mod thread;
 
 pub use capabilities::HostCapabilities;
