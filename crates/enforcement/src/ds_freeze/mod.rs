@@ -1,0 +1,1 @@
+//! `ds-freeze`: a deferrable server for whole process groups, in user space.
