@@ -5,6 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{ClockId, Duration};
 
+use crate::nanoseconds;
+
 /// What kind of knowledge a distribution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,7 +51,12 @@ pub struct Provenance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// What was left out at the start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "warm_up_ns",
+        with = "nanoseconds::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub warm_up: Option<Duration>,
 }
 
