@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+mod probe;
+
 /// The variable whose comma-separated [`Feature`] names the probe hides.
 pub const WITHOUT_VARIABLE: &str = "TAILBOUND_WITHOUT";
 
@@ -43,7 +45,7 @@ pub enum Feature {
     HrtickDl,
     /// RT throttling is on, so that a real-time loop cannot take a CPU whole.
     RtThrottling,
-    /// The server that gives SCHED_OTHER time beneath real-time threads (Linux 6.8).
+    /// The server that gives SCHED_OTHER time beneath real-time threads (Linux 6.12).
     FairServer,
     /// CPU time of a cgroup as a perf event.
     PerfCgroupEvents,
@@ -134,7 +136,9 @@ impl FromStr for Feature {
     type Err = UnknownFeature;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|feature| feature.name() == name.trim());
+        let found = Self::ALL
+            .into_iter()
+            .find(|feature| feature.name() == name.trim());
         found.ok_or_else(|| UnknownFeature { name: name.into() })
     }
 }
@@ -205,7 +209,62 @@ pub struct HostCapabilities {
 impl HostCapabilities {
     /// Whether `feature` works here.
     pub fn has(&self, feature: Feature) -> bool {
-        self.findings.get(&feature).is_some_and(|finding| finding.works)
+        self.findings
+            .get(&feature)
+            .is_some_and(|finding| finding.works)
+    }
+
+    /// Looks at this host. Features named by `TAILBOUND_WITHOUT` are hidden; names there that are
+    /// none of a feature are passed over.
+    pub fn probe() -> Self {
+        let found = probe::probe();
+        let hidden = std::env::var(WITHOUT_VARIABLE).unwrap_or_default();
+        let hidden: Vec<Feature> = hidden
+            .split(',')
+            .filter_map(|name| name.parse().ok())
+            .collect();
+        found.without(&hidden)
+    }
+
+    /// The same host without `features` and what rests on them, to see how others fare.
+    #[must_use]
+    pub fn without(mut self, features: &[Feature]) -> Self {
+        for &feature in features {
+            self.hide(feature);
+            for &resting in feature.supports() {
+                self.hide(resting);
+            }
+        }
+        self
+    }
+
+    fn hide(&mut self, feature: Feature) {
+        let finding = Finding {
+            works: false,
+            found: "hidden on request".into(),
+            remedy: format!("take {feature} out of {WITHOUT_VARIABLE}"),
+        };
+        self.findings.insert(feature, finding);
+        match feature {
+            Feature::CgroupV2 => self.cgroup_v2_root = None,
+            Feature::CpuV2 => _ = self.cgroup_v2_controllers.remove("cpu"),
+            Feature::CpusetV2 => _ = self.cgroup_v2_controllers.remove("cpuset"),
+            Feature::CpusetV1 => _ = self.cgroup_v1_roots.remove("cpuset"),
+            _ => {}
+        }
+    }
+
+    /// The length of a tick; 4 ms (HZ=250) if it could not be told.
+    pub fn tick(&self) -> tailbound_time::Duration {
+        let hertz = u64::from(self.tick_hz.unwrap_or(250).max(1));
+        tailbound_time::Duration::from_nanos(1_000_000_000 / hertz)
+    }
+
+    /// The share of each CPU that real-time threads may use, as time and period in microseconds;
+    /// `None` if RT throttling is off or could not be read.
+    pub fn rt_share(&self) -> Option<(u64, u64)> {
+        let runtime = u64::try_from(self.rt_runtime_us?).ok()?;
+        Some((runtime, self.rt_period_us.filter(|&period| period > 0)?))
     }
 
     /// What was found of `feature`.
@@ -218,18 +277,80 @@ impl HostCapabilities {
     }
 }
 
-impl HostCapabilities {
-    /// Looks at this host; `TAILBOUND_WITHOUT` hides features from it.
-    pub fn probe() -> Self {
-        Self::default()
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn features_are_told_by_name() {
+        for feature in Feature::ALL {
+            assert_eq!(feature.name().parse(), Ok(feature));
+            let json = serde_json_name(feature);
+            assert_eq!(json, feature.name());
+        }
+        assert!(
+            "freezer"
+                .parse::<Feature>()
+                .unwrap_err()
+                .to_string()
+                .contains("freezer-v2")
+        );
     }
 
-    /// The same host without `features`.
-    #[must_use]
-    pub fn without(mut self, features: &[Feature]) -> Self {
-        for feature in features {
-            self.findings.remove(feature);
+    /// The name that serde gives a feature.
+    fn serde_json_name(feature: Feature) -> String {
+        use serde::de::IntoDeserializer;
+        let name = feature.name();
+        let read: Result<Feature, serde::de::value::Error> =
+            Feature::deserialize(name.into_deserializer());
+        assert_eq!(read.as_ref(), Ok(&feature));
+        name.into()
+    }
+
+    #[test]
+    fn every_feature_is_looked_for_and_told() {
+        let host = HostCapabilities::probe();
+        for feature in Feature::ALL {
+            let finding = &host.findings[&feature];
+            assert!(!finding.found.is_empty(), "{feature}");
+            assert!(
+                finding.works || finding.found != "it was not looked for",
+                "{feature}"
+            );
         }
-        self
+        assert!(!host.online_cpus.is_empty());
+        assert!(!host.kernel_release.is_empty());
+    }
+
+    #[test]
+    fn hiding_a_feature_hides_what_rests_on_it() {
+        let works = Finding {
+            works: true,
+            found: "yes".into(),
+            remedy: String::new(),
+        };
+        let host = HostCapabilities {
+            cgroup_v2_root: Some("/x".into()),
+            findings: Feature::ALL
+                .into_iter()
+                .map(|f| (f, works.clone()))
+                .collect(),
+            ..Default::default()
+        };
+        let hidden = host.clone().without(&[Feature::CgroupV2]);
+        assert!(host.has(Feature::FreezerV2) && !hidden.has(Feature::FreezerV2));
+        assert!(hidden.cgroup_v2_root.is_none() && hidden.has(Feature::SchedFifo));
+    }
+
+    #[test]
+    fn the_rt_share_needs_throttling() {
+        let host = |runtime| HostCapabilities {
+            rt_runtime_us: Some(runtime),
+            rt_period_us: Some(1_000_000),
+            ..Default::default()
+        };
+        assert_eq!(host(950_000).rt_share(), Some((950_000, 1_000_000)));
+        assert_eq!(host(-1).rt_share(), None);
     }
 }

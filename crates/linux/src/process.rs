@@ -1,7 +1,229 @@
-//! Processes: listing threads, children that die with us, signals.
+//! Processes: listing threads and children, telling them apart, children that die with us.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 /// The effective user of this process.
 pub fn effective_uid() -> u32 {
     // SAFETY: geteuid takes nothing, cannot fail and touches no memory of ours.
     unsafe { libc::geteuid() }
+}
+
+/// The calling thread.
+pub fn own_thread() -> u32 {
+    // SAFETY: gettid takes nothing, cannot fail and touches no memory of ours.
+    (unsafe { libc::gettid() }).unsigned_abs()
+}
+
+/// Reads a file of /proc; a process that vanishes meanwhile (ESRCH) is `NotFound` as well.
+fn read_proc(path: &str) -> io::Result<String> {
+    let bytes = fs::read(path).map_err(gone)?;
+    // The name of a process may be any bytes.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn gone(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "no such process"),
+        _ => error,
+    }
+}
+
+fn malformed(path: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{path} is not as expected"),
+    )
+}
+
+fn numbered_entries(directory: &str) -> io::Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for entry in fs::read_dir(directory).map_err(gone)? {
+        let name = entry.map_err(gone)?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.parse::<u32>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The threads of process `pid`, in ascending order.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn threads_of(pid: u32) -> io::Result<Vec<u32>> {
+    numbered_entries(&format!("/proc/{pid}/task"))
+}
+
+/// The process of thread `tid`.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn process_of(tid: u32) -> io::Result<u32> {
+    let path = format!("/proc/{tid}/status");
+    let status = read_proc(&path)?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    line.and_then(|text| text.trim().parse().ok())
+        .ok_or_else(|| malformed(&path))
+}
+
+/// The fields of /proc/TID/stat from the third on: the second, the name, may hold anything.
+fn stat_fields(tid: u32) -> io::Result<Vec<String>> {
+    let path = format!("/proc/{tid}/stat");
+    let stat = read_proc(&path)?;
+    let (_, rest) = stat.rsplit_once(')').ok_or_else(|| malformed(&path))?;
+    Ok(rest.split_whitespace().map(str::to_owned).collect())
+}
+
+/// The parent of process `pid`.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn parent_of(pid: u32) -> io::Result<u32> {
+    let fields = stat_fields(pid)?;
+    fields
+        .get(1)
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| malformed("/proc/PID/stat"))
+}
+
+/// When thread `tid` started, in clock ticks since boot; with the number it names one thread for
+/// as long as the machine is up.
+///
+/// # Errors
+/// `NotFound` if it has gone, or is a zombie: such a one can be neither moved nor run again.
+pub fn started(tid: u32) -> io::Result<u64> {
+    let fields = stat_fields(tid)?;
+    if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it has exited"));
+    }
+    fields
+        .get(19)
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| malformed("/proc/TID/stat"))
+}
+
+/// The living children of process `pid`, in ascending order.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn children_of(pid: u32) -> io::Result<Vec<u32>> {
+    // /proc/PID/task/TID/children needs CONFIG_PROC_CHILDREN; parents work everywhere.
+    let all = numbered_entries("/proc")?;
+    Ok(all
+        .into_iter()
+        .filter(|&child| parent_of(child).is_ok_and(|parent| parent == pid))
+        .collect())
+}
+
+/// Names the present boot of the machine.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn boot_id() -> io::Result<String> {
+    Ok(read_proc("/proc/sys/kernel/random/boot_id")?
+        .trim()
+        .to_owned())
+}
+
+/// Makes the child of `command` get SIGKILL when the thread that spawns it ends, however it ends.
+pub fn die_with_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: between fork and exec only prctl, getppid and _exit are called, all of them
+    // async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the call above.
+            if libc::getppid().unsigned_abs() != parent {
+                libc::_exit(1);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Sends `signal` (a number of signal(7)) to process `pid`.
+///
+/// # Errors
+/// `NotFound` if it has gone; else what kill says.
+pub fn send_signal(pid: u32, signal: i32) -> io::Result<()> {
+    let target = match libc::pid_t::try_from(pid) {
+        Ok(target) if target > 0 => target,
+        // 0 and below would mean whole groups.
+        _ => return Err(io::Error::new(io::ErrorKind::NotFound, "no such process")),
+    };
+    // SAFETY: kill takes two numbers and touches no memory of ours.
+    match unsafe { libc::kill(target, signal) } {
+        0 => Ok(()),
+        _ => Err(gone(io::Error::last_os_error())),
+    }
+}
+
+/// Waits until nobody else holds `file` locked, and locks it until it is closed (flock).
+///
+/// # Errors
+/// What flock says.
+pub fn lock_exclusively(file: &File) -> io::Result<()> {
+    loop {
+        // SAFETY: the descriptor is open for as long as `file` is borrowed.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn knows_ourselves() {
+        let own = std::process::id();
+        assert!(threads_of(own).unwrap().contains(&own_thread()));
+        assert_eq!(process_of(own_thread()).unwrap(), own);
+        assert!(started(own).unwrap() > 0);
+        assert!(!boot_id().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_child_is_listed_and_told_when_it_has_gone() {
+        let mut command = Command::new("sleep");
+        let mut child = die_with_parent(command.arg("30")).spawn().unwrap();
+        assert!(
+            children_of(std::process::id())
+                .unwrap()
+                .contains(&child.id())
+        );
+        assert_eq!(parent_of(child.id()).unwrap(), std::process::id());
+        child.kill().unwrap();
+        // A zombie counts as gone, before and after it is reaped.
+        while started(child.id()).is_ok() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert_eq!(
+            threads_of(child.id()).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+        assert_eq!(
+            send_signal(child.id(), 0).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+
+    #[test]
+    fn whole_groups_cannot_be_signalled_by_mistake() {
+        assert!(send_signal(0, 0).is_err());
+        assert!(send_signal(u32::MAX, 0).is_err());
+    }
 }

@@ -1,1 +1,405 @@
-//! Scheduling policies and affinity of threads.
+//! Scheduling policies and affinity of threads, our own and others'.
+
+use std::collections::BTreeSet;
+use std::io;
+
+/// SCHED_FLAG_RESET_ON_FORK: children start as SCHED_OTHER.
+pub const RESET_ON_FORK: u64 = 0x01;
+
+const SCHED_OTHER: u32 = 0;
+const SCHED_FIFO: u32 = 1;
+const SCHED_RR: u32 = 2;
+const SCHED_BATCH: u32 = 3;
+const SCHED_IDLE: u32 = 5;
+const SCHED_DEADLINE: u32 = 6;
+const SCHED_EXT: u32 = 7;
+
+/// A thread's scheduling policy with its parameters (sched_setattr(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// SCHED_OTHER; also told of SCHED_EXT, which threads enter by themselves.
+    Other {
+        /// The nice value, -20 to 19.
+        nice: i8,
+    },
+    /// SCHED_BATCH.
+    Batch {
+        /// The nice value, -20 to 19.
+        nice: i8,
+    },
+    /// SCHED_IDLE.
+    Idle,
+    /// SCHED_FIFO.
+    Fifo {
+        /// 1 to 99.
+        priority: u8,
+        /// Whether children start as SCHED_OTHER.
+        reset_on_fork: bool,
+    },
+    /// SCHED_RR.
+    RoundRobin {
+        /// 1 to 99.
+        priority: u8,
+        /// Whether children start as SCHED_OTHER.
+        reset_on_fork: bool,
+    },
+    /// SCHED_DEADLINE, in nanoseconds.
+    Deadline {
+        /// sched_runtime.
+        runtime_ns: u64,
+        /// sched_deadline.
+        deadline_ns: u64,
+        /// sched_period.
+        period_ns: u64,
+        /// Flags as the kernel numbers them, such as [`RESET_ON_FORK`].
+        flags: u64,
+    },
+}
+
+/// `struct sched_attr` of linux/sched/types.h, in its first published size of 48 bytes, which
+/// every kernel with sched_setattr takes.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+impl From<Scheduling> for SchedAttr {
+    fn from(setting: Scheduling) -> Self {
+        let flags = |reset| if reset { RESET_ON_FORK } else { 0 };
+        let base = Self {
+            size: size_of::<Self>() as u32,
+            ..Self::default()
+        };
+        match setting {
+            Scheduling::Other { nice } => Self {
+                policy: SCHED_OTHER,
+                nice: nice.into(),
+                ..base
+            },
+            Scheduling::Batch { nice } => Self {
+                policy: SCHED_BATCH,
+                nice: nice.into(),
+                ..base
+            },
+            Scheduling::Idle => Self {
+                policy: SCHED_IDLE,
+                ..base
+            },
+            Scheduling::Fifo {
+                priority,
+                reset_on_fork,
+            } => Self {
+                policy: SCHED_FIFO,
+                priority: priority.into(),
+                flags: flags(reset_on_fork),
+                ..base
+            },
+            Scheduling::RoundRobin {
+                priority,
+                reset_on_fork,
+            } => Self {
+                policy: SCHED_RR,
+                priority: priority.into(),
+                flags: flags(reset_on_fork),
+                ..base
+            },
+            Scheduling::Deadline {
+                runtime_ns,
+                deadline_ns,
+                period_ns,
+                flags,
+            } => Self {
+                policy: SCHED_DEADLINE,
+                flags,
+                runtime: runtime_ns,
+                deadline: deadline_ns,
+                period: period_ns,
+                ..base
+            },
+        }
+    }
+}
+
+impl SchedAttr {
+    fn setting(self) -> io::Result<Scheduling> {
+        let reset_on_fork = self.flags & RESET_ON_FORK != 0;
+        let nice = self.nice.clamp(-20, 19) as i8;
+        let priority = self.priority.min(99) as u8;
+        Ok(match self.policy {
+            SCHED_OTHER | SCHED_EXT => Scheduling::Other { nice },
+            SCHED_BATCH => Scheduling::Batch { nice },
+            SCHED_IDLE => Scheduling::Idle,
+            SCHED_FIFO => Scheduling::Fifo {
+                priority,
+                reset_on_fork,
+            },
+            SCHED_RR => Scheduling::RoundRobin {
+                priority,
+                reset_on_fork,
+            },
+            SCHED_DEADLINE => Scheduling::Deadline {
+                runtime_ns: self.runtime,
+                deadline_ns: self.deadline,
+                period_ns: self.period,
+                flags: self.flags,
+            },
+            other => {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    format!("scheduling policy {other} is not known"),
+                ));
+            }
+        })
+    }
+}
+
+/// No such thread, as the kind of error that the rest of Tailbound looks for.
+fn last_error() -> io::Error {
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "no such thread"),
+        _ => error,
+    }
+}
+
+fn positive(tid: u32) -> io::Result<libc::pid_t> {
+    // 0 would mean ourselves, and numbers beyond i32 no thread.
+    match libc::pid_t::try_from(tid) {
+        Ok(tid) if tid > 0 => Ok(tid),
+        _ => Err(io::Error::new(io::ErrorKind::NotFound, "no such thread")),
+    }
+}
+
+/// The policy of thread `tid`.
+///
+/// # Errors
+/// `NotFound` if it has gone; else what sched_getattr says.
+pub fn scheduling_of(tid: u32) -> io::Result<Scheduling> {
+    let tid = positive(tid)?;
+    let mut attributes = SchedAttr::default();
+    // SAFETY: the kernel writes at most the size passed, which is that of `attributes`.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getattr,
+            tid,
+            &mut attributes as *mut SchedAttr,
+            size_of::<SchedAttr>() as u32,
+            0_u32,
+        )
+    };
+    if outcome != 0 {
+        return Err(last_error());
+    }
+    attributes.setting()
+}
+
+/// Sets the policy of thread `tid`.
+///
+/// # Errors
+/// `NotFound` if it has gone; else what sched_setattr says: `PermissionDenied` (EPERM) also where
+/// the affinity of a SCHED_DEADLINE thread is narrower than its root domain, `ResourceBusy`
+/// (EBUSY) where SCHED_DEADLINE bandwidth is used up.
+pub fn set_scheduling(tid: u32, setting: Scheduling) -> io::Result<()> {
+    let tid = positive(tid)?;
+    let attributes = SchedAttr::from(setting);
+    // SAFETY: the kernel reads `attributes.size` bytes, the size of `attributes`.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setattr,
+            tid,
+            &attributes as *const SchedAttr,
+            0_u32,
+        )
+    };
+    if outcome != 0 {
+        return Err(last_error());
+    }
+    Ok(())
+}
+
+/// Words of a CPU mask: enough for 8192 CPUs, the most that Linux can be built for on x86-64.
+const MASK_WORDS: usize = 128;
+
+/// The CPUs that thread `tid` may run on.
+///
+/// # Errors
+/// `NotFound` if it has gone; else what sched_getaffinity says.
+pub fn affinity_of(tid: u32) -> io::Result<BTreeSet<u32>> {
+    let tid = positive(tid)?;
+    let mut mask = [0_u64; MASK_WORDS];
+    // SAFETY: the kernel writes at most the length passed, which is that of `mask`.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            tid,
+            size_of_val(&mask),
+            mask.as_mut_ptr(),
+        )
+    };
+    if outcome < 0 {
+        return Err(last_error());
+    }
+    let cpus = (0..MASK_WORDS as u32 * 64)
+        .filter(|cpu| mask[(cpu / 64) as usize] & (1 << (cpu % 64)) != 0);
+    Ok(cpus.collect())
+}
+
+/// Sets the CPUs that thread `tid` may run on.
+///
+/// # Errors
+/// `NotFound` if it has gone, `InvalidInput` if none of `cpus` may be used; else what
+/// sched_setaffinity says.
+pub fn set_affinity(tid: u32, cpus: &BTreeSet<u32>) -> io::Result<()> {
+    let tid = positive(tid)?;
+    let mut mask = [0_u64; MASK_WORDS];
+    for &cpu in cpus {
+        let word = mask.get_mut((cpu / 64) as usize).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu} exists"))
+        })?;
+        *word |= 1 << (cpu % 64);
+    }
+    // SAFETY: the kernel reads at most the length passed, which is that of `mask`.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_sched_setaffinity,
+            tid,
+            size_of_val(&mask),
+            mask.as_ptr(),
+        )
+    };
+    if outcome != 0 {
+        return Err(last_error());
+    }
+    Ok(())
+}
+
+/// Reads a list of CPUs as the kernel prints it, such as `0-3,8`.
+///
+/// # Errors
+/// What is not such a list.
+pub fn parse_cpu_list(text: &str) -> Result<BTreeSet<u32>, String> {
+    let number = |part: &str| {
+        let cpu: u32 = part
+            .trim()
+            .parse()
+            .map_err(|_| format!("\"{part}\" is no CPU number"))?;
+        if cpu as usize >= MASK_WORDS * 64 {
+            return Err(format!("no CPU {cpu} exists"));
+        }
+        Ok(cpu)
+    };
+    let mut cpus = BTreeSet::new();
+    for part in text
+        .trim()
+        .split(',')
+        .filter(|part| !part.trim().is_empty())
+    {
+        match part.split_once('-') {
+            Some((first, last)) => cpus.extend(number(first)?..=number(last)?),
+            None => _ = cpus.insert(number(part)?),
+        }
+    }
+    Ok(cpus)
+}
+
+/// Prints a set of CPUs as the kernel does: `0-3,8`.
+pub fn format_cpu_list(cpus: impl IntoIterator<Item = u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus.into_iter().collect::<BTreeSet<_>>() {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(cpu) => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let texts: Vec<String> = ranges
+        .iter()
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        })
+        .collect();
+    texts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_our_own_settings() {
+        let own = std::process::id();
+        assert!(matches!(
+            scheduling_of(own).unwrap(),
+            Scheduling::Other { .. } | Scheduling::Batch { .. } | Scheduling::Idle
+        ));
+        assert!(!affinity_of(own).unwrap().is_empty());
+    }
+
+    #[test]
+    fn setting_the_affinity_that_is_there_changes_nothing() {
+        let own = crate::process::own_thread();
+        let before = affinity_of(own).unwrap();
+        set_affinity(own, &before).unwrap();
+        assert_eq!(affinity_of(own).unwrap(), before);
+    }
+
+    #[test]
+    fn nobody_is_not_found() {
+        for tid in [0, u32::MAX, i32::MAX as u32] {
+            let kind = scheduling_of(tid).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::NotFound, "{tid}");
+            assert_eq!(
+                affinity_of(tid).unwrap_err().kind(),
+                io::ErrorKind::NotFound
+            );
+        }
+    }
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpu_list("0-3,8\n"), Ok([0, 1, 2, 3, 8].into()));
+        assert_eq!(parse_cpu_list(""), Ok(BTreeSet::new()));
+        assert!(parse_cpu_list("0-99999999").is_err());
+        assert!(parse_cpu_list("one").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn settings_survive_the_kernel_structure(
+            runtime_ns: u64, deadline_ns: u64, period_ns: u64, flags: u64,
+            priority in 1_u8..=99, reset_on_fork: bool, nice in -20_i8..=19,
+        ) {
+            let settings = [
+                Scheduling::Other { nice },
+                Scheduling::Batch { nice },
+                Scheduling::Idle,
+                Scheduling::Fifo { priority, reset_on_fork },
+                Scheduling::RoundRobin { priority, reset_on_fork },
+                Scheduling::Deadline { runtime_ns, deadline_ns, period_ns, flags },
+            ];
+            for setting in settings {
+                prop_assert_eq!(SchedAttr::from(setting).setting().unwrap(), setting);
+            }
+        }
+
+        #[test]
+        fn cpu_lists_round_trip(cpus in proptest::collection::btree_set(0_u32..8192, 0..40)) {
+            prop_assert_eq!(parse_cpu_list(&format_cpu_list(cpus.clone())), Ok(cpus));
+        }
+
+        #[test]
+        fn no_cpu_list_panics(text in "[-0-9, a\\n]{0,30}") {
+            let _outcome = parse_cpu_list(&text);
+        }
+    }
+}

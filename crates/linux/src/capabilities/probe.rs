@@ -1,0 +1,518 @@
+//! Looks at the host: reads files, and tries what cannot be read on a thread and cgroups of its
+//! own, which are gone when it returns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tailbound_time::Duration;
+
+use super::{Feature, Finding, HostCapabilities, Preemption};
+use crate::cgroup::{self, Hierarchy};
+use crate::scheduling::{self, Scheduling, format_cpu_list, parse_cpu_list};
+
+const ROOT_REMEDY: &str = "run as root, or give CAP_SYS_NICE (setcap, or AmbientCapabilities= in \
+                           a systemd unit)";
+
+pub(super) fn probe() -> HostCapabilities {
+    let (kernel_release, kernel_version) = kernel();
+    let config = kernel_config(&kernel_release);
+    let hierarchies = cgroup::hierarchies().unwrap_or_default();
+    let mut host = HostCapabilities {
+        preemption: preemption(&kernel_version, &config),
+        kernel_release,
+        uid: crate::process::effective_uid(),
+        privileges: privileges(),
+        online_cpus: cpus_in("/sys/devices/system/cpu/online"),
+        isolated_cpus: cpus_in("/sys/devices/system/cpu/isolated"),
+        tick_hz: tick_hz(),
+        rt_runtime_us: number_in("/proc/sys/kernel/sched_rt_runtime_us"),
+        rt_period_us: number_in("/proc/sys/kernel/sched_rt_period_us"),
+        rt_group_sched: rt_group_sched(&config, &hierarchies),
+        ..HostCapabilities::default()
+    };
+    if host.online_cpus.is_empty() {
+        host.online_cpus = scheduling::affinity_of(std::process::id()).unwrap_or_default();
+    }
+    probe_cgroup_v2(&mut host, &hierarchies);
+    probe_cgroup_v1(&mut host, &hierarchies);
+    probe_policies(&mut host);
+    probe_throttling(&mut host);
+    probe_debugfs(&mut host);
+    let extensible = Path::new("/sys/kernel/sched_ext/state");
+    let extensible = finding(
+        fs::read_to_string(extensible)
+            .map(|state| format!("sched_ext is {}", state.trim()))
+            .map_err(|_| "no /sys/kernel/sched_ext".into()),
+        "nothing here needs it; it takes Linux 6.12 with CONFIG_SCHED_CLASS_EXT",
+    );
+    host.findings.insert(Feature::SchedExt, extensible);
+    host.findings.insert(Feature::LockMemory, lock_memory());
+    host
+}
+
+/// A finding of what was found, or of why it does not work.
+fn finding(outcome: Result<String, String>, remedy: &str) -> Finding {
+    match outcome {
+        Ok(found) => Finding {
+            works: true,
+            found,
+            remedy: String::new(),
+        },
+        Err(found) => Finding {
+            works: false,
+            found,
+            remedy: remedy.into(),
+        },
+    }
+}
+
+fn number_in<T: std::str::FromStr>(file: &str) -> Option<T> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn cpus_in(file: &str) -> BTreeSet<u32> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    parse_cpu_list(&text).unwrap_or_default()
+}
+
+/// `uname -r` and `uname -v`.
+fn kernel() -> (String, String) {
+    // SAFETY: an all-zero utsname is valid, and uname fills it with terminated strings.
+    unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        if libc::uname(&mut names) != 0 {
+            return ("unknown".into(), String::new());
+        }
+        let text = |field: &[libc::c_char]| {
+            CStr::from_ptr(field.as_ptr())
+                .to_string_lossy()
+                .into_owned()
+        };
+        (text(&names.release), text(&names.version))
+    }
+}
+
+/// The options that the kernel was built with; empty if they cannot be found.
+fn kernel_config(release: &str) -> BTreeMap<String, String> {
+    let plain = fs::read_to_string(format!("/boot/config-{release}")).ok();
+    let text = plain.or_else(|| {
+        let out = Command::new("gzip")
+            .args(["-dc", "/proc/config.gz"])
+            .output();
+        out.ok()
+            .map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+    });
+    text.unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.split_once('='))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn preemption(version: &str, config: &BTreeMap<String, String>) -> Preemption {
+    let chosen = fs::read_to_string("/sys/kernel/debug/sched/preempt").unwrap_or_default();
+    let chosen = chosen.split(['(', ')']).nth(1).unwrap_or("");
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let booted = command_line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("preempt="))
+        .unwrap_or("");
+    let set = |name: &str| config.contains_key(name);
+    match (chosen, booted) {
+        _ if version.contains("PREEMPT_RT") => Preemption::RealTime,
+        ("none", _) | ("", "none") => Preemption::None,
+        ("voluntary", _) | ("", "voluntary") => Preemption::Voluntary,
+        ("full", _) | ("", "full") => Preemption::Full,
+        ("lazy", _) | ("", "lazy") => Preemption::Lazy,
+        _ if set("CONFIG_PREEMPT_NONE") => Preemption::None,
+        _ if set("CONFIG_PREEMPT_VOLUNTARY") => Preemption::Voluntary,
+        _ if set("CONFIG_PREEMPT_LAZY") => Preemption::Lazy,
+        _ if set("CONFIG_PREEMPT") => Preemption::Full,
+        _ => Preemption::Unknown,
+    }
+}
+
+/// Our effective capabilities that matter to enforcement.
+fn privileges() -> BTreeSet<String> {
+    // The numbers of linux/capability.h.
+    const NAMED: [(u32, &str); 8] = [
+        (1, "CAP_DAC_OVERRIDE"),
+        (5, "CAP_KILL"),
+        (14, "CAP_IPC_LOCK"),
+        (19, "CAP_SYS_PTRACE"),
+        (21, "CAP_SYS_ADMIN"),
+        (23, "CAP_SYS_NICE"),
+        (24, "CAP_SYS_RESOURCE"),
+        (38, "CAP_PERFMON"),
+    ];
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    let held = NAMED.iter().filter(|(bit, _)| effective >> bit & 1 == 1);
+    held.map(|(_, name)| (*name).to_owned()).collect()
+}
+
+/// Ticks per second, from the resolution of the clock that is updated at ticks.
+fn tick_hz() -> Option<u32> {
+    let mut resolution = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: clock_getres writes one timespec.
+    let outcome = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
+    let tick_ns = u32::try_from(resolution.tv_nsec).ok()?;
+    if outcome != 0 || resolution.tv_sec != 0 || tick_ns == 0 {
+        return None;
+    }
+    // 3 333 333 ns at HZ=300: round to the nearest.
+    Some((1_000_000_000 + tick_ns / 2) / tick_ns)
+}
+
+fn rt_group_sched(config: &BTreeMap<String, String>, hierarchies: &[Hierarchy]) -> bool {
+    if let Some(cpu) = v1_root(hierarchies, "cpu") {
+        return cpu.join("cpu.rt_runtime_us").exists();
+    }
+    // Since 6.14 it can be built in and be off until asked for on the command line.
+    let command_line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let asked = command_line
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("rt_group_sched="));
+    let built = config.contains_key("CONFIG_RT_GROUP_SCHED");
+    let off = config.contains_key("CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED");
+    built && asked.map_or(!off, |asked| asked == "1")
+}
+
+fn v1_root(hierarchies: &[Hierarchy], controller: &str) -> Option<PathBuf> {
+    let found = hierarchies
+        .iter()
+        .find(|hierarchy| hierarchy.controllers.iter().any(|name| name == controller));
+    found.map(|hierarchy| hierarchy.root.clone())
+}
+
+/// A cgroup that is removed when this goes.
+struct ProbeGroup(PathBuf);
+
+impl ProbeGroup {
+    fn make(root: &Path) -> io::Result<Self> {
+        let thread = crate::process::own_thread();
+        let directory = root.join(format!("tailbound-probe-{}-{thread}", std::process::id()));
+        cgroup::make(&directory)?;
+        Ok(Self(directory))
+    }
+}
+
+impl Drop for ProbeGroup {
+    fn drop(&mut self) {
+        // Nothing is ever put into it, so this only fails if it has gone already.
+        let _gone = cgroup::remove(&self.0);
+    }
+}
+
+fn probe_cgroup_v2(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
+    const MOUNT: &str = "mount it: mount -t cgroup2 none /sys/fs/cgroup/unified";
+    const DELEGATE: &str = "run as root; without it, cgroups cannot be made there";
+    let mut add = |feature, outcome: Result<String, String>, remedy: &str| {
+        host.findings.insert(feature, finding(outcome, remedy));
+    };
+    let Some(root) = hierarchies.iter().find(|hierarchy| hierarchy.unified) else {
+        add(
+            Feature::CgroupV2,
+            Err("no cgroup2 file system is mounted".into()),
+            MOUNT,
+        );
+        for &resting in Feature::CgroupV2.supports() {
+            add(resting, Err("there is no cgroup v2".into()), MOUNT);
+        }
+        return;
+    };
+    let root = root.root.clone();
+    let shown = root.display();
+    let controllers = cgroup::read_control(&root.join("cgroup.controllers")).unwrap_or_default();
+    let controllers: BTreeSet<String> = controllers.split_whitespace().map(Into::into).collect();
+    let group = ProbeGroup::make(&root);
+    let made = match &group {
+        Ok(_) => Ok(format!("{shown}, groups can be made")),
+        Err(error) => Err(format!("{shown}, but no group can be made there: {error}")),
+    };
+    add(Feature::CgroupV2, made, DELEGATE);
+    let file = |name: &str| match &group {
+        Ok(group) if group.0.join(name).exists() => Ok(format!("{name} is there")),
+        Ok(_) => Err(format!("a group has no {name}")),
+        Err(error) => Err(format!("no group can be made: {error}")),
+    };
+    add(
+        Feature::FreezerV2,
+        file("cgroup.freeze"),
+        "it takes Linux 5.2",
+    );
+    add(
+        Feature::ThreadedCgroups,
+        file("cgroup.threads"),
+        "it takes Linux 4.14",
+    );
+    let controller = |name: &str| match (&group, controllers.contains(name)) {
+        (Ok(_), true) => Ok(format!("{shown} has the {name} controller")),
+        (Err(error), _) => Err(format!("no group can be made: {error}")),
+        (_, false) => Err(format!("{shown} has no {name} controller")),
+    };
+    const UNIFIED: &str = "it is in cgroup v1, or not built in; boot with \
+                           systemd.unified_cgroup_hierarchy=1 to have it in v2";
+    add(Feature::CpuV2, controller("cpu"), UNIFIED);
+    add(Feature::CpusetV2, controller("cpuset"), UNIFIED);
+    let alarm = match &group {
+        Ok(group) => perf_alarm(&group.0, &host.online_cpus),
+        Err(error) => Err(format!("no group can be made: {error}")),
+    };
+    host.findings.insert(
+        Feature::PerfCgroupEvents,
+        finding(
+            alarm,
+            "run as root or with CAP_PERFMON; it takes CONFIG_CGROUP_PERF",
+        ),
+    );
+    host.cgroup_v2_root = Some(root);
+    host.cgroup_v2_controllers = controllers;
+}
+
+fn perf_alarm(group: &Path, online: &BTreeSet<u32>) -> Result<String, String> {
+    let cpu = online.first().copied().unwrap_or(0);
+    crate::perf::CgroupAlarm::open(group, cpu, Duration::from_millis(10))
+        .map(|_| "the CPU time of a group can be watched".into())
+        .map_err(|error| error.to_string())
+}
+
+fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
+    for hierarchy in hierarchies.iter().filter(|hierarchy| !hierarchy.unified) {
+        for controller in &hierarchy.controllers {
+            host.cgroup_v1_roots
+                .entry(controller.clone())
+                .or_insert_with(|| hierarchy.root.clone());
+        }
+    }
+    let cpu = host.cgroup_v1_roots.get("cpu").cloned();
+    let quota = v1_files(cpu.as_deref(), "cpu", &["cpu.cfs_quota_us"]);
+    let real_time = v1_files(
+        cpu.as_deref(),
+        "cpu",
+        &["cpu.rt_runtime_us", "cpu.rt_period_us"],
+    );
+    let cpuset = host.cgroup_v1_roots.get("cpuset").cloned();
+    let cpuset = v1_files(
+        cpuset.as_deref(),
+        "cpuset",
+        &["cpuset.cpu_exclusive", "cpuset.sched_load_balance"],
+    );
+    const V1: &str = "mount it (mount -t cgroup -o CONTROLLER none DIRECTORY) if nothing uses the \
+                      controller in v2";
+    const RT: &str = "it takes a kernel with CONFIG_RT_GROUP_SCHED (Debian's has it not) and the \
+                      cpu controller in cgroup v1; ds-freeze needs neither";
+    host.findings.insert(
+        Feature::QuotaV1,
+        finding(quota, &V1.replace("CONTROLLER", "cpu")),
+    );
+    host.findings
+        .insert(Feature::RtRuntimeV1, finding(real_time, RT));
+    host.findings.insert(
+        Feature::CpusetV1,
+        finding(cpuset, &V1.replace("CONTROLLER", "cpuset")),
+    );
+}
+
+fn v1_files(root: Option<&Path>, controller: &str, files: &[&str]) -> Result<String, String> {
+    let root = root.ok_or_else(|| format!("no cgroup v1 {controller} hierarchy is mounted"))?;
+    if let Some(lacking) = files.iter().find(|file| !root.join(file).exists()) {
+        return Err(format!("{} has no {lacking}", root.display()));
+    }
+    match ProbeGroup::make(root) {
+        Ok(_) => Ok(format!("{}, groups can be made", root.display())),
+        Err(error) => Err(format!(
+            "{}, but no group can be made there: {error}",
+            root.display()
+        )),
+    }
+}
+
+/// Tries both real-time policies on a thread of its own, which spins for a moment at most.
+fn probe_policies(host: &mut HostCapabilities) {
+    let online = host.online_cpus.clone();
+    let tried = std::thread::Builder::new()
+        .name("tailbound-probe".into())
+        .spawn(move || (try_fifo(), try_deadline(&online)))
+        .map(|thread| thread.join());
+    let (fifo, deadline) = match tried {
+        Ok(Ok(outcomes)) => outcomes,
+        Ok(Err(_)) | Err(_) => {
+            let failed = || Err("no thread could be started to try it".into());
+            (failed(), failed())
+        }
+    };
+    let group = match host.rt_group_sched {
+        true => "; this kernel groups real-time threads: start from the root cpu cgroup",
+        false => "",
+    };
+    let fifo = finding(fifo, &format!("{ROOT_REMEDY}{group}"));
+    host.findings.insert(Feature::SchedFifo, fifo);
+    let deadline = finding(
+        deadline,
+        "run as root, with all CPUs allowed (taskset, cpuset), and free SCHED_DEADLINE bandwidth",
+    );
+    host.findings.insert(Feature::SchedDeadline, deadline);
+}
+
+fn try_fifo() -> Result<String, String> {
+    let own = crate::process::own_thread();
+    let before = scheduling::scheduling_of(own).map_err(|error| error.to_string())?;
+    let fifo = Scheduling::Fifo {
+        priority: 1,
+        reset_on_fork: true,
+    };
+    scheduling::set_scheduling(own, fifo)
+        .map_err(|error| format!("sched_setattr to SCHED_FIFO: {error}"))?;
+    scheduling::set_scheduling(own, before).map_err(|error| error.to_string())?;
+    Ok("a thread of ours can be SCHED_FIFO".into())
+}
+
+fn try_deadline(online: &BTreeSet<u32>) -> Result<String, String> {
+    let own = crate::process::own_thread();
+    // The thread may be asked to run on fewer CPUs than its root domain has; the kernel refuses
+    // that, and widening what we allow ourselves costs nothing.
+    scheduling::set_affinity(own, online).map_err(|error| error.to_string())?;
+    let deadline = Scheduling::Deadline {
+        runtime_ns: 100_000,
+        deadline_ns: 100_000_000,
+        period_ns: 100_000_000,
+        flags: scheduling::RESET_ON_FORK,
+    };
+    scheduling::set_scheduling(own, deadline).map_err(|error| {
+        let allowed = scheduling::affinity_of(own).unwrap_or_default();
+        format!(
+            "sched_setattr to SCHED_DEADLINE: {error} (CPUs allowed: {}, online: {})",
+            format_cpu_list(allowed),
+            format_cpu_list(online.iter().copied())
+        )
+    })?;
+    // It leaves while running and before its zero-lag time, so no bandwidth leaks.
+    scheduling::set_scheduling(own, Scheduling::Other { nice: 0 })
+        .map_err(|error| error.to_string())?;
+    Ok("a thread of ours can be SCHED_DEADLINE".into())
+}
+
+fn probe_throttling(host: &mut HostCapabilities) {
+    let outcome = match (host.rt_runtime_us, host.rt_period_us) {
+        (Some(runtime), Some(period)) if runtime >= 0 => Ok(format!(
+            "real-time threads get at most {runtime} of every {period} microseconds of a CPU"
+        )),
+        (Some(_), _) => Err("sched_rt_runtime_us is -1".into()),
+        _ => Err("/proc/sys/kernel/sched_rt_runtime_us cannot be read".into()),
+    };
+    let remedy = "sysctl kernel.sched_rt_runtime_us=950000; without it a real-time loop takes a \
+                  CPU whole";
+    host.findings
+        .insert(Feature::RtThrottling, finding(outcome, remedy));
+}
+
+fn probe_debugfs(host: &mut HostCapabilities) {
+    let debug = Path::new("/sys/kernel/debug");
+    let features = ["sched/features", "sched_features"]
+        .iter()
+        .find_map(|file| fs::read_to_string(debug.join(file)).ok());
+    let hrtick = match &features {
+        Some(words) if words.split_whitespace().any(|word| word == "HRTICK_DL") => {
+            Ok("the scheduler feature HRTICK_DL is on".into())
+        }
+        Some(_) => Err("the scheduler feature HRTICK_DL is off".into()),
+        None => Err("the scheduler features cannot be read; off is the kernel's default".into()),
+    };
+    let remedy = match features {
+        Some(_) => "echo HRTICK_DL > /sys/kernel/debug/sched/features",
+        None => {
+            "mount -t debugfs none /sys/kernel/debug, then echo HRTICK_DL > \
+                 /sys/kernel/debug/sched/features (locked kernels refuse)"
+        }
+    };
+    host.findings
+        .insert(Feature::HrtickDl, finding(hrtick, remedy));
+    let server = debug.join("sched/fair_server");
+    let fair = match fs::read_to_string(server.join("cpu0/runtime")) {
+        Ok(runtime) => Ok(format!(
+            "it gives SCHED_OTHER {} ns a second on CPU 0",
+            runtime.trim()
+        )),
+        Err(_) if version_of(&host.kernel_release) >= Some((6, 12)) => Ok(format!(
+            "Linux {} has it; its setting cannot be read (debugfs); 50 ms a second is the default",
+            host.kernel_release
+        )),
+        Err(_) => Err(format!("Linux {} has none", host.kernel_release)),
+    };
+    let remedy = "nothing here needs it: RT throttling protects the host instead";
+    host.findings
+        .insert(Feature::FairServer, finding(fair, remedy));
+}
+
+/// The first two numbers of a release such as `6.18.44-x`.
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn lock_memory() -> Finding {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: getrlimit writes one rlimit.
+    let outcome = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    let privileged = privileges().contains("CAP_IPC_LOCK");
+    let found = match (privileged, outcome == 0, limit.rlim_cur) {
+        (true, ..) => Ok("CAP_IPC_LOCK".to_owned()),
+        (_, true, libc::RLIM_INFINITY) => Ok("the memlock limit is unlimited".to_owned()),
+        (_, true, bytes) => Err(format!("the memlock limit is {bytes} bytes")),
+        _ => Err("the memlock limit cannot be read".to_owned()),
+    };
+    finding(
+        found,
+        "ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn releases_are_understood() {
+        assert_eq!(version_of("6.18.44-fc"), Some((6, 18)));
+        assert_eq!(version_of("6.1-rc3"), Some((6, 1)));
+        assert_eq!(version_of("rubbish"), None);
+    }
+
+    #[test]
+    fn leaves_no_group_behind() {
+        let host = probe();
+        let roots = host.cgroup_v1_roots.values().chain(&host.cgroup_v2_root);
+        let mine = format!(
+            "tailbound-probe-{}-{}",
+            std::process::id(),
+            crate::process::own_thread()
+        );
+        for root in roots {
+            assert!(!root.join(&mine).exists(), "{}", root.display());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_release_panics(release in "\\PC*") {
+            let _version = version_of(&release);
+        }
+    }
+}
