@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Rate};
 
 use crate::interface::{Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface};
+use crate::schema::Name;
 
 /// The version of the file format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -17,8 +18,10 @@ pub const SCHEMA_VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct Description {
     /// The version of the format; 1.
+    #[schemars(range(min = 1, max = 1))]
     pub schema_version: u32,
     /// The name of the system, used in reports and for what is made in the kernel.
+    #[schemars(with = "Name")]
     pub name: String,
     /// What the system is, for a reader.
     #[serde(default)]
@@ -27,14 +30,18 @@ pub struct Description {
     #[serde(default = "default_seed")]
     pub seed: u64,
     /// The machines, by name.
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub hosts: BTreeMap<String, Host>,
     /// What is isolated from each other, by name.
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub domains: BTreeMap<String, Domain>,
     /// What answers requests, by name.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub services: BTreeMap<String, Service>,
     /// The modes of the system, by name; empty if it has only one.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub modes: BTreeMap<String, Mode>,
     /// The mode that the system starts in; needed if it has modes.
     #[serde(default)]
@@ -82,6 +89,7 @@ pub struct Domain {
     pub cgroup: Option<PathBuf>,
     /// How many copies of the command or built-in are started.
     #[serde(default = "one")]
+    #[schemars(range(min = 1))]
     pub instances: u32,
     /// The CPUs of a domain without a reservation.
     #[serde(default)]
@@ -221,11 +229,13 @@ pub struct Service {
     /// How many requests may be outstanding; the others wait at the client, and their latency
     /// counts from the intended send time all the same. Without it there is no limit.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub max_in_flight: Option<u32>,
     /// Requests sent once, in order, before anything is measured.
     #[serde(default)]
     pub setup: Vec<Request>,
     /// What it is asked to do, by name.
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub tasks: BTreeMap<String, Task>,
     /// What is promised.
     #[serde(default)]
@@ -276,6 +286,7 @@ pub struct Task {
     pub request: Option<Request>,
     /// How many independent clients do this.
     #[serde(default = "one")]
+    #[schemars(range(min = 1))]
     pub clients: u32,
 }
 
@@ -353,6 +364,7 @@ pub enum Request {
         command: Vec<String>,
         /// Send it this many times, `{index}` in an argument counting from 0.
         #[serde(default = "one")]
+        #[schemars(range(min = 1))]
         repeat: u32,
     },
     /// An HTTP GET.
@@ -443,6 +455,7 @@ fn default_variants() -> Vec<Variant> {
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// Its label in results.
+    #[schemars(with = "Name")]
     pub name: String,
     /// The back end of every reservation, in place of the described one.
     #[serde(default)]
@@ -455,6 +468,7 @@ pub struct Variant {
     pub margin_points: Option<PercentagePoints>,
     /// How often it is measured; repetitions of different variants are interleaved.
     #[serde(default = "one")]
+    #[schemars(range(min = 1))]
     pub repetitions: u32,
 }
 

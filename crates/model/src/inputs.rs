@@ -1,12 +1,21 @@
 //! Files that a description names: release traces and execution-time samples.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tailbound_time::Duration;
 
-use crate::description::Description;
-use crate::problem::Problems;
+use crate::description::{Arrivals, Description, ExecutionTime};
+use crate::problem::{Problem, Problems, Severity, Source};
+use crate::reading::Place;
+
+/// The longest input file, in bytes: some ten million lines.
+const LONGEST_INPUT: u64 = 256 << 20;
+
+/// Problems told of one input file; the rest would say the same.
+const MOST_PROBLEMS: usize = 20;
 
 /// A measured execution time and how often it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,12 +57,337 @@ impl InputFiles {
     }
 }
 
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Purpose {
+    Trace,
+    Samples,
+}
+
 /// Reads every trace and sample file that `description` names, relative to `base` (the folder of
 /// the description).
 ///
 /// # Errors
 /// All that is missing, unreadable or malformed, with the file and line of each.
 pub fn load_inputs(description: &Description, base: &Path) -> Result<InputFiles, Problems> {
-    let _ = (description, base);
-    Ok(InputFiles::default())
+    load_each(description, base, |place, message, remedy, path| {
+        let file = path.display().to_string();
+        let source = Source {
+            file: &file,
+            text: "",
+        };
+        source.problem(Severity::Error, 0..0, place.to_string(), message, remedy)
+    })
+}
+
+/// As [`load_inputs`]; `missing` makes the problem of a file that cannot be read.
+pub(crate) fn load_each(
+    description: &Description,
+    base: &Path,
+    missing: impl Fn(&Place, String, String, &Path) -> Problem,
+) -> Result<InputFiles, Problems> {
+    let mut inputs = InputFiles::default();
+    let mut problems = Vec::new();
+    for (place, purpose, file) in named_files(description) {
+        let known = match purpose {
+            Purpose::Trace => inputs.traces.contains_key(&file),
+            Purpose::Samples => inputs.samples.contains_key(&file),
+        };
+        if known {
+            continue;
+        }
+        let path = base.join(&file);
+        let text = match read(&path) {
+            Ok(text) => text,
+            Err((message, remedy)) => {
+                problems.push(missing(&place, message, remedy, &path));
+                continue;
+            }
+        };
+        let shown = path.display().to_string();
+        let outcome = match purpose {
+            Purpose::Trace => parse_trace(&text, &shown).map(|times| {
+                inputs.traces.insert(file, times);
+            }),
+            Purpose::Samples => parse_samples(&text, &shown).map(|samples| {
+                inputs.samples.insert(file, samples);
+            }),
+        };
+        if let Err(found) = outcome {
+            problems.extend(found);
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(inputs),
+        false => Err(Problems::new(problems)),
+    }
+}
+
+fn named_files(description: &Description) -> Vec<(Place, Purpose, PathBuf)> {
+    let mut files = Vec::new();
+    for (service, content) in &description.services {
+        let tasks = Place::root().key("services").key(service).key("tasks");
+        for (name, task) in &content.tasks {
+            let place = tasks.key(name);
+            if let Arrivals::Trace { file } = &task.arrivals {
+                files.push((
+                    place.key("arrivals").key("file"),
+                    Purpose::Trace,
+                    file.clone(),
+                ));
+            }
+            if let ExecutionTime::Samples { file } = &task.execution_time {
+                files.push((
+                    place.key("execution_time").key("file"),
+                    Purpose::Samples,
+                    file.clone(),
+                ));
+            }
+        }
+    }
+    files
+}
+
+/// The text of the file, or what is wrong and what would be right.
+fn read(path: &Path) -> Result<String, (String, String)> {
+    let shown = path.display();
+    let remedy = "relative paths start at the folder of the description";
+    let failed = |error: std::io::Error| (format!("cannot read {shown}: {error}"), remedy.into());
+    // Only a plain file has an end: a pipe or device would block, or feed us for ever.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err((format!("{shown} is no plain file"), "name a file".into()));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(LONGEST_INPUT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > LONGEST_INPUT {
+        let message = format!("{shown} is longer than {LONGEST_INPUT} bytes");
+        return Err((message, "use a shorter recording".into()));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        (
+            format!("{shown} is no text (UTF-8)"),
+            "name a text file".into(),
+        )
+    })
+}
+
+/// The lines of a file that say something, with their places; `#` begins a comment.
+fn lines(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
+    let mut start = 0;
+    text.split_inclusive('\n').filter_map(move |line| {
+        let begin = start;
+        start += line.len();
+        let content = line.split_once('#').map_or(line, |(content, _)| content);
+        let trimmed = content.trim();
+        let begin = begin + (content.len() - content.trim_start().len());
+        (!trimmed.is_empty()).then_some((begin..begin + trimmed.len(), trimmed))
+    })
+}
+
+/// Reads a trace of releases: one duration since the start per line, never going back; `#` begins
+/// a comment. `file` names it in problems.
+///
+/// # Errors
+/// Every malformed line, up to twenty of them.
+pub fn parse_trace(text: &str, file: &str) -> Result<Vec<Duration>, Problems> {
+    let mut found = Lines::new(text, file);
+    let mut times: Vec<Duration> = Vec::new();
+    for (span, line) in lines(text) {
+        let Some(time) = found.duration(span.clone(), line) else {
+            continue;
+        };
+        if let Some(last) = times.last().filter(|last| **last > time) {
+            let message = format!("{time} is earlier than {last} before it");
+            found.fail(
+                span,
+                message,
+                "put the releases in order; each is a time since the start",
+            );
+        }
+        times.push(time);
+    }
+    if times.is_empty() {
+        found.fail(
+            0..0,
+            "there is no release in the file",
+            "write one duration per line, such as 5ms",
+        );
+    }
+    found.outcome(times)
+}
+
+/// Reads execution times: a CSV whose header names the columns `value_ns` and, if wanted,
+/// `count`, or one duration per line; `#` begins a comment. `file` names it in problems.
+///
+/// # Errors
+/// Every malformed line, up to twenty of them.
+pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problems> {
+    let mut found = Lines::new(text, file);
+    let mut content = lines(text).peekable();
+    let columns = content.peek().and_then(|(_, header)| Columns::of(header));
+    if columns.is_some() {
+        content.next();
+    }
+    let mut samples = Vec::new();
+    for (span, line) in content {
+        let sample = match &columns {
+            Some(columns) => found.row(span, line, columns),
+            None => found
+                .duration(span, line)
+                .map(|value| SampleCount { value, count: 1 }),
+        };
+        samples.extend(sample.filter(|sample| sample.count > 0));
+    }
+    if samples.is_empty() {
+        found.fail(
+            0..0,
+            "there is no execution time in the file",
+            "write one duration per line, such as 5ms, or a CSV with the header value_ns,count",
+        );
+    }
+    samples.sort_unstable();
+    found.outcome(samples)
+}
+
+/// Where a CSV has what we read.
+struct Columns {
+    value: usize,
+    count: Option<usize>,
+}
+
+impl Columns {
+    fn of(header: &str) -> Option<Self> {
+        let position = |name: &str| header.split(',').position(|column| column.trim() == name);
+        Some(Self {
+            value: position("value_ns")?,
+            count: position("count"),
+        })
+    }
+}
+
+/// Collects what is wrong in the lines of a file.
+struct Lines<'a> {
+    source: Source<'a>,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str, file: &'a str) -> Self {
+        Self {
+            source: Source { file, text },
+            problems: Vec::new(),
+        }
+    }
+
+    fn fail(&mut self, span: std::ops::Range<usize>, message: impl Into<String>, remedy: &str) {
+        // Counting lines costs time in long files, so only the kept ones are placed.
+        if self.problems.len() < MOST_PROBLEMS {
+            let problem = self
+                .source
+                .problem(Severity::Error, span, "", message, remedy);
+            self.problems.push(problem);
+        }
+    }
+
+    fn duration(&mut self, span: std::ops::Range<usize>, text: &str) -> Option<Duration> {
+        match text.parse() {
+            Ok(duration) => Some(duration),
+            Err(error) => {
+                let error = error.to_string();
+                let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+                self.fail(span, message, remedy);
+                None
+            }
+        }
+    }
+
+    fn row(
+        &mut self,
+        span: std::ops::Range<usize>,
+        line: &str,
+        columns: &Columns,
+    ) -> Option<SampleCount> {
+        let mut number = |column: usize, name: &str| -> Option<u64> {
+            let cell = line.split(',').nth(column).map(str::trim);
+            match cell.and_then(|cell| cell.parse().ok()) {
+                Some(number) => Some(number),
+                None => {
+                    let found = cell.map_or("nothing".into(), |cell| format!("{cell:?}"));
+                    self.fail(
+                        span.clone(),
+                        format!("{name} is {found}"),
+                        "write a whole number, zero or more",
+                    );
+                    None
+                }
+            }
+        };
+        let value = number(columns.value, "value_ns").map(Duration::from_nanos);
+        let count = columns
+            .count
+            .map_or(Some(1), |column| number(column, "count"));
+        Some(SampleCount {
+            value: value?,
+            count: count?,
+        })
+    }
+
+    fn outcome<T>(self, value: T) -> Result<T, Problems> {
+        match self.problems.is_empty() {
+            true => Ok(value),
+            false => Err(Problems::new(self.problems)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    #[test]
+    fn traces_have_comments_and_go_forward() {
+        let text = "# releases\n0ns\n 5ms # first\n\n5ms\n1s\n";
+        let times = parse_trace(text, "t").unwrap();
+        assert_eq!(
+            times.iter().map(|t| t.as_nanos()).collect::<Vec<_>>(),
+            [0, 5_000_000, 5_000_000, 1_000_000_000]
+        );
+        let problems = parse_trace("5ms\n7\n1ms\n", "t.txt").unwrap_err();
+        assert_eq!(
+            problems.to_string(),
+            "t.txt:2:1: error: \"7\" has no unit\n  help: write \"7ms\", or another of ns, us, ms, s, min\n\
+             t.txt:3:1: error: 1ms is earlier than 5ms before it\n  help: put the releases in order; each is a time since the start"
+        );
+    }
+
+    #[test]
+    fn samples_are_csv_or_durations() {
+        let csv = parse_samples("# host x\nvalue_ns,count\n2000,3\n1000,1\n500,0\n", "s").unwrap();
+        let sample = |value, count| SampleCount {
+            value: Duration::from_nanos(value),
+            count,
+        };
+        assert_eq!(csv, [sample(1000, 1), sample(2000, 3)]);
+        assert_eq!(
+            parse_samples("3us\n1us\n", "s").unwrap(),
+            [sample(1000, 1), sample(3000, 1)]
+        );
+        assert_eq!(
+            parse_samples("at_ns,value_ns\n0,7\n", "s").unwrap(),
+            [sample(7, 1)]
+        );
+        let problems = parse_samples("value_ns,count\n1.5,1\n7\n", "s").unwrap_err();
+        let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [2, 3]);
+    }
+
+    #[test]
+    fn a_file_of_nothing_but_errors_yields_a_few() {
+        let problems = parse_trace(&"x\n".repeat(1000), "t").unwrap_err();
+        assert_eq!(problems.len(), MOST_PROBLEMS);
+    }
 }

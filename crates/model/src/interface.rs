@@ -126,12 +126,14 @@ impl ResourceInterface {
     Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
-pub struct PercentagePoints(pub f64);
+pub struct PercentagePoints(#[schemars(range(min = -100, max = 100))] pub f64);
 
 /// A percentile: above 0 and below 100.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct Percentile(pub f64);
+pub struct Percentile(
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 100))] pub f64,
+);
 
 impl Percentile {
     /// The probability, between 0 and 1.

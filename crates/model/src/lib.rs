@@ -7,19 +7,20 @@
 pub mod description;
 mod inputs;
 pub mod interface;
-mod load;
 mod problem;
+mod reading;
 pub mod rt_app;
 mod schema;
+mod validation;
 mod writing;
 
 pub use description::*;
-pub use inputs::{InputFiles, SampleCount, load_inputs};
+pub use inputs::{InputFiles, SampleCount, load_inputs, parse_samples, parse_trace};
 pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
     ResourceInterface,
 };
-pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};
 pub use problem::{Problem, Problems, Severity};
+pub use reading::{Checked, LoadError, LoadedDescription, check, load, parse};
 pub use schema::json_schema;
 pub use writing::{NotWritable, to_toml};

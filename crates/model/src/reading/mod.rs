@@ -1,0 +1,17 @@
+//! From a text to a description, with everything that is wrong on the way.
+//!
+//! A text becomes a tree with places ([`tree`]), the tree is held against the JSON Schema of a
+//! description ([`shape`]), and what has the right shape is checked for sense
+//! ([`crate::validation`]). Each step goes on after a problem, so that one reading finds all of
+//! them; what is wrong in shape is cut out, and nothing more is said about it.
+
+mod load;
+mod place;
+mod shape;
+mod shape_words;
+mod tree;
+
+pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};
+pub(crate) use place::Place;
+pub(crate) use shape_words::nearest;
+pub(crate) use tree::Tree;

@@ -1,0 +1,412 @@
+//! Holds a document against the JSON Schema of a description.
+//!
+//! The schema comes from the types themselves, so there is one place that says which keys there
+//! are, which of them are needed, and what they take.
+
+use serde_json::{Map, Value as Json, json};
+use tailbound_time::{Duration, Rate};
+
+use super::place::Place;
+use super::shape_words::{did_you_mean, expected, list, purpose};
+use super::tree::{Key, Node, Value, shortened};
+use crate::schema::{Name, check_name};
+
+/// Something wrong with a document's shape.
+#[derive(Clone, Debug)]
+pub(crate) struct ShapeError {
+    /// Where; its place is cut out of what is checked further.
+    pub place: Place,
+    /// The bytes it is about.
+    pub span: std::ops::Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub remedy: String,
+}
+
+/// The document as JSON of the schema's shape, without what is wrong; `None` if nothing of it
+/// can be kept. Adds what is wrong to `errors`.
+pub(crate) fn shaped(root: &Node, schema: &Json, errors: &mut Vec<ShapeError>) -> Option<Json> {
+    let mut reader = Reader { schema, errors };
+    reader.read(root, schema, &Place::root())
+}
+
+struct Reader<'a> {
+    schema: &'a Json,
+    errors: &'a mut Vec<ShapeError>,
+}
+
+impl<'a> Reader<'a> {
+    fn fail(&mut self, place: &Place, node: &Node, message: String, remedy: String) {
+        self.errors.push(ShapeError {
+            place: place.clone(),
+            span: node.span.clone(),
+            message,
+            remedy,
+        });
+    }
+
+    /// Follows a reference into `$defs`; gives the name of the type and its schema.
+    fn resolve(&self, schema: &'a Json) -> (Option<&'a str>, &'a Json) {
+        let name = schema["$ref"]
+            .as_str()
+            .and_then(|r| r.strip_prefix("#/$defs/"));
+        match name {
+            Some(name) => (Some(name), &self.schema["$defs"][name]),
+            None => (None, schema),
+        }
+    }
+
+    fn read(&mut self, node: &Node, schema: &'a Json, place: &Place) -> Option<Json> {
+        let (name, schema) = self.resolve(schema);
+        let outcome = match name {
+            Some("Duration") => self.text_of(node, place, |text| text.parse::<Duration>()),
+            Some("Rate") => self.text_of(node, place, |text| text.parse::<Rate>()),
+            Some(Name::TYPE) => return self.name(node, schema, place),
+            _ => None,
+        };
+        if let Some(outcome) = outcome {
+            return outcome;
+        }
+        if let Some(choices) = schema["oneOf"].as_array() {
+            if choices.iter().all(|choice| choice["const"].is_string()) {
+                return self.one_word(node, choices, place);
+            }
+            return self.tagged(node, choices, place);
+        }
+        if let Some(choices) = schema["anyOf"].as_array() {
+            return self.one_table(node, choices, place);
+        }
+        match (schema["type"].as_str(), &node.value) {
+            (Some("object"), Value::Table(entries)) => self.table(entries, node, schema, place),
+            (Some("array"), Value::Array(elements)) => self.array(elements, node, schema, place),
+            (Some("string"), Value::Text(text)) => Some(json!(text)),
+            (Some("boolean"), Value::Boolean(value)) => Some(json!(value)),
+            (Some("integer"), Value::Integer(number)) => {
+                let least = schema["minimum"].as_i64().map_or(0, i128::from);
+                let most = schema["maximum"]
+                    .as_i64()
+                    .map_or(i128::from(i64::MAX), i128::from);
+                match u64::try_from(*number) {
+                    Ok(exact) if (least..=most).contains(number) => Some(json!(exact)),
+                    _ => self.out_of_range(node, schema, place),
+                }
+            }
+            (Some("number"), Value::Integer(number)) => {
+                self.number(node, schema, place, *number as f64)
+            }
+            (Some("number"), Value::Float(text)) => {
+                let number = text.replace('_', "").parse().unwrap_or(f64::NAN);
+                self.number(node, schema, place, number)
+            }
+            (_, value) => {
+                let message = format!("expected {}, found {}", expected(schema), value.in_words());
+                self.fail(place, node, message, hint(schema, value));
+                None
+            }
+        }
+    }
+
+    /// A text with a parser of its own; the parser's error says what is wrong; what is right.
+    fn text_of<T, E: std::fmt::Display>(
+        &mut self,
+        node: &Node,
+        place: &Place,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Option<Option<Json>> {
+        let text = match &node.value {
+            Value::Text(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(text) => text.clone(),
+            other => shortened(&other.in_words()),
+        };
+        let error = match (parse(&text), &node.value) {
+            (Ok(_), Value::Text(_)) => return Some(Some(json!(text))),
+            (Ok(_), _) => format!("{} is no string; write it in quotes", node.value.in_words()),
+            (Err(error), _) => error.to_string(),
+        };
+        let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+        self.fail(place, node, message.into(), remedy.into());
+        Some(None)
+    }
+
+    fn name(&mut self, node: &Node, schema: &Json, place: &Place) -> Option<Json> {
+        let Value::Text(text) = &node.value else {
+            let found = node.value.in_words();
+            self.fail(
+                place,
+                node,
+                format!("expected a name, found {found}"),
+                hint(schema, &node.value),
+            );
+            return None;
+        };
+        match check_name(text) {
+            Ok(()) => Some(json!(text)),
+            Err(error) => {
+                self.fail(place, node, error.message, error.remedy);
+                None
+            }
+        }
+    }
+
+    fn number(&mut self, node: &Node, schema: &Json, place: &Place, number: f64) -> Option<Json> {
+        let bound = |key: &str| schema[key].as_f64();
+        let above = bound("minimum").is_none_or(|least| number >= least)
+            && bound("exclusiveMinimum").is_none_or(|least| number > least);
+        let below = bound("maximum").is_none_or(|most| number <= most)
+            && bound("exclusiveMaximum").is_none_or(|most| number < most);
+        if number.is_finite() && above && below {
+            return Some(json!(number));
+        }
+        self.out_of_range(node, schema, place)
+    }
+
+    fn out_of_range(&mut self, node: &Node, schema: &Json, place: &Place) -> Option<Json> {
+        let words = [
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
+        ];
+        let mut limits: Vec<String> = words
+            .iter()
+            .filter(|(key, _)| !schema[*key].is_null())
+            .map(|(key, word)| format!("{word} {}", schema[*key]))
+            .collect();
+        if limits.is_empty() {
+            limits.push("a finite number".into());
+        }
+        let message = format!("{} is out of range", node.value.in_words());
+        self.fail(
+            place,
+            node,
+            message,
+            format!("it must be {}", limits.join(" and ")),
+        );
+        None
+    }
+
+    fn one_word(&mut self, node: &Node, choices: &[Json], place: &Place) -> Option<Json> {
+        let words: Vec<&str> = choices.iter().filter_map(|c| c["const"].as_str()).collect();
+        let Value::Text(text) = &node.value else {
+            let message = format!("expected a string, found {}", node.value.in_words());
+            self.fail(place, node, message, format!("one of: {}", list(&words)));
+            return None;
+        };
+        if words.contains(&text.as_str()) {
+            return Some(json!(text));
+        }
+        let message = format!("unknown value {:?}", shortened(text));
+        let mut remedy = did_you_mean(text, &words);
+        if remedy.starts_with("did") {
+            remedy = format!("{remedy} (one of: {})", list(&words));
+        }
+        self.fail(place, node, message, remedy);
+        None
+    }
+
+    /// A table whose key `kind` tells which keys it has.
+    fn tagged(&mut self, node: &Node, choices: &'a [Json], place: &Place) -> Option<Json> {
+        let kind_of = |choice: &'a Json| choice["properties"]["kind"]["const"].as_str();
+        let kinds: Vec<&str> = choices.iter().filter_map(kind_of).collect();
+        let Value::Table(entries) = &node.value else {
+            let message = format!("expected a table, found {}", node.value.in_words());
+            let remedy = format!(
+                "write {{ kind = \"...\", ... }} with one of: {}",
+                list(&kinds)
+            );
+            self.fail(place, node, message, remedy);
+            return None;
+        };
+        let Some(kind) = node.entry("kind") else {
+            let message = "the key `kind` is missing".to_owned();
+            self.fail(
+                place,
+                node,
+                message,
+                format!("add `kind`, one of: {}", list(&kinds)),
+            );
+            return None;
+        };
+        let word = match &kind.value {
+            Value::Text(text) => text.as_str(),
+            _ => "",
+        };
+        match choices.iter().find(|choice| kind_of(choice) == Some(word)) {
+            Some(choice) => self.table(entries, node, choice, place),
+            None => {
+                let words: Vec<Json> = kinds.iter().map(|kind| json!({"const": kind})).collect();
+                self.one_word(kind, &words, &place.key("kind"))
+            }
+            .and(None),
+        }
+    }
+
+    /// A table of one of several sorts, told by the key that only one of them has.
+    fn one_table(&mut self, node: &Node, choices: &'a [Json], place: &Place) -> Option<Json> {
+        let Value::Table(entries) = &node.value else {
+            let message = format!("expected a table, found {}", node.value.in_words());
+            self.fail(place, node, message, one_of_keys(choices));
+            return None;
+        };
+        let has = |choice: &Json| needed(choice).iter().any(|key| node.entry(key).is_some());
+        let fitting: Vec<&Json> = choices.iter().filter(|choice| has(choice)).collect();
+        match fitting.as_slice() {
+            [choice] => self.table(entries, node, choice, place),
+            [] => {
+                let message = "the table is of no known sort".to_owned();
+                self.fail(place, node, message, one_of_keys(choices));
+                None
+            }
+            _ => {
+                let message = "the table is of two sorts at once".to_owned();
+                self.fail(place, node, message, one_of_keys(choices));
+                None
+            }
+        }
+    }
+
+    fn table(
+        &mut self,
+        entries: &[(Key, Node)],
+        node: &Node,
+        schema: &'a Json,
+        place: &Place,
+    ) -> Option<Json> {
+        let mut kept = Map::new();
+        let mut whole = true;
+        let needed = needed(schema);
+        for (key, value) in entries {
+            let here = place.key(&key.name);
+            let known = &schema["properties"][&key.name];
+            let rest = &schema["additionalProperties"];
+            let read = if known.is_object() {
+                self.read(value, known, &here)
+            } else if rest.is_object() {
+                let named = self.key_is_a_name(key, schema, &here);
+                self.read(value, rest, &here).filter(|_| named)
+            } else {
+                self.unknown_key(key, schema, &here);
+                None
+            };
+            match read {
+                Some(json) => {
+                    kept.insert(key.name.clone(), json);
+                }
+                None => whole &= !needed.contains(&key.name.as_str()),
+            }
+        }
+        for name in needed {
+            if entries.iter().all(|(key, _)| key.name != name) {
+                let message = format!("the key `{name}` is missing");
+                let (_, schema_of_key) = self.resolve(&schema["properties"][name]);
+                let mut what = purpose(&schema["properties"][name]);
+                if what.is_empty() {
+                    what = purpose(schema_of_key);
+                }
+                self.fail(
+                    &place.key(name),
+                    node,
+                    message,
+                    format!("add `{name}`: {what}"),
+                );
+                whole = false;
+            }
+        }
+        whole.then_some(Json::Object(kept))
+    }
+
+    fn key_is_a_name(&mut self, key: &Key, schema: &Json, here: &Place) -> bool {
+        if schema["propertyNames"].is_null() {
+            return true;
+        }
+        let Err(error) = check_name(&key.name) else {
+            return true;
+        };
+        self.errors.push(ShapeError {
+            place: here.clone(),
+            span: key.span.clone(),
+            message: error.message,
+            remedy: error.remedy,
+        });
+        false
+    }
+
+    fn unknown_key(&mut self, key: &Key, schema: &Json, here: &Place) {
+        let known: Vec<&str> = match schema["properties"].as_object() {
+            Some(properties) => properties.keys().map(String::as_str).collect(),
+            None => Vec::new(),
+        };
+        self.errors.push(ShapeError {
+            place: here.clone(),
+            span: key.span.clone(),
+            message: format!("unknown key `{}`", shortened(&key.name)),
+            remedy: did_you_mean(&key.name, &known),
+        });
+    }
+
+    fn array(
+        &mut self,
+        elements: &[Node],
+        node: &Node,
+        schema: &'a Json,
+        place: &Place,
+    ) -> Option<Json> {
+        if let Some(least) = schema["minItems"].as_u64()
+            && (elements.len() as u64) < least
+        {
+            let message = "the array is empty".to_owned();
+            self.fail(place, node, message, format!("put in at least {least}"));
+            return None;
+        }
+        let mut kept = Vec::new();
+        let mut whole = true;
+        for (index, element) in elements.iter().enumerate() {
+            let here = place.index(index);
+            match self.read(element, &schema["items"], &here) {
+                Some(json) if schema["uniqueItems"] == true && kept.contains(&json) => {
+                    let message = format!("{} is there twice", element.value.in_words());
+                    self.fail(&here, element, message, "name each of them once".into());
+                }
+                Some(json) => kept.push(json),
+                None => whole = false,
+            }
+        }
+        // An array with holes would shift the places of what comes after them.
+        whole.then_some(Json::Array(kept))
+    }
+}
+
+fn needed(schema: &Json) -> Vec<&str> {
+    match schema["required"].as_array() {
+        Some(keys) => keys.iter().filter_map(Json::as_str).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn one_of_keys(choices: &[Json]) -> String {
+    let sorts: Vec<String> = choices
+        .iter()
+        .map(|choice| format!("`{}` for {}", list(&needed(choice)), purpose(choice)))
+        .collect();
+    format!("give exactly one of {}", sorts.join(", or "))
+}
+
+fn hint(schema: &Json, found: &Value) -> String {
+    match (schema["type"].as_str(), found) {
+        (Some("array"), Value::Text(_) | Value::Integer(_)) => {
+            "write it in brackets: [...]".to_owned()
+        }
+        (Some("string"), Value::Integer(_) | Value::Float(_)) => {
+            "write it in quotes: \"...\"".to_owned()
+        }
+        (Some("integer" | "number" | "boolean"), Value::Text(_)) => {
+            "write it without quotes".to_owned()
+        }
+        _ => match purpose(schema) {
+            what if what.is_empty() => String::new(),
+            what => format!("it is for {what}"),
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! A TOML document as a tree in which everything knows its place in the text.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::place::{Place, Step};
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// The bytes that a problem with it points at: the key of a table, else the value.
+    pub span: Range<usize>,
+    /// The value.
+    pub value: Value,
+}
+
+/// The name of an entry of a table and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    /// The name.
+    pub name: String,
+    /// Its bytes in the text.
+    pub span: Range<usize>,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// A string.
+    Text(String),
+    /// An integer; TOML's reach, and beyond it as far as i128 goes.
+    Integer(i128),
+    /// A float, as written.
+    Float(String),
+    /// `true` or `false`.
+    Boolean(bool),
+    /// A date or time, which no key of ours takes.
+    Date(String),
+    /// An array.
+    Array(Vec<Node>),
+    /// A table, in the order of its keys' names.
+    Table(Vec<(Key, Node)>),
+}
+
+impl Value {
+    /// The value in words, for "found ...".
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Text(text) => format!("the string {:?}", shortened(text)),
+            Self::Integer(number) => format!("the integer {number}"),
+            Self::Float(text) => format!("the number {}", shortened(text)),
+            Self::Boolean(value) => format!("the boolean {value}"),
+            Self::Date(text) => format!("the date {text}"),
+            Self::Array(_) => "an array".into(),
+            Self::Table(_) => "a table".into(),
+        }
+    }
+}
+
+/// The start of a text, enough to recognise it by.
+pub(crate) fn shortened(text: &str) -> String {
+    const SHOWN: usize = 60;
+    match text.char_indices().nth(SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
+}
+
+/// A whole document.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    /// Its outermost table.
+    pub root: Node,
+}
+
+/// What the TOML grammar does not allow, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct SyntaxError {
+    /// Its bytes in the text.
+    pub span: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl Tree {
+    /// The document in `text`, and what is wrong with its syntax.
+    pub fn parse(text: &str) -> (Self, Vec<SyntaxError>) {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let errors = errors
+            .iter()
+            .map(|error| SyntaxError {
+                span: error.span().unwrap_or(0..0),
+                message: error.message().to_owned(),
+            })
+            .collect();
+        let root = Node {
+            span: 0..0,
+            value: Value::Table(entries(table.into_inner())),
+        };
+        (Self { root }, errors)
+    }
+
+    /// The bytes that a problem at `place` points at: those of the place, or, where nothing
+    /// stands there, of the nearest thing around it.
+    pub fn span(&self, place: &Place) -> Range<usize> {
+        let mut node = &self.root;
+        for step in place.steps() {
+            match node.inner(step) {
+                Some(inner) => node = inner,
+                None => break,
+            }
+        }
+        node.span.clone()
+    }
+
+    /// The names in the table at `place`, those of what was cut out for its shape included.
+    pub fn names_at(&self, place: &Place) -> Vec<&str> {
+        let mut steps = place.steps().iter();
+        let found = steps.try_fold(&self.root, |node, step| node.inner(step));
+        found.map(Node::keys).unwrap_or_default()
+    }
+
+    /// The names in the outermost table `table`.
+    pub fn names(&self, table: &str) -> Vec<&str> {
+        self.names_at(&Place::root().key(table))
+    }
+}
+
+impl Node {
+    fn inner(&self, step: &Step) -> Option<&Node> {
+        match (step, &self.value) {
+            (Step::Key(name), _) => self.entry(name),
+            (Step::Index(index), Value::Array(elements)) => elements.get(*index),
+            _ => None,
+        }
+    }
+
+    /// What stands under `name`, if this is a table that has it.
+    pub fn entry(&self, name: &str) -> Option<&Node> {
+        match &self.value {
+            Value::Table(entries) => {
+                let found = entries.iter().find(|(key, _)| key.name == name);
+                found.map(|(_, node)| node)
+            }
+            _ => None,
+        }
+    }
+
+    /// The keys of a table; none of anything else.
+    pub fn keys(&self) -> Vec<&str> {
+        match &self.value {
+            Value::Table(entries) => entries.iter().map(|(key, _)| key.name.as_str()).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn entries(table: DeTable<'_>) -> Vec<(Key, Node)> {
+    table
+        .into_iter()
+        .map(|(key, value)| {
+            let key = Key {
+                span: key.span(),
+                name: key.into_inner().into_owned(),
+            };
+            let mut node = node(value);
+            if matches!(node.value, Value::Table(_)) {
+                node.span = key.span.clone();
+            }
+            (key, node)
+        })
+        .collect()
+}
+
+/// The nesting is bounded by the TOML parser (80 levels).
+fn node(value: Spanned<DeValue<'_>>) -> Node {
+    let span = value.span();
+    let value = match value.into_inner() {
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Integer(integer) => match integer_value(&integer) {
+            Some(number) => Value::Integer(number),
+            None => Value::Float(integer.to_string()),
+        },
+        DeValue::Float(float) => Value::Float(float.as_str().to_owned()),
+        DeValue::Boolean(value) => Value::Boolean(value),
+        DeValue::Datetime(date) => Value::Date(date.to_string()),
+        DeValue::Array(elements) => Value::Array(elements.into_iter().map(node).collect()),
+        DeValue::Table(table) => Value::Table(entries(table)),
+    };
+    Node { span, value }
+}
+
+fn integer_value(integer: &DeInteger<'_>) -> Option<i128> {
+    i128::from_str_radix(integer.as_str(), integer.radix()).ok()
+}

@@ -1,0 +1,236 @@
+//! Hosts and domains.
+
+use std::path::{Component, Path};
+
+use super::Check;
+use crate::description::{Domain, DomainKind};
+use crate::interface::CpuSet;
+use crate::reading::Place;
+
+/// Names that the kernel gives to files in every cgroup v1 folder.
+const KERNEL_FILES: [&str; 3] = ["tasks", "notify_on_release", "release_agent"];
+
+/// Checks the hosts.
+pub(super) fn hosts(check: &mut Check<'_>) {
+    let hosts = Place::root().key("hosts");
+    if check.description.hosts.is_empty() && check.tree.names("hosts").is_empty() {
+        check.error(
+            &hosts,
+            "there is no host",
+            "describe one: [hosts.local] with its `cpus`",
+        );
+    }
+    for (name, host) in &check.description.hosts {
+        let place = hosts.key(name);
+        if host.cpus.is_empty() {
+            check.error(
+                &place.key("cpus"),
+                "the host has no CPU",
+                "name the CPUs that Tailbound may use, such as [0, 1]",
+            );
+        }
+        let outside: CpuSet = host.housekeeping.difference(&host.cpus).copied().collect();
+        if let Some(cpu) = outside.first() {
+            let message = format!("CPU {cpu} is not among the host's `cpus`");
+            check.error(
+                &place.key("housekeeping"),
+                message,
+                "name only CPUs of the host, or add it to `cpus`",
+            );
+        }
+    }
+}
+
+/// Checks the domains, their reservations excepted.
+pub(super) fn domains(check: &mut Check<'_>) {
+    let description = check.description;
+    for (name, domain) in &description.domains {
+        let place = Place::root().key("domains").key(name);
+        if KERNEL_FILES.contains(&name.as_str()) {
+            let message = format!("`{name}` is a file of the kernel's in every cgroup");
+            check.error(&place, message, "give the domain another name");
+        }
+        host(check, &place, domain);
+        cpus(check, &place, domain);
+        match domain.kind {
+            DomainKind::Process => process(check, &place, domain),
+            DomainKind::Container => container(check, &place, domain),
+            DomainKind::QemuVm
+            | DomainKind::LibvirtVm
+            | DomainKind::XenVm
+            | DomainKind::TimePartition => check.error(
+                &place.key("kind"),
+                "this kind is not built yet",
+                "use process or container",
+            ),
+        }
+        instances(check, &place, name, domain);
+    }
+}
+
+fn host(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    let known = check.tree.names("hosts");
+    match &domain.host {
+        Some(name) => check.reference(&place.key("host"), "host", name, &known),
+        None if known.len() > 1 => check.error(
+            &place.key("host"),
+            "there are several hosts, and the domain does not say which it runs on",
+            format!("add `host`, one of: {}", known.join(", ")),
+        ),
+        None => {}
+    }
+}
+
+fn cpus(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    if domain.reservation.is_some() && !domain.cpus.is_empty() {
+        check.error(
+            &place.key("cpus"),
+            "the domain has a reservation, which names its CPUs",
+            "leave `cpus` out here; those of `reservation` hold",
+        );
+    }
+    within_host(check, &place.key("cpus"), domain, &domain.cpus);
+}
+
+/// Complains of CPUs that the domain's host does not have.
+pub(super) fn within_host(check: &mut Check<'_>, place: &Place, domain: &Domain, cpus: &CpuSet) {
+    let Some(host) = check.host_cpus(domain) else {
+        return;
+    };
+    if let Some(cpu) = cpus.difference(host).next() {
+        let there: Vec<String> = host.iter().map(ToString::to_string).collect();
+        let message = format!("CPU {cpu} is not among the CPUs of the domain's host");
+        check.error(
+            place,
+            message,
+            format!("the host has: {}", there.join(", ")),
+        );
+    }
+}
+
+fn process(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    let mut given = Vec::new();
+    if !domain.command.is_empty() {
+        given.push("command");
+    }
+    if domain.builtin.is_some() {
+        given.push("builtin");
+    }
+    if !domain.pids.is_empty() {
+        given.push("pids");
+    }
+    match given.as_slice() {
+        [_] => {}
+        [] => check.error(
+            place,
+            "nothing says what runs in this domain",
+            "give exactly one of `command`, `builtin` and `pids`",
+        ),
+        several => check.error(
+            place,
+            format!("{} contradict each other", several.join(" and ")),
+            "give exactly one of `command`, `builtin` and `pids`",
+        ),
+    }
+    if domain.cgroup.is_some() {
+        check.error(
+            &place.key("cgroup"),
+            "`cgroup` is for containers",
+            "leave it out, or set kind = \"container\"",
+        );
+    }
+    if domain.command.first().is_some_and(String::is_empty) {
+        check.error(
+            &place.key("command").index(0),
+            "the program's name is empty",
+            "name a program, such as \"redis-server\"",
+        );
+    }
+    if let Some(index) = domain.command.iter().position(|word| word.contains('\0')) {
+        check.error(
+            &place.key("command").index(index),
+            "an argument has a NUL character in it",
+            "no program can be given one; take it out",
+        );
+    }
+    pids(check, place, domain);
+}
+
+fn pids(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    for (index, pid) in domain.pids.iter().enumerate() {
+        let here = place.key("pids").index(index);
+        if domain.pids[..index].contains(pid) {
+            check.error(
+                &here,
+                format!("process {pid} is there twice"),
+                "name each process once",
+            );
+        }
+    }
+}
+
+fn container(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    let strangers = [
+        ("command", !domain.command.is_empty()),
+        ("builtin", domain.builtin.is_some()),
+        ("pids", !domain.pids.is_empty()),
+    ];
+    for (key, _) in strangers.iter().filter(|(_, given)| *given) {
+        check.error(
+            &place.key(*key),
+            format!("`{key}` is for processes; something else runs the container"),
+            "leave it out, or set kind = \"process\"",
+        );
+    }
+    match &domain.cgroup {
+        None => check.error(
+            place,
+            "the container's cgroup is not told",
+            "add `cgroup`, its folder relative to the cgroup v2 root",
+        ),
+        Some(path) if !is_inside(path) => check.error(
+            &place.key("cgroup"),
+            format!(
+                "{:?} does not stay below the cgroup v2 root",
+                path.display().to_string()
+            ),
+            "write a relative path without `..`, such as \"system.slice/docker-1f.scope\"",
+        ),
+        Some(_) => {}
+    }
+}
+
+/// Whether the path goes down only, and somewhere.
+fn is_inside(path: &Path) -> bool {
+    let mut components = path.components().peekable();
+    let text = path.as_os_str().as_encoded_bytes();
+    components.peek().is_some()
+        && !text.contains(&0)
+        && components.all(|component| matches!(component, Component::Normal(_)))
+}
+
+fn instances(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+    if domain.instances == 1 {
+        return;
+    }
+    let here = place.key("instances");
+    if domain.command.is_empty() && domain.builtin.is_none() {
+        check.error(
+            &here,
+            "what already runs cannot be started several times",
+            "leave `instances` out",
+        );
+    }
+    let service = check
+        .description
+        .services
+        .iter()
+        .find(|(_, s)| s.domain == name);
+    if let Some((service, _)) = service {
+        check.error(
+            &here,
+            format!("the service `{service}` listens in this domain, and only one copy can"),
+            "leave `instances` out, or describe a domain per copy",
+        );
+    }
+}

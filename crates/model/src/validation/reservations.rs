@@ -1,0 +1,159 @@
+//! Reservations, on their own.
+
+use super::domains::within_host;
+use super::{Check, longest};
+use crate::description::{Arrivals, BackendKind, Domain, Reservation};
+use crate::reading::Place;
+
+/// Checks every reservation, those of the modes included.
+pub(super) fn reservations(check: &mut Check<'_>) {
+    for (place, name, reservation) in check.reservations() {
+        amounts(check, &place, reservation);
+        if reservation.derive.is_some() {
+            derivation(check, &place, name);
+        }
+        if reservation.cpus.is_empty() {
+            check.error(
+                &place.key("cpus"),
+                "the reservation holds on no CPU",
+                "name at least one CPU, such as [1]",
+            );
+        }
+        if let Some(domain) = check.description.domains.get(name) {
+            within_host(check, &place.key("cpus"), domain, &reservation.cpus);
+            housekeeping(check, &place, domain, reservation);
+        }
+    }
+}
+
+fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+    let Reservation {
+        budget,
+        period,
+        derive,
+        ..
+    } = reservation;
+    let given = [
+        ("budget", budget.is_some()),
+        ("period", period.is_some()),
+        ("derive", derive.is_some()),
+    ];
+    let given: Vec<&str> = given
+        .iter()
+        .filter(|(_, is)| *is)
+        .map(|(key, _)| *key)
+        .collect();
+    if matches!(
+        reservation.backend,
+        BackendKind::Dedicated | BackendKind::None
+    ) {
+        let what = match reservation.backend {
+            BackendKind::Dedicated => "a dedicated CPU has no budget",
+            _ => "without a back end there is no budget",
+        };
+        for key in given {
+            check.error(
+                &place.key(key),
+                what,
+                format!("leave `{key}` out, or choose another back end"),
+            );
+        }
+        return;
+    }
+    match given.as_slice() {
+        ["budget", "period"] | ["derive"] => {}
+        [] => check.error(
+            place,
+            "neither budget and period nor `derive` are given",
+            "add `budget` and `period`, or derive = \"virtualization-agnostic\"",
+        ),
+        ["budget"] => check.error(
+            place,
+            "the budget has no period",
+            "add `period`, the distance between replenishments",
+        ),
+        ["period"] => check.error(
+            place,
+            "the period has no budget",
+            "add `budget`, the CPU time per period",
+        ),
+        _ => check.error(
+            &place.key("derive"),
+            "`derive` and a given budget or period contradict each other",
+            "give either `budget` and `period`, or `derive`",
+        ),
+    }
+    if let Some(budget) = budget {
+        check.above_zero(&place.key("budget"), "the budget", *budget);
+    }
+    if let Some(period) = period {
+        check.above_zero(&place.key("period"), "the period", *period);
+    }
+    if let (Some(budget), Some(period)) = (budget, period)
+        && budget > period
+        && !period.is_zero()
+    {
+        check.error(
+            &place.key("budget"),
+            format!("budget {budget} is longer than the period {period}"),
+            format!(
+                "a budget is at most its period; write at most \"{period}\", or a longer period"
+            ),
+        );
+    }
+    if derive.is_none() && reservation.margin_points.0 != 0.0 {
+        check.error(
+            &place.key("margin_points"),
+            "a margin is added to a derived budget, and this one is given",
+            "leave it out, and write the budget that you want",
+        );
+    }
+}
+
+fn derivation(check: &mut Check<'_>, place: &Place, domain: &str) {
+    let here = place.key("derive");
+    let tasks = check.tasks_in(domain);
+    if tasks.is_empty() {
+        let services = &check.description.services;
+        if check.is_whole("services", services.len()) {
+            check.error(
+                &here,
+                "the domain has no tasks to derive budget and period from",
+                "describe a service with tasks in it, or give `budget` and `period`",
+            );
+        }
+        return;
+    }
+    for (task, content) in tasks {
+        if matches!(
+            content.arrivals,
+            Arrivals::Poisson { .. } | Arrivals::Trace { .. }
+        ) {
+            check.error(
+                &here,
+                format!("{task} has no minimal gap between its releases"),
+                "make it periodic or sporadic, or give `budget` and `period`",
+            );
+        }
+        if longest(&content.execution_time).is_none() {
+            let message = format!("the execution time of {task} is not known before the run");
+            check.error(&here, message, "make it constant or uniform, add `expected` to calibrated, or give `budget` and `period`");
+        }
+    }
+}
+
+fn housekeeping(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+    let hosts = &check.description.hosts;
+    let host = match &domain.host {
+        Some(name) => hosts.get(name),
+        None => hosts.values().next(),
+    };
+    let Some(host) = host else { return };
+    if let Some(cpu) = reservation.cpus.intersection(&host.housekeeping).next() {
+        check.warning(
+            &place.key("cpus"),
+            format!("CPU {cpu} is a housekeeping CPU: load generators and Tailbound run there too"),
+            "reserve other CPUs, or take it out of `housekeeping`",
+        );
+    }
+}

@@ -1,0 +1,194 @@
+//! Services and their promises.
+
+use std::net::SocketAddr;
+
+use super::Check;
+use super::tasks::{request, task};
+use crate::description::{Builtin, Protocol, Scheduling, Service};
+use crate::reading::Place;
+
+/// The longest path of a Unix socket (sun_path less its NUL).
+const LONGEST_SOCKET_PATH: usize = 107;
+
+/// Checks the services, and that every built-in one is described.
+pub(super) fn services(check: &mut Check<'_>) {
+    let description = check.description;
+    for (name, service) in &description.services {
+        let place = Place::root().key("services").key(name);
+        let domains = check.tree.names("domains");
+        check.reference(&place.key("domain"), "domain", &service.domain, &domains);
+        endpoint(check, &place, name, service);
+        builtin(check, &place, name, service);
+        scheduling(check, &place, service);
+        let tasks = check.tree.names_at(&place.key("tasks"));
+        if tasks.is_empty() {
+            check.error(
+                &place.key("tasks"),
+                "the service has no task",
+                "describe at least one, or leave the service out",
+            );
+        }
+        for (index, sent) in service.setup.iter().enumerate() {
+            request(
+                check,
+                &place.key("setup").index(index),
+                service.protocol,
+                sent,
+            );
+        }
+        for (task_name, content) in &service.tasks {
+            task(check, &place.key("tasks").key(task_name), service, content);
+        }
+        promises(check, &place, service);
+    }
+    builtins_without_service(check);
+}
+
+fn endpoint(check: &mut Check<'_>, place: &Place, name: &str, service: &Service) {
+    let here = place.key("endpoint");
+    if let Err((message, remedy)) = endpoint_syntax(&service.endpoint) {
+        check.error(&here, message, remedy);
+    }
+    let services = check.description.services.iter();
+    let rival = services
+        .take_while(|(other, _)| *other != name)
+        .find(|(_, other)| other.endpoint == service.endpoint);
+    if let Some((rival, _)) = rival {
+        check.error(
+            &here,
+            format!("the service `{rival}` listens there already"),
+            "give each service an endpoint of its own",
+        );
+    }
+}
+
+fn endpoint_syntax(text: &str) -> Result<(), (String, &'static str)> {
+    const EXAMPLES: &str = "write \"unix:PATH\" or \"ADDRESS:PORT\", such as \"127.0.0.1:6379\"";
+    if let Some(path) = text.strip_prefix("unix:") {
+        if path.is_empty() || path.contains('\0') || path.ends_with('/') {
+            return Err((format!("{text:?} names no socket"), EXAMPLES));
+        }
+        if path.len() > LONGEST_SOCKET_PATH {
+            let message = format!("the path of the socket has {} bytes", path.len());
+            return Err((message, "the kernel takes at most 107; use a shorter path"));
+        }
+        return Ok(());
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return match address.port() {
+            0 => Err((
+                "port 0 is none to connect to".into(),
+                "write a port from 1 to 65535",
+            )),
+            _ => Ok(()),
+        };
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err((format!("{text:?} is no endpoint"), EXAMPLES));
+    };
+    if !port.parse::<u16>().is_ok_and(|port| port > 0) || port.starts_with('+') {
+        return Err((
+            format!("{port:?} is no port"),
+            "write a port from 1 to 65535",
+        ));
+    }
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    let numeric = host.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    match !host.is_empty() && host.bytes().all(plain) && !numeric {
+        true => Ok(()),
+        false => Err((format!("{host:?} is no address"), EXAMPLES)),
+    }
+}
+
+fn builtin(check: &mut Check<'_>, place: &Place, name: &str, service: &Service) {
+    let Some(domain) = check.description.domains.get(&service.domain) else {
+        return;
+    };
+    let is_synthetic = domain.builtin == Some(Builtin::SyntheticService);
+    match (service.protocol, is_synthetic) {
+        (Protocol::Synthetic, false) => check.error(
+            &place.key("protocol"),
+            format!(
+                "only the built-in synthetic service speaks this, and `{}` does not run it",
+                service.domain
+            ),
+            format!(
+                "add builtin = \"synthetic-service\" to domains.{}, or choose another protocol",
+                service.domain
+            ),
+        ),
+        (Protocol::Redis | Protocol::Http, true) => check.error(
+            &place.key("protocol"),
+            format!(
+                "`{}` runs the built-in synthetic service, which does not speak this",
+                service.domain
+            ),
+            "write protocol = \"synthetic\"",
+        ),
+        _ => {}
+    }
+    let services = check.description.services.iter();
+    let mut earlier = services.take_while(|(other, _)| *other != name);
+    let rival = earlier.find(|(_, other)| is_synthetic && other.domain == service.domain);
+    if let Some((rival, _)) = rival {
+        check.error(
+            &place.key("domain"),
+            format!(
+                "the synthetic service of `{}` is described already, by `{rival}`",
+                service.domain
+            ),
+            "describe a domain of its own for each",
+        );
+    }
+}
+
+fn builtins_without_service(check: &mut Check<'_>) {
+    let description = check.description;
+    if !check.is_whole("services", description.services.len()) {
+        return;
+    }
+    for (name, domain) in &description.domains {
+        let described = description
+            .services
+            .values()
+            .any(|service| service.domain == *name);
+        if domain.builtin == Some(Builtin::SyntheticService) && !described {
+            check.error(
+                &Place::root().key("domains").key(name).key("builtin"),
+                "no service says what the synthetic service does",
+                format!("describe one: a table below [services] with domain = \"{name}\" and protocol = \"synthetic\""),
+            );
+        }
+    }
+}
+
+fn scheduling(check: &mut Check<'_>, place: &Place, service: &Service) {
+    let here = place.key("scheduling");
+    if service.scheduling != Scheduling::Fifo && service.protocol == Protocol::Redis {
+        check.error(
+            &here,
+            "Redis serves its requests in the order they come",
+            "leave `scheduling` out",
+        );
+    }
+}
+
+fn promises(check: &mut Check<'_>, place: &Place, service: &Service) {
+    for (index, slo) in service.slos.iter().enumerate() {
+        let here = place.key("slos").index(index);
+        check.above_zero(&here.key("latency"), "the latency", slo.latency);
+        if let Some(task) = &slo.task {
+            let known = check.tree.names_at(&place.key("tasks"));
+            check.reference(&here.key("task"), "task", task, &known);
+        }
+        let same =
+            |other: &crate::Slo| other.percentile == slo.percentile && other.task == slo.task;
+        if service.slos[..index].iter().any(same) {
+            check.error(
+                &here,
+                format!("{} is promised twice for the same requests", slo.percentile),
+                "keep one of the two",
+            );
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Tasks: when they come, how long they run, what they ask.
+
+use tailbound_time::Duration;
+
+use super::{Check, longest};
+use crate::description::{Arrivals, ExecutionTime, Protocol, Request, Scheduling, Service, Task};
+use crate::reading::Place;
+
+/// Checks one task of `service`.
+pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task: &Task) {
+    arrivals(check, &place.key("arrivals"), &task.arrivals);
+    execution_time(
+        check,
+        &place.key("execution_time"),
+        service,
+        &task.execution_time,
+    );
+    deadline(check, place, task);
+    priority(check, place, service, task);
+    let here = place.key("request");
+    match (&task.request, service.protocol) {
+        (Some(sent), protocol) => {
+            request(check, &here, protocol, sent);
+            if let Request::Redis { repeat: 2.., .. } = sent {
+                check.error(
+                    &here.key("repeat"),
+                    "a job is one request",
+                    "leave `repeat` out; it is for `setup`",
+                );
+            }
+        }
+        (None, Protocol::Synthetic) => {}
+        (None, Protocol::Redis) => check.error(
+            place,
+            "nothing says what is sent",
+            "add `request`, such as { command = [\"GET\", \"key:1\"] }",
+        ),
+        (None, Protocol::Http) => check.error(
+            place,
+            "nothing says what is sent",
+            "add `request`, such as { path = \"/\" }",
+        ),
+    }
+}
+
+fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals) {
+    match arrivals {
+        Arrivals::Periodic { period, .. } => {
+            check.above_zero(&place.key("period"), "the period", *period)
+        }
+        Arrivals::Sporadic {
+            min_gap, max_gap, ..
+        } => {
+            check.above_zero(&place.key("min_gap"), "the minimal gap", *min_gap);
+            if max_gap < min_gap {
+                let message = format!("max_gap {max_gap} is shorter than min_gap {min_gap}");
+                check.error(
+                    &place.key("max_gap"),
+                    message,
+                    "exchange them, or correct one",
+                );
+            }
+        }
+        Arrivals::Poisson { rate } => {
+            if rate.mean_gap().is_zero() {
+                let message = format!("{rate} is more than one per nanosecond");
+                check.error(
+                    &place.key("rate"),
+                    message,
+                    "write a rate that a host can serve",
+                );
+            }
+        }
+        Arrivals::Trace { file } => path(check, &place.key("file"), file),
+    }
+}
+
+fn path(check: &mut Check<'_>, place: &Place, file: &std::path::Path) {
+    if file.as_os_str().is_empty() {
+        check.error(
+            place,
+            "the file's name is empty",
+            "name a file; relative paths start at the description",
+        );
+    }
+}
+
+fn execution_time(
+    check: &mut Check<'_>,
+    place: &Place,
+    service: &Service,
+    execution_time: &ExecutionTime,
+) {
+    match execution_time {
+        ExecutionTime::Constant { value } => {
+            check.above_zero(&place.key("value"), "the execution time", *value)
+        }
+        ExecutionTime::Uniform { min, max } => {
+            check.above_zero(&place.key("max"), "the longest execution time", *max);
+            if max < min {
+                let message = format!("max {max} is shorter than min {min}");
+                check.error(&place.key("max"), message, "exchange them, or correct one");
+            }
+        }
+        ExecutionTime::Samples { file } => path(check, &place.key("file"), file),
+        ExecutionTime::Calibrated { expected } => {
+            if let Some(expected) = expected {
+                check.above_zero(
+                    &place.key("expected"),
+                    "the expected execution time",
+                    *expected,
+                );
+            }
+            if service.protocol == Protocol::Synthetic {
+                check.error(place, "the synthetic service runs for as long as it is told, so there is nothing to calibrate", "use constant, uniform or samples");
+            }
+        }
+    }
+}
+
+fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {
+    let Some(deadline) = task.deadline else {
+        return;
+    };
+    let here = place.key("deadline");
+    check.above_zero(&here, "the deadline", deadline);
+    if let Some(longest) = longest(&task.execution_time)
+        && longest > deadline
+        && !deadline.is_zero()
+    {
+        let message = format!("a job may run for {longest}, longer than its deadline {deadline}");
+        check.warning(
+            &here,
+            message,
+            "such a job is late even on a CPU of its own; lengthen the deadline",
+        );
+    }
+}
+
+fn priority(check: &mut Check<'_>, place: &Place, service: &Service, task: &Task) {
+    match (service.scheduling, task.priority) {
+        (Scheduling::FixedPriority, None) => check.error(
+            place,
+            "the service serves by priority, and this task has none",
+            "add `priority`, from 1 to 90; the higher number runs first",
+        ),
+        (Scheduling::Fifo | Scheduling::RateMonotonic, Some(_)) => check.error(
+            &place.key("priority"),
+            "the service does not serve by the tasks' priorities",
+            "leave it out, or add scheduling = \"fixed-priority\" to the service",
+        ),
+        _ => {}
+    }
+    let has_gap = matches!(
+        task.arrivals,
+        Arrivals::Periodic { .. } | Arrivals::Sporadic { .. }
+    );
+    if service.scheduling == Scheduling::RateMonotonic && !has_gap {
+        check.error(
+            &place.key("arrivals"),
+            "rate-monotonic scheduling goes by periods, and this task has none",
+            "make it periodic or sporadic, or use another `scheduling`",
+        );
+    }
+}
+
+/// Checks one request to a service that speaks `protocol`.
+pub(super) fn request(check: &mut Check<'_>, place: &Place, protocol: Protocol, request: &Request) {
+    match (protocol, request) {
+        (Protocol::Redis, Request::Redis { command, .. }) => redis(check, place, command),
+        (Protocol::Http, Request::Http { path }) => http(check, place, path),
+        (Protocol::Redis, Request::Http { .. }) => check.error(
+            place,
+            "this is no Redis request",
+            "write { command = [\"GET\", \"key:1\"] }",
+        ),
+        (Protocol::Http, Request::Redis { .. }) => {
+            check.error(place, "this is no HTTP request", "write { path = \"/\" }")
+        }
+        (Protocol::Synthetic, _) => check.error(
+            place,
+            "the synthetic service takes no request",
+            "leave it out; `execution_time` says what a job does",
+        ),
+    }
+}
+
+fn redis(check: &mut Check<'_>, place: &Place, command: &[String]) {
+    let here = place.key("command");
+    if command.first().is_none_or(String::is_empty) {
+        check.error(
+            &here,
+            "the command is empty",
+            "write the command and its arguments, such as [\"GET\", \"key:1\"]",
+        );
+    }
+    for (index, word) in command.iter().enumerate() {
+        for (_, rest) in word
+            .match_indices("{busy:")
+            .map(|(at, open)| (at, &word[at + open.len()..]))
+        {
+            let length = rest
+                .split_once('}')
+                .map(|(length, _)| length.parse::<Duration>());
+            match length {
+                Some(Ok(length)) => check.above_zero(&here.index(index), "the busy time", length),
+                Some(Err(error)) => {
+                    let error = error.to_string();
+                    let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
+                    check.error(
+                        &here.index(index),
+                        format!("in {{busy:...}}: {message}"),
+                        remedy,
+                    );
+                }
+                None => check.error(
+                    &here.index(index),
+                    "{busy: is not closed",
+                    "write {busy:2ms}",
+                ),
+            }
+        }
+    }
+}
+
+fn http(check: &mut Check<'_>, place: &Place, path: &str) {
+    let plain = path.bytes().all(|byte| byte.is_ascii_graphic());
+    if !path.starts_with('/') || !plain {
+        let message = format!("{path:?} is no path of a request");
+        check.error(
+            &place.key("path"),
+            message,
+            "begin it with /, and write spaces and the like as %20",
+        );
+    }
+}
