@@ -1,1 +1,3 @@
-//! (skeleton)
+//! Deterministic discrete-event simulation of services on reservation servers.
+
+pub mod workload;

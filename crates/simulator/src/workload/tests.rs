@@ -1,0 +1,209 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use proptest::prelude::*;
+use tailbound_distribution::Distribution;
+use tailbound_model::{ExecutionTime, Protocol, SampleCount, Scheduling};
+
+use super::*;
+
+fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
+    Task {
+        arrivals,
+        execution_time,
+        deadline: None,
+        priority: None,
+        request: None,
+        clients: 1,
+    }
+}
+
+fn service(tasks: &[(&str, Task)]) -> Service {
+    Service {
+        domain: "d".into(),
+        protocol: Protocol::Synthetic,
+        endpoint: "unix:s".into(),
+        scheduling: Scheduling::Fifo,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: tasks
+            .iter()
+            .map(|(name, task)| ((*name).into(), task.clone()))
+            .collect(),
+        slos: Vec::new(),
+    }
+}
+
+fn ms(value: u64) -> Duration {
+    Duration::from_millis(value)
+}
+
+fn one_ms() -> ExecutionTime {
+    ExecutionTime::Constant { value: ms(1) }
+}
+
+fn poisson_task(per_second: f64) -> Task {
+    let rate = Rate::per_second(per_second).unwrap();
+    let execution = ExecutionTime::Uniform {
+        min: ms(1),
+        max: ms(2),
+    };
+    task(Arrivals::Poisson { rate }, execution)
+}
+
+fn all(service: &Service, horizon: Duration, seed: u64) -> Vec<Release> {
+    releases(service, horizon, seed, &InputFiles::default()).unwrap()
+}
+
+#[test]
+fn periodic_jobs_start_at_the_offset_and_end_before_the_horizon() {
+    let arrivals = Arrivals::Periodic {
+        period: ms(10),
+        offset: ms(3),
+    };
+    let found = all(&service(&[("p", task(arrivals, one_ms()))]), ms(23), 1);
+    let times: Vec<_> = found.iter().map(|r| r.at.as_nanos()).collect();
+    assert_eq!(times, [3_000_000, 13_000_000]);
+    assert!(found.iter().all(|r| r.execution == Some(ms(1))));
+}
+
+#[test]
+fn sporadic_gaps_stay_in_their_range() {
+    let arrivals = Arrivals::Sporadic {
+        min_gap: ms(5),
+        max_gap: ms(9),
+        offset: ms(2),
+    };
+    let found = all(
+        &service(&[("s", task(arrivals, one_ms()))]),
+        Duration::from_secs(50),
+        7,
+    );
+    assert!(found.len() > 5_000);
+    assert!(found[0].at.as_nanos() >= 2_000_000 && found[0].at.as_nanos() <= 7_000_000);
+    let mut gaps: Vec<_> = found
+        .windows(2)
+        .map(|pair| pair[1].at.saturating_since(pair[0].at))
+        .collect();
+    gaps.sort_unstable();
+    assert!(gaps[0] >= ms(5) && gaps[gaps.len() - 1] <= ms(9));
+    // Both ends of the range are reached, within 1% of it.
+    assert!(gaps[0] < Duration::from_micros(5_040));
+    assert!(gaps[gaps.len() - 1] > Duration::from_micros(8_960));
+}
+
+#[test]
+fn poisson_counts_have_the_mean_and_variance_of_the_law() {
+    let found = all(
+        &service(&[("p", poisson_task(1_000.0))]),
+        Duration::from_secs(200),
+        3,
+    );
+    let mut counts = vec![0.0_f64; 2_000];
+    for release in &found {
+        counts[(release.at.as_nanos() / 100_000_000) as usize] += 1.0;
+    }
+    let mean = counts.iter().sum::<f64>() / 2_000.0;
+    let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / 2_000.0;
+    // Standard errors: 0.22 for the mean, 3.2 for the variance; five of each.
+    assert!((mean - 100.0).abs() < 1.2, "{mean}");
+    assert!((variance - 100.0).abs() < 17.0, "{variance}");
+}
+
+#[test]
+fn another_task_or_client_changes_no_jobs_but_its_own() {
+    let alone = all(&service(&[("a", poisson_task(500.0))]), ms(2_000), 5);
+    let mut more_clients = poisson_task(500.0);
+    more_clients.clients = 3;
+    let both = service(&[("a", more_clients), ("b", poisson_task(900.0))]);
+    let kept: Vec<_> = all(&both, ms(2_000), 5)
+        .into_iter()
+        .filter(|r| r.task == "a" && r.client == 0)
+        .collect();
+    assert_eq!(alone, kept);
+}
+
+#[test]
+fn traces_and_samples_come_from_the_inputs() {
+    let arrivals = Arrivals::Trace {
+        file: "arrivals.txt".into(),
+    };
+    let execution = ExecutionTime::Samples {
+        file: "times.csv".into(),
+    };
+    let service = service(&[("t", task(arrivals, execution))]);
+    assert!(matches!(
+        releases(&service, ms(100), 1, &InputFiles::default()),
+        Err(WorkloadError::InputMissing { .. })
+    ));
+    let mut inputs = InputFiles::default();
+    inputs.insert_trace("arrivals.txt", vec![ms(4), ms(50), ms(200)]);
+    let counted = |value, count| SampleCount { value, count };
+    inputs.insert_samples("times.csv", vec![counted(ms(1), 3), counted(ms(2), 1)]);
+    let found = releases(&service, ms(100), 1, &inputs).unwrap();
+    let times: Vec<_> = found.iter().map(|r| r.at.as_nanos()).collect();
+    assert_eq!(times, [4_000_000, 50_000_000]);
+    assert!(
+        found
+            .iter()
+            .all(|r| [Some(ms(1)), Some(ms(2))].contains(&r.execution))
+    );
+}
+
+#[test]
+fn impossible_tasks_are_named() {
+    let periodic = Arrivals::Periodic {
+        period: Duration::ZERO,
+        offset: Duration::ZERO,
+    };
+    let reversed = Arrivals::Sporadic {
+        min_gap: ms(9),
+        max_gap: ms(5),
+        offset: Duration::ZERO,
+    };
+    for (arrivals, text) in [
+        (periodic, "period must be above zero"),
+        (reversed, "min_gap 9ms is above"),
+    ] {
+        let service = service(&[("x", task(arrivals, one_ms()))]);
+        let error = releases(&service, ms(100), 1, &InputFiles::default()).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[test]
+fn measured_execution_times_replace_described_ones() {
+    use tailbound_distribution::{Evidence, Provenance};
+    let mut found = all(
+        &service(&[("a", poisson_task(500.0)), ("b", poisson_task(500.0))]),
+        ms(500),
+        5,
+    );
+    let before = found.clone();
+    let measured = Distribution::from_samples(
+        Provenance::new(Evidence::Sample, "execution time", "test"),
+        vec![ms(7), ms(8)],
+    );
+    draw_execution_times(&mut found, &[("a".to_string(), measured)].into(), 5).unwrap();
+    for (old, new) in before.iter().zip(&found) {
+        assert_eq!(old.at, new.at);
+        match new.task.as_str() {
+            "a" => assert!([Some(ms(7)), Some(ms(8))].contains(&new.execution)),
+            _ => assert_eq!(old, new),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn sequences_are_sorted_repeatable_and_grow_with_the_horizon(
+        seed: u64, rate in 1.0_f64..2_000.0, short in 1_u64..300, more in 0_u64..300,
+    ) {
+        let service = service(&[("a", poisson_task(rate)), ("b", poisson_task(rate / 3.0))]);
+        let long = all(&service, ms(short + more), seed);
+        prop_assert!(long.is_sorted_by_key(|r| r.at));
+        prop_assert_eq!(&long, &all(&service, ms(short + more), seed));
+        let start = all(&service, ms(short), seed);
+        prop_assert_eq!(&start[..], &long[..start.len()]);
+    }
+}
