@@ -17,6 +17,14 @@ pub struct BusyRate {
     pub iterations_per_millisecond: f64,
 }
 
+impl BusyRate {
+    /// The iterations that take `length`, to the nearest; at least one.
+    pub fn iterations_for(&self, length: Duration) -> u64 {
+        let iterations = self.iterations_per_millisecond * length.as_millis_f64();
+        (iterations.round() as u64).max(1)
+    }
+}
+
 /// What to calibrate, and how long.
 #[derive(Clone, Debug)]
 pub struct CalibrationPlan {

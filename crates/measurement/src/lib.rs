@@ -15,6 +15,8 @@ pub mod measurement;
 pub mod noise;
 pub mod plan;
 pub mod protocol;
+mod connection;
+mod request;
 pub mod setup;
 pub mod synthetic;
 

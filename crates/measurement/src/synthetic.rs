@@ -1,11 +1,29 @@
 //! The synthetic service: it works an exact CPU time per request.
+//!
+//! One thread does everything, so that one reservation holds all of it. Preemption is its own: a
+//! job runs in slices, and between two of them newly come requests are read and the most urgent
+//! job is chosen. The kernel's priorities, which a reservation changes, play no part in it.
 
-use std::sync::atomic::AtomicBool;
+mod client_set;
+mod ready_queue;
 
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tailbound_linux::clock::thread_cpu_time;
+use tailbound_linux::polling::Poller;
 use tailbound_model::Scheduling;
 use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
+use client_set::{ClientSet, Listener};
+use ready_queue::{Job, ReadyQueue};
+
+/// How long an idle service sleeps before it looks at `stop` again.
+const IDLE_WAIT: Duration = Duration::from_millis(100);
 
 /// How the synthetic service runs.
 #[derive(Clone, Debug)]
@@ -31,9 +49,86 @@ impl ServeOptions {
 
 /// Serves until `stop` is true. One thread: put the whole process under a reservation.
 ///
+/// The time that a job is asked to work is CPU time of this thread; what the service itself uses
+/// while the job is the running one (looking for requests between slices) is part of it, reading
+/// its request and writing its reply are not.
+///
 /// # Errors
 /// The endpoint cannot be bound, or the kernel refuses what every server needs.
 pub fn serve(options: &ServeOptions, stop: &AtomicBool) -> Result<(), MeasurementError> {
-    let _ = (options, stop);
-    Err(MeasurementError::Stopped)
+    let failed = |what: &str, cause| MeasurementError::Host {
+        what: format!("{what} {}", options.endpoint),
+        cause,
+        remedy: "choose an endpoint that is free and that this user may create".into(),
+    };
+    let listener = bind(&options.endpoint).map_err(|cause| failed("listen at", cause))?;
+    let outcome = serve_on(listener, options, stop).map_err(|cause| failed("serve", cause));
+    if let Endpoint::Unix(path) = &options.endpoint {
+        let _gone_already = std::fs::remove_file(path);
+    }
+    outcome
+}
+
+fn bind(endpoint: &Endpoint) -> io::Result<Listener> {
+    match endpoint {
+        Endpoint::Tcp(address) => std::net::TcpListener::bind(address).map(Listener::Tcp),
+        Endpoint::Unix(path) => {
+            remove_stale_socket(path)?;
+            UnixListener::bind(path).map(Listener::Unix)
+        }
+    }
+}
+
+/// Removes the socket that a dead service left behind; never one that is served, nor a file.
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    let refused = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).as_ref().is_err_and(refused) {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+fn serve_on(listener: Listener, options: &ServeOptions, stop: &AtomicBool) -> io::Result<()> {
+    let mut poller = Poller::new()?;
+    let mut clients = ClientSet::new(listener, &poller)?;
+    let mut ready = ReadyQueue::new(options.scheduling != Scheduling::Fifo);
+    // CPU time up to here is accounted for: worked by a job, or the service's own.
+    let mut accounted = thread_cpu_time();
+    while !stop.load(Ordering::Relaxed) {
+        let Some(mut job) = ready.pop() else {
+            clients.receive(&mut poller, Some(IDLE_WAIT), &mut ready)?;
+            accounted = thread_cpu_time();
+            continue;
+        };
+        let due = accounted + job.missing();
+        let slice_end = due.min(accounted + options.slice);
+        let now = work_until(slice_end);
+        job.worked += now.saturating_sub(accounted);
+        accounted = now;
+        if job.missing().is_zero() {
+            clients.answer(&poller, &job);
+            accounted = thread_cpu_time();
+        } else {
+            ready.put_back(job);
+            // What this takes is charged to the job that runs next: mostly the same one.
+            clients.receive(&mut poller, Some(Duration::ZERO), &mut ready)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the CPU busy until this thread's CPU time is `target`; returns what it is then.
+fn work_until(target: Duration) -> Duration {
+    loop {
+        let now = thread_cpu_time();
+        if now >= target {
+            return now;
+        }
+        // About a quarter of a microsecond in user mode between two readings of the clock.
+        let mut value = now.as_nanos();
+        for _ in 0..200 {
+            value = std::hint::black_box(value.wrapping_mul(6_364_136_223_846_793_005) | 1);
+        }
+    }
 }

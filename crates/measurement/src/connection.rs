@@ -1,0 +1,172 @@
+//! One client's connection: never blocks, keeps what could not be written yet.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::polling::connect_unix_non_blocking;
+use tailbound_model::Protocol;
+use tailbound_time::{Clock, Duration};
+
+use crate::protocol::{Reply, ReplyReader};
+use crate::{Endpoint, MeasurementError};
+
+/// How long a connection may take to be accepted into the service's queue.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// One connection, with the requests that it waits for.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Stream,
+    reader: ReplyReader,
+    /// What is to be written, from `written` on.
+    pub(crate) out: Vec<u8>,
+    written: usize,
+    /// The requests without a reply, in the order of sending.
+    pub(crate) awaiting: VecDeque<usize>,
+}
+
+/// What reading a connection came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ReadEnd {
+    /// There is no more for now.
+    Drained,
+    /// The peer closed, or the connection broke, or it answers garbage.
+    Broken(String),
+}
+
+impl Connection {
+    /// Connects to `endpoint`.
+    ///
+    /// # Errors
+    /// [`MeasurementError::Connect`].
+    pub(crate) fn open(endpoint: &Endpoint, protocol: Protocol) -> Result<Self, MeasurementError> {
+        let stream = Stream::connect(endpoint).map_err(|cause| MeasurementError::Connect {
+            endpoint: endpoint.to_string(),
+            cause,
+        })?;
+        Ok(Self {
+            stream,
+            reader: ReplyReader::new(protocol),
+            out: Vec::with_capacity(4096),
+            written: 0,
+            awaiting: VecDeque::with_capacity(64),
+        })
+    }
+
+    /// Writes what the kernel takes now of what is to be written.
+    ///
+    /// # Errors
+    /// A broken connection.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while self.written < self.out.len() {
+            match self.stream.write(&self.out[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Whether something is left to write.
+    pub(crate) fn wants_to_write(&self) -> bool {
+        self.written < self.out.len()
+    }
+
+    /// Reads what is there and appends the replies that it completes.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], replies: &mut Vec<Reply>) -> ReadEnd {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => {
+                    replies.extend(self.reader.end());
+                    return ReadEnd::Broken("the service closed the connection".into());
+                }
+                Ok(count) => {
+                    if let Err(error) = self.reader.feed(&buffer[..count], replies) {
+                        return ReadEnd::Broken(error.to_string());
+                    }
+                    // A short read has emptied the socket; what comes later is reported later.
+                    if count < buffer.len() {
+                        return ReadEnd::Drained;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return ReadEnd::Drained,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return ReadEnd::Broken(format!("the connection broke: {error}")),
+            }
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.stream {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    fn connect(endpoint: &Endpoint) -> io::Result<Self> {
+        match endpoint {
+            Endpoint::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, std::time::Duration::from_nanos(CONNECT_LIMIT.as_nanos()))?;
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Endpoint::Unix(path) => {
+                let give_up = Monotonic.now() + CONNECT_LIMIT;
+                loop {
+                    match connect_unix_non_blocking(path) {
+                        // The queue of the listener is full; it may be throttled.
+                        Err(error)
+                            if error.kind() == io::ErrorKind::WouldBlock
+                                && Monotonic.now() < give_up =>
+                        {
+                            sleep_until(Monotonic.now() + Duration::from_millis(1))?;
+                        }
+                        outcome => return outcome.map(Self::Unix),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+//! Requests as a description spells them, made ready to be sent many times.
+//!
+//! In the arguments of a Redis command and in an HTTP path, `{random}` becomes a random number
+//! (`{random:100}` one below 100), `{index}` the count of the repetition, and `{busy:2ms}` the
+//! loop count that keeps the service busy so long. Other braces stay as they are, since arguments
+//! may be JSON or Lua.
+
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use tailbound_model::{Arrivals, Request, Scheduling, Service, Task};
+use tailbound_time::Duration;
+
+use crate::protocol::frame::WorkRequest;
+use crate::protocol::{http, resp};
+use crate::{BusyRate, MeasurementError};
+
+/// What `{random}` draws from where the setup does not tell: 0 to this, exclusive.
+const RANDOM_BELOW: u64 = 1_000_000;
+
+/// One part of an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Vec<u8>),
+    Random { below: u64 },
+    Index,
+    Busy(Duration),
+}
+
+/// A request with its placeholders found.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestTemplate {
+    /// The arguments of a Redis command.
+    Redis(Vec<Vec<Piece>>),
+    /// The path of an HTTP GET.
+    Http(Vec<Piece>),
+    /// Work for the synthetic service.
+    Synthetic {
+        /// Before which others.
+        priority: u32,
+    },
+}
+
+/// How `{busy:...}` becomes a number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Busy {
+    /// Nothing is known; only for templates without it.
+    Unknown,
+    /// By this rate.
+    Rate(BusyRate),
+    /// Always this many iterations, to find the rate.
+    Iterations(u64),
+}
+
+/// What fills the placeholders of one request.
+pub(crate) struct Filling<'a> {
+    /// `{index}`, or the id of a synthetic request.
+    pub(crate) index: u64,
+    /// For `{random}`.
+    pub(crate) random: &'a mut ChaCha8Rng,
+    /// For `{busy:...}`.
+    pub(crate) busy: Busy,
+    /// The work of a synthetic request.
+    pub(crate) execution: Duration,
+}
+
+impl RequestTemplate {
+    /// The template of `task`'s request.
+    ///
+    /// # Errors
+    /// A request that is missing, or not of the service's protocol.
+    pub(crate) fn of_task(service: &Service, name: &str) -> Result<Self, MeasurementError> {
+        let Some(task) = service.tasks.get(name) else {
+            return Err(MeasurementError::BadPlan {
+                what: format!("the plan releases task {name}, which the service does not have"),
+                remedy: "make releases and service from the same description".into(),
+            });
+        };
+        match (service.protocol, &task.request) {
+            (tailbound_model::Protocol::Synthetic, _) => Ok(Self::Synthetic {
+                priority: synthetic_priority(service, task),
+            }),
+            (_, Some(request)) => Self::of_request(service, request),
+            (_, None) => Err(MeasurementError::BadPlan {
+                what: format!("task {name} has no request"),
+                remedy: "say what is sent, such as request = { command = [\"PING\"] }".into(),
+            }),
+        }
+    }
+
+    /// The template of one request to `service`.
+    ///
+    /// # Errors
+    /// A request that is not of the service's protocol, or a duration in it that is none.
+    pub(crate) fn of_request(
+        service: &Service,
+        request: &Request,
+    ) -> Result<Self, MeasurementError> {
+        use tailbound_model::Protocol;
+        let below = random_below(service);
+        match (service.protocol, request) {
+            (Protocol::Redis, Request::Redis { command, .. }) if !command.is_empty() => command
+                .iter()
+                .map(|argument| pieces(argument, below))
+                .collect::<Result<_, _>>()
+                .map(Self::Redis),
+            (Protocol::Http, Request::Http { path }) => pieces(path, below).map(Self::Http),
+            _ => Err(MeasurementError::BadPlan {
+                what: format!(
+                    "request {request:?} is none of the service's protocol, {:?}",
+                    service.protocol
+                ),
+                remedy: "give a non-empty command to Redis, a path to HTTP".into(),
+            }),
+        }
+    }
+
+    /// Whether it needs a [`BusyRate`].
+    pub(crate) fn needs_busy_rate(&self) -> bool {
+        let busy = |pieces: &Vec<Piece>| pieces.iter().any(|p| matches!(p, Piece::Busy(_)));
+        match self {
+            Self::Redis(arguments) => arguments.iter().any(busy),
+            Self::Http(path) => busy(path),
+            Self::Synthetic { .. } => false,
+        }
+    }
+
+    /// Appends the request to `out`, filled in; `scratch` is overwritten.
+    pub(crate) fn write(&self, out: &mut Vec<u8>, scratch: &mut Vec<u8>, filling: &mut Filling) {
+        match self {
+            Self::Synthetic { priority } => {
+                let request = WorkRequest {
+                    id: filling.index,
+                    execution: filling.execution,
+                    priority: *priority,
+                };
+                out.extend_from_slice(&request.to_bytes());
+            }
+            Self::Http(path) => {
+                scratch.clear();
+                fill(scratch, path, filling);
+                http::write_get(out, scratch, b"localhost");
+            }
+            Self::Redis(arguments) => {
+                resp::write_array_header(out, arguments.len());
+                for argument in arguments {
+                    scratch.clear();
+                    fill(scratch, argument, filling);
+                    resp::write_bulk(out, scratch);
+                }
+            }
+        }
+    }
+}
+
+fn fill(out: &mut Vec<u8>, pieces: &[Piece], filling: &mut Filling) {
+    for piece in pieces {
+        let number = match piece {
+            Piece::Text(text) => {
+                out.extend_from_slice(text);
+                continue;
+            }
+            Piece::Random { below } => filling.random.random_range(0..*below),
+            Piece::Index => filling.index,
+            Piece::Busy(length) => match filling.busy {
+                Busy::Iterations(count) => count,
+                Busy::Rate(rate) => rate.iterations_for(*length),
+                Busy::Unknown => 0,
+            },
+        };
+        out.extend_from_slice(number.to_string().as_bytes());
+    }
+}
+
+/// Cuts `argument` at its placeholders.
+fn pieces(argument: &str, random_below: u64) -> Result<Vec<Piece>, MeasurementError> {
+    let mut pieces = Vec::new();
+    let mut text = Vec::new();
+    let mut rest = argument;
+    while let Some(open) = rest.find('{') {
+        text.extend_from_slice(&rest.as_bytes()[..open]);
+        let inside = rest[open + 1..].split_once('}');
+        let found = match inside {
+            Some((name, _)) => placeholder(name, random_below)?,
+            None => None,
+        };
+        match (found, inside) {
+            (Some(piece), Some((_, after))) => {
+                if !text.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                }
+                pieces.push(piece);
+                rest = after;
+            }
+            _ => {
+                text.push(b'{');
+                rest = &rest[open + 1..];
+            }
+        }
+    }
+    text.extend_from_slice(rest.as_bytes());
+    if !text.is_empty() || pieces.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+    Ok(pieces)
+}
+
+/// The placeholder called `name`, if it is one.
+fn placeholder(name: &str, random_below: u64) -> Result<Option<Piece>, MeasurementError> {
+    let bad = |cause: String, remedy: &str| MeasurementError::BadPlan {
+        what: format!("{{{name}}} in a request: {cause}"),
+        remedy: remedy.into(),
+    };
+    if let Some(length) = name.strip_prefix("busy:") {
+        return match length.parse() {
+            Ok(length) => Ok(Some(Piece::Busy(length))),
+            Err(cause) => Err(bad(cause.to_string(), "write {busy:2ms}")),
+        };
+    }
+    if let Some(below) = name.strip_prefix("random:") {
+        return match below.parse() {
+            Ok(below) if below > 0 => Ok(Some(Piece::Random { below })),
+            _ => Err(bad("no count above zero".into(), "write {random:100}")),
+        };
+    }
+    Ok(match name {
+        "random" => Some(Piece::Random {
+            below: random_below,
+        }),
+        "index" => Some(Piece::Index),
+        _ => None,
+    })
+}
+
+/// What `{random}` draws below: the largest `repeat` of the setup, so that `key:{random}` hits the
+/// keys that `key:{index}` made.
+fn random_below(service: &Service) -> u64 {
+    let repeats = service.setup.iter().filter_map(|request| match request {
+        Request::Redis { repeat, .. } if *repeat > 1 => Some(u64::from(*repeat)),
+        _ => None,
+    });
+    repeats.max().unwrap_or(RANDOM_BELOW)
+}
+
+/// The priority that makes the synthetic service run jobs in the described order.
+fn synthetic_priority(service: &Service, task: &Task) -> u32 {
+    match service.scheduling {
+        Scheduling::Fifo => 0,
+        Scheduling::FixedPriority => task.priority.map_or(0, |priority| u32::from(priority.0)),
+        Scheduling::RateMonotonic => {
+            let gap = mean_or_least_gap(task);
+            let slower = |other: &&Task| mean_or_least_gap(other) > gap;
+            service.tasks.values().filter(slower).count() as u32
+        }
+    }
+}
+
+/// What rate-monotonic order compares: the period, or what comes nearest to one.
+fn mean_or_least_gap(task: &Task) -> Duration {
+    match &task.arrivals {
+        Arrivals::Periodic { period, .. } => *period,
+        Arrivals::Sporadic { min_gap, .. } => *min_gap,
+        Arrivals::Poisson { rate } => rate.mean_gap(),
+        Arrivals::Trace { .. } => task.deadline.unwrap_or(Duration::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use rand::SeedableRng;
+    use tailbound_model::{ExecutionTime, Protocol};
+
+    use super::*;
+
+    fn service(protocol: Protocol, setup: Vec<Request>) -> Service {
+        Service {
+            domain: "d".into(),
+            protocol,
+            endpoint: "unix:s".into(),
+            scheduling: Scheduling::Fifo,
+            max_in_flight: None,
+            setup,
+            tasks: BTreeMap::new(),
+            slos: Vec::new(),
+        }
+    }
+
+    fn redis(command: &[&str], repeat: u32) -> Request {
+        Request::Redis {
+            command: command.iter().map(ToString::to_string).collect(),
+            repeat,
+        }
+    }
+
+    fn written(service: &Service, request: &Request, seed: u64) -> String {
+        let template = RequestTemplate::of_request(service, request).unwrap();
+        let mut out = Vec::new();
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut filling = Filling {
+            index: 7,
+            random: &mut random,
+            busy: Busy::Rate(BusyRate {
+                iterations_per_millisecond: 1000.0,
+            }),
+            execution: Duration::ZERO,
+        };
+        template.write(&mut out, &mut Vec::new(), &mut filling);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn fills_what_it_knows_and_leaves_other_braces() {
+        let request = redis(&["SET", "k:{index}:{x}", "{\"a\":{}}{busy:2.5ms}{", ""], 1);
+        assert_eq!(
+            written(&service(Protocol::Redis, vec![]), &request, 1),
+            "*4\r\n$3\r\nSET\r\n$7\r\nk:7:{x}\r\n$13\r\n{\"a\":{}}2500{\r\n$0\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn random_numbers_hit_what_the_setup_made_and_follow_the_seed() {
+        let setup = vec![redis(&["RPUSH", "l", "{index}"], 5)];
+        let service = service(Protocol::Redis, setup);
+        let request = redis(&["{random}"], 1);
+        for seed in 0..50 {
+            let text = written(&service, &request, seed);
+            assert_eq!(text, written(&service, &request, seed));
+            let number: u64 = text.lines().last().unwrap().parse().unwrap();
+            assert!(number < 5, "{number}");
+        }
+    }
+
+    #[test]
+    fn http_paths_are_filled_too() {
+        let request = Request::Http {
+            path: "/work/{index}".into(),
+        };
+        let text = written(&service(Protocol::Http, vec![]), &request, 1);
+        assert!(text.starts_with("GET /work/7 HTTP/1.1\r\nHost: "), "{text}");
+    }
+
+    #[test]
+    fn says_which_placeholder_is_wrong() {
+        let service = service(Protocol::Redis, vec![]);
+        for argument in ["{busy:2}", "{random:0}", "{random:x}"] {
+            let error = RequestTemplate::of_request(&service, &redis(&[argument], 1));
+            let text = error.unwrap_err().to_string();
+            assert!(text.contains(argument), "{text}");
+        }
+        let path = Request::Http { path: "/".into() };
+        assert!(RequestTemplate::of_request(&service, &path).is_err());
+    }
+
+    #[test]
+    fn rate_monotonic_priorities_follow_the_gaps() {
+        let task = |arrivals| Task {
+            arrivals,
+            execution_time: ExecutionTime::Constant {
+                value: Duration::from_millis(1),
+            },
+            deadline: None,
+            priority: None,
+            request: None,
+            clients: 1,
+        };
+        let mut service = service(Protocol::Synthetic, vec![]);
+        service.scheduling = Scheduling::RateMonotonic;
+        let (period, offset) = (Duration::from_millis(10), Duration::ZERO);
+        let fast = task(Arrivals::Periodic { period, offset });
+        let slow = task(Arrivals::Poisson {
+            rate: "20/s".parse().unwrap(),
+        });
+        service.tasks = BTreeMap::from([("fast".into(), fast), ("slow".into(), slow)]);
+        let priority = |name: &str| synthetic_priority(&service, &service.tasks[name]);
+        assert!(priority("fast") > priority("slow"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_argument_panics(argument in "[{}a-z:0-9]{0,30}|\\PC*") {
+            let request = redis(&["GET", &argument], 1);
+            let service = service(Protocol::Redis, vec![]);
+            if RequestTemplate::of_request(&service, &request).is_ok() {
+                let text = written(&service, &request, 1);
+                prop_assert!(text.starts_with("*2\r\n$3\r\nGET\r\n$"));
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The connections of the synthetic service.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use tailbound_linux::polling::{Interest, Poller, Readiness};
+use tailbound_time::Duration;
+
+use super::ready_queue::{Job, ReadyQueue};
+use crate::protocol::ProtocolError;
+use crate::protocol::frame::{EXECUTION_LIMIT, FrameCutter, WorkReply, WorkRequest};
+
+/// The poller's token of the listener; clients count from 1.
+const LISTENER: u64 = 0;
+/// How much may wait for a client that does not read its replies, before it is dropped.
+const UNREAD_LIMIT: usize = 1 << 20;
+
+/// Where clients come from.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+#[derive(Debug)]
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: Stream,
+    cutter: FrameCutter,
+    unsent: Vec<u8>,
+}
+
+/// All connections.
+#[derive(Debug)]
+pub(super) struct ClientSet {
+    listener: Listener,
+    clients: BTreeMap<u64, Client>,
+    last_token: u64,
+    ready: Vec<Readiness>,
+}
+
+impl ClientSet {
+    /// No connection yet; `poller` watches `listener`.
+    pub(super) fn new(listener: Listener, poller: &Poller) -> io::Result<Self> {
+        match &listener {
+            Listener::Unix(socket) => socket.set_nonblocking(true)?,
+            Listener::Tcp(socket) => socket.set_nonblocking(true)?,
+        }
+        poller.add(&listener, LISTENER, Interest::Read)?;
+        Ok(Self {
+            listener,
+            clients: BTreeMap::new(),
+            last_token: LISTENER,
+            ready: Vec::new(),
+        })
+    }
+
+    /// Waits up to `timeout` for something to happen and takes it in.
+    pub(super) fn receive(
+        &mut self,
+        poller: &mut Poller,
+        timeout: Option<Duration>,
+        jobs: &mut ReadyQueue,
+    ) -> io::Result<()> {
+        self.ready.clear();
+        self.ready.extend_from_slice(poller.wait(timeout)?);
+        for event in std::mem::take(&mut self.ready) {
+            if event.token == LISTENER {
+                self.accept_all(poller)?;
+                continue;
+            }
+            let Some(client) = self.clients.get_mut(&event.token) else {
+                continue;
+            };
+            let mut alive = true;
+            if event.writable {
+                alive = client.flush(poller, event.token).is_ok();
+            }
+            if alive && event.readable {
+                alive = client.read(poller, event.token, jobs);
+            }
+            if !alive {
+                self.clients.remove(&event.token);
+                jobs.forget(event.token);
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a job that is done. A client that cannot take it is dropped with its next event.
+    pub(super) fn answer(&mut self, poller: &Poller, job: &Job) {
+        let reply = WorkReply {
+            id: job.id,
+            worked: job.worked,
+            too_long: false,
+        };
+        if let Some(client) = self.clients.get_mut(&job.client) {
+            client.unsent.extend_from_slice(&reply.to_bytes());
+            if client.flush(poller, job.client).is_err() {
+                self.clients.remove(&job.client);
+            }
+        }
+    }
+
+    fn accept_all(&mut self, poller: &Poller) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok(stream) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // The client was gone before we looked, or a signal came.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => return Err(error),
+            };
+            self.last_token += 1;
+            poller.add(&stream, self.last_token, Interest::Read)?;
+            let client = Client {
+                stream,
+                cutter: FrameCutter::default(),
+                unsent: Vec::new(),
+            };
+            self.clients.insert(self.last_token, client);
+        }
+    }
+}
+
+impl Client {
+    /// Reads what is there; false if the client is to be dropped.
+    fn read(&mut self, poller: &Poller, token: u64, jobs: &mut ReadyQueue) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(count) => {
+                    let Self { cutter, unsent, .. } = self;
+                    let taken = cutter.feed(&buffer[..count], |frame| {
+                        take_request(WorkRequest::from_bytes(frame)?, token, unsent, jobs);
+                        Ok::<(), ProtocolError>(())
+                    });
+                    if taken.is_err() || self.flush(poller, token).is_err() {
+                        return false;
+                    }
+                    if count < buffer.len() {
+                        return true;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Writes what the kernel takes now, and asks to be told when it takes more.
+    fn flush(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
+        let before = self.unsent.len();
+        let mut written = 0;
+        while written < before {
+            match self.stream.write(&self.unsent[written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.unsent.drain(..written);
+        if self.unsent.len() > UNREAD_LIMIT {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        if !self.unsent.is_empty() {
+            poller.change(&self.stream, token, Interest::ReadWrite)?;
+        } else if before > written || written == 0 {
+            poller.change(&self.stream, token, Interest::Read)?;
+        }
+        Ok(())
+    }
+}
+
+fn take_request(request: WorkRequest, token: u64, unsent: &mut Vec<u8>, jobs: &mut ReadyQueue) {
+    if request.execution > EXECUTION_LIMIT {
+        let reply = WorkReply {
+            id: request.id,
+            worked: Duration::ZERO,
+            too_long: true,
+        };
+        unsent.extend_from_slice(&reply.to_bytes());
+        return;
+    }
+    jobs.push(token, request.id, request.execution, request.priority);
+}
+
+impl Listener {
+    fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Unix(socket) => {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                Ok(Stream::Unix(stream))
+            }
+            Self::Tcp(socket) => {
+                let (stream, _) = socket.accept()?;
+                stream.set_nonblocking(true)?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(buffer),
+            Self::Tcp(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! The jobs of the synthetic service, the one to run next on top.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tailbound_time::Duration;
+
+/// One job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    /// Whose it is.
+    pub(super) client: u64,
+    /// The client's number for it.
+    pub(super) id: u64,
+    /// How much CPU time it asks for.
+    pub(super) execution: Duration,
+    /// How much it has had; may exceed what it asks for by the grain of the work loop.
+    pub(super) worked: Duration,
+    /// The higher number runs first.
+    pub(super) priority: u32,
+    /// When it came, among all jobs.
+    arrival: u64,
+}
+
+impl Job {
+    /// The CPU time that it still needs.
+    pub(super) fn missing(&self) -> Duration {
+        self.execution.saturating_sub(self.worked)
+    }
+}
+
+/// Jobs by priority, the older one first among equals; without preemption by age alone.
+#[derive(Debug)]
+pub(super) struct ReadyQueue {
+    preemptive: bool,
+    arrivals: u64,
+    heap: BinaryHeap<Entry>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    order: (u32, Reverse<u64>),
+    job: Job,
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order.cmp(&other.order)
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl ReadyQueue {
+    /// An empty queue.
+    pub(super) fn new(preemptive: bool) -> Self {
+        Self {
+            preemptive,
+            arrivals: 0,
+            heap: BinaryHeap::new(),
+        }
+    }
+
+    /// Adds a newly come job.
+    pub(super) fn push(&mut self, client: u64, id: u64, execution: Duration, priority: u32) {
+        self.arrivals += 1;
+        self.put_back(Job {
+            client,
+            id,
+            execution,
+            worked: Duration::ZERO,
+            priority,
+            arrival: self.arrivals,
+        });
+    }
+
+    /// Puts a job back that is not done; it keeps its age.
+    pub(super) fn put_back(&mut self, job: Job) {
+        let priority = if self.preemptive { job.priority } else { 0 };
+        let order = (priority, Reverse(job.arrival));
+        self.heap.push(Entry { order, job });
+    }
+
+    /// Takes the job to run next.
+    pub(super) fn pop(&mut self) -> Option<Job> {
+        self.heap.pop().map(|entry| entry.job)
+    }
+
+    /// Drops the jobs of a client that left.
+    pub(super) fn forget(&mut self, client: u64) {
+        self.heap.retain(|entry| entry.job.client != client);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use super::*;
+
+    const WORK: Duration = Duration::from_millis(1);
+
+    fn order(queue: &mut ReadyQueue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.pop()).map(|job| job.id).collect()
+    }
+
+    #[test]
+    fn without_preemption_age_alone_counts() {
+        let mut queue = ReadyQueue::new(false);
+        for (id, priority) in [(1, 0), (2, 9), (3, 5)] {
+            queue.push(0, id, WORK, priority);
+        }
+        assert_eq!(order(&mut queue), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_more_urgent_job_overtakes_one_that_was_put_back() {
+        let mut queue = ReadyQueue::new(true);
+        queue.push(0, 1, WORK, 1);
+        let running = queue.pop().unwrap();
+        queue.push(0, 2, WORK, 2);
+        queue.push(0, 3, WORK, 1);
+        queue.put_back(running);
+        assert_eq!(order(&mut queue), [2, 1, 3]);
+    }
+
+    #[test]
+    fn a_job_put_back_stays_before_younger_ones_of_its_priority() {
+        let mut queue = ReadyQueue::new(true);
+        queue.push(0, 1, WORK, 1);
+        queue.push(0, 2, WORK, 1);
+        let mut running = queue.pop().unwrap();
+        running.worked = Duration::from_micros(50);
+        queue.put_back(running);
+        assert_eq!(queue.pop().unwrap().id, 1);
+    }
+
+    #[test]
+    fn jobs_of_a_client_that_left_are_dropped() {
+        let mut queue = ReadyQueue::new(true);
+        queue.push(7, 1, WORK, 1);
+        queue.push(8, 2, WORK, 0);
+        queue.forget(7);
+        assert_eq!(order(&mut queue), [2]);
+    }
+}
