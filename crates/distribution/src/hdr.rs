@@ -25,8 +25,8 @@ const MOST_VALUES: u64 = 50_000_000;
 const LONGEST_PAYLOAD: u64 = 64 << 20;
 
 /// The first four bytes of a compressed V2 histogram, and of the one inside.
-const COMPRESSED_COOKIE: u32 = 0x1c84_9304;
-const PLAIN_COOKIE: u32 = 0x1c84_9303;
+const COMPRESSED_COOKIE: u32 = 0x1c84_9314;
+const PLAIN_COOKIE: u32 = 0x1c84_9313;
 
 /// Bytes of a V2 histogram before its counts.
 const HEADER_LENGTH: usize = 40;
