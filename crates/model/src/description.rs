@@ -83,13 +83,14 @@ pub struct Domain {
     pub builtin: Option<Builtin>,
     /// Processes that already run (kind `process`).
     #[serde(default)]
+    #[schemars(inner(range(min = 1, max = 4_194_304)))]
     pub pids: Vec<u32>,
     /// The cgroup of a running container, relative to the cgroup v2 root (kind `container`).
     #[serde(default)]
     pub cgroup: Option<PathBuf>,
     /// How many copies of the command or built-in are started.
     #[serde(default = "one")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1024))]
     pub instances: u32,
     /// The CPUs of a domain without a reservation.
     #[serde(default)]

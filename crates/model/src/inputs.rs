@@ -209,7 +209,7 @@ pub fn parse_trace(text: &str, file: &str) -> Result<Vec<Duration>, Problems> {
         }
         times.push(time);
     }
-    if times.is_empty() {
+    if times.is_empty() && found.problems.is_empty() {
         found.fail(
             0..0,
             "there is no release in the file",
@@ -241,7 +241,7 @@ pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problem
         };
         samples.extend(sample.filter(|sample| sample.count > 0));
     }
-    if samples.is_empty() {
+    if samples.is_empty() && found.problems.is_empty() {
         found.fail(
             0..0,
             "there is no execution time in the file",

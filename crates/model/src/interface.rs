@@ -13,7 +13,7 @@ use tailbound_time::Duration;
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
-pub struct Cpu(pub u32);
+pub struct Cpu(#[schemars(range(max = 8191))] pub u32);
 
 impl fmt::Display for Cpu {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -161,10 +161,10 @@ pub enum ParseDurationError {
     #[error("\"{0}\" is negative; a duration is zero or more")]
     Negative(String),
     /// Finer than a nanosecond.
-    #[error("\"{0}\" is finer than a nanosecond, the smallest unit kept")]
+    #[error("\"{0}\" is finer than a nanosecond; write a whole number of nanoseconds")]
     TooFine(String),
     /// More than 2^64 nanoseconds.
-    #[error("\"{0}\" is longer than 584 years, the longest duration kept")]
+    #[error("\"{0}\" is longer than 584 years; write a shorter duration")]
     TooLong(String),
 }
 
@@ -223,7 +223,7 @@ fn decimal_times(number: &str, factor: u64, text: &str) -> Result<u64, ParseDura
     }
     let scale = 10_u128.pow(fraction.len() as u32);
     let part: u128 = fraction.parse::<u128>().map_err(|_| not_a_number())? * u128::from(factor);
-    if part % scale != 0 {
+    if !part.is_multiple_of(scale) {
         return Err(ParseDurationError::TooFine(text.into()));
     }
     let part = u64::try_from(part / scale).map_err(|_| too_long())?;

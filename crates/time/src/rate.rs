@@ -28,7 +28,7 @@ pub enum ParseRateError {
     #[error("\"{0}\" is not a rate; write a decimal number with a unit, such as \"200/s\"")]
     NotANumber(String),
     /// A rate is above zero and finite.
-    #[error("\"{0}\" is not above zero; a rate is")]
+    #[error("\"{0}\" is not above zero; write a rate that is, such as \"200/s\"")]
     NotPositive(String),
 }
 

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use super::place::Place;
 use super::shape::shaped;
+use super::syntax::syntax_errors;
 use super::tree::Tree;
 use crate::description::Description;
 use crate::inputs::{InputFiles, load_each};
@@ -120,12 +121,11 @@ fn checked(source: Source<'_>) -> Result<Found, Vec<Problem>> {
             "a description is written by hand; put traces in files of their own".to_owned();
         return Err(vec![error(0..0, String::new(), message, remedy)]);
     }
-    let (tree, syntax) = Tree::parse(source.text);
-    if !syntax.is_empty() {
-        let problems = syntax.into_iter().map(|wrong| {
-            let (message, remedy) = explained(&wrong.message);
-            error(wrong.span, String::new(), message, remedy)
-        });
+    let (tree, is_toml) = Tree::parse(source.text);
+    if !is_toml {
+        let problems = syntax_errors(source.text)
+            .into_iter()
+            .map(|wrong| error(wrong.span, String::new(), wrong.message, wrong.remedy));
         return Err(problems.collect());
     }
     let mut shape_errors = Vec::new();
@@ -163,16 +163,6 @@ fn checked(source: Source<'_>) -> Result<Found, Vec<Problem>> {
         source.problem(f.severity, span, f.place.to_string(), f.message, f.remedy)
     }));
     Ok((Some(description), problems))
-}
-
-/// What the TOML parser says, and what to do about it.
-fn explained(message: &str) -> (String, String) {
-    let remedy = match message {
-        m if m.contains("duplicate key") => "keep one of the two",
-        m if m.contains("recurs") => "nest tables and arrays less deeply",
-        _ => "the file is TOML: `key = value` lines below [table] headers",
-    };
-    (message.to_owned(), remedy.to_owned())
 }
 
 /// Reads `text` as a description; `file` names it in problems. Warnings are dropped: [`check`]

@@ -9,6 +9,7 @@ mod load;
 mod place;
 mod shape;
 mod shape_words;
+mod syntax;
 mod tree;
 
 pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};

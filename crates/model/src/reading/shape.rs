@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use tailbound_time::{Duration, Rate};
 
 use super::place::Place;
-use super::shape_words::{did_you_mean, expected, list, purpose};
+use super::shape_words::{did_you_mean, expected, list, nearest, purpose, words};
 use super::tree::{Key, Node, Value, shortened};
 use crate::schema::{Name, check_name};
 
@@ -69,8 +69,9 @@ impl<'a> Reader<'a> {
             return outcome;
         }
         if let Some(choices) = schema["oneOf"].as_array() {
-            if choices.iter().all(|choice| choice["const"].is_string()) {
-                return self.one_word(node, choices, place);
+            let words = words(choices);
+            if !words.is_empty() {
+                return self.one_word(node, &words, place);
             }
             return self.tagged(node, choices, place);
         }
@@ -82,16 +83,7 @@ impl<'a> Reader<'a> {
             (Some("array"), Value::Array(elements)) => self.array(elements, node, schema, place),
             (Some("string"), Value::Text(text)) => Some(json!(text)),
             (Some("boolean"), Value::Boolean(value)) => Some(json!(value)),
-            (Some("integer"), Value::Integer(number)) => {
-                let least = schema["minimum"].as_i64().map_or(0, i128::from);
-                let most = schema["maximum"]
-                    .as_i64()
-                    .map_or(i128::from(i64::MAX), i128::from);
-                match u64::try_from(*number) {
-                    Ok(exact) if (least..=most).contains(number) => Some(json!(exact)),
-                    _ => self.out_of_range(node, schema, place),
-                }
-            }
+            (Some("integer"), Value::Integer(number)) => self.integer(node, schema, place, *number),
             (Some("number"), Value::Integer(number)) => {
                 self.number(node, schema, place, *number as f64)
             }
@@ -118,11 +110,20 @@ impl<'a> Reader<'a> {
             Value::Text(text) => text.clone(),
             Value::Integer(number) => number.to_string(),
             Value::Float(text) => text.clone(),
-            other => shortened(&other.in_words()),
+            other => {
+                let message = format!("expected a string, found {}", other.in_words());
+                let remedy = parse("")
+                    .err()
+                    .map(|error| error.to_string())
+                    .unwrap_or_default();
+                let remedy = remedy.split_once("; ").map_or("", |(_, remedy)| remedy);
+                self.fail(place, node, message, remedy.into());
+                return Some(None);
+            }
         };
         let error = match (parse(&text), &node.value) {
             (Ok(_), Value::Text(_)) => return Some(Some(json!(text))),
-            (Ok(_), _) => format!("{} is no string; write it in quotes", node.value.in_words()),
+            (Ok(_), other) => format!("{} is no string; write it in quotes", other.in_words()),
             (Err(error), _) => error.to_string(),
         };
         let (message, remedy) = error.split_once("; ").unwrap_or((&error, ""));
@@ -152,57 +153,87 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self, node: &Node, schema: &Json, place: &Place, number: f64) -> Option<Json> {
         let bound = |key: &str| schema[key].as_f64();
-        let above = bound("minimum").is_none_or(|least| number >= least)
-            && bound("exclusiveMinimum").is_none_or(|least| number > least);
-        let below = bound("maximum").is_none_or(|most| number <= most)
-            && bound("exclusiveMaximum").is_none_or(|most| number < most);
-        if number.is_finite() && above && below {
-            return Some(json!(number));
+        let broken = [
+            (
+                "minimum",
+                bound("minimum").is_some_and(|least| number < least),
+            ),
+            (
+                "exclusiveMinimum",
+                bound("exclusiveMinimum").is_some_and(|least| number <= least),
+            ),
+            (
+                "maximum",
+                bound("maximum").is_some_and(|most| number > most),
+            ),
+            (
+                "exclusiveMaximum",
+                bound("exclusiveMaximum").is_some_and(|most| number >= most),
+            ),
+        ];
+        match broken.iter().find(|(_, broken)| *broken) {
+            Some((key, _)) => self.out_of_range(node, schema, place, key),
+            None if number.is_finite() => Some(json!(number)),
+            None => self.out_of_range(node, schema, place, "finite"),
         }
-        self.out_of_range(node, schema, place)
     }
 
-    fn out_of_range(&mut self, node: &Node, schema: &Json, place: &Place) -> Option<Json> {
-        let words = [
-            ("minimum", "at least"),
-            ("exclusiveMinimum", "above"),
-            ("maximum", "at most"),
-            ("exclusiveMaximum", "below"),
-        ];
-        let mut limits: Vec<String> = words
-            .iter()
-            .filter(|(key, _)| !schema[*key].is_null())
-            .map(|(key, word)| format!("{word} {}", schema[*key]))
-            .collect();
-        if limits.is_empty() {
-            limits.push("a finite number".into());
+    fn integer(&mut self, node: &Node, schema: &Json, place: &Place, number: i128) -> Option<Json> {
+        let least = schema["minimum"].as_i64().map_or(0, i128::from);
+        let most = schema["maximum"]
+            .as_i64()
+            .map_or(i128::from(i64::MAX), i128::from);
+        match u64::try_from(number) {
+            Ok(exact) if (least..=most).contains(&number) => Some(json!(exact)),
+            _ if number < least => self.out_of_range(node, schema, place, "minimum"),
+            _ => self.out_of_range(node, schema, place, "maximum"),
         }
+    }
+
+    /// Complains of a number by the rule of the schema that it breaks.
+    fn out_of_range(
+        &mut self,
+        node: &Node,
+        schema: &Json,
+        place: &Place,
+        rule: &str,
+    ) -> Option<Json> {
+        let least = &schema["minimum"];
+        let limit = match rule {
+            _ if least.is_number() && *least == schema["maximum"] => {
+                format!("{least}: {}", purpose(schema))
+            }
+            "minimum" => format!("at least {}", schema["minimum"]),
+            "exclusiveMinimum" => format!("above {}", schema["exclusiveMinimum"]),
+            "maximum" => format!("at most {}", schema["maximum"]),
+            "exclusiveMaximum" => format!("below {}", schema["exclusiveMaximum"]),
+            _ => "finite".to_owned(),
+        };
         let message = format!("{} is out of range", node.value.in_words());
-        self.fail(
-            place,
-            node,
-            message,
-            format!("it must be {}", limits.join(" and ")),
-        );
+        self.fail(place, node, message, format!("it must be {limit}"));
         None
     }
 
-    fn one_word(&mut self, node: &Node, choices: &[Json], place: &Place) -> Option<Json> {
-        let words: Vec<&str> = choices.iter().filter_map(|c| c["const"].as_str()).collect();
+    fn one_word(&mut self, node: &Node, words: &[&str], place: &Place) -> Option<Json> {
+        let choice = format!("one of: {}", list(words));
         let Value::Text(text) = &node.value else {
             let message = format!("expected a string, found {}", node.value.in_words());
-            self.fail(place, node, message, format!("one of: {}", list(&words)));
+            self.fail(place, node, message, choice);
             return None;
         };
         if words.contains(&text.as_str()) {
             return Some(json!(text));
         }
-        let message = format!("unknown value {:?}", shortened(text));
-        let mut remedy = did_you_mean(text, &words);
-        if remedy.starts_with("did") {
-            remedy = format!("{remedy} (one of: {})", list(&words));
-        }
-        self.fail(place, node, message, remedy);
+        let remedy = match nearest(text, words) {
+            Some(meant) => format!("did you mean `{meant}`? ({choice})"),
+            None => choice,
+        };
+        self.fail(
+            place,
+            node,
+            format!("unknown value {:?}", shortened(text)),
+            remedy,
+        );
         None
     }
 
@@ -235,11 +266,7 @@ impl<'a> Reader<'a> {
         };
         match choices.iter().find(|choice| kind_of(choice) == Some(word)) {
             Some(choice) => self.table(entries, node, choice, place),
-            None => {
-                let words: Vec<Json> = kinds.iter().map(|kind| json!({"const": kind})).collect();
-                self.one_word(kind, &words, &place.key("kind"))
-            }
-            .and(None),
+            None => self.one_word(kind, &kinds, &place.key("kind")).and(None),
         }
     }
 
@@ -300,21 +327,24 @@ impl<'a> Reader<'a> {
         for name in needed {
             if entries.iter().all(|(key, _)| key.name != name) {
                 let message = format!("the key `{name}` is missing");
-                let (_, schema_of_key) = self.resolve(&schema["properties"][name]);
-                let mut what = purpose(&schema["properties"][name]);
-                if what.is_empty() {
-                    what = purpose(schema_of_key);
-                }
-                self.fail(
-                    &place.key(name),
-                    node,
-                    message,
-                    format!("add `{name}`: {what}"),
-                );
+                let remedy = format!("add `{name}`: {}", self.use_of(&schema["properties"][name]));
+                self.fail(&place.key(name), node, message, remedy);
                 whole = false;
             }
         }
         whole.then_some(Json::Object(kept))
+    }
+
+    /// What a key is for, and the words it takes if they are few.
+    fn use_of(&self, schema: &'a Json) -> String {
+        let (_, resolved) = self.resolve(schema);
+        let words = resolved["oneOf"].as_array().map(|choices| words(choices));
+        match words {
+            Some(words) if !words.is_empty() => {
+                format!("{} (one of: {})", purpose(schema), list(&words))
+            }
+            _ => purpose(schema),
+        }
     }
 
     fn key_is_a_name(&mut self, key: &Key, schema: &Json, here: &Place) -> bool {
@@ -398,6 +428,7 @@ fn hint(schema: &Json, found: &Value) -> String {
         (Some("array"), Value::Text(_) | Value::Integer(_)) => {
             "write it in brackets: [...]".to_owned()
         }
+        (Some("object"), _) => "write it as a table: { ... }".to_owned(),
         (Some("string"), Value::Integer(_) | Value::Float(_)) => {
             "write it in quotes: \"...\"".to_owned()
         }
@@ -405,7 +436,7 @@ fn hint(schema: &Json, found: &Value) -> String {
             "write it without quotes".to_owned()
         }
         _ => match purpose(schema) {
-            what if what.is_empty() => String::new(),
+            what if what.is_empty() => format!("write {}", expected(schema)),
             what => format!("it is for {what}"),
         },
     }

@@ -52,7 +52,7 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, known)| known)
 }
 
-/// The advice for a word that is none of `known`.
+/// The advice for a key that is none of `known`.
 pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     match nearest(word, known) {
         Some(meant) => format!("did you mean `{meant}`?"),
@@ -60,7 +60,15 @@ pub(crate) fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// `a`, `b` or `c`, in the given quotes-less form: `a, b, c`.
+/// The words that a schema lets one choose from; none if it is of another sort.
+pub(crate) fn words(choices: &[Json]) -> Vec<&str> {
+    choices
+        .iter()
+        .filter_map(|choice| choice["const"].as_str())
+        .collect()
+}
+
+/// The words with commas between them.
 pub(crate) fn list(words: &[&str]) -> String {
     match words {
         [] => "nothing".into(),
@@ -81,7 +89,7 @@ pub(crate) fn expected(schema: &Json) -> &'static str {
     }
 }
 
-/// What a key is for, from its schema: the first sentence, begun in lower case.
+/// What a key is for, from its schema: the first clause, begun in lower case.
 pub(crate) fn purpose(schema: &Json) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     let text = text.replace('\n', " ");

@@ -75,31 +75,15 @@ pub(crate) struct Tree {
     pub root: Node,
 }
 
-/// What the TOML grammar does not allow, and where.
-#[derive(Clone, Debug)]
-pub(crate) struct SyntaxError {
-    /// Its bytes in the text.
-    pub span: Range<usize>,
-    /// What is wrong.
-    pub message: String,
-}
-
 impl Tree {
-    /// The document in `text`, and what is wrong with its syntax.
-    pub fn parse(text: &str) -> (Self, Vec<SyntaxError>) {
+    /// The document in `text`, and whether its syntax is right; if not, parts may be missing.
+    pub fn parse(text: &str) -> (Self, bool) {
         let (table, errors) = DeTable::parse_recoverable(text);
-        let errors = errors
-            .iter()
-            .map(|error| SyntaxError {
-                span: error.span().unwrap_or(0..0),
-                message: error.message().to_owned(),
-            })
-            .collect();
         let root = Node {
             span: 0..0,
             value: Value::Table(entries(table.into_inner())),
         };
-        (Self { root }, errors)
+        (Self { root }, errors.is_empty())
     }
 
     /// The bytes that a problem at `place` points at: those of the place, or, where nothing

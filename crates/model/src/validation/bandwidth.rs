@@ -70,7 +70,8 @@ fn share_of(check: &Check<'_>, domain: &str, reservation: &Reservation) -> Share
         BackendKind::DsFreeze | BackendKind::Deadline | BackendKind::RtGroup => {}
     }
     if let (Some(budget), Some(period)) = (reservation.budget, reservation.period) {
-        return Share::of(budget, period);
+        // A budget longer than its period is complained about where it stands.
+        return Share::of(budget.min(period), period);
     }
     if reservation.derive.is_none() {
         return Share::ZERO;
@@ -110,11 +111,11 @@ fn per_cpu(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held
         if total.exceeds(Share::WHOLE) {
             let parts = sharing.iter().zip(&shares);
             let parts: Vec<String> = parts
-                .map(|(h, share)| format!("{} {:.2}%", h.domain, share.percent()))
+                .map(|(h, share)| format!("{} {}", h.domain, share.in_percent()))
                 .collect();
             check.error(
                 &last.place,
-                format!("CPU {cpu} is reserved to {:.2}%{in_mode}: {}", total.percent(), parts.join(" + ")),
+                format!("CPU {cpu} is reserved to {}{in_mode}: {}", total.in_percent(), parts.join(" + ")),
                 "reservations on a CPU sum up to at most 100%; shorten budgets, lengthen periods, or use another CPU",
             );
         }
@@ -160,7 +161,9 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
         let reservation = held.reservation;
         let given = match (reservation.budget, reservation.period, reservation.backend) {
             (.., BackendKind::Dedicated) => Share::WHOLE,
-            (Some(budget), Some(period), _) => Share::of(budget, period),
+            (Some(budget), Some(period), _) if !budget.is_zero() && !period.is_zero() => {
+                Share::of(budget, period)
+            }
             _ => continue,
         };
         let in_mode = |task: &str| {
@@ -177,8 +180,8 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
             check.warning(
                 &Place::root().key("services").key(name).key("tasks"),
                 format!(
-                    "the tasks need {:.2}% of a CPU, and `{}` has {:.2}%{in_mode}: latencies grow without bound",
-                    used.percent(), service.domain, given.percent()
+                    "the tasks need {} of a CPU, and `{}` has {}{in_mode}: latencies grow without bound",
+                    used.in_percent(), service.domain, given.in_percent()
                 ),
                 "lengthen the budget of the domain's reservation, or send less",
             );

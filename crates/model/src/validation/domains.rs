@@ -94,7 +94,7 @@ fn cpus(check: &mut Check<'_>, place: &Place, domain: &Domain) {
 
 /// Complains of CPUs that the domain's host does not have.
 pub(super) fn within_host(check: &mut Check<'_>, place: &Place, domain: &Domain, cpus: &CpuSet) {
-    let Some(host) = check.host_cpus(domain) else {
+    let Some(host) = check.host_cpus(domain).filter(|host| !host.is_empty()) else {
         return;
     };
     if let Some(cpu) = cpus.difference(host).next() {

@@ -95,11 +95,19 @@ impl Share {
         self.parts() > other.parts()
     }
 
-    /// In percent of a CPU, for printing.
-    pub fn percent(self) -> f64 {
-        match self {
+    /// In percent of a CPU, with as many digits as tell it from a whole one.
+    pub fn in_percent(self) -> String {
+        let percent = match self {
             Self::Exact(a, b) => a as f64 / b as f64 * 100.0,
             Self::RoundedUp(parts) => parts as f64 / ONE as f64 * 100.0,
+        };
+        let is_whole = !self.exceeds(Self::WHOLE) && !Self::WHOLE.exceeds(self);
+        let digits =
+            (1..=9).find(|digits| is_whole || format!("{percent:.digits$}").parse() != Ok(100.0));
+        match digits {
+            Some(digits) => format!("{percent:.digits$}%"),
+            None if self.exceeds(Self::WHOLE) => "just over 100%".into(),
+            None => "just under 100%".into(),
         }
     }
 }
@@ -164,7 +172,7 @@ mod tests {
                 .iter()
                 .map(|(a, b, n)| share(*a, *b).times(*n))
                 .fold(Share::ZERO, Share::plus);
-            prop_assert!(sum.percent() >= 0.0);
+            prop_assert!(sum.in_percent().ends_with('%'));
             let _ = sum.exceeds(Share::WHOLE);
         }
     }

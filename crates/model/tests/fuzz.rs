@@ -1,0 +1,157 @@
+//! Readers of texts never panic; where they refuse a text, they say where in it and why.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod mutation;
+
+use mutation::{mutated, soup};
+use proptest::prelude::*;
+use tailbound_model::{Description, Problems, check, parse_samples, parse_trace, rt_app, to_toml};
+
+const GOOD: [&str; 5] = [
+    include_str!("good/redis.toml"),
+    include_str!("good/modes.toml"),
+    include_str!("good/derived.toml"),
+    include_str!("good/http.toml"),
+    include_str!("good/minimal.toml"),
+];
+
+const RT_APP: [&str; 2] = [
+    include_str!("rt_app/mixed.json"),
+    include_str!("rt_app/phases.json"),
+];
+
+const SCRAPS: [&str; 40] = [
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "{",
+    "}",
+    "=",
+    ".",
+    ",",
+    "\"",
+    "'",
+    "#",
+    "\n",
+    " ",
+    "\"\"\"",
+    "\\",
+    "\\u00",
+    "0",
+    "-1",
+    "1e999",
+    "99999999999999999999",
+    "nan",
+    "true",
+    "2026-01-01",
+    "\"5ms\"",
+    "\"5\"",
+    "hosts",
+    "domains",
+    "services",
+    "tasks",
+    "kind",
+    "period",
+    "\"periodic\"",
+    "\"../..\"",
+    "é",
+    "\u{0}",
+    "\u{feff}",
+    "/*",
+    "\"timer\"",
+    ":",
+];
+
+fn every_problem_is_in(text: &str, problems: &Problems) -> Result<(), TestCaseError> {
+    let lines = text.split('\n').count();
+    for problem in problems {
+        prop_assert!((1..=lines).contains(&problem.line), "{problem}");
+        prop_assert!(problem.column >= 1);
+        prop_assert!(problem.span.start <= problem.span.end);
+        prop_assert!(text.get(problem.span.clone()).is_some(), "{problem}");
+        prop_assert!(!problem.message.is_empty());
+        prop_assert!(!problem.remedy.is_empty(), "{problem}");
+    }
+    Ok(())
+}
+
+/// Checks `text`, and that the outcome agrees with what serde says of its shape.
+fn check_holds(text: &str) -> Result<(), TestCaseError> {
+    let checked = check(text, "fuzz.toml");
+    every_problem_is_in(text, &checked.problems)?;
+    prop_assert_eq!(checked.description.is_none(), checked.problems.has_errors());
+    if let Some(description) = checked.description {
+        let by_serde: Description = toml::from_str(text).expect("serde reads what we read");
+        prop_assert_eq!(&description, &by_serde);
+        let written = to_toml(&description).expect("what was read can be written");
+        prop_assert_eq!(check(&written, "again.toml").description, Some(description));
+    }
+    Ok(())
+}
+
+fn import_holds(text: &str) -> Result<(), TestCaseError> {
+    match rt_app::import(text, "fuzz.json") {
+        Ok(imported) => {
+            every_problem_is_in(text, &Problems::new(imported.notes))?;
+            check_holds(&to_toml(&imported.description).expect("writable"))?;
+            let written = to_toml(&imported.description).expect("writable");
+            prop_assert!(!check(&written, "imported.toml").problems.has_errors());
+        }
+        Err(problems) => {
+            prop_assert!(problems.has_errors());
+            every_problem_is_in(text, &problems)?;
+        }
+    }
+    Ok(())
+}
+
+fn inputs_hold(text: &str) -> Result<(), TestCaseError> {
+    match parse_trace(text, "fuzz.txt") {
+        Ok(times) => prop_assert!(!times.is_empty() && times.is_sorted()),
+        Err(problems) => every_problem_is_in(text, &problems)?,
+    }
+    match parse_samples(text, "fuzz.csv") {
+        Ok(samples) => prop_assert!(!samples.is_empty() && samples.iter().all(|s| s.count > 0)),
+        Err(problems) => every_problem_is_in(text, &problems)?,
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(2048),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let text = String::from_utf8_lossy(&bytes);
+        check_holds(&text)?;
+        import_holds(&text)?;
+        inputs_hold(&text)?;
+    }
+
+    #[test]
+    fn token_soup(text in soup(&SCRAPS)) {
+        check_holds(&text)?;
+        import_holds(&text)?;
+        inputs_hold(&text)?;
+    }
+
+    #[test]
+    fn mutated_descriptions(text in mutated(&GOOD)) {
+        check_holds(&text)?;
+    }
+
+    #[test]
+    fn mutated_rt_app(text in mutated(&RT_APP)) {
+        import_holds(&text)?;
+    }
+
+    #[test]
+    fn mutated_inputs(text in mutated(&["0ns\n5ms # c\n7ms\n", "value_ns,count\n1000,3\n2000,1\n"])) {
+        inputs_hold(&text)?;
+    }
+}
