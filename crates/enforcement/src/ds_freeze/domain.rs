@@ -1,0 +1,355 @@
+//! A domain as its manager serves it: the state machine bound to the cgroup's control files.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tailbound_linux::clock::Monotonic;
+use tailbound_linux::perf::CgroupAlarm;
+use tailbound_linux::thread::PollSet;
+use tailbound_model::Priority;
+use tailbound_time::{Clock, Duration, Instant};
+
+use super::error::ManagerError;
+use super::ledger::{Ledger, STALL};
+use super::manager::{Detection, ManagerOptions};
+use super::server::{
+    Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
+};
+
+/// The smallest budget that is served: stopping takes about a tenth of it.
+pub const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
+
+/// A reservation that a manager is to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedDomain {
+    /// The domain's name, unique for the manager.
+    pub name: String,
+    /// The absolute directory of its cgroup v2, which is there, holds everything of the domain
+    /// that runs on this CPU, and nothing that runs on another.
+    pub cgroup: PathBuf,
+    /// CPU time per period.
+    pub budget: Duration,
+    /// The distance between replenishments.
+    pub period: Duration,
+    /// The fixed priority of the domain's threads (set elsewhere); the manager looks at higher
+    /// ones first.
+    pub priority: Priority,
+    /// The first grid point (CLOCK_MONOTONIC); `None` is when the manager takes the domain up.
+    /// Until then the domain stands still.
+    pub first_replenishment: Option<Instant>,
+}
+
+/// `cgroup.freeze` of a cgroup, kept open.
+#[derive(Debug)]
+pub(super) struct FreezeControl(File);
+
+impl FreezeControl {
+    pub(super) fn set(&self, frozen: bool) -> io::Result<()> {
+        self.0
+            .write_all_at(if frozen { b"1" } else { b"0" }, 0)
+    }
+}
+
+/// `cpu.stat` of a cgroup, kept open.
+#[derive(Debug)]
+struct UsageMeter {
+    file: File,
+    base: Duration,
+}
+
+impl UsageMeter {
+    /// CPU time used since the domain was taken up (microsecond resolution).
+    fn used(&self) -> io::Result<Duration> {
+        let mut text = [0_u8; 96];
+        let length = self.file.read_at(&mut text, 0)?;
+        let total = parse_usage(&text[..length]).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(total.saturating_sub(self.base))
+    }
+}
+
+/// The number in the first line of cpu.stat, `usage_usec N`.
+fn parse_usage(text: &[u8]) -> Option<Duration> {
+    let digits = text.strip_prefix(b"usage_usec ")?;
+    let end = digits.iter().position(|byte| *byte == b'\n')?;
+    let mut total: u64 = 0;
+    for digit in digits.get(..end).filter(|number| !number.is_empty())? {
+        let value = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        total = total.checked_mul(10)?.checked_add(value)?;
+    }
+    Some(Duration::from_nanos(total.checked_mul(1_000)?))
+}
+
+/// A domain in the manager's hands. Dropping it thaws it.
+#[derive(Debug)]
+pub(super) struct ServedState {
+    pub(super) name: String,
+    pub(super) priority: Priority,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) freeze: Arc<FreezeControl>,
+    /// Where its alarm lies in the poll set.
+    pub(super) place: Option<usize>,
+    origin: Option<Instant>,
+    parameters: ServerParameters,
+    policy: StopLead,
+    meter: UsageMeter,
+    alarm: Option<CgroupAlarm>,
+    shortest_poll: Duration,
+    server: Option<FixedGridServer>,
+    next_look: Option<Instant>,
+    used_before: Duration,
+    stalled: bool,
+}
+
+impl ServedState {
+    /// Opens everything that serving `domain` on `cpu` needs.
+    pub(super) fn open(
+        domain: &ServedDomain,
+        cpu: u32,
+        options: &ManagerOptions,
+    ) -> Result<Self, ManagerError> {
+        let parameters = checked_parameters(&domain.name, domain.budget, domain.period)?;
+        let freeze = open_control(&domain.cgroup, "cgroup.freeze", true)?;
+        let file = open_control(&domain.cgroup, "cpu.stat", false)?;
+        let mut meter = UsageMeter {
+            file,
+            base: Duration::ZERO,
+        };
+        meter.base = meter.used().map_err(|cause| ManagerError::Cgroup {
+            file: domain.cgroup.join("cpu.stat"),
+            cause,
+        })?;
+        let alarm = match options.detection {
+            Detection::Polling => None,
+            Detection::Alarm | Detection::Automatic => {
+                match CgroupAlarm::open(&domain.cgroup, cpu, domain.budget) {
+                    Ok(alarm) => Some(alarm),
+                    Err(_) if options.detection == Detection::Automatic => None,
+                    Err(cause) => {
+                        let domain = domain.name.clone();
+                        return Err(ManagerError::Alarm { domain, cause });
+                    }
+                }
+            }
+        };
+        let ledger = Arc::new(Ledger::new());
+        ledger.set_polling(alarm.is_none());
+        Ok(Self {
+            name: domain.name.clone(),
+            priority: domain.priority,
+            ledger,
+            freeze: Arc::new(FreezeControl(freeze)),
+            place: None,
+            origin: domain.first_replenishment,
+            parameters,
+            policy: options.stop_lead,
+            meter,
+            alarm,
+            shortest_poll: options.shortest_poll,
+            server: None,
+            next_look: None,
+            used_before: Duration::ZERO,
+            stalled: false,
+        })
+    }
+
+    /// Enters its alarm, if it has one, into `set`.
+    pub(super) fn enlist(&mut self, set: &mut PollSet) {
+        self.place = Some(set.push(self.alarm.as_ref().map(AsFd::as_fd)));
+    }
+
+    /// The alarm died (its cgroup was removed, or the kernel dropped it): poll from here on.
+    pub(super) fn give_up_alarm(&mut self) {
+        self.ledger.count_failure();
+        self.ledger.set_polling(true);
+        self.place = None;
+        self.next_look = Some(Instant::ORIGIN);
+        // The event is closed when the domain is: closing frees memory.
+    }
+
+    /// When the manager has to be back for this domain.
+    pub(super) fn next_wake(&self) -> Instant {
+        let Some(server) = &self.server else {
+            return Instant::ORIGIN;
+        };
+        let grid = server.next_replenishment();
+        self.next_look.map_or(grid, |look| look.min(grid))
+    }
+
+    /// A wake-up meant for `intended` came at `now`: notes if the host held the manager up.
+    pub(super) fn note_wake_up(&mut self, intended: Instant, now: Instant) {
+        self.stalled |= now.saturating_since(intended) > STALL;
+    }
+
+    /// Does what is due: gives a budget whose time has come, or looks whether it is used up.
+    /// `alarmed`: its alarm is readable. Whether anything was due.
+    pub(super) fn serve(&mut self, alarmed: bool) -> bool {
+        let now = Monotonic.now();
+        let fired = alarmed && self.alarm.as_ref().is_some_and(CgroupAlarm::take);
+        if now < self.next_wake() && !fired {
+            return false;
+        }
+        self.ledger.count_wake_up();
+        let used = self.used();
+        let server = match &mut self.server {
+            Some(server) => server,
+            None => {
+                let origin = self.origin.unwrap_or(now);
+                self.server.insert(FixedGridServer::new(
+                    self.parameters,
+                    self.policy,
+                    origin,
+                    used,
+                ))
+            }
+        };
+        let (actions, closed) = server.replenish(now, used);
+        if let Some(closed) = closed {
+            self.enter(&closed, now);
+        }
+        self.carry_out(actions, now);
+        true
+    }
+
+    /// Changes its budget and period.
+    pub(super) fn change(&mut self, parameters: ServerParameters, at: ChangeAt) {
+        let used = self.used();
+        let now = Monotonic.now();
+        let Some(server) = &mut self.server else {
+            self.parameters = parameters;
+            return;
+        };
+        if let Some((actions, closed)) = server.change(parameters, at, now, used) {
+            if let Some(closed) = closed {
+                self.enter(&closed, now);
+            }
+            self.carry_out(actions, now);
+        }
+    }
+
+    fn enter(&mut self, closed: &ClosedPeriod, now: Instant) {
+        let due = closed.grid_start + self.parameters.period;
+        let late_next = closed.skipped > 0 || now.saturating_since(due) > STALL;
+        let stalled = self.stalled || late_next || closed.lateness() > STALL;
+        self.ledger.enter(closed, stalled);
+        self.stalled = false;
+        if let Some(server) = &self.server {
+            self.parameters = server.parameters();
+        }
+    }
+
+    fn carry_out(&mut self, actions: Actions, now: Instant) {
+        // First the alarm, then the thaw: the domain must not run unwatched.
+        self.next_look = None;
+        if let Some(length) = actions.arm_depletion {
+            let armed = self.place.is_some() && {
+                let outcome = self.alarm.as_ref().map(|alarm| alarm.arm(length));
+                matches!(outcome, Some(Ok(())))
+            };
+            if !armed {
+                self.next_look = Some(now + length.max(self.shortest_poll));
+            }
+        }
+        let Some(switch) = actions.switch else {
+            return;
+        };
+        let freeze = switch == Switch::Freeze;
+        if self.freeze.set(freeze).is_ok() {
+            self.ledger.set_frozen(freeze);
+            return;
+        }
+        self.ledger.count_failure();
+        if let Some(server) = &mut self.server {
+            server.switch_failed();
+        }
+        // Try again soon, but never in a loop without a pause.
+        self.next_look = Some(now + self.shortest_poll.max(STALL));
+    }
+
+    /// CPU time used since the domain was taken up; as before where the kernel does not tell.
+    fn used(&mut self) -> Duration {
+        match self.meter.used() {
+            Ok(used) => self.used_before = used.max(self.used_before),
+            Err(_) => self.ledger.count_failure(),
+        }
+        self.used_before
+    }
+}
+
+impl ServedState {
+    /// Thaws it for good.
+    pub(super) fn let_go(&self) {
+        // Nothing can be done about a failure here: it means that the cgroup is gone.
+        let _gone = self.freeze.set(false);
+        self.ledger.set_frozen(false);
+    }
+}
+
+impl Drop for ServedState {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// Budget and period, if they go together.
+pub(super) fn checked_parameters(
+    domain: &str,
+    budget: Duration,
+    period: Duration,
+) -> Result<ServerParameters, ManagerError> {
+    if budget < SMALLEST_BUDGET || budget > period {
+        return Err(ManagerError::Parameters {
+            domain: domain.into(),
+            budget,
+            period,
+            smallest: SMALLEST_BUDGET,
+        });
+    }
+    Ok(ServerParameters { budget, period })
+}
+
+fn open_control(cgroup: &Path, name: &str, write: bool) -> Result<File, ManagerError> {
+    let file = cgroup.join(name);
+    OpenOptions::new()
+        .read(true)
+        .write(write)
+        .open(&file)
+        .map_err(|cause| ManagerError::Cgroup { file, cause })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_the_kernel_s_text() {
+        let text = b"usage_usec 1234\nuser_usec 1000\nsystem_usec 234\n";
+        assert_eq!(parse_usage(text), Some(Duration::from_micros(1234)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _any = parse_usage(&text);
+        }
+
+        #[test]
+        fn no_mutation_panics_or_invents(
+            number in any::<u64>(), place in 0_usize..40, byte in any::<u8>(),
+        ) {
+            let mut text = format!("usage_usec {number}\nuser_usec 5\n").into_bytes();
+            if let Some(target) = text.get_mut(place) {
+                *target = byte;
+            }
+            let found = parse_usage(&text);
+            if place < 10 && byte != b"usage_usec "[place] {
+                prop_assert_eq!(found, None);
+            }
+        }
+    }
+}

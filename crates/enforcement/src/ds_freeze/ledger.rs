@@ -1,0 +1,323 @@
+//! The books of one domain: what its manager saw, period by period and over its whole life.
+//!
+//! The manager writes, anybody reads, nobody waits for the other: all is atomics under a sequence
+//! counter that tells a reader to look again if the writer came in between.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use tailbound_time::{Duration, Instant};
+
+use super::histogram::{DurationCounts, SharedHistogram};
+use super::server::ClosedPeriod;
+
+/// So many of the latest periods are kept one by one.
+pub const KEPT_PERIODS: usize = 1024;
+
+/// A replenishment that came later than this was held up by the host, not by us; such periods
+/// are counted apart ([`LedgerSnapshot::stalled_periods`]) and left out of
+/// [`LedgerSnapshot::overrun`] and [`LedgerSnapshot::lateness`].
+pub const STALL: Duration = Duration::from_millis(1);
+
+const RECORD_WORDS: usize = 9;
+
+/// What a manager saw of one domain, as it was at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerSnapshot {
+    /// Periods that have ended, without the skipped ones.
+    pub periods: u64,
+    /// Grid points that passed unserved because the manager was held up.
+    pub skipped: u64,
+    /// Periods in which the budget ran out and the domain was stopped.
+    pub depletions: u64,
+    /// CPU time used in the periods that have ended.
+    pub used: Duration,
+    /// The sum of the budgets of the periods that have ended, skipped ones included.
+    pub reserved: Duration,
+    /// What later budgets owe now.
+    pub debt: Duration,
+    /// The longest overrun of a period, stalled ones included.
+    pub largest_overrun: Duration,
+    /// Periods during which the manager was held up for longer than [`STALL`], by the lateness of
+    /// their own or of the next replenishment or of an alarm.
+    pub stalled_periods: u64,
+    /// CPU time used without any budget in stalled periods.
+    pub stalled_overrun: Duration,
+    /// Overruns of the depleted periods that were not stalled.
+    pub overrun: DurationCounts,
+    /// How late the replenishments of the periods that were not stalled came.
+    pub lateness: DurationCounts,
+    /// How often the manager woke up for this domain.
+    pub wake_ups: u64,
+    /// Freezes, thaws, readings and alarms that the kernel refused.
+    pub failures: u64,
+    /// Whether the domain is stopped now.
+    pub frozen: bool,
+    /// Whether depletion is found by timed polling (no alarm was permitted, or it died).
+    pub polling: bool,
+    /// The latest periods one by one, oldest first, at most [`KEPT_PERIODS`].
+    pub latest: Vec<ClosedPeriod>,
+}
+
+impl LedgerSnapshot {
+    /// How far the use of a domain that always wanted to run was from what was reserved, as a
+    /// fraction: positive is too much.
+    pub fn budget_error(&self) -> Option<f64> {
+        let reserved = self.reserved.as_nanos() as f64;
+        (reserved > 0.0).then(|| self.used.as_nanos() as f64 / reserved - 1.0)
+    }
+}
+
+/// The books as the manager writes them.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    sequence: AtomicU64,
+    periods: AtomicU64,
+    skipped: AtomicU64,
+    depletions: AtomicU64,
+    used_ns: AtomicU64,
+    reserved_ns: AtomicU64,
+    debt_ns: AtomicU64,
+    largest_overrun_ns: AtomicU64,
+    stalled_periods: AtomicU64,
+    stalled_overrun_ns: AtomicU64,
+    wake_ups: AtomicU64,
+    failures: AtomicU64,
+    frozen: AtomicU64,
+    polling: AtomicU64,
+    overrun: SharedHistogram,
+    lateness: SharedHistogram,
+    ring: Box<[AtomicU64]>,
+}
+
+impl Ledger {
+    pub(super) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            sequence: zero(),
+            periods: zero(),
+            skipped: zero(),
+            depletions: zero(),
+            used_ns: zero(),
+            reserved_ns: zero(),
+            debt_ns: zero(),
+            largest_overrun_ns: zero(),
+            stalled_periods: zero(),
+            stalled_overrun_ns: zero(),
+            wake_ups: zero(),
+            failures: zero(),
+            frozen: zero(),
+            polling: zero(),
+            overrun: SharedHistogram::new(),
+            lateness: SharedHistogram::new(),
+            ring: (0..KEPT_PERIODS * RECORD_WORDS).map(|_| zero()).collect(),
+        }
+    }
+
+    /// Enters a period that ended; for the manager only. `stalled`: the host held the manager up.
+    pub(super) fn enter(&self, closed: &ClosedPeriod, stalled: bool) {
+        self.write(|| {
+            let place = get(&self.periods) as usize % KEPT_PERIODS * RECORD_WORDS;
+            for (word, value) in self.ring[place..].iter().zip(words_of(closed)) {
+                word.store(value, Ordering::Relaxed);
+            }
+            let overrun = closed.overrun.as_nanos();
+            add(&self.periods, 1);
+            add(&self.skipped, closed.skipped);
+            add(&self.used_ns, closed.used.as_nanos());
+            let budgets = closed.budget.checked_mul(closed.skipped + 1);
+            add(&self.reserved_ns, budgets.unwrap_or_default().as_nanos());
+            self.debt_ns.store(closed.debt.as_nanos(), Ordering::Relaxed);
+            if overrun > get(&self.largest_overrun_ns) {
+                self.largest_overrun_ns.store(overrun, Ordering::Relaxed);
+            }
+            if closed.depleted {
+                add(&self.depletions, 1);
+            }
+            if stalled {
+                add(&self.stalled_periods, 1);
+                add(&self.stalled_overrun_ns, overrun);
+                return;
+            }
+            self.lateness.record(closed.lateness());
+            if closed.depleted || overrun > 0 {
+                self.overrun.record(closed.overrun);
+            }
+        });
+    }
+
+    /// Counts a wake-up of the manager for this domain.
+    pub(super) fn count_wake_up(&self) {
+        add(&self.wake_ups, 1);
+    }
+
+    /// Counts something that the kernel refused.
+    pub(super) fn count_failure(&self) {
+        add(&self.failures, 1);
+    }
+
+    pub(super) fn set_frozen(&self, frozen: bool) {
+        self.frozen.store(frozen.into(), Ordering::Relaxed);
+    }
+
+    pub(super) fn set_polling(&self, polling: bool) {
+        self.polling.store(polling.into(), Ordering::Relaxed);
+    }
+
+    /// The books at this moment; looks again until the manager was not writing meanwhile.
+    pub(super) fn snapshot(&self) -> LedgerSnapshot {
+        loop {
+            let before = self.sequence.load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                let snapshot = self.copy();
+                fence(Ordering::Acquire);
+                if self.sequence.load(Ordering::Relaxed) == before {
+                    return snapshot;
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn copy(&self) -> LedgerSnapshot {
+        let duration = |word: &AtomicU64| Duration::from_nanos(get(word));
+        let periods = get(&self.periods);
+        let kept = periods.min(KEPT_PERIODS as u64);
+        let latest = (periods - kept..periods)
+            .map(|number| {
+                let place = number as usize % KEPT_PERIODS * RECORD_WORDS;
+                period_of(&std::array::from_fn(|word| get(&self.ring[place + word])))
+            })
+            .collect();
+        LedgerSnapshot {
+            periods,
+            skipped: get(&self.skipped),
+            depletions: get(&self.depletions),
+            used: duration(&self.used_ns),
+            reserved: duration(&self.reserved_ns),
+            debt: duration(&self.debt_ns),
+            largest_overrun: duration(&self.largest_overrun_ns),
+            stalled_periods: get(&self.stalled_periods),
+            stalled_overrun: duration(&self.stalled_overrun_ns),
+            overrun: self.overrun.read(),
+            lateness: self.lateness.read(),
+            wake_ups: get(&self.wake_ups),
+            failures: get(&self.failures),
+            frozen: get(&self.frozen) != 0,
+            polling: get(&self.polling) != 0,
+            latest,
+        }
+    }
+
+    /// Runs `change` so that a reader sees all of it or none.
+    fn write(&self, change: impl FnOnce()) {
+        let before = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(before + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        change();
+        self.sequence.store(before + 2, Ordering::Release);
+    }
+}
+
+fn get(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
+}
+
+/// Adds without a bus lock: there is one writer.
+fn add(word: &AtomicU64, amount: u64) {
+    word.store(get(word).saturating_add(amount), Ordering::Relaxed);
+}
+
+fn words_of(closed: &ClosedPeriod) -> [u64; RECORD_WORDS] {
+    [
+        closed.index,
+        closed.grid_start.as_nanos(),
+        closed.replenished_at.as_nanos(),
+        closed.budget.as_nanos(),
+        closed.used.as_nanos(),
+        closed.overrun.as_nanos(),
+        closed.depleted.into(),
+        closed.debt.as_nanos(),
+        closed.skipped,
+    ]
+}
+
+fn period_of(words: &[u64; RECORD_WORDS]) -> ClosedPeriod {
+    ClosedPeriod {
+        index: words[0],
+        grid_start: Instant::from_nanos(words[1]),
+        replenished_at: Instant::from_nanos(words[2]),
+        budget: Duration::from_nanos(words[3]),
+        used: Duration::from_nanos(words[4]),
+        overrun: Duration::from_nanos(words[5]),
+        depleted: words[6] != 0,
+        debt: Duration::from_nanos(words[7]),
+        skipped: words[8],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+
+    fn period(index: u64) -> ClosedPeriod {
+        ClosedPeriod {
+            index,
+            grid_start: Instant::from_nanos(index * 10),
+            replenished_at: Instant::from_nanos(index * 10 + 1),
+            budget: Duration::from_nanos(4),
+            used: Duration::from_nanos(5),
+            overrun: Duration::from_nanos(1),
+            depleted: true,
+            debt: Duration::from_nanos(1),
+            skipped: 0,
+        }
+    }
+
+    #[test]
+    fn the_ring_keeps_the_latest_and_the_sums_keep_all() {
+        let ledger = Ledger::new();
+        let total = KEPT_PERIODS as u64 + 10;
+        for index in 0..total {
+            ledger.enter(&period(index), false);
+        }
+        let seen = ledger.snapshot();
+        assert_eq!(seen.periods, total);
+        assert_eq!(seen.used, Duration::from_nanos(5 * total));
+        assert_eq!(seen.reserved, Duration::from_nanos(4 * total));
+        assert_eq!(seen.latest.len(), KEPT_PERIODS);
+        assert_eq!(seen.latest.first(), Some(&period(10)));
+        assert_eq!(seen.latest.last(), Some(&period(total - 1)));
+        assert_eq!(seen.overrun.count(), total);
+        assert!((seen.budget_error().unwrap() - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn stalled_periods_are_kept_apart() {
+        let ledger = Ledger::new();
+        ledger.enter(&period(0), false);
+        ledger.enter(&period(1), true);
+        let seen = ledger.snapshot();
+        assert_eq!((seen.stalled_periods, seen.overrun.count()), (1, 1));
+        assert_eq!(seen.stalled_overrun, Duration::from_nanos(1));
+    }
+
+    #[test]
+    fn a_reader_never_sees_half_an_entry() {
+        let ledger = Ledger::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for index in 0..20_000 {
+                    ledger.enter(&period(index), false);
+                }
+            });
+            for _ in 0..200 {
+                let seen = ledger.snapshot();
+                assert_eq!(seen.used.as_nanos(), 5 * seen.periods);
+                assert_eq!(seen.overrun.count(), seen.periods);
+                let last = seen.latest.last().map(|closed| closed.index + 1);
+                assert_eq!(last.unwrap_or(0), seen.periods);
+            }
+        });
+    }
+}

@@ -1,0 +1,372 @@
+//! The handle of a manager thread.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
+use tailbound_linux::memory::{lock_touched_pages, touch_stack};
+use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_current_thread};
+use tailbound_model::Cpu;
+use tailbound_time::{Clock, Duration};
+
+use super::domain::{FreezeControl, ServedDomain, ServedState, checked_parameters};
+use super::error::ManagerError;
+use super::heartbeat::HeartbeatRow;
+use super::ledger::{Ledger, LedgerSnapshot};
+use super::mailbox::{Mailbox, Reply, Request};
+use super::server::{ChangeAt, StopLead};
+use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
+
+/// How long a manager may take to answer: far beyond any stall of a host that is worth serving.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How a manager learns that a budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detection {
+    /// By alarm where the kernel permits it, by polling elsewhere.
+    Automatic,
+    /// By a performance event that goes off after so much CPU time of the cgroup; an error where
+    /// that is not permitted.
+    Alarm,
+    /// By looking when the budget can have been used up at the earliest, never sooner than
+    /// [`ManagerOptions::shortest_poll`] after the last look.
+    Polling,
+}
+
+/// How a manager works.
+#[derive(Debug)]
+pub struct ManagerOptions {
+    /// How it learns that a budget is used up.
+    pub detection: Detection,
+    /// The shortest distance between two looks when polling.
+    pub shortest_poll: Duration,
+    /// How much before the end of a budget stopping begins.
+    pub stop_lead: StopLead,
+    /// Its own SCHED_FIFO priority, above every domain.
+    pub fifo_priority: u8,
+    /// Whether to lock the pages of this process as they are touched.
+    pub lock_memory: bool,
+    /// Where it shows that it is alive.
+    pub heartbeat: Option<HeartbeatRow>,
+    /// How long after the next planned wake-up a watchdog may call it dead; hosts stall for
+    /// 50 ms.
+    pub heartbeat_margin: Duration,
+}
+
+impl Default for ManagerOptions {
+    fn default() -> Self {
+        Self {
+            detection: Detection::Automatic,
+            shortest_poll: Duration::from_micros(50),
+            stop_lead: StopLead::Learnt,
+            fifo_priority: 98,
+            lock_memory: true,
+            heartbeat: None,
+            heartbeat_margin: Duration::from_millis(200),
+        }
+    }
+}
+
+/// What a manager has cost so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManagerSummary {
+    /// The CPU that it serves.
+    pub cpu: Cpu,
+    /// CPU time of its own thread.
+    pub own_time: Duration,
+    /// How long it has been running.
+    pub running_for: Duration,
+    /// How often it woke up.
+    pub wake_ups: u64,
+}
+
+struct ServedHandle {
+    ledger: Arc<Ledger>,
+    freeze: Arc<FreezeControl>,
+}
+
+/// The manager of one CPU. Dropping it stops it and leaves every domain thawed.
+pub struct CpuManager {
+    cpu: Cpu,
+    options: ManagerOptions,
+    thread_id: u32,
+    started: tailbound_time::Instant,
+    shared: Arc<Shared>,
+    served: Mutex<BTreeMap<String, ServedHandle>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for CpuManager {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("CpuManager")
+            .field("cpu", &self.cpu)
+            .field("thread_id", &self.thread_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CpuManager {
+    /// Starts the manager of `cpu` serving `domains`, which may be none.
+    ///
+    /// It returns once the thread runs where and as it must.
+    ///
+    /// # Errors
+    /// See [`ManagerError`]; nothing is left running or frozen then.
+    pub fn start(
+        cpu: Cpu,
+        domains: &[ServedDomain],
+        mut options: ManagerOptions,
+    ) -> Result<Self, ManagerError> {
+        let descriptor = |cause| ManagerError::Descriptor { cause };
+        let shared = Arc::new(Shared {
+            mailbox: Mailbox::new().map_err(descriptor)?,
+            stop: AtomicBool::new(false),
+            wake_ups: AtomicU64::new(0),
+        });
+        let mut work = ServiceLoop::new(
+            Arc::clone(&shared),
+            options.heartbeat.take(),
+            options.heartbeat_margin,
+        );
+        let mut served = BTreeMap::new();
+        for domain in domains {
+            if served.len() >= MOST_DOMAINS {
+                let limit = MOST_DOMAINS;
+                return Err(ManagerError::Full { cpu: cpu.0, limit });
+            }
+            let state = ServedState::open(domain, cpu.0, &options)?;
+            let handle = handle_of(&state);
+            if served.insert(domain.name.clone(), handle).is_some() {
+                let domain = domain.name.clone();
+                return Err(ManagerError::Duplicate { domain, cpu: cpu.0 });
+            }
+            work.admit(Box::new(state));
+        }
+        if options.lock_memory {
+            lock_touched_pages().map_err(|cause| ManagerError::MemoryLock { cause })?;
+        }
+        let started = Monotonic.now();
+        let (thread, thread_id) = spawn(cpu, options.fifo_priority, work)?;
+        Ok(Self {
+            cpu,
+            options,
+            thread_id,
+            started,
+            shared,
+            served: Mutex::new(served),
+            thread: Some(thread),
+        })
+    }
+
+    /// The CPU that it serves.
+    pub fn cpu(&self) -> Cpu {
+        self.cpu
+    }
+
+    /// The kernel's id of its thread.
+    pub fn thread_id(&self) -> u32 {
+        self.thread_id
+    }
+
+    /// The names of the domains that it serves.
+    pub fn domains(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Serves another domain.
+    ///
+    /// # Errors
+    /// See [`ManagerError`]; the manager goes on as before.
+    pub fn add(&self, domain: &ServedDomain) -> Result<(), ManagerError> {
+        let mut served = self.lock();
+        if served.contains_key(&domain.name) {
+            return Err(ManagerError::Duplicate {
+                domain: domain.name.clone(),
+                cpu: self.cpu.0,
+            });
+        }
+        let state = ServedState::open(domain, self.cpu.0, &self.options)?;
+        let handle = handle_of(&state);
+        match self.ask(Request::Add(Some(Box::new(state))))? {
+            Reply::Full => Err(ManagerError::Full {
+                cpu: self.cpu.0,
+                limit: MOST_DOMAINS,
+            }),
+            _ => {
+                served.insert(domain.name.clone(), handle);
+                Ok(())
+            }
+        }
+    }
+
+    /// Serves a domain no longer; it is thawed, and its last ledger is returned.
+    ///
+    /// # Errors
+    /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`] (then it is thawed all the
+    /// same, but a manager that comes back to life may freeze it again).
+    pub fn remove(&self, domain: &str) -> Result<LedgerSnapshot, ManagerError> {
+        let mut served = self.lock();
+        if !served.contains_key(domain) {
+            return Err(self.unknown(domain));
+        }
+        // Dropping what comes back thaws it, on this thread.
+        let outcome = self.ask(Request::Remove(domain.into())).map(drop);
+        let Some(handle) = served.remove(domain) else {
+            return Err(self.unknown(domain));
+        };
+        if outcome.is_err() {
+            let _gone = handle.freeze.set(false);
+        }
+        outcome.map(|()| handle.ledger.snapshot())
+    }
+
+    /// Changes a domain's budget and period while it runs.
+    ///
+    /// # Errors
+    /// [`ManagerError::Parameters`], [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
+    pub fn set_interface(
+        &self,
+        domain: &str,
+        budget: Duration,
+        period: Duration,
+        at: ChangeAt,
+    ) -> Result<(), ManagerError> {
+        let parameters = checked_parameters(domain, budget, period)?;
+        match self.ask(Request::Change {
+            name: domain.into(),
+            parameters,
+            at,
+        })? {
+            Reply::Unknown => Err(self.unknown(domain)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What it has seen of a domain so far.
+    pub fn ledger(&self, domain: &str) -> Option<LedgerSnapshot> {
+        let ledger = self.lock().get(domain).map(|h| Arc::clone(&h.ledger))?;
+        Some(ledger.snapshot())
+    }
+
+    /// What it has cost so far.
+    pub fn summary(&self) -> ManagerSummary {
+        ManagerSummary {
+            cpu: self.cpu,
+            own_time: cpu_time_of_thread(self.thread_id).unwrap_or_default(),
+            running_for: Monotonic.now().saturating_since(self.started),
+            wake_ups: self.shared.wake_ups.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Stops it and thaws every domain.
+    ///
+    /// # Errors
+    /// [`ManagerError::Unresponsive`] where the thread did not end; its domains were thawed from
+    /// here then.
+    pub fn stop(mut self) -> Result<(), ManagerError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), ManagerError> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.mailbox.wake.signal();
+        let give_up = Monotonic.now() + PATIENCE;
+        while !thread.is_finished() && Monotonic.now() < give_up {
+            let _slept = sleep_until(Monotonic.now() + Duration::from_micros(200));
+        }
+        let ended = thread.is_finished();
+        if ended {
+            // A panic in the loop has thawed the domains on its way out.
+            let _panicked = thread.join();
+        }
+        for handle in self.lock().values() {
+            let _gone = handle.freeze.set(false);
+        }
+        match ended {
+            true => Ok(()),
+            false => Err(self.unresponsive()),
+        }
+    }
+
+    fn ask(&self, request: Request) -> Result<Reply, ManagerError> {
+        let reply = self.shared.mailbox.ask(request, PATIENCE);
+        reply.ok_or_else(|| self.unresponsive())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, ServedHandle>> {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unresponsive(&self) -> ManagerError {
+        ManagerError::Unresponsive {
+            cpu: self.cpu.0,
+            waited: PATIENCE,
+        }
+    }
+
+    fn unknown(&self, domain: &str) -> ManagerError {
+        ManagerError::Unknown {
+            domain: domain.into(),
+            cpu: self.cpu.0,
+        }
+    }
+}
+
+impl Drop for CpuManager {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `stop`.
+        let _told_by_stop = self.end();
+    }
+}
+
+fn handle_of(state: &ServedState) -> ServedHandle {
+    ServedHandle {
+        ledger: Arc::clone(&state.ledger),
+        freeze: Arc::clone(&state.freeze),
+    }
+}
+
+/// Starts the thread, and waits until it is where it must be.
+fn spawn(
+    cpu: Cpu,
+    fifo_priority: u8,
+    mut work: ServiceLoop,
+) -> Result<(JoinHandle<()>, u32), ManagerError> {
+    let (report, reported) = mpsc::channel();
+    let thread = std::thread::Builder::new()
+        .name(format!("ds-freeze/{cpu}"))
+        .spawn(move || {
+            let ready = pin_current_thread(cpu.0).and_then(|()| {
+                touch_stack();
+                make_current_thread_fifo(fifo_priority)
+            });
+            let good = ready.is_ok();
+            if good && let Some(heartbeat) = &work.heartbeat {
+                let until = Monotonic.now() + work.heartbeat_margin;
+                heartbeat.begin(cpu.0, std::process::id(), current_thread_id(), until);
+            }
+            let told = report.send(ready.map(|()| current_thread_id()));
+            drop(report);
+            if good && told.is_ok() {
+                work.run();
+            }
+        })
+        .map_err(|cause| ManagerError::Spawn { cpu: cpu.0, cause })?;
+    match reported.recv() {
+        Ok(Ok(thread_id)) => Ok((thread, thread_id)),
+        Ok(Err(cause)) => {
+            let _ended = thread.join();
+            Err(ManagerError::Thread { cpu: cpu.0, cause })
+        }
+        Err(_) => Err(ManagerError::Spawn {
+            cpu: cpu.0,
+            cause: io::Error::other("the thread ended before it was set up"),
+        }),
+    }
+}

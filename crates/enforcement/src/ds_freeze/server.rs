@@ -1,0 +1,342 @@
+//! The rule of the deferrable server on a fixed grid, as a pure state machine.
+//!
+//! It knows no kernel: whoever drives it tells the time and the CPU time that the domain has used
+//! in total, and carries out the [`Actions`] that come back.
+//!
+//! The rule is the deferrable server's (thesis, section 4.1; Strosnider, Lehoczky and Sha 1995):
+//! the budget is full again at every point of the grid `origin + k * period`, is kept while the
+//! domain sleeps, and what is left at the next point is lost. Stopping takes a little time, so a
+//! domain can use a little more than its budget; that overrun is a *debt* which later budgets pay
+//! back first. A domain that is stopped a little early, because stopping takes time, gets the
+//! remainder as a *credit*, so that the long run is exact both ways.
+
+use tailbound_time::{Duration, Instant};
+
+/// Whether the domain is to run or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// Stop it: its budget is used up.
+    Freeze,
+    /// Let it go on.
+    Thaw,
+}
+
+/// What is to be done after an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actions {
+    /// Stop the domain or let it go on; `None` leaves it as it is.
+    pub switch: Option<Switch>,
+    /// Come back with [`FixedGridServer::observed`] once the domain has used this much more;
+    /// `None` while it is stopped.
+    pub arm_depletion: Option<Duration>,
+    /// Come back with [`FixedGridServer::replenish`] at this instant, the next grid point.
+    pub sleep_until: Instant,
+}
+
+/// A period that has ended: what the ledger keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClosedPeriod {
+    /// Its place on the grid, from 0.
+    pub index: u64,
+    /// The grid point at which its budget was due.
+    pub grid_start: Instant,
+    /// When its budget was really given.
+    pub replenished_at: Instant,
+    /// Its nominal budget.
+    pub budget: Duration,
+    /// CPU time that the domain used in it.
+    pub used: Duration,
+    /// The part of that which no budget covered.
+    pub overrun: Duration,
+    /// Whether the budget ran out and the domain was stopped.
+    pub depleted: bool,
+    /// What later budgets owe after it.
+    pub debt: Duration,
+    /// Grid points that passed unserved after it (the manager was held up); their budgets count
+    /// as given.
+    pub skipped: u64,
+}
+
+impl ClosedPeriod {
+    /// How late its budget was given.
+    pub fn lateness(&self) -> Duration {
+        self.replenished_at.saturating_since(self.grid_start)
+    }
+}
+
+/// A budget and its period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerParameters {
+    /// CPU time per period; above zero, at most the period.
+    pub budget: Duration,
+    /// The distance between grid points; above zero.
+    pub period: Duration,
+}
+
+/// When a change of parameters takes hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeAt {
+    /// At the next grid point, from which the new period counts.
+    NextReplenishment,
+    /// At once: the running period ends, a new grid begins here with a full budget less debt. A
+    /// sequence of such changes can give more than the bandwidth; the mode-change protocol that
+    /// asks for them has to account for it.
+    Now,
+}
+
+/// How much before the end of a budget stopping begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopLead {
+    /// Always this much.
+    Fixed(Duration),
+    /// As much as stopping this domain has taken lately: from the alarm to the last thread
+    /// standing still, averaged over about eight depletions, at most [`LONGEST_LEAD`].
+    Learnt,
+}
+
+/// A budget with no more left than this counts as used up: the meter may tell a microsecond too
+/// little, and an alarm that short is not worth setting. What is left comes back as credit.
+pub const COARSENESS: Duration = Duration::from_micros(2);
+
+/// The most that [`StopLead::Learnt`] begins early.
+pub const LONGEST_LEAD: Duration = Duration::from_micros(200);
+
+/// The state of one deferrable server.
+#[derive(Clone, Debug)]
+pub struct FixedGridServer {
+    parameters: ServerParameters,
+    pending: Option<ServerParameters>,
+    policy: StopLead,
+    /// Begin to stop this much before the budget ends.
+    stop_lead: Duration,
+    current: ClosedPeriod,
+    begun: bool,
+    used_at_start: Duration,
+    available: Duration,
+    next_grid: Instant,
+    debt: Duration,
+    credit: Duration,
+    stopped_early_by: Duration,
+    frozen: bool,
+}
+
+impl FixedGridServer {
+    /// A server whose first budget is due at `origin`; the domain has used `used_total` so far and
+    /// runs. Call [`FixedGridServer::observed`] or, from `origin` on,
+    /// [`FixedGridServer::replenish`] next: before `origin` the domain has no budget.
+    pub fn new(
+        parameters: ServerParameters,
+        policy: StopLead,
+        origin: Instant,
+        used_total: Duration,
+    ) -> Self {
+        let stop_lead = match policy {
+            StopLead::Fixed(lead) => lead,
+            StopLead::Learnt => Duration::ZERO,
+        };
+        Self {
+            parameters,
+            pending: None,
+            policy,
+            stop_lead,
+            current: ClosedPeriod::default(),
+            begun: false,
+            used_at_start: used_total,
+            available: Duration::ZERO,
+            next_grid: origin,
+            debt: Duration::ZERO,
+            credit: Duration::ZERO,
+            stopped_early_by: Duration::ZERO,
+            frozen: false,
+        }
+    }
+
+    /// The next grid point.
+    pub fn next_replenishment(&self) -> Instant {
+        self.next_grid
+    }
+
+    /// Whether the domain is stopped.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    /// What later budgets owe.
+    pub fn debt(&self) -> Duration {
+        self.debt
+    }
+
+    /// The parameters of the running period.
+    pub fn parameters(&self) -> ServerParameters {
+        self.parameters
+    }
+
+    /// The last switch could not be carried out: the domain is as it was before.
+    pub fn switch_failed(&mut self) {
+        self.frozen = !self.frozen;
+    }
+
+    /// The domain has used `used_total` in total; asked when the alarm goes off, or by polling,
+    /// before the next grid point.
+    pub fn observed(&mut self, used_total: Duration) -> Actions {
+        let used = used_total.saturating_sub(self.used_at_start);
+        let left = self.available.saturating_sub(used);
+        let lead = self.lead();
+        if left <= lead.saturating_add(COARSENESS) {
+            if self.begun && !self.current.depleted {
+                self.current.depleted = true;
+                self.stopped_early_by = left;
+            }
+            return self.actions(Switch::Freeze, None);
+        }
+        self.actions(Switch::Thaw, Some(left.saturating_sub(lead)))
+    }
+
+    /// Gives the budget of the grid point that was reached by `now`, the domain having used
+    /// `used_total`; also closes the period before it, unless this is the first.
+    ///
+    /// Where several grid points have passed (the manager was held up), only the last one starts
+    /// a period; the budgets of the others pay for what was used meanwhile, and what they leave
+    /// is lost, as it is at every grid point. Too early, it is [`FixedGridServer::observed`].
+    pub fn replenish(
+        &mut self,
+        now: Instant,
+        used_total: Duration,
+    ) -> (Actions, Option<ClosedPeriod>) {
+        let Some(late) = now.checked_since(self.next_grid) else {
+            return (self.observed(used_total), None);
+        };
+        let period = self.parameters.period.as_nanos();
+        let skipped = late.as_nanos() / period;
+        let grid_start = Instant::from_nanos(self.next_grid.as_nanos() + skipped * period);
+        let closed = self.close(used_total, skipped);
+        let first = if self.begun {
+            self.current.index + 1
+        } else {
+            0
+        };
+        let index = first + skipped;
+        if let Some(parameters) = self.pending.take() {
+            self.parameters = parameters;
+        }
+        (self.open(index, grid_start, now, used_total), closed)
+    }
+
+    /// Changes budget and period. With [`ChangeAt::NextReplenishment`] nothing is to be done now.
+    pub fn change(
+        &mut self,
+        parameters: ServerParameters,
+        at: ChangeAt,
+        now: Instant,
+        used_total: Duration,
+    ) -> Option<(Actions, Option<ClosedPeriod>)> {
+        if at == ChangeAt::NextReplenishment {
+            self.pending = Some(parameters);
+            return None;
+        }
+        let period = self.parameters.period.as_nanos();
+        let missed = now
+            .checked_since(self.next_grid)
+            .map_or(0, |late| late.as_nanos() / period + 1);
+        let closed = self.close(used_total, missed);
+        self.pending = None;
+        self.parameters = parameters;
+        let index = if self.begun {
+            self.current.index + 1 + missed
+        } else {
+            0
+        };
+        Some((self.open(index, now, now, used_total), closed))
+    }
+
+    /// Ends the running period, if there is one, and settles debt and credit.
+    fn close(&mut self, used_total: Duration, skipped: u64) -> Option<ClosedPeriod> {
+        let used = used_total.saturating_sub(self.used_at_start);
+        if !self.begun {
+            // Whatever was used before the first grid point had no budget.
+            self.debt = used;
+            return None;
+        }
+        let given = self
+            .parameters
+            .budget
+            .checked_mul(skipped + 1)
+            .unwrap_or(Duration::MAX);
+        let unpaid = self.debt.saturating_sub(given);
+        let entitled = given.saturating_add(self.credit);
+        let owed = self.debt.saturating_add(used).saturating_sub(entitled);
+        let overrun = owed.saturating_sub(unpaid);
+        // A remainder is lost, but for what was kept back by stopping early.
+        let unused = self.available.saturating_sub(used);
+        self.credit = match (owed.is_zero(), skipped) {
+            (true, 0) => unused.min(self.stopped_early_by),
+            _ => Duration::ZERO,
+        };
+        self.debt = owed;
+        if skipped == 0 {
+            self.learn(used);
+        }
+        Some(ClosedPeriod {
+            used,
+            overrun,
+            debt: owed,
+            skipped,
+            ..self.current
+        })
+    }
+
+    /// The lead in force: never more than a quarter of a budget.
+    fn lead(&self) -> Duration {
+        self.stop_lead
+            .min(self.parameters.budget.scaled_down(1, 4))
+    }
+
+    /// Draws from a depletion how long stopping takes.
+    fn learn(&mut self, used: Duration) {
+        let target = self.available.saturating_sub(self.lead());
+        if self.policy != StopLead::Learnt || !self.current.depleted || target.is_zero() {
+            return;
+        }
+        let took = used.saturating_sub(target).min(LONGEST_LEAD).as_nanos();
+        let lead = self.stop_lead.as_nanos();
+        self.stop_lead = Duration::from_nanos((lead * 7 + took) / 8);
+    }
+
+    /// Starts a period at `grid_start`.
+    fn open(
+        &mut self,
+        index: u64,
+        grid_start: Instant,
+        now: Instant,
+        used_total: Duration,
+    ) -> Actions {
+        let ServerParameters { budget, period } = self.parameters;
+        self.begun = true;
+        self.used_at_start = used_total;
+        self.available = budget
+            .saturating_add(self.credit)
+            .saturating_sub(self.debt);
+        self.next_grid = grid_start.saturating_add(period);
+        self.stopped_early_by = Duration::ZERO;
+        self.current = ClosedPeriod {
+            index,
+            grid_start,
+            replenished_at: now,
+            budget,
+            depleted: false,
+            ..ClosedPeriod::default()
+        };
+        self.observed(used_total)
+    }
+
+    fn actions(&mut self, wanted: Switch, arm_depletion: Option<Duration>) -> Actions {
+        let freeze = wanted == Switch::Freeze;
+        let switch = (self.frozen != freeze).then_some(wanted);
+        self.frozen = freeze;
+        Actions {
+            switch,
+            arm_depletion,
+            sleep_until: self.next_grid,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The loop of a manager thread.
+//!
+//! Nothing in here allocates, frees, takes a lock, looks into /proc or waits for a child: a
+//! SCHED_FIFO thread that does can hold up the CPU that it is there to serve. It reads clocks,
+//! polls, and reads and writes files that were opened before.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::thread::{PollSet, Readiness};
+use tailbound_time::{Clock, Duration, Instant};
+
+use super::domain::ServedState;
+use super::heartbeat::HeartbeatRow;
+use super::mailbox::{Mailbox, Reply, Request};
+
+/// How many domains one manager serves at most: what its tables have room for.
+pub(super) const MOST_DOMAINS: usize = 64;
+
+/// The longest sleep, so that the heartbeat stays fresh whatever the periods are.
+const LONGEST_SLEEP: Duration = Duration::from_millis(100);
+
+/// So many wake-ups in a row without anything to do are believed; more, and the loop pauses for
+/// [`PAUSE`] each time, so that no defect of ours or of the kernel turns it into a busy loop.
+const BELIEVED_IDLE_WAKE_UPS: u32 = 8;
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// What the loop shares with its handle.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) mailbox: Mailbox,
+    pub(super) stop: AtomicBool,
+    pub(super) wake_ups: AtomicU64,
+}
+
+/// A manager at work.
+pub(super) struct ServiceLoop {
+    pub(super) shared: Arc<Shared>,
+    pub(super) domains: Vec<Box<ServedState>>,
+    pub(super) heartbeat: Option<HeartbeatRow>,
+    pub(super) heartbeat_margin: Duration,
+    polled: PollSet,
+    /// Where the mailbox lies in the poll set.
+    mail_place: usize,
+}
+
+impl ServiceLoop {
+    /// A loop over no domains yet; allocates all that it ever needs.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        heartbeat: Option<HeartbeatRow>,
+        heartbeat_margin: Duration,
+    ) -> Self {
+        let mut this = Self {
+            shared,
+            domains: Vec::with_capacity(MOST_DOMAINS),
+            heartbeat,
+            heartbeat_margin,
+            polled: PollSet::with_capacity(MOST_DOMAINS + 1),
+            mail_place: 0,
+        };
+        this.enlist();
+        this
+    }
+
+    /// Runs until it is told to stop; then every domain is thawed.
+    pub(super) fn run(&mut self) {
+        let mut idle_in_a_row = 0;
+        let mut intended = None;
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let busy = self.look_after_domains(intended);
+            let mail = self.polled.readiness(self.mail_place) == Readiness::Readable;
+            if mail {
+                self.shared.mailbox.wake.take();
+                self.read_mail();
+            }
+            idle_in_a_row = if busy { 0 } else { idle_in_a_row + 1 };
+            if idle_in_a_row > BELIEVED_IDLE_WAKE_UPS {
+                let _slept = sleep_until(Monotonic.now() + PAUSE);
+            }
+            intended = self.sleep();
+        }
+        self.end();
+    }
+
+    /// Serves what is due; whether anything was.
+    fn look_after_domains(&mut self, intended: Option<Instant>) -> bool {
+        let now = Monotonic.now();
+        let mut busy = false;
+        for domain in &mut self.domains {
+            if let Some(intended) = intended {
+                domain.note_wake_up(intended, now);
+            }
+            let alarmed = match domain.place.map(|place| self.polled.readiness(place)) {
+                Some(Readiness::Gone) => {
+                    if let Some(place) = domain.place {
+                        self.polled.silence(place);
+                    }
+                    domain.give_up_alarm();
+                    false
+                }
+                Some(Readiness::Readable) => true,
+                Some(Readiness::Quiet) | None => false,
+            };
+            busy |= domain.serve(alarmed);
+        }
+        busy
+    }
+
+    /// Sleeps until the next thing to do; the instant, if the sleep went to its end.
+    fn sleep(&mut self) -> Option<Instant> {
+        let now = Monotonic.now();
+        let last = now.saturating_add(LONGEST_SLEEP);
+        let next = self
+            .domains
+            .iter()
+            .map(|domain| domain.next_wake())
+            .fold(last, Instant::min);
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.promise(next.max(now).saturating_add(self.heartbeat_margin));
+        }
+        let outcome = self.polled.wait(next.saturating_since(now));
+        let wake_ups = &self.shared.wake_ups;
+        wake_ups.store(wake_ups.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if outcome.is_err() {
+            // A poll that fails would be a busy loop; fall back to sleeping.
+            let _slept = sleep_until(next.min(now.saturating_add(PAUSE)));
+        }
+        let after = Monotonic.now();
+        (after >= next && next > now).then_some(next)
+    }
+
+    fn read_mail(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        shared.mailbox.take_up(|request| self.answer(request));
+    }
+
+    fn answer(&mut self, request: &mut Request) -> Reply {
+        match request {
+            Request::Add(domain) => {
+                if self.domains.len() >= MOST_DOMAINS {
+                    return Reply::Full;
+                }
+                if let Some(domain) = domain.take() {
+                    self.admit(domain);
+                }
+                Reply::Done
+            }
+            Request::Remove(name) => {
+                let Some(place) = self.domains.iter().position(|d| d.name == *name) else {
+                    return Reply::Unknown;
+                };
+                let domain = self.domains.remove(place);
+                self.enlist();
+                Reply::Removed(domain)
+            }
+            Request::Change {
+                name,
+                parameters,
+                at,
+            } => {
+                let Some(domain) = self.domains.iter_mut().find(|d| d.name == *name) else {
+                    return Reply::Unknown;
+                };
+                domain.change(*parameters, *at);
+                Reply::Done
+            }
+        }
+    }
+
+    /// Takes a domain up, before those of lower priority.
+    pub(super) fn admit(&mut self, domain: Box<ServedState>) {
+        let place = self
+            .domains
+            .partition_point(|other| other.priority >= domain.priority);
+        self.domains.insert(place, domain);
+        self.enlist();
+    }
+
+    /// Fills the poll set anew; within the room that it has.
+    fn enlist(&mut self) {
+        self.polled.clear();
+        self.mail_place = self.polled.push(Some(self.shared.mailbox.wake.as_fd()));
+        for domain in &mut self.domains {
+            domain.enlist(&mut self.polled);
+        }
+    }
+
+    fn end(&mut self) {
+        for domain in &self.domains {
+            domain.let_go();
+        }
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.end();
+        }
+    }
+}
