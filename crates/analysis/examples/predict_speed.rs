@@ -1,0 +1,138 @@
+//! Prints how long predictions take, for the table in SPECIFICATION.md.
+//!
+//! `cargo run --release -p tailbound-analysis --example predict_speed`
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Instant;
+
+use tailbound_analysis::{ServiceQuery, predict};
+use tailbound_distribution::{Distribution, Evidence, Provenance};
+use tailbound_model::{
+    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
+};
+use tailbound_time::{Duration, Rate};
+
+fn service(rate: &str) -> Result<Service, Box<dyn Error>> {
+    let rate: Rate = rate.parse()?;
+    let task = Task {
+        arrivals: Arrivals::Poisson { rate },
+        execution_time: ExecutionTime::Calibrated { expected: None },
+        deadline: None,
+        priority: None,
+        request: None,
+        clients: 1,
+    };
+    Ok(Service {
+        domain: "domain".into(),
+        protocol: Protocol::Synthetic,
+        endpoint: "unix:socket".into(),
+        scheduling: Scheduling::Fifo,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: [("task".to_string(), task)].into(),
+        slos: Vec::new(),
+    })
+}
+
+/// `count` values around `mean_us`, with a long right tail; the same in every run.
+fn spread(mean_us: f64, count: usize) -> Vec<Duration> {
+    let value = |index: usize| {
+        let share = (index as f64 + 0.5) / count as f64;
+        let microseconds = mean_us * (0.93 - 0.07 * (1.0 - share).ln());
+        Duration::from_nanos((microseconds * 1_000.0) as u64)
+    };
+    (0..count).map(value).collect()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let ms = |value: f64| Duration::from_nanos((value * 1e6).round() as u64);
+    let one = |value| vec![ms(value)];
+    let cases: Vec<(&str, &str, Vec<Duration>, f64, f64)> = vec![
+        ("constant 1 ms, 4 ms x 70 %", "0.4/ms", one(1.0), 2.8, 4.0),
+        ("constant 1 ms, 2 ms x 60 %", "0.4/ms", one(1.0), 1.2, 2.0),
+        (
+            "constant 100 ms, 10 ms x 60 %",
+            "4/s",
+            one(100.0),
+            6.0,
+            10.0,
+        ),
+        (
+            "samples ~8.55 ms, 10 ms x 60 %",
+            "40/s",
+            spread(8_550.0, 5_000),
+            6.0,
+            10.0,
+        ),
+        (
+            "samples ~8.55 ms, 100 ms x 60 %",
+            "40/s",
+            spread(8_550.0, 5_000),
+            60.0,
+            100.0,
+        ),
+        (
+            "samples ~1 ms, 10 ms x 60 %",
+            "0.4/ms",
+            spread(1_000.0, 5_000),
+            6.0,
+            10.0,
+        ),
+        (
+            "samples ~0.1 ms, 10 ms x 60 %",
+            "4/ms",
+            spread(100.0, 5_000),
+            6.0,
+            10.0,
+        ),
+        (
+            "samples ~1 ms, 10 ms x 45 %",
+            "0.4/ms",
+            spread(1_000.0, 5_000),
+            4.5,
+            10.0,
+        ),
+        (
+            "constant 1.237 ms, 10 ms x 60 %",
+            "0.4/ms",
+            one(1.237),
+            6.0,
+            10.0,
+        ),
+    ];
+    println!("{:34} {:>9}  p50, p90, p99, p99.9 in ms", "case", "time");
+    for (name, rate, samples, budget, period) in cases {
+        let service = service(rate)?;
+        let provenance = Provenance::new(Evidence::Sample, "execution time", "made up");
+        let times = Distribution::from_samples(provenance, samples);
+        let query = ServiceQuery {
+            name: "service",
+            service: &service,
+            execution_times: BTreeMap::from([("task".to_string(), times)]),
+            server: ReservationServer::Deferrable {
+                budget: ms(budget),
+                period: ms(period),
+            },
+            dispatch_overhead: Duration::ZERO,
+        };
+        let begin = Instant::now();
+        let prediction = predict(&query)?;
+        let took = begin.elapsed();
+        print!("{name:34} {:7.1} ms", took.as_secs_f64() * 1e3);
+        for probability in [0.5, 0.9, 0.99, 0.999] {
+            match prediction.overall.quantile(probability) {
+                Some(interval) => print!(
+                    "  {:.3}-{}",
+                    interval.low.as_millis_f64(),
+                    interval
+                        .high
+                        .map_or("?".into(), |high| format!("{:.3}", high.as_millis_f64()))
+                ),
+                None => print!("  ?"),
+            }
+        }
+        println!();
+    }
+    Ok(())
+}

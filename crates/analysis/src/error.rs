@@ -1,0 +1,62 @@
+//! Why there is no answer.
+
+use tailbound_time::Duration;
+
+/// Why an analysis has no answer, and what would give one.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AnalysisError {
+    /// The work outgrows the reservation (thesis, eq. 4.1: a stable system has U < W).
+    #[error(
+        "the load {utilisation:.4} is not below the bandwidth {bandwidth:.4}: work piles up without \
+         end; {remedy}"
+    )]
+    Overloaded {
+        /// The utilisation, in CPUs.
+        utilisation: f64,
+        /// The bandwidth of the reservation, in CPUs.
+        bandwidth: f64,
+        /// What bandwidth would do, or what else.
+        remedy: String,
+    },
+    /// No analysis of ours holds for this system; simulation may.
+    #[error("not analysed: {reason}; `tailbound simulate` answers for it")]
+    NotAnalysed {
+        /// What is outside the analyses.
+        reason: String,
+    },
+    /// The execution times of a task are not known.
+    #[error(
+        "the execution time of task \"{task}\" is not known; calibrate it, or give `expected` in \
+         its execution_time"
+    )]
+    ExecutionTimeUnknown {
+        /// The task.
+        task: String,
+    },
+    /// The tasks' common period is too long to reserve for.
+    #[error(
+        "the hyperperiod of the tasks is {hyperperiod}, longer than {limit}: no budget can be \
+         planned over it; make the periods harmonic, or give budget and period yourself"
+    )]
+    HyperperiodTooLong {
+        /// The hyperperiod, as text, since it may be beyond all durations.
+        hyperperiod: String,
+        /// The longest that is taken.
+        limit: Duration,
+    },
+    /// A rule needs periodic or sporadic tasks.
+    #[error(
+        "task \"{task}\" has no period: the rule is for periodic and sporadic tasks; give budget \
+         and period, and `tailbound predict` tells the response times"
+    )]
+    NotPeriodic {
+        /// The task.
+        task: String,
+    },
+    /// The description does not make sense here.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong and what would be right.
+        what: String,
+    },
+}

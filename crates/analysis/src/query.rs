@@ -1,0 +1,40 @@
+//! What is asked and what is answered.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tailbound_distribution::Distribution;
+use tailbound_model::{ReservationServer, Service};
+use tailbound_time::Duration;
+
+/// A question: how long do this service's responses take under that reservation?
+#[derive(Clone, Debug)]
+pub struct ServiceQuery<'a> {
+    /// The service's name, for the subject of the answer.
+    pub name: &'a str,
+    /// The service: its tasks, their arrivals, and the order of service.
+    pub service: &'a Service,
+    /// Execution times by task, such as measured ones; a task left out has its described one.
+    pub execution_times: BTreeMap<String, Distribution>,
+    /// The rule by which the CPU time is given.
+    pub server: ReservationServer,
+    /// A constant added to every response: the way from client to service and back.
+    pub dispatch_overhead: Duration,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// The response times of all jobs together.
+    pub overall: Distribution,
+    /// The response times by task.
+    pub per_task: BTreeMap<String, Distribution>,
+    /// The method by name, with its source.
+    pub method: String,
+    /// What the method takes for granted.
+    pub assumptions: Vec<String>,
+    /// The load, in CPUs.
+    pub utilisation: f64,
+    /// The reservation, in CPUs.
+    pub bandwidth: f64,
+}

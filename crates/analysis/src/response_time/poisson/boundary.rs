@@ -1,0 +1,188 @@
+//! The workload at the start of a period, in equilibrium.
+
+use super::compound::Work;
+use super::fourier::{Complex, Transform};
+use super::lattice::Side;
+
+/// What the tail of the workload beyond the last kept state weighs, at most.
+const TAIL: f64 = 1e-8;
+/// The change per sweep at which the iteration stops, relative to its speed.
+const SETTLED: f64 = 1e-7;
+/// Sweeps after which it stops in any case; what it has then is still a bound.
+const MOST_SWEEPS: usize = 4_000;
+
+/// A reservation of `budget` steps in every `period` steps, fed with `work`.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub work: Work,
+    pub budget: usize,
+    pub period: usize,
+}
+
+/// The work of 0, 1, ... steps of time, as far as the first passages need it.
+#[derive(Debug)]
+pub(super) struct Passages {
+    /// `work[t][i]`: probability that t steps bring i steps of work.
+    pub work: Vec<Vec<f64>>,
+    /// `renewal[t]` = `work[t][t-1] - work[t][t]`.
+    renewal: Vec<f64>,
+}
+
+impl Passages {
+    pub(super) fn of(queue: &Queue) -> Self {
+        let reach = queue.work.reach(queue.budget);
+        let length = |t| {
+            if t <= queue.budget {
+                reach.max(queue.budget) + 1
+            } else {
+                queue.budget + 1
+            }
+        };
+        let work = queue.work.rows(queue.period, &[1.0], length);
+        let at = |t: usize, i: usize| work[t].get(i).copied().unwrap_or(0.0);
+        let renewal = (0..=queue.budget)
+            .map(|t| if t == 0 { 0.0 } else { at(t, t - 1) - at(t, t) })
+            .collect();
+        Self { work, renewal }
+    }
+
+    /// For k = 0 to `last` - 1: the probability that a CPU which works on from step `idle_until`
+    /// of a period, started with workload law `start`, has nothing to do k steps later.
+    pub(super) fn empty(&self, start: &[f64], idle_until: usize, last: usize) -> Vec<f64> {
+        let mut empty: Vec<f64> = Vec::with_capacity(last);
+        for k in 0..last {
+            let arrived = &self.work[idle_until + k];
+            let count = (k + 1).min(start.len());
+            let exactly: f64 = start[..count]
+                .iter()
+                .zip(arrived[..=k].iter().rev())
+                .map(|(p, q)| p * q)
+                .sum();
+            let again: f64 = empty
+                .iter()
+                .zip(self.renewal[1..=k].iter().rev())
+                .map(|(p, q)| p * q)
+                .sum();
+            empty.push((exactly + again).clamp(0.0, 1.0));
+        }
+        empty
+    }
+}
+
+/// The law of the workload at the start of a period, rounded up to the lattice: a bound towards
+/// `side`; what is missing from a sum of 1 lies beyond.
+pub(super) fn workload(queue: &Queue, passages: &Passages, side: Side) -> Vec<f64> {
+    let decay = queue.work.decay(queue.budget as f64 / queue.period as f64);
+    let states = ((1.0 / TAIL).ln() / decay).ceil().min(2e5) as usize + 1;
+    let floor: Vec<f64> = match side {
+        Side::Pessimistic => (0..=states)
+            .map(|z| -(-decay * z as f64).exp_m1())
+            .collect(),
+        Side::Optimistic => vec![0.0; states + 1],
+    };
+    let mut cumulative = match side {
+        Side::Pessimistic => floor.clone(),
+        Side::Optimistic => vec![1.0; states + 1],
+    };
+    let sweep = Sweep::new(queue, passages, states);
+    let mut before = f64::INFINITY;
+    for _ in 0..MOST_SWEEPS {
+        let mut next = sweep.apply(&cumulative);
+        // Both are lower bounds, so the higher one is.
+        next.iter_mut()
+            .zip(&floor)
+            .for_each(|(n, f)| *n = n.max(*f));
+        if side == Side::Optimistic {
+            next[states] = 1.0;
+        }
+        let change = next
+            .iter()
+            .zip(&cumulative)
+            .fold(0.0, |c: f64, (a, b)| c.max((a - b).abs()));
+        cumulative = next;
+        // What the sweeps to come would still change, if they go on at this rate.
+        let ratio = (change / before).min(0.999_9);
+        let settled = before.is_finite() && change * ratio / (1.0 - ratio) < SETTLED;
+        before = change;
+        if settled {
+            break;
+        }
+    }
+    probabilities(&cumulative)
+}
+
+/// The steps of a distribution function.
+fn probabilities(cumulative: &[f64]) -> Vec<f64> {
+    let mut before = 0.0;
+    let step = |value: &f64| {
+        let rise = (value - before).max(0.0);
+        before = before.max(*value);
+        rise
+    };
+    cumulative.iter().map(step).collect()
+}
+
+/// One period: from the law at its start to that at its end.
+struct Sweep<'a> {
+    queue: &'a Queue,
+    passages: &'a Passages,
+    states: usize,
+    transform: Transform,
+    period_spectrum: Vec<Complex>,
+}
+
+impl<'a> Sweep<'a> {
+    fn new(queue: &'a Queue, passages: &'a Passages, states: usize) -> Self {
+        let transform =
+            Transform::holding(states.max(queue.budget) + queue.work.reach(queue.period) + 2);
+        let exponent = queue.work.jobs_per_step * queue.period as f64;
+        let period_spectrum = transform
+            .forward(&queue.work.sizes)
+            .iter()
+            .map(|value| (*value - Complex::ONE).scaled(exponent).exp())
+            .collect();
+        Self {
+            queue,
+            passages,
+            states,
+            transform,
+            period_spectrum,
+        }
+    }
+
+    /// Q'(b) = Pr(z + X(P) <= b + B) - sum over j of empty_j Pr(X(B-j) = b + B - j): what the
+    /// budget leaves, plus what of it an empty queue let pass.
+    fn apply(&self, cumulative: &[f64]) -> Vec<f64> {
+        let start = probabilities(cumulative);
+        let mut spectrum = self.transform.forward(&start);
+        let product = |(a, b): (&mut Complex, &Complex)| *a = *a * *b;
+        spectrum
+            .iter_mut()
+            .zip(&self.period_spectrum)
+            .for_each(product);
+        self.transform.inverse(&mut spectrum);
+        let budget = self.queue.budget;
+        let idle_until = self.queue.period - budget;
+        let empty = self.passages.empty(&start, idle_until, budget);
+        let mut wasted = vec![0.0; self.states + 1];
+        for (j, probability) in empty.iter().enumerate() {
+            let left = budget - j;
+            let row = self.passages.work[left].get(left..).unwrap_or(&[]);
+            for (sum, arrived) in wasted.iter_mut().zip(row) {
+                *sum += probability * arrived;
+            }
+        }
+        let mut sum: f64 = spectrum.iter().take(budget).map(|v| v.re).sum();
+        let mut highest = 0.0_f64;
+        let end = spectrum[budget..]
+            .iter()
+            .map(|v| v.re)
+            .chain(std::iter::repeat(0.0));
+        let value = |(wasted, arrived): (&f64, f64)| {
+            sum += arrived;
+            highest = highest.max(sum - wasted).min(1.0);
+            highest
+        };
+        wasted.iter().zip(end).map(value).collect()
+    }
+}

@@ -1,0 +1,117 @@
+//! The work that arrives in a time: compound Poisson sums on the lattice.
+
+use super::fourier::{Complex, Transform};
+
+/// What is neglected of a tail: far below the guard that the results are rounded by.
+const NEGLECTED_LOG: f64 = 32.0;
+
+/// Work that arrives as a Poisson process of jobs with independent sizes, in lattice steps.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    /// Mean number of jobs per step of time.
+    pub jobs_per_step: f64,
+    /// The probability of each size in steps.
+    pub sizes: Vec<f64>,
+}
+
+impl Work {
+    /// Mean work per step of time.
+    pub(super) fn load(&self) -> f64 {
+        self.jobs_per_step * self.mean_size()
+    }
+
+    fn mean_size(&self) -> f64 {
+        self.sizes
+            .iter()
+            .enumerate()
+            .map(|(k, w)| k as f64 * w)
+            .sum()
+    }
+
+    /// The mean of e^(theta size).
+    fn moment(&self, theta: f64) -> f64 {
+        // Horner's rule: one multiplication per size.
+        let factor = theta.exp();
+        self.sizes.iter().rev().fold(0.0, |sum, w| sum * factor + w)
+    }
+
+    /// A size that the work of `steps` exceeds with less than e^-32 probability (Chernoff).
+    pub(super) fn reach(&self, steps: usize) -> usize {
+        let rate = self.jobs_per_step * steps as f64;
+        let longest = self.sizes.len() as f64;
+        let exceeded = |theta: f64| (rate * (self.moment(theta) - 1.0) + NEGLECTED_LOG) / theta;
+        let candidates =
+            (0..60).map(|power| exceeded(0.001 * 1.25_f64.powi(power) / longest * 10.0));
+        let best = candidates
+            .filter(|v| v.is_finite())
+            .fold(f64::INFINITY, f64::min);
+        best.ceil().min(1e9) as usize
+    }
+
+    /// The largest theta with jobs_per_step (E e^(theta size) - 1) <= theta share: work served at
+    /// the constant rate `share` exceeds z with at most e^(-theta z) probability (Lundberg).
+    /// Zero if the load is not below the share.
+    pub(super) fn decay(&self, share: f64) -> f64 {
+        if self.load() >= share {
+            return 0.0;
+        }
+        let holds = |theta: f64| self.jobs_per_step * (self.moment(theta) - 1.0) <= theta * share;
+        let (mut low, mut high) = (0.0, 1.0);
+        while holds(high) && high < 512.0 {
+            high *= 2.0;
+        }
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if holds(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The transform of the work of one step.
+    pub(super) fn step_spectrum(&self, transform: &Transform) -> Vec<Complex> {
+        let exponent = |value: &Complex| (*value - Complex::ONE).scaled(self.jobs_per_step).exp();
+        transform
+            .forward(&self.sizes)
+            .iter()
+            .map(exponent)
+            .collect()
+    }
+
+    /// For t = 0 to `last` the first `length(t)` probabilities of the work of t steps plus a
+    /// size of law `extra`.
+    pub(super) fn rows(
+        &self,
+        last: usize,
+        extra: &[f64],
+        length: impl Fn(usize) -> usize,
+    ) -> Vec<Vec<f64>> {
+        let longest = (0..=last).map(&length).max().unwrap_or(0);
+        let transform = Transform::holding((self.reach(last) + extra.len()).max(longest) + 1);
+        let step = self.step_spectrum(&transform);
+        let mut spectrum = transform.forward(extra);
+        let mut rows = Vec::with_capacity(last + 1);
+        while rows.len() <= last {
+            // Two rows at a time: the later one in the imaginary part.
+            let next: Vec<_> = spectrum.iter().zip(&step).map(|(a, b)| *a * *b).collect();
+            let mut both: Vec<_> = spectrum
+                .iter()
+                .zip(&next)
+                .map(|(a, b)| *a + b.turned())
+                .collect();
+            transform.inverse(&mut both);
+            let row = |part: fn(&Complex) -> f64, t: usize| {
+                both.iter().take(length(t)).map(part).collect::<Vec<_>>()
+            };
+            let t = rows.len();
+            rows.push(row(|value| value.re, t));
+            rows.push(row(|value| value.im, t + 1));
+            spectrum = next.iter().zip(&step).map(|(a, b)| *a * *b).collect();
+        }
+        rows.truncate(last + 1);
+        rows
+    }
+}

@@ -1,0 +1,275 @@
+//! Poisson arrivals, first come first served: M/G/1 on deferrable, periodic and dedicated CPUs.
+//!
+//! The method and its proof stand in docs/concepts/response-time.md. In short: execution times
+//! and budget are rounded outward to a lattice; on it the workload at period starts solves a
+//! fixed point that first-passage probabilities close, and the distribution function follows from
+//! the workload at every place in the period. Both ends of the bracket are bounds at every step
+//! of the computation.
+
+mod boundary;
+mod compound;
+mod fourier;
+mod lattice;
+mod response;
+
+use tailbound_distribution::StepCdf;
+use tailbound_model::ReservationServer;
+use tailbound_time::Duration;
+
+use crate::AnalysisError;
+use boundary::{Passages, Queue};
+use compound::Work;
+pub(super) use lattice::Law;
+use lattice::{Lattice, Side};
+use response::{Kind, Responses};
+
+/// What the results are rounded outward by, for what floating point and neglected tails do.
+const GUARD: f64 = 1e-9;
+/// The share of the jobs whose response times need no bound.
+const REST: f64 = 1e-6;
+/// Points per mean execution time that suffice.
+const FINE: f64 = 128.0;
+/// The most points per period, and per mean workload beyond it: what bounds the computing time.
+const MOST_POINTS: usize = 640;
+
+/// A task: how often its jobs come, and how long they run.
+#[derive(Clone, Debug)]
+pub(super) struct Stream {
+    /// Jobs per second, all clients together.
+    pub per_second: f64,
+    /// Their execution times.
+    pub law: Law,
+}
+
+/// A pair of distribution functions that enclose the true one.
+#[derive(Clone, Debug)]
+pub(super) struct Enclosure {
+    pub optimistic: StepCdf,
+    pub pessimistic: StepCdf,
+}
+
+/// The response times of the jobs of all `streams` together, and of each.
+///
+/// # Errors
+/// [`AnalysisError::NotAnalysed`] for servers and sizes outside the method.
+pub(super) fn response_times(
+    streams: &[Stream],
+    server: ReservationServer,
+    overhead: Duration,
+) -> Result<(Enclosure, Vec<Enclosure>, Duration), AnalysisError> {
+    let load: f64 = streams
+        .iter()
+        .map(|s| s.per_second * s.law.mean_seconds())
+        .sum();
+    let rate: f64 = streams.iter().map(|s| s.per_second).sum();
+    let (budget, period, kind) = match server {
+        ReservationServer::Deferrable { budget, period } => {
+            (budget, period, Some(Kind::Deferrable))
+        }
+        ReservationServer::Periodic { budget, period } => (budget, period, Some(Kind::Periodic)),
+        ReservationServer::Dedicated => {
+            // Any period does; eight mean execution times keep the lattice in proportion.
+            let period = Duration::from_secs_f64_nearest(8.0 * load / rate);
+            let period = period.max(Duration::from_nanos(1));
+            (period, period, None)
+        }
+        ReservationServer::ConstantBandwidth { .. } => {
+            return Err(AnalysisError::NotAnalysed {
+                reason: "the constant-bandwidth server's deadlines follow the arrivals, for which \
+                         no exact distribution is implemented"
+                    .into(),
+            });
+        }
+    };
+    let plan = Plan {
+        streams,
+        budget,
+        period,
+        kind,
+        rate,
+        overhead,
+    };
+    let lattice = plan.lattice();
+    let optimistic = plan.side(lattice, Side::Optimistic)?;
+    let pessimistic = plan.side(lattice, Side::Pessimistic)?;
+    let mut pairs = optimistic
+        .into_iter()
+        .zip(pessimistic)
+        .map(|(optimistic, pessimistic)| Enclosure {
+            optimistic,
+            pessimistic,
+        });
+    let overall = pairs.next().ok_or_else(|| AnalysisError::Invalid {
+        what: "the service has no task; it needs one".into(),
+    })?;
+    let step = lattice.time(1, Side::Pessimistic);
+    Ok((overall, pairs.collect(), step))
+}
+
+struct Plan<'a> {
+    streams: &'a [Stream],
+    budget: Duration,
+    period: Duration,
+    kind: Option<Kind>,
+    rate: f64,
+    overhead: Duration,
+}
+
+impl Plan<'_> {
+    /// The finest lattice within the computing time that divides budget and execution times
+    /// exactly, if there is one; else one that divides the budget; else the finest.
+    fn lattice(&self) -> Lattice {
+        let period_ns = self.period.as_nanos().max(1);
+        let mean_ns = self
+            .streams
+            .iter()
+            .map(|s| s.per_second * s.law.mean_seconds())
+            .sum::<f64>()
+            / self.rate
+            * 1e9;
+        let fine = FINE * period_ns as f64 / mean_ns.max(1.0);
+        let most = (fine.ceil() as usize).clamp(4, MOST_POINTS);
+        let with_budget = gcd(period_ns, self.budget.as_nanos());
+        let values = self.streams.iter().map(|s| s.law.few_values());
+        let common = values.fold(Some(with_budget), |divisor, values| {
+            Some(values?.into_iter().fold(divisor?, gcd))
+        });
+        let fitting = [common, Some(with_budget)]
+            .into_iter()
+            .flatten()
+            .find_map(|divisor| {
+                let least = usize::try_from(period_ns / divisor.max(1)).ok()?;
+                (least <= most).then(|| most / least * least)
+            });
+        Lattice {
+            period_ns,
+            points: fitting.unwrap_or(most),
+        }
+    }
+
+    /// The distribution functions of all jobs and of each stream's, towards one side.
+    fn side(&self, lattice: Lattice, side: Side) -> Result<Vec<StepCdf>, AnalysisError> {
+        let laws: Vec<_> = self
+            .streams
+            .iter()
+            .map(|s| s.law.on(lattice, side))
+            .collect();
+        let mixture = self.mixture(&laws);
+        let work = Work {
+            jobs_per_step: self.rate * lattice.step_seconds(),
+            sizes: mixture.clone(),
+        };
+        let budget = lattice.steps(self.budget.as_nanos(), side == Side::Optimistic);
+        let queue = Queue {
+            work,
+            budget,
+            period: lattice.points,
+        };
+        if queue.work.load() * queue.period as f64 >= budget as f64 {
+            return match side {
+                // Nothing is known on this side: the lattice is too coarse for the load.
+                Side::Pessimistic => unknown(laws.len() + 1),
+                Side::Optimistic => Err(AnalysisError::Invalid {
+                    what: "the load is not below the bandwidth".into(),
+                }),
+            };
+        }
+        let mut jobs = vec![mixture];
+        if laws.len() > 1 {
+            jobs.extend(laws);
+        }
+        let length = self.length(&queue, &jobs[0]);
+        let mut found = match self.kind {
+            None => {
+                let of = |job: &Vec<f64>| response::dedicated(&queue.work, job, side, length);
+                jobs.iter().map(of).collect::<Vec<_>>()
+            }
+            Some(kind) => {
+                let passages = Passages::of(&queue);
+                let start = boundary::workload(&queue, &passages, side);
+                let responses = Responses {
+                    queue: &queue,
+                    passages: &passages,
+                    start: &start,
+                    kind,
+                    side,
+                };
+                jobs.iter().map(|job| responses.of(job, length)).collect()
+            }
+        };
+        if jobs.len() == 1 {
+            found.push(found[0].clone());
+        }
+        found
+            .iter()
+            .map(|values| self.steps(lattice, side, values))
+            .collect()
+    }
+
+    fn mixture(&self, laws: &[Vec<f64>]) -> Vec<f64> {
+        let longest = laws.iter().map(Vec::len).max().unwrap_or(1);
+        let mut mixture = vec![0.0; longest];
+        for (stream, law) in self.streams.iter().zip(laws) {
+            let share = stream.per_second / self.rate;
+            mixture
+                .iter_mut()
+                .zip(law)
+                .for_each(|(sum, weight)| *sum += share * weight);
+        }
+        mixture
+    }
+
+    /// Steps of response time that hold all but the rest of the jobs, by the bound of the tail.
+    fn length(&self, queue: &Queue, job: &[f64]) -> usize {
+        let decay = queue.work.decay(queue.budget as f64 / queue.period as f64);
+        let behind = (1.0 / REST).ln() / decay + job.len() as f64;
+        let periods = behind / queue.budget as f64 + 2.0;
+        let length = match self.kind {
+            None => behind,
+            Some(_) => periods * queue.period as f64,
+        };
+        length.min(2e6) as usize + 4
+    }
+
+    /// The function as steps in time, rounded outward, without steps that say nothing new.
+    fn steps(
+        &self,
+        lattice: Lattice,
+        side: Side,
+        values: &[f64],
+    ) -> Result<StepCdf, AnalysisError> {
+        let mut steps: Vec<(Duration, f64)> = Vec::new();
+        for (k, value) in values.iter().enumerate() {
+            let value = match side {
+                Side::Pessimistic => (value - GUARD).max(0.0),
+                Side::Optimistic => (value + GUARD).min(1.0),
+            };
+            let at = lattice.time(k, side).saturating_add(self.overhead);
+            match steps.last_mut() {
+                Some((_, before)) if value <= *before => {}
+                Some((last, before)) if *last == at => *before = value,
+                _ => steps.push((at, value)),
+            }
+            if value >= 1.0 {
+                break;
+            }
+        }
+        StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
+            what: format!("the computed distribution is none: {error}; please report this"),
+        })
+    }
+}
+
+/// A lower bound that says nothing, `count` times.
+fn unknown(count: usize) -> Result<Vec<StepCdf>, AnalysisError> {
+    let nothing =
+        StepCdf::new(vec![(Duration::ZERO, 0.0)]).map_err(|error| AnalysisError::Invalid {
+            what: error.to_string(),
+        })?;
+    Ok(vec![nothing; count])
+}
+
+/// The greatest common divisor; that of zero and a number is the number.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

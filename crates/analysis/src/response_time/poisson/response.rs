@@ -1,0 +1,261 @@
+//! From the workload at period starts to response times.
+
+use super::boundary::{Passages, Queue};
+use super::compound::Work;
+use super::fourier::{Complex, Transform};
+use super::lattice::Side;
+
+/// Whether unused budget is kept within the period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Kept: the deferrable server.
+    Deferrable,
+    /// Lost: the periodic server.
+    Periodic,
+}
+
+/// The distribution function of the response time on the lattice: entry k bounds it towards
+/// `side` for every time from k steps to below k + 1.
+pub(super) struct Responses<'a> {
+    pub queue: &'a Queue,
+    pub passages: &'a Passages,
+    /// The law of the workload at period starts.
+    pub start: &'a [f64],
+    pub kind: Kind,
+    pub side: Side,
+}
+
+impl Responses<'_> {
+    /// Of the jobs with sizes of law `job`, over `length` steps of response time.
+    ///
+    /// C(n, T) is the probability that a job which arrives n steps into a period is done T steps
+    /// after the start of the period. It falls with n and rises with T, so that for arrivals
+    /// between i and i+1 and response times between k and k+1
+    /// C(i+1, i+k) <= C(n, n+r) <= C(i, i+k+2).
+    pub(super) fn of(&self, job: &[f64], length: usize) -> Vec<f64> {
+        let mut sums = Sums {
+            side: self.side,
+            period: self.queue.period,
+            values: vec![0.0; length],
+        };
+        let early = self.later_periods(job, &mut sums);
+        if self.kind == Kind::Deferrable {
+            self.same_period(job, &early, &mut sums);
+        }
+        let share = 1.0 / self.queue.period as f64;
+        let mut highest = 0.0_f64;
+        let cumulative = |sum: &f64| {
+            highest = highest.max((sum * share).clamp(0.0, 1.0));
+            highest
+        };
+        sums.values.iter().map(cumulative).collect()
+    }
+
+    /// Adds the jobs done in a later period than they came in (of a periodic server: all jobs).
+    /// There the deferrable server is a periodic one with its budget at the end of the period
+    /// (thesis, Theorem 5, for the part of the period before n). Returns, by n, the probability
+    /// that workload, arrivals and job together take at most 0, 1, ... budget steps.
+    fn later_periods(&self, job: &[f64], sums: &mut Sums) -> Vec<Vec<f64>> {
+        let Queue {
+            work,
+            budget,
+            period,
+        } = self.queue;
+        let (budget, period) = (*budget, *period);
+        let idle_until = period - budget;
+        let size = self.start.len().max(budget) + work.reach(period) + job.len() + 1;
+        let transform = Transform::holding(size);
+        let step = work.step_spectrum(&transform);
+        let shift = transform.forward(&[0.0, 1.0]);
+        let empty = self.passages.empty(self.start, idle_until, budget);
+        let job = transform.forward(job);
+        let mut arrived = product(&transform.forward(self.start), &job);
+        let mut wasted = vec![Complex::default(); transform.size()];
+        let mut position = job;
+        let mut early = Vec::with_capacity(period + 1);
+        for n in 0..=period {
+            let mut both: Vec<_> = arrived
+                .iter()
+                .zip(&wasted)
+                .map(|(a, w)| *a + w.turned())
+                .collect();
+            transform.inverse(&mut both);
+            let (total, done) = cumulate(&both, size);
+            early.push(total[..=budget.min(size - 1)].to_vec());
+            let later = match self.kind {
+                Kind::Deferrable => period,
+                Kind::Periodic => n,
+            };
+            let given = |at: usize| {
+                let (whole, rest) = (at / period * budget, at % period);
+                whole
+                    + match self.kind {
+                        Kind::Deferrable => rest.min(budget),
+                        Kind::Periodic => rest.saturating_sub(idle_until),
+                    }
+            };
+            sums.add_from(n, later, |at| match done.get(given(at)) {
+                Some(value) => *value,
+                None if self.side == Side::Optimistic => 1.0,
+                None => done[size - 1],
+            });
+            if n >= idle_until && n < period {
+                let probability = empty[n - idle_until];
+                for ((w, p), x) in wasted.iter_mut().zip(&mut position).zip(&step) {
+                    *w = (*w + p.scaled(probability)) * *x;
+                }
+                position
+                    .iter_mut()
+                    .zip(&shift)
+                    .for_each(|(p, s)| *p = *p * *s);
+            }
+            arrived
+                .iter_mut()
+                .zip(&step)
+                .for_each(|(a, x)| *a = *a * *x);
+        }
+        early
+    }
+
+    /// Adds the jobs done in the period that they came in: with T the time that a job has to be
+    /// done by, the server works like a periodic one with min(B, T) at the end of T.
+    fn same_period(&self, job: &[f64], early: &[Vec<f64>], sums: &mut Sums) {
+        let (budget, period) = (self.queue.budget, self.queue.period);
+        let with_job = transposed(&self.queue.work.rows(budget, job, |_| budget + 1));
+        let mut empty = self.passages.empty(self.start, 0, budget);
+        for done_by in 0..period {
+            let idle_until = done_by.saturating_sub(budget);
+            if idle_until > 0 {
+                empty = self.passages.empty(self.start, idle_until, budget);
+            }
+            let given = done_by.min(budget);
+            // wasted[w] = sum over j < w of empty_j Pr(X(w-j) + job = given - j).
+            let mut wasted = vec![0.0; given + 1];
+            for (j, probability) in empty.iter().enumerate().take(given) {
+                let arrived = &with_job[given - j][1..=given - j];
+                for (sum, value) in wasted[j + 1..].iter_mut().zip(arrived) {
+                    *sum += probability * value;
+                }
+            }
+            for (n, totals) in early.iter().enumerate().take(done_by + 1) {
+                let elapsed = n.saturating_sub(idle_until);
+                let value = totals.get(given).copied().unwrap_or(1.0) - wasted[elapsed];
+                sums.add(n, done_by, value.clamp(0.0, 1.0));
+            }
+        }
+    }
+}
+
+fn transposed(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let width = rows.first().map_or(0, Vec::len);
+    let column = |at: usize| rows.iter().map(|row| row[at]).collect();
+    (0..width).map(column).collect()
+}
+
+fn product(a: &[Complex], b: &[Complex]) -> Vec<Complex> {
+    a.iter().zip(b).map(|(x, y)| *x * *y).collect()
+}
+
+/// The running sums of the real part, and the same less the imaginary part.
+fn cumulate(both: &[Complex], size: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut sum = 0.0;
+    let total: Vec<f64> = both[..size]
+        .iter()
+        .map(|value| {
+            sum += value.re;
+            sum
+        })
+        .collect();
+    let done = total
+        .iter()
+        .zip(both)
+        .map(|(t, value)| t - value.im)
+        .collect();
+    (total, done)
+}
+
+/// The sums over the arrival's place in the period.
+struct Sums {
+    side: Side,
+    period: usize,
+    values: Vec<f64>,
+}
+
+impl Sums {
+    /// Adds C(n, `done_by`) where the bracket of the response time takes it.
+    fn add(&mut self, n: usize, done_by: usize, value: f64) {
+        let index = match self.side {
+            Side::Pessimistic if n > 0 => Some(done_by + 1 - n),
+            Side::Optimistic if n < self.period => (done_by - n).checked_sub(2),
+            _ => None,
+        };
+        if let Some(sum) = index.and_then(|k| self.values.get_mut(k)) {
+            *sum += value;
+        }
+    }
+
+    /// Adds C(n, T) for every T from `first` on (and not before n).
+    fn add_from(&mut self, n: usize, first: usize, value: impl Fn(usize) -> f64) {
+        let (counts, offset) = match self.side {
+            Side::Pessimistic => (n > 0, n.wrapping_sub(1)),
+            Side::Optimistic => (n < self.period, n + 2),
+        };
+        if !counts {
+            return;
+        }
+        let from = first.max(n).saturating_sub(offset);
+        for (k, sum) in self.values.iter_mut().enumerate().skip(from) {
+            *sum += value(k + offset).clamp(0.0, 1.0);
+        }
+    }
+}
+
+/// The response time on a CPU of its own (Pollaczek and Khinchine): entry k bounds it for every
+/// time from k steps to below k + 1. On the lattice points the value is that of the rounded
+/// execution times exactly.
+pub(super) fn dedicated(work: &Work, job: &[f64], side: Side, length: usize) -> Vec<f64> {
+    let points = length + 2;
+    let transform = Transform::holding(work.sizes.len() + work.reach(1) + 2);
+    let mut step = work.step_spectrum(&transform);
+    transform.inverse(&mut step);
+    let arrivals: Vec<f64> = step.iter().map(|value| value.re).collect();
+    // The workload after each step is a geometric sum of ladder steps with weights Pr(A > k),
+    // plus the arrivals of the step.
+    let mut above = 1.0;
+    let tail = |p: &f64| {
+        above -= p;
+        above.max(0.0)
+    };
+    let ladder: Vec<f64> = arrivals.iter().map(tail).collect();
+    let mut waiting = vec![0.0; points];
+    waiting[0] = (1.0 - work.load()) / (1.0 - ladder[0]);
+    for v in 1..points {
+        let count = v.min(ladder.len() - 1);
+        let sum: f64 = (1..=count).map(|k| ladder[k] * waiting[v - k]).sum();
+        waiting[v] = sum / (1.0 - ladder[0]);
+    }
+    let behind = direct(&direct(&waiting, &arrivals), job);
+    let mut sum = 0.0;
+    let cumulative: Vec<f64> = behind
+        .iter()
+        .map(|p| {
+            sum += p;
+            sum.clamp(0.0, 1.0)
+        })
+        .collect();
+    match side {
+        Side::Pessimistic => cumulative[..length].to_vec(),
+        Side::Optimistic => cumulative[1..=length].to_vec(),
+    }
+}
+
+/// The law of a sum, as far as the first summand's reaches.
+fn direct(long: &[f64], short: &[f64]) -> Vec<f64> {
+    let mut sums = vec![0.0; long.len()];
+    for (shift, weight) in short.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+        for (sum, value) in sums[shift.min(long.len())..].iter_mut().zip(long) {
+            *sum += weight * value;
+        }
+    }
+    sums
+}
