@@ -1,0 +1,48 @@
+# What people and CI type. Each target is thin: the work is in tools/ and in cargo.
+#
+# There is one build profile, cargo's `dev` (optimised dependencies, overflow checks on), for the
+# tests and the demo, so that nothing is compiled twice. Only `make bench` and `make install`
+# compile with optimisation for release.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+BINARIES := $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/debug
+FLAGS := --workspace --locked
+
+.PHONY: help setup setup-demo demo build test lint bench install clean
+
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: ## Install what building, testing and the demo need (asks nothing, says what and why)
+	@tools/setup build demo test
+
+setup-demo:
+	@tools/setup build demo
+
+build: ## Build everything, tests too
+	$(CARGO) build $(FLAGS) --all-targets
+
+demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, measured, reported
+	$(CARGO) build $(FLAGS) --all-targets
+	@tools/demo $(BINARIES)
+
+test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document
+	TAILBOUND_BIN_DIR=$(BINARIES) $(CARGO) test $(FLAGS) --no-fail-fast
+	@tools/check-advisories
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy $(FLAGS) --all-targets -- -D warnings
+
+bench: setup ## Side-by-side comparisons with peers; each prints a table and writes JSON
+	$(CARGO) build $(FLAGS) --release
+	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
+
+install: ## Install tailbound and tailboundd below PREFIX (/usr/local)
+	$(CARGO) build --locked --release --workspace --bins
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 0755 target/release/tailbound target/release/tailboundd $(DESTDIR)$(PREFIX)/bin
+
+clean: ## Remove what was built
+	$(CARGO) clean

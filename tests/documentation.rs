@@ -1,0 +1,110 @@
+//! Every command that a document shows is run, and prints what the document says it prints.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tailbound_tests::repository::{self, TextFile};
+use tailbound_tests::{binaries, console, host, markdown};
+
+/// Languages of blocks that would hide a command from this test.
+const SHELLS: [&str; 4] = ["sh", "bash", "shell", "text console"];
+
+fn documents() -> Vec<TextFile> {
+    let documents = repository::files_ending_in(".md");
+    assert!(documents.len() > 8, "only {} documents", documents.len());
+    documents
+}
+
+/// A scratch folder with what documents take for granted: the examples.
+fn scratch() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(repository::root().join("examples"))
+        .arg(folder.path())
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    folder
+}
+
+fn run_document(document: &TextFile) -> Vec<String> {
+    let folder = scratch();
+    let mut failures = Vec::new();
+    for fence in markdown::fences(&document.text) {
+        let place = format!("{}:{}", document.path, fence.line);
+        if let Some(name) = fence
+            .comment
+            .as_deref()
+            .and_then(|c| c.strip_prefix("file:"))
+        {
+            fs::write(folder.path().join(name.trim()), &fence.text).unwrap();
+        }
+        if fence.language != "console" {
+            continue;
+        }
+        let directions = match console::directions(fence.comment.as_deref()) {
+            Ok(directions) => directions,
+            Err(error) => {
+                failures.push(format!("{place}: {error}"));
+                continue;
+            }
+        };
+        if let Some(reason) = directions.skip {
+            eprintln!("SKIP {place}: {reason}");
+        } else if !host::skip(&place, &directions.needs) {
+            let alone = host::alone();
+            if let Err(error) = console::run(&fence, folder.path(), binaries::folder()) {
+                failures.push(format!("{place}: {error}"));
+            }
+            drop(alone);
+        }
+    }
+    failures
+}
+
+#[test]
+fn documents_show_what_happens() {
+    let failures: Vec<String> = documents().iter().flat_map(run_document).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn no_command_escapes_the_test() {
+    let mut escaped = Vec::new();
+    for document in documents() {
+        for fence in markdown::fences(&document.text) {
+            if SHELLS.contains(&fence.language.as_str()) {
+                escaped.push(format!("{}:{}", document.path, fence.line));
+            }
+        }
+    }
+    assert!(
+        escaped.is_empty(),
+        "mark these blocks `console`: {escaped:?}"
+    );
+}
+
+#[test]
+fn every_guide_is_reachable_from_the_readme() {
+    let readme = fs::read_to_string(repository::root().join("README.md")).unwrap();
+    let linked: Vec<String> = markdown::links(&readme)
+        .into_iter()
+        .map(|(_, target)| target)
+        .collect();
+    for document in documents() {
+        let guide = document.path.starts_with("docs/guides/");
+        assert!(
+            !guide || linked.contains(&document.path),
+            "README.md does not link to {}",
+            document.path
+        );
+    }
+}
+
+#[test]
+fn a_missing_example_folder_would_be_noticed() {
+    assert!(Path::new(&scratch().path().join("examples/embedded/embedded.toml")).is_file());
+}

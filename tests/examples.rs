@@ -1,0 +1,254 @@
+//! Every example parses, predicts, and runs (shortened) to a report that makes sense.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tailbound_tests::host::{self, Need};
+use tailbound_tests::{binaries, repository};
+
+/// A shortened run of an example, and what must come of it.
+struct Shortened {
+    file: &'static str,
+    scale: &'static str,
+    needs: &'static [Need],
+    /// Every variant, with the number of its repetitions.
+    variants: &'static [(&'static str, usize)],
+    /// Variants in which the queue grows without end, so that requests are left at the end.
+    overloaded: &'static [&'static str],
+    /// Whether a promise is made, so that there are verdicts.
+    promises: bool,
+    /// Pairs of variants of which the first has the smaller p90, at any length and on any host.
+    faster: &'static [(&'static str, &'static str)],
+}
+
+const REDIS: &[Need] = &[Need::Root, Need::TwoCpus, Need::Redis];
+const BUILT_IN: &[Need] = &[Need::Root, Need::TwoCpus];
+const AS_USUAL: &[(&str, usize)] = &[("reserved", 1), ("dedicated", 2), ("unreserved", 1)];
+const MARGINS: &[(&str, usize)] = &[
+    ("minus-5", 1),
+    ("plus-0", 1),
+    ("plus-5", 1),
+    ("dedicated", 2),
+];
+
+fn descriptions() -> Vec<String> {
+    let files = repository::files_ending_in(".toml");
+    let paths: Vec<String> = files
+        .into_iter()
+        .map(|file| file.path)
+        .filter(|path| path.starts_with("examples/"))
+        .collect();
+    assert!(paths.len() >= 5, "only {paths:?}");
+    paths
+}
+
+fn tailbound(arguments: &[&str]) -> Output {
+    Command::new(binaries::program("tailbound"))
+        .current_dir(repository::root())
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn told(output: &Output) -> String {
+    format!(
+        "{}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn every_example_is_a_valid_description() {
+    for path in descriptions() {
+        let text = fs::read_to_string(repository::root().join(&path)).unwrap();
+        if let Err(problems) = tailbound_model::parse(&text, &path) {
+            panic!("{path}: {problems:?}");
+        }
+    }
+}
+
+#[test]
+fn every_example_checks_predicts_and_simulates() {
+    for path in descriptions() {
+        for verb in [
+            &["check"][..],
+            &["predict"],
+            &["simulate", "--duration", "20s"],
+        ] {
+            let mut arguments = verb.to_vec();
+            arguments.insert(1, &path);
+            let output = tailbound(&arguments);
+            // The description with a bandwidth of 5 points too little is right to fail.
+            let fine = [Some(0), Some(2)].contains(&output.status.code());
+            assert!(fine, "{arguments:?}: {}", told(&output));
+            assert!(!output.stdout.is_empty(), "{arguments:?} prints nothing");
+        }
+    }
+}
+
+#[test]
+fn every_example_says_what_to_look_at() {
+    for path in descriptions() {
+        let folder = Path::new(&path).parent().unwrap();
+        let readme = repository::root().join(folder).join("README.md");
+        let text = fs::read_to_string(&readme).unwrap_or_default();
+        assert!(text.contains("## What to look at"), "{}", readme.display());
+    }
+}
+
+#[test]
+fn redis_slo_runs() {
+    run(&Shortened {
+        file: "examples/redis-slo/redis-slo.toml",
+        scale: "0.2",
+        needs: REDIS,
+        variants: AS_USUAL,
+        overloaded: &["unreserved"],
+        promises: true,
+        faster: &[("reserved", "unreserved"), ("dedicated", "unreserved")],
+    });
+}
+
+#[test]
+fn embedded_runs() {
+    run(&Shortened {
+        file: "examples/embedded/embedded.toml",
+        scale: "0.7",
+        needs: BUILT_IN,
+        variants: AS_USUAL,
+        overloaded: &["unreserved"],
+        promises: true,
+        faster: &[("reserved", "unreserved"), ("dedicated", "unreserved")],
+    });
+}
+
+#[test]
+fn virtualization_agnostic_gamma1_runs() {
+    run(&Shortened {
+        file: "examples/virtualization-agnostic/gamma1.toml",
+        scale: "0.2",
+        needs: BUILT_IN,
+        variants: MARGINS,
+        overloaded: &["minus-5", "plus-0"],
+        promises: false,
+        faster: &[],
+    });
+}
+
+#[test]
+fn virtualization_agnostic_gamma2_runs() {
+    run(&Shortened {
+        file: "examples/virtualization-agnostic/gamma2.toml",
+        scale: "0.15",
+        needs: BUILT_IN,
+        variants: MARGINS,
+        overloaded: &["minus-5", "plus-0"],
+        promises: false,
+        faster: &[],
+    });
+}
+
+#[test]
+fn virtualization_agnostic_redis_hset_runs() {
+    run(&Shortened {
+        file: "examples/virtualization-agnostic/redis-hset.toml",
+        scale: "0.1",
+        needs: REDIS,
+        variants: AS_USUAL,
+        overloaded: &["unreserved"],
+        promises: true,
+        faster: &[],
+    });
+}
+
+fn run(example: &Shortened) {
+    let test = format!("run of {}", example.file);
+    if host::skip(&test, example.needs) {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let output = tailbound(&[
+        "run",
+        example.file,
+        "--out",
+        out.to_str().unwrap(),
+        "--duration-scale",
+        example.scale,
+    ]);
+    let code = output.status.code();
+    assert!(
+        [Some(0), Some(2)].contains(&code),
+        "{test}: {}",
+        told(&output)
+    );
+    let report = read(&out.join("report.json"));
+    check_report(example, &report, &told(&output));
+    let html = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(html.contains("</html>"), "{test}: no HTML report");
+}
+
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn check_report(example: &Shortened, report: &Value, printed: &str) {
+    assert_eq!(report["interrupted"], Value::Null, "{printed}");
+    let variants = report["variants"].as_array().unwrap();
+    for (name, repetitions) in example.variants {
+        let variant = variants
+            .iter()
+            .find(|variant| variant["variant"] == *name)
+            .unwrap_or_else(|| panic!("no variant {name}: {printed}"));
+        let measured = variant["measured"].as_array().unwrap();
+        assert_eq!(measured.len(), *repetitions, "{name}: {printed}");
+        for run in measured {
+            assert!(run["answered"].as_u64().unwrap() > 0, "{name}: {printed}");
+            let overloaded = example.overloaded.contains(name);
+            assert!(overloaded || run["failed"] == 0, "{name}: {printed}");
+            assert!(quantile(&run["overall"], 0.5) > 0, "{name}: {printed}");
+        }
+        let verdicts = variant["verdicts"].as_array().unwrap();
+        assert_eq!(!verdicts.is_empty(), example.promises, "{name}: {printed}");
+        for verdict in verdicts {
+            assert_ne!(verdict["outcome"], "not-measured", "{name}: {printed}");
+        }
+    }
+    assert!(
+        variants
+            .iter()
+            .any(|variant| !variant["simulated"].is_null()),
+        "nothing was simulated: {printed}"
+    );
+    assert!(
+        !report["comparisons"].as_array().unwrap().is_empty(),
+        "nothing was compared: {printed}"
+    );
+    for (fast, slow) in example.faster {
+        let p90 = |name: &str| quantile(&first_run(variants, name)["overall"], 0.9);
+        assert!(
+            p90(fast) < p90(slow),
+            "{fast} is not faster than {slow}: {printed}"
+        );
+    }
+}
+
+fn first_run<'a>(variants: &'a [Value], name: &str) -> &'a Value {
+    let variant = variants.iter().find(|variant| variant["variant"] == name);
+    &variant.expect("the variant is there")["measured"][0]
+}
+
+fn quantile(distribution: &Value, probability: f64) -> u64 {
+    let text = distribution.to_string();
+    let distribution: tailbound_distribution::Distribution = serde_json::from_str(&text).unwrap();
+    distribution
+        .quantile(probability)
+        .map_or(0, |found| found.low.as_nanos())
+}

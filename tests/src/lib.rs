@@ -1,0 +1,11 @@
+//! What the tests of the repository as a whole are made of.
+//!
+//! Everything here runs in tests only, so a panic is a failed test.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+pub mod binaries;
+pub mod console;
+pub mod host;
+pub mod markdown;
+pub mod repository;
+pub mod tidy;

@@ -1,0 +1,206 @@
+//! The house style, where no compiler looks.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tailbound_tests::repository::{self, TextFile};
+use tailbound_tests::tidy::{
+    Finding, assert_none, layers, licences, names, sizes, source, wording,
+};
+use tailbound_tests::{markdown, tidy};
+
+fn rust() -> Vec<TextFile> {
+    let files = repository::files_ending_in(".rs");
+    assert!(files.len() > 20, "only {} source files found", files.len());
+    files
+}
+
+/// Applies a check to every source file.
+fn of_source(check: impl Fn(&str, &syn::File) -> Vec<Finding>) {
+    let findings = rust()
+        .iter()
+        .flat_map(|file| {
+            let parsed = syn::parse_file(&file.text)
+                .unwrap_or_else(|error| panic!("{}: {error}", file.path));
+            check(&file.path, &parsed)
+        })
+        .collect();
+    assert_none(findings);
+}
+
+#[test]
+fn functions_are_short() {
+    of_source(sizes::function_lengths);
+}
+
+#[test]
+fn files_are_short() {
+    assert_none(
+        rust()
+            .iter()
+            .flat_map(|file| sizes::file_length(&file.path, &file.text))
+            .collect(),
+    );
+}
+
+#[test]
+fn folders_and_modules_say_what_they_hold() {
+    let folders = repository::folders();
+    let files = rust().into_iter().map(|file| file.path);
+    assert_none(
+        folders
+            .into_iter()
+            .chain(files)
+            .flat_map(|path| sizes::empty_names(&path))
+            .collect(),
+    );
+}
+
+#[test]
+fn times_have_units() {
+    of_source(names::unitless_times);
+}
+
+#[test]
+fn every_exception_is_still_needed() {
+    let files = rust();
+    for (path, name, _) in names::ALLOWED {
+        let file = files.iter().find(|file| file.path == path);
+        assert!(
+            file.is_some_and(|file| file.text.contains(name)),
+            "{path} has no `{name}` any more: strike it from the list"
+        );
+    }
+}
+
+#[test]
+fn only_linux_has_unsafe_code() {
+    of_source(source::unsafe_code);
+}
+
+#[test]
+fn only_linux_knows_kernel_paths() {
+    of_source(source::kernel_paths);
+}
+
+#[test]
+fn pure_crates_touch_nothing() {
+    of_source(source::impure_calls);
+}
+
+#[test]
+fn every_test_is_run() {
+    of_source(source::ignored_tests);
+}
+
+#[test]
+fn nothing_unfinished_or_boastful_is_written() {
+    let suffixes = [
+        ".rs", ".md", ".toml", ".sh", "Makefile", "/run", ".html", ".js", ".css",
+    ];
+    let findings = suffixes
+        .iter()
+        .flat_map(|suffix| repository::files_ending_in(suffix))
+        .chain(scripts())
+        .flat_map(|file| wording::forbidden_phrases(&file.path, &file.text))
+        .collect();
+    assert_none(findings);
+}
+
+#[test]
+fn dependencies_point_down() {
+    let manifests = repository::files_ending_in("Cargo.toml");
+    let mut findings = Vec::new();
+    let mut crates = 0;
+    for file in &manifests {
+        let Some(name) = file
+            .path
+            .strip_prefix("crates/")
+            .and_then(|rest| rest.strip_suffix("/Cargo.toml"))
+        else {
+            continue;
+        };
+        crates += 1;
+        findings.extend(layers::upward_dependencies(name, &file.path, &file.text));
+    }
+    assert!(crates > 5, "only {crates} crates found");
+    assert_none(findings);
+}
+
+#[test]
+fn licences_are_permissive() {
+    let root = repository::root();
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .current_dir(&root)
+        .args(["metadata", "--format-version=1", "--locked"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let deny = fs::read_to_string(root.join("deny.toml")).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().len();
+    assert!(packages > 20, "only {packages} packages found");
+    assert_none(licences::unlisted_licences(
+        &metadata,
+        &licences::allowed(&deny),
+    ));
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let mut findings = Vec::new();
+    for file in repository::files_ending_in(".md") {
+        let folder = repository::root().join(&file.path);
+        let folder = folder.parent().unwrap();
+        for (line, target) in markdown::broken_links(&file.text, |path| read(folder, path)) {
+            let message = format!("the link to {target} leads nowhere");
+            findings.push(tidy::Finding::new(&file.path, line, message));
+        }
+    }
+    assert_none(findings);
+}
+
+/// The text of a file, or an empty text for what has none to read.
+fn read(folder: &Path, path: &str) -> Option<String> {
+    let path = folder.join(path);
+    path.exists()
+        .then(|| fs::read_to_string(path).unwrap_or_default())
+}
+
+/// The shell scripts.
+fn scripts() -> Vec<TextFile> {
+    let mut scripts = Vec::new();
+    for file in repository::files_ending_in("") {
+        if file.text.starts_with("#!/bin/") || file.text.starts_with("#!/usr/bin/env bash") {
+            scripts.push(file);
+        }
+    }
+    scripts
+}
+
+#[test]
+fn shell_scripts_parse() {
+    let scripts = scripts();
+    assert!(!scripts.is_empty(), "no shell scripts found");
+    for script in scripts {
+        let output = Command::new("bash")
+            .args(["-n", &script.path])
+            .current_dir(repository::root())
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            script.path,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
