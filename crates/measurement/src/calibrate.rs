@@ -1,5 +1,7 @@
 //! Execution times, measured on a CPU of the service's own.
 
+mod session;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -9,6 +11,7 @@ use tailbound_model::{Cpu, Service};
 use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
+use session::Session;
 
 /// How many iterations of the loop in a `{busy:...}` request take how long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +113,25 @@ pub fn calibrate(
     plan: &CalibrationPlan,
     stop: &AtomicBool,
 ) -> Result<Calibration, MeasurementError> {
-    let _ = (plan, stop);
-    Err(MeasurementError::Stopped)
+    if plan.requests == 0 {
+        return Err(MeasurementError::BadPlan {
+            what: "a calibration of no requests".into(),
+            remedy: "ask for at least one per task".into(),
+        });
+    }
+    // A thread of its own, so that pinning and priority end with it.
+    std::thread::scope(|scope| {
+        let client = std::thread::Builder::new()
+            .name("calibration".into())
+            .spawn_scoped(scope, || Session::open(plan, stop)?.carry_out())
+            .map_err(|cause| MeasurementError::Host {
+                what: "start the calibration's thread".into(),
+                cause,
+                remedy: "raise the limit of threads".into(),
+            })?;
+        match client.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }

@@ -1,10 +1,9 @@
 //! One client's connection: never blocks, keeps what could not be written yet.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::polling::connect_unix_non_blocking;
@@ -12,16 +11,11 @@ use tailbound_model::Protocol;
 use tailbound_time::{Clock, Duration};
 
 use crate::protocol::{Reply, ReplyReader};
+use crate::stream::Stream;
 use crate::{Endpoint, MeasurementError};
 
 /// How long a connection may take to be accepted into the service's queue.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-
-#[derive(Debug)]
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
 
 /// One connection, with the requests that it waits for.
 #[derive(Debug)]
@@ -50,7 +44,7 @@ impl Connection {
     /// # Errors
     /// [`MeasurementError::Connect`].
     pub(crate) fn open(endpoint: &Endpoint, protocol: Protocol) -> Result<Self, MeasurementError> {
-        let stream = Stream::connect(endpoint).map_err(|cause| MeasurementError::Connect {
+        let stream = connect(endpoint).map_err(|cause| MeasurementError::Connect {
             endpoint: endpoint.to_string(),
             cause,
         })?;
@@ -68,17 +62,11 @@ impl Connection {
     /// # Errors
     /// A broken connection.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        while self.written < self.out.len() {
-            match self.stream.write(&self.out[self.written..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        self.written += self.stream.write_some(&self.out[self.written..])?;
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
         }
-        self.out.clear();
-        self.written = 0;
         Ok(())
     }
 
@@ -90,12 +78,13 @@ impl Connection {
     /// Reads what is there and appends the replies that it completes.
     pub(crate) fn read(&mut self, buffer: &mut [u8], replies: &mut Vec<Reply>) -> ReadEnd {
         loop {
-            match self.stream.read(buffer) {
-                Ok(0) => {
+            match self.stream.read_some(buffer) {
+                Ok(None) => return ReadEnd::Drained,
+                Ok(Some(0)) => {
                     replies.extend(self.reader.end());
                     return ReadEnd::Broken("the service closed the connection".into());
                 }
-                Ok(count) => {
+                Ok(Some(count)) => {
                     if let Err(error) = self.reader.feed(&buffer[..count], replies) {
                         return ReadEnd::Broken(error.to_string());
                     }
@@ -104,8 +93,6 @@ impl Connection {
                         return ReadEnd::Drained;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return ReadEnd::Drained,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return ReadEnd::Broken(format!("the connection broke: {error}")),
             }
         }
@@ -114,59 +101,28 @@ impl Connection {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.stream {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
-        }
+        self.stream.as_fd()
     }
 }
 
-impl Stream {
-    fn connect(endpoint: &Endpoint) -> io::Result<Self> {
-        match endpoint {
-            Endpoint::Tcp(address) => {
-                let stream = TcpStream::connect_timeout(address, std::time::Duration::from_nanos(CONNECT_LIMIT.as_nanos()))?;
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                Ok(Self::Tcp(stream))
+fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
+    let path = match endpoint {
+        Endpoint::Tcp(address) => {
+            let limit = std::time::Duration::from_nanos(CONNECT_LIMIT.as_nanos());
+            return Stream::of_tcp(TcpStream::connect_timeout(address, limit)?);
+        }
+        Endpoint::Unix(path) => path,
+    };
+    let give_up = Monotonic.now() + CONNECT_LIMIT;
+    loop {
+        match connect_unix_non_blocking(path) {
+            // The queue of the listener is full; it may be throttled.
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && Monotonic.now() < give_up =>
+            {
+                sleep_until(Monotonic.now() + Duration::from_millis(1))?;
             }
-            Endpoint::Unix(path) => {
-                let give_up = Monotonic.now() + CONNECT_LIMIT;
-                loop {
-                    match connect_unix_non_blocking(path) {
-                        // The queue of the listener is full; it may be throttled.
-                        Err(error)
-                            if error.kind() == io::ErrorKind::WouldBlock
-                                && Monotonic.now() < give_up =>
-                        {
-                            sleep_until(Monotonic.now() + Duration::from_millis(1))?;
-                        }
-                        outcome => return outcome.map(Self::Unix),
-                    }
-                }
-            }
+            outcome => return Stream::of_unix(outcome?),
         }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

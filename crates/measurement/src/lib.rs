@@ -15,8 +15,11 @@ pub mod measurement;
 pub mod noise;
 pub mod plan;
 pub mod protocol;
+mod client_thread;
 mod connection;
+mod exchange;
 mod request;
+mod stream;
 pub mod setup;
 pub mod synthetic;
 

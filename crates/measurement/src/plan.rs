@@ -5,18 +5,7 @@ use tailbound_time::{Duration, Instant};
 
 use crate::{BusyRate, Endpoint};
 
-/// A job to be released: what [`crate::LoadPlan`] sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// The task's name.
-    pub task: String,
-    /// Which of the task's clients.
-    pub client: u32,
-    /// When, since the start of the load.
-    pub at: Instant,
-    /// Its execution time, where the description draws it.
-    pub execution: Option<Duration>,
-}
+pub use tailbound_simulator::workload::Release;
 
 /// Everything that [`crate::measure`] needs to drive one service.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use tailbound_model::{Arrivals, Request, Scheduling, Service, Task};
+use tailbound_model::{Arrivals, Protocol, Request, Scheduling, Service, Task};
 use tailbound_time::Duration;
 
 use crate::protocol::frame::WorkRequest;
@@ -19,10 +19,17 @@ const RANDOM_BELOW: u64 = 1_000_000;
 
 /// One part of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+pub(crate) enum Piece {
+    /// Bytes to send as they are.
     Text(Vec<u8>),
-    Random { below: u64 },
+    /// `{random}`.
+    Random {
+        /// Draws stay below this.
+        below: u64,
+    },
+    /// `{index}`.
     Index,
+    /// `{busy:...}`.
     Busy(Duration),
 }
 
@@ -76,7 +83,7 @@ impl RequestTemplate {
             });
         };
         match (service.protocol, &task.request) {
-            (tailbound_model::Protocol::Synthetic, _) => Ok(Self::Synthetic {
+            (Protocol::Synthetic, _) => Ok(Self::Synthetic {
                 priority: synthetic_priority(service, task),
             }),
             (_, Some(request)) => Self::of_request(service, request),
@@ -95,7 +102,6 @@ impl RequestTemplate {
         service: &Service,
         request: &Request,
     ) -> Result<Self, MeasurementError> {
-        use tailbound_model::Protocol;
         let below = random_below(service);
         match (service.protocol, request) {
             (Protocol::Redis, Request::Redis { command, .. }) if !command.is_empty() => command
@@ -111,6 +117,15 @@ impl RequestTemplate {
                 ),
                 remedy: "give a non-empty command to Redis, a path to HTTP".into(),
             }),
+        }
+    }
+
+    /// A request that asks for no work; `None` for HTTP, which has none.
+    pub(crate) fn trivial(protocol: Protocol) -> Option<Self> {
+        match protocol {
+            Protocol::Redis => Some(Self::Redis(vec![vec![Piece::Text(b"PING".to_vec())]])),
+            Protocol::Synthetic => Some(Self::Synthetic { priority: 0 }),
+            Protocol::Http => None,
         }
     }
 
@@ -272,7 +287,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rand::SeedableRng;
-    use tailbound_model::{ExecutionTime, Protocol};
+    use tailbound_model::ExecutionTime;
 
     use super::*;
 

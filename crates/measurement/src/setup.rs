@@ -1,11 +1,19 @@
 //! Waiting for a service, and preparing its data.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tailbound_model::{Protocol, Service};
-use tailbound_time::Duration;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_model::{Protocol, Request, Service};
+use tailbound_time::{Clock, Duration, Instant};
 
+use crate::exchange::Exchange;
+use crate::request::{Busy, Filling, RequestTemplate};
 use crate::{Endpoint, MeasurementError};
+
+/// How long to wait before trying a service again that is not there yet.
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 
 /// Waits until the service accepts connections and answers a trivial request (HTTP: until it
 /// accepts).
@@ -18,8 +26,47 @@ pub fn await_service(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<(), MeasurementError> {
-    let _ = (endpoint, protocol, limit, stop);
-    Err(MeasurementError::Stopped)
+    let give_up = Monotonic.now().saturating_add(limit);
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(MeasurementError::Stopped);
+        }
+        let last = match try_once(endpoint, protocol, give_up, stop) {
+            Ok(()) => return Ok(()),
+            Err(MeasurementError::Stopped) => return Err(MeasurementError::Stopped),
+            Err(error) => error,
+        };
+        let next = Monotonic.now().saturating_add(RETRY_EVERY);
+        if next >= give_up {
+            return Err(MeasurementError::NotReady {
+                endpoint: endpoint.to_string(),
+                waited: limit,
+                last: last.to_string(),
+            });
+        }
+        let _retries_at_once_if_refused = sleep_until(next);
+    }
+}
+
+fn try_once(
+    endpoint: &Endpoint,
+    protocol: Protocol,
+    give_up: Instant,
+    stop: &AtomicBool,
+) -> Result<(), MeasurementError> {
+    let mut exchange = Exchange::open(endpoint, protocol, stop)?;
+    let Some(template) = RequestTemplate::trivial(protocol) else {
+        return Ok(());
+    };
+    let mut filling = Filling {
+        index: 0,
+        random: &mut ChaCha8Rng::seed_from_u64(0),
+        busy: Busy::Unknown,
+        execution: Duration::ZERO,
+    };
+    exchange
+        .request(&template, &mut filling, "a first request", give_up)
+        .map(|_| ())
 }
 
 /// Sends the service's `setup` requests, in order, each `repeat` times, pipelined; returns how
@@ -34,6 +81,37 @@ pub fn run_setup(
     limit: Duration,
     stop: &AtomicBool,
 ) -> Result<u64, MeasurementError> {
-    let _ = (service, endpoint, seed, limit, stop);
-    Err(MeasurementError::Stopped)
+    if service.setup.is_empty() {
+        return Ok(0);
+    }
+    let give_up = Monotonic.now().saturating_add(limit);
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut exchange = Exchange::open(endpoint, service.protocol, stop)?;
+    let mut sent = 0;
+    for (number, request) in service.setup.iter().enumerate() {
+        let template = RequestTemplate::of_request(service, request)?;
+        if template.needs_busy_rate() {
+            return Err(MeasurementError::BadPlan {
+                what: format!("setup request {} has {{busy:...}}", number + 1),
+                remedy: "only tasks' requests may be busy; give a fixed count in the setup".into(),
+            });
+        }
+        let repeat = match request {
+            Request::Redis { repeat, .. } => *repeat,
+            Request::Http { .. } => 1,
+        };
+        let step = format!("setup request {}", number + 1);
+        for index in 0..u64::from(repeat) {
+            let mut filling = Filling {
+                index,
+                random: &mut random,
+                busy: Busy::Unknown,
+                execution: Duration::ZERO,
+            };
+            exchange.pipeline(&template, &mut filling, &step, give_up)?;
+            sent += 1;
+        }
+        exchange.await_replies(&step, give_up)?;
+    }
+    Ok(sent)
 }

@@ -20,7 +20,7 @@ use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
 use client_set::{ClientSet, Listener};
-use ready_queue::{Job, ReadyQueue};
+use ready_queue::ReadyQueue;
 
 /// How long an idle service sleeps before it looks at `stop` again.
 const IDLE_WAIT: Duration = Duration::from_millis(100);

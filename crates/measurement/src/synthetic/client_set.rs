@@ -1,16 +1,17 @@
 //! The connections of the synthetic service.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 
 use tailbound_linux::polling::{Interest, Poller, Readiness};
 use tailbound_time::Duration;
 
 use super::ready_queue::{Job, ReadyQueue};
 use crate::protocol::ProtocolError;
+use crate::stream::Stream;
 use crate::protocol::frame::{EXECUTION_LIMIT, FrameCutter, WorkReply, WorkRequest};
 
 /// The poller's token of the listener; clients count from 1.
@@ -26,16 +27,11 @@ pub(super) enum Listener {
 }
 
 #[derive(Debug)]
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-#[derive(Debug)]
 struct Client {
     stream: Stream,
     cutter: FrameCutter,
     unsent: Vec<u8>,
+    watched_for_room: bool,
 }
 
 /// All connections.
@@ -114,14 +110,12 @@ impl ClientSet {
         loop {
             let stream = match self.listener.accept() {
                 Ok(stream) => stream,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // The client was gone before we looked, or a signal came.
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
-                    ) => {}
-                Err(error) => return Err(error),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(()),
+                    // The client was gone before we looked, or a signal came.
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => continue,
+                    _ => return Err(error),
+                },
             };
             self.last_token += 1;
             poller.add(&stream, self.last_token, Interest::Read)?;
@@ -129,6 +123,7 @@ impl ClientSet {
                 stream,
                 cutter: FrameCutter::default(),
                 unsent: Vec::new(),
+                watched_for_room: false,
             };
             self.clients.insert(self.last_token, client);
         }
@@ -140,49 +135,41 @@ impl Client {
     fn read(&mut self, poller: &Poller, token: u64, jobs: &mut ReadyQueue) -> bool {
         let mut buffer = [0; 4096];
         loop {
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return false,
-                Ok(count) => {
-                    let Self { cutter, unsent, .. } = self;
-                    let taken = cutter.feed(&buffer[..count], |frame| {
-                        take_request(WorkRequest::from_bytes(frame)?, token, unsent, jobs);
-                        Ok::<(), ProtocolError>(())
-                    });
-                    if taken.is_err() || self.flush(poller, token).is_err() {
-                        return false;
-                    }
-                    if count < buffer.len() {
-                        return true;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return false,
+            let count = match self.stream.read_some(&mut buffer) {
+                Ok(None) => return true,
+                Ok(Some(0)) | Err(_) => return false,
+                Ok(Some(count)) => count,
+            };
+            let Self { cutter, unsent, .. } = self;
+            let taken = cutter.feed(&buffer[..count], |frame| {
+                take_request(WorkRequest::from_bytes(frame)?, token, unsent, jobs);
+                Ok::<(), ProtocolError>(())
+            });
+            if taken.is_err() || self.flush(poller, token).is_err() {
+                return false;
+            }
+            if count < buffer.len() {
+                return true;
             }
         }
     }
 
     /// Writes what the kernel takes now, and asks to be told when it takes more.
     fn flush(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
-        let before = self.unsent.len();
-        let mut written = 0;
-        while written < before {
-            match self.stream.write(&self.unsent[written..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let written = self.stream.write_some(&self.unsent)?;
         self.unsent.drain(..written);
         if self.unsent.len() > UNREAD_LIMIT {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        if !self.unsent.is_empty() {
-            poller.change(&self.stream, token, Interest::ReadWrite)?;
-        } else if before > written || written == 0 {
-            poller.change(&self.stream, token, Interest::Read)?;
+        let wants = !self.unsent.is_empty();
+        if wants != self.watched_for_room {
+            self.watched_for_room = wants;
+            let interest = if wants {
+                Interest::ReadWrite
+            } else {
+                Interest::Read
+            };
+            poller.change(&self.stream, token, interest)?;
         }
         Ok(())
     }
@@ -204,17 +191,8 @@ fn take_request(request: WorkRequest, token: u64, unsent: &mut Vec<u8>, jobs: &m
 impl Listener {
     fn accept(&self) -> io::Result<Stream> {
         match self {
-            Self::Unix(socket) => {
-                let (stream, _) = socket.accept()?;
-                stream.set_nonblocking(true)?;
-                Ok(Stream::Unix(stream))
-            }
-            Self::Tcp(socket) => {
-                let (stream, _) = socket.accept()?;
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(true)?;
-                Ok(Stream::Tcp(stream))
-            }
+            Self::Unix(socket) => Stream::of_unix(socket.accept()?.0),
+            Self::Tcp(socket) => Stream::of_tcp(socket.accept()?.0),
         }
     }
 }
@@ -225,36 +203,5 @@ impl AsFd for Listener {
             Self::Unix(socket) => socket.as_fd(),
             Self::Tcp(socket) => socket.as_fd(),
         }
-    }
-}
-
-impl AsFd for Stream {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl Read for Stream {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(buffer),
-            Self::Tcp(stream) => stream.read(buffer),
-        }
-    }
-}
-
-impl Write for Stream {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

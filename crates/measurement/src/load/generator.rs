@@ -1,0 +1,488 @@
+//! The generator's loop: take up what is due, send, read replies, wait.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use tailbound_linux::clock::Monotonic;
+use tailbound_linux::polling::{Interest, Poller, Readiness};
+use tailbound_model::{ExecutionTime, Protocol};
+use tailbound_time::{Clock, Duration, Instant};
+
+use super::Gauge;
+use super::spin_allowance::SpinAllowance;
+use crate::connection::{Connection, ReadEnd};
+use crate::protocol::Reply;
+use crate::request::{Busy, Filling, RequestTemplate};
+use crate::{LoadPlan, MeasurementError};
+
+/// The longest sleep: how soon `stop` is seen.
+const LONGEST_WAIT: Duration = Duration::from_millis(50);
+/// How long answers are waited for once `stop` is seen.
+const DRAIN_AFTER_STOP: Duration = Duration::from_millis(500);
+/// How many releases are taken up before replies are looked at again.
+const TAKEN_UP_AT_ONCE: usize = 64;
+/// How many different texts of failures are kept.
+const FAILURE_TEXTS: usize = 50;
+
+/// One release, with indices in place of names.
+#[derive(Clone, Copy, Debug)]
+struct Job {
+    connection: u32,
+    at: Instant,
+    execution: Duration,
+}
+
+/// Where one request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Not due yet, or never taken up.
+    Planned,
+    /// Waits for a place in flight.
+    Held,
+    /// Sent, not answered.
+    Open,
+    /// Answered well.
+    Answered,
+    /// Answered with an error.
+    Refused,
+    /// Its connection broke, or waiting for it ended.
+    Lost,
+}
+
+/// The times of one request, on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trail {
+    pub(super) stage: Stage,
+    pub(super) taken_up: Instant,
+    pub(super) sent: Option<Instant>,
+    pub(super) ended: Instant,
+}
+
+/// What the loop leaves behind.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// One per release of the plan, in its order.
+    pub(super) trails: Vec<Trail>,
+    /// Texts of failures, with their counts.
+    pub(super) failures: BTreeMap<String, u64>,
+    /// Why it ended early.
+    pub(super) interrupted: Option<String>,
+}
+
+/// One client of one task: a connection, and what it asks for.
+struct Client {
+    connection: Connection,
+    template: usize,
+    /// Whether the poller watches for room to write.
+    watched_for_room: bool,
+    /// Whether the peer closed it; only HTTP's are opened again.
+    closed: bool,
+}
+
+/// Everything that the loop works on.
+pub(super) struct Generator<'a> {
+    plan: &'a LoadPlan,
+    fifo: bool,
+    busy: Busy,
+    poller: Poller,
+    clients: Vec<Client>,
+    templates: Vec<RequestTemplate>,
+    jobs: Vec<Job>,
+    trails: Vec<Trail>,
+    held: VecDeque<usize>,
+    in_flight: u32,
+    next: usize,
+    random: ChaCha8Rng,
+    scratch: Vec<u8>,
+    buffer: Vec<u8>,
+    ready: Vec<Readiness>,
+    replies: Vec<Reply>,
+    answered: u64,
+    failures: BTreeMap<String, u64>,
+}
+
+impl<'a> Generator<'a> {
+    /// Connects every client that the plan's releases name.
+    pub(super) fn connect(plan: &'a LoadPlan, fifo: bool) -> Result<Self, MeasurementError> {
+        let poller = Poller::new().map_err(|cause| host("watch connections", cause))?;
+        let tasks: Vec<&String> = plan.service.tasks.keys().collect();
+        let templates = tasks
+            .iter()
+            .map(|name| RequestTemplate::of_task(&plan.service, name))
+            .collect::<Result<Vec<_>, _>>()?;
+        let busy = busy(plan, &templates)?;
+        let mut generator = Self {
+            plan,
+            fifo,
+            busy,
+            poller,
+            clients: Vec::new(),
+            templates,
+            jobs: Vec::with_capacity(plan.releases.len()),
+            trails: Vec::new(),
+            held: VecDeque::with_capacity(1024),
+            in_flight: 0,
+            next: 0,
+            random: ChaCha8Rng::seed_from_u64(plan.seed),
+            scratch: Vec::with_capacity(4096),
+            buffer: vec![0; 64 * 1024],
+            ready: Vec::with_capacity(64),
+            replies: Vec::with_capacity(64),
+            answered: 0,
+            failures: BTreeMap::new(),
+        };
+        generator.lay_out(&tasks)?;
+        Ok(generator)
+    }
+
+    /// Turns releases into jobs, opening one connection per task and client.
+    fn lay_out(&mut self, tasks: &[&String]) -> Result<(), MeasurementError> {
+        let mut known = BTreeMap::new();
+        for release in &self.plan.releases {
+            let Ok(template) = tasks.binary_search(&&release.task) else {
+                RequestTemplate::of_task(&self.plan.service, &release.task)?;
+                continue;
+            };
+            let connection = match known.get(&(template, release.client)) {
+                Some(connection) => *connection,
+                None => {
+                    let connection = self.open(template)?;
+                    known.insert((template, release.client), connection);
+                    connection
+                }
+            };
+            let execution = self.execution(release.execution, &release.task)?;
+            self.jobs.push(Job {
+                connection,
+                at: release.at,
+                execution,
+            });
+        }
+        // Written in full now, so that no page of it is first touched while the load runs.
+        let untouched = Trail {
+            stage: Stage::Planned,
+            taken_up: Instant::ORIGIN,
+            sent: None,
+            ended: Instant::ORIGIN,
+        };
+        self.trails = vec![untouched; self.jobs.len()];
+        Ok(())
+    }
+
+    fn open(&mut self, template: usize) -> Result<u32, MeasurementError> {
+        let connection = Connection::open(&self.plan.endpoint, self.plan.service.protocol)?;
+        let index = self.clients.len() as u32;
+        self.poller
+            .add(&connection, u64::from(index), Interest::Read)
+            .map_err(|cause| host("watch a connection", cause))?;
+        self.clients.push(Client {
+            connection,
+            template,
+            watched_for_room: false,
+            closed: false,
+        });
+        Ok(index)
+    }
+
+    /// The work that a request to the synthetic service asks for; others ask for none.
+    fn execution(
+        &self,
+        drawn: Option<Duration>,
+        task: &str,
+    ) -> Result<Duration, MeasurementError> {
+        if self.plan.service.protocol != Protocol::Synthetic {
+            return Ok(Duration::ZERO);
+        }
+        let described = self.plan.service.tasks.get(task);
+        match (drawn, described.map(|task| &task.execution_time)) {
+            (Some(drawn), _) => Ok(drawn),
+            (None, Some(ExecutionTime::Calibrated { expected: Some(expected) })) => Ok(*expected),
+            _ => Err(MeasurementError::BadPlan {
+                what: format!("the synthetic service is not told how long to work for {task}"),
+                remedy: "give its execution time a value, a range, samples or an expected value"
+                    .into(),
+            }),
+        }
+    }
+
+    /// Runs the whole load, release time zero being `start`.
+    pub(super) fn run(mut self, start: Instant, stop: &AtomicBool, gauge: &Gauge) -> Finished {
+        for job in &mut self.jobs {
+            job.at = start.saturating_add(job.at.saturating_since(Instant::ORIGIN));
+        }
+        let last = self.jobs.last().map_or(start, |job| job.at);
+        let mut end = last.saturating_add(self.plan.drain);
+        let mut allowance = SpinAllowance::new(self.fifo, Monotonic.now());
+        let mut stopped = false;
+        let interrupted = loop {
+            if stop.load(Ordering::Relaxed) && !stopped {
+                stopped = true;
+                self.jobs.truncate(self.next);
+                end = end.min(Monotonic.now().saturating_add(DRAIN_AFTER_STOP));
+            }
+            let step = self.step(end, &mut allowance);
+            gauge.released.store(self.next as u64, Ordering::Relaxed);
+            gauge.answered.store(self.answered, Ordering::Relaxed);
+            let draining = self.next == self.jobs.len();
+            gauge.draining.store(draining, Ordering::Relaxed);
+            match step {
+                Ok(false) => {}
+                Ok(true) => break stopped.then(|| "stopped by the caller".to_string()),
+                Err(why) => break Some(why),
+            }
+        };
+        self.finish(interrupted)
+    }
+
+    /// One round of the loop; true if there is nothing left to do or wait for.
+    fn step(&mut self, end: Instant, allowance: &mut SpinAllowance) -> Result<bool, String> {
+        self.take_up_due()?;
+        let now = Monotonic.now();
+        let all_released = self.next == self.jobs.len();
+        let idle = self.in_flight == 0 && self.held.is_empty();
+        if all_released && (idle || now >= end) {
+            return Ok(true);
+        }
+        let due = self.jobs.get(self.next).map_or(end, |job| job.at);
+        self.wait(due, now, allowance)?;
+        for place in 0..self.ready.len() {
+            self.handle(self.ready[place])?;
+        }
+        Ok(false)
+    }
+
+    fn take_up_due(&mut self) -> Result<(), String> {
+        for _ in 0..TAKEN_UP_AT_ONCE {
+            let now = Monotonic.now();
+            match self.jobs.get(self.next) {
+                Some(job) if job.at <= now => {}
+                _ => return Ok(()),
+            }
+            let index = self.next;
+            self.next += 1;
+            self.trails[index].taken_up = now;
+            if self.has_room() {
+                self.send(index)?;
+                // Sent at once: then the lateness is up to the write, not up to the decision.
+                self.trails[index].taken_up = self.trails[index].sent.unwrap_or(now);
+            } else {
+                self.trails[index].stage = Stage::Held;
+                self.held.push_back(index);
+            }
+        }
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        let limit = self.plan.service.max_in_flight;
+        limit.is_none_or(|limit| self.in_flight < limit)
+    }
+
+    fn send(&mut self, index: usize) -> Result<(), String> {
+        let job = self.jobs[index];
+        let place = job.connection as usize;
+        if self.clients[place].closed {
+            self.reopen(place)?;
+        }
+        let client = &mut self.clients[place];
+        let mut filling = Filling {
+            index: index as u64,
+            random: &mut self.random,
+            busy: self.busy,
+            execution: job.execution,
+        };
+        let template = &self.templates[client.template];
+        template.write(&mut client.connection.out, &mut self.scratch, &mut filling);
+        if self.plan.service.protocol != Protocol::Synthetic {
+            client.connection.awaiting.push_back(index);
+        }
+        self.in_flight += 1;
+        let trail = &mut self.trails[index];
+        trail.stage = Stage::Open;
+        trail.sent = Some(Monotonic.now());
+        self.flush(place)
+    }
+
+    fn flush(&mut self, place: usize) -> Result<(), String> {
+        let client = &mut self.clients[place];
+        if let Err(error) = client.connection.flush() {
+            // What the service wrote before it closed is still to be read; reading tells the end.
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+            ) {
+                return Err(format!("cannot send: {error}"));
+            }
+            return Ok(());
+        }
+        let wants = client.connection.wants_to_write();
+        if wants == client.watched_for_room {
+            return Ok(());
+        }
+        client.watched_for_room = wants;
+        let interest = if wants {
+            Interest::ReadWrite
+        } else {
+            Interest::Read
+        };
+        self.poller
+            .change(&client.connection, place as u64, interest)
+            .map_err(|error| format!("cannot watch a connection: {error}"))
+    }
+
+    /// Sleeps, or spins where `due` is near, until something is ready or `due` has come.
+    fn wait(
+        &mut self,
+        due: Instant,
+        now: Instant,
+        allowance: &mut SpinAllowance,
+    ) -> Result<(), String> {
+        let remaining = due.saturating_since(now);
+        let sleep = if allowance.may_spin(now) {
+            remaining.saturating_sub(self.plan.spin)
+        } else {
+            remaining
+        };
+        let sleep = sleep.min(LONGEST_WAIT);
+        let ready = self
+            .poller
+            .wait(Some(sleep))
+            .map_err(|error| format!("cannot wait for replies: {error}"))?;
+        self.ready.clear();
+        self.ready.extend_from_slice(ready);
+        if !sleep.is_zero() {
+            allowance.note_sleep(Monotonic.now().saturating_since(now));
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: Readiness) -> Result<(), String> {
+        let place = event.token as usize;
+        if event.writable {
+            self.flush(place)?;
+        }
+        if !event.readable {
+            return Ok(());
+        }
+        self.replies.clear();
+        let client = &mut self.clients[place];
+        let end = client.connection.read(&mut self.buffer, &mut self.replies);
+        let now = Monotonic.now();
+        for reply in std::mem::take(&mut self.replies) {
+            self.take_reply(place, reply, now)?;
+        }
+        if let ReadEnd::Broken(why) = end {
+            self.lose(place, &why, now)?;
+        }
+        while !self.held.is_empty() && self.has_room() {
+            if let Some(index) = self.held.pop_front() {
+                self.send(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_reply(&mut self, place: usize, reply: Reply, now: Instant) -> Result<(), String> {
+        let named = |id: u64| usize::try_from(id).ok();
+        let index = match reply.id {
+            Some(id) => named(id),
+            None => self.clients[place].connection.awaiting.pop_front(),
+        };
+        let asked = index.filter(|index| {
+            let job = self.jobs.get(*index);
+            job.is_some_and(|job| job.connection as usize == place)
+                && self.trails[*index].stage == Stage::Open
+        });
+        let Some(index) = asked else {
+            return Err("the service answered what it was not asked".into());
+        };
+        let trail = &mut self.trails[index];
+        trail.ended = now;
+        trail.stage = match reply.refused {
+            None => Stage::Answered,
+            Some(_) => Stage::Refused,
+        };
+        self.in_flight -= 1;
+        self.answered += 1;
+        if let Some(text) = reply.refused {
+            self.note_failure(text);
+        }
+        Ok(())
+    }
+
+    /// A connection broke: the end, but for HTTP, whose servers may close whenever they like.
+    fn lose(&mut self, place: usize, why: &str, now: Instant) -> Result<(), String> {
+        if self.plan.service.protocol != Protocol::Http {
+            return Err(why.into());
+        }
+        let client = &mut self.clients[place];
+        client.closed = true;
+        let lost = std::mem::take(&mut client.connection.awaiting);
+        let _closing_will_do = self.poller.remove(&client.connection);
+        for index in lost {
+            self.trails[index].stage = Stage::Lost;
+            self.trails[index].ended = now;
+            self.in_flight -= 1;
+            self.note_failure(why.to_string());
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self, place: usize) -> Result<(), String> {
+        let connection = Connection::open(&self.plan.endpoint, self.plan.service.protocol)
+            .map_err(|error| error.to_string())?;
+        self.poller
+            .add(&connection, place as u64, Interest::Read)
+            .map_err(|error| format!("cannot watch a connection: {error}"))?;
+        let client = &mut self.clients[place];
+        client.connection = connection;
+        client.closed = false;
+        client.watched_for_room = false;
+        Ok(())
+    }
+
+    fn note_failure(&mut self, text: String) {
+        if self.failures.len() < FAILURE_TEXTS || self.failures.contains_key(&text) {
+            *self.failures.entry(text).or_default() += 1;
+        }
+    }
+
+    fn finish(mut self, interrupted: Option<String>) -> Finished {
+        let now = Monotonic.now();
+        for trail in &mut self.trails {
+            if matches!(trail.stage, Stage::Held | Stage::Open) {
+                trail.stage = Stage::Lost;
+                trail.ended = now;
+            }
+        }
+        Finished {
+            trails: self.trails,
+            failures: self.failures,
+            interrupted,
+        }
+    }
+}
+
+/// How `{busy:...}` is filled, if any template has it.
+fn busy(plan: &LoadPlan, templates: &[RequestTemplate]) -> Result<Busy, MeasurementError> {
+    let needed = templates.iter().any(RequestTemplate::needs_busy_rate);
+    match (plan.busy, needed) {
+        (Some(rate), _) => Ok(Busy::Rate(rate)),
+        (None, false) => Ok(Busy::Unknown),
+        (None, true) => Err(MeasurementError::BadPlan {
+            what: "a request has {busy:...}, and nothing says how many iterations that is".into(),
+            remedy: "calibrate first and give the plan its busy rate".into(),
+        }),
+    }
+}
+
+fn host(what: &str, cause: io::Error) -> MeasurementError {
+    MeasurementError::Host {
+        what: what.into(),
+        cause,
+        remedy: "raise the limit of open files, if that is what ran out".into(),
+    }
+}
