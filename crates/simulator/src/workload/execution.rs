@@ -103,6 +103,11 @@ fn draw_from(distribution: &Distribution, stream: &mut Stream) -> Option<Duratio
         Shape::Samples(samples) => samples
             .get(stream.below(samples.len() as u64) as usize)
             .copied(),
+        // A value known only from below counts as just that: nothing longer is known.
+        Shape::Censored { samples, censored } => {
+            let drawn = stream.below((samples.len() + censored.len()) as u64) as usize;
+            samples.iter().chain(censored).nth(drawn).copied()
+        }
         Shape::Curve(curve) => invert(curve, stream),
         Shape::Bracket { pessimistic, .. } => invert(pessimistic, stream),
     }
