@@ -58,14 +58,13 @@ impl<'a> Exchange<'a> {
             poller.add(&connection, 0, Interest::ReadWrite)?;
             Ok(poller)
         };
-        let poller =
-            Poller::new()
-                .and_then(watch)
-                .map_err(|cause| MeasurementError::Host {
-                    what: "watch a connection".into(),
-                    cause,
-                    remedy: "raise the limit of open files".into(),
-                })?;
+        let poller = Poller::new()
+            .and_then(watch)
+            .map_err(|cause| MeasurementError::Host {
+                what: "watch a connection".into(),
+                cause,
+                remedy: "raise the limit of open files".into(),
+            })?;
         let mut exchange = Self {
             endpoint,
             stop,

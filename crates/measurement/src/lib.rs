@@ -6,8 +6,11 @@
 
 pub mod advice;
 pub mod calibrate;
+mod client_thread;
+mod connection;
 pub mod endpoint;
 pub mod error;
+mod exchange;
 pub mod hog;
 pub mod host;
 pub mod load;
@@ -15,12 +18,9 @@ pub mod measurement;
 pub mod noise;
 pub mod plan;
 pub mod protocol;
-mod client_thread;
-mod connection;
-mod exchange;
 mod request;
-mod stream;
 pub mod setup;
+mod stream;
 pub mod synthetic;
 
 pub use advice::{Advice, AdviceQuery, advice};

@@ -124,7 +124,9 @@ impl Gauge {
         let started = self.started_ns.load(Ordering::Relaxed);
         let elapsed = match started {
             0 => Duration::ZERO,
-            _ => Monotonic.now().saturating_since(Instant::from_nanos(started)),
+            _ => Monotonic
+                .now()
+                .saturating_since(Instant::from_nanos(started)),
         };
         Progress {
             elapsed,

@@ -86,7 +86,12 @@ impl<'a> Session<'a> {
         };
         let mut samples = Vec::new();
         for round in 0..TRIVIAL_REQUESTS + 10 {
-            let sample = self.sample(&template, Busy::Unknown, Duration::ZERO, "a trivial request")?;
+            let sample = self.sample(
+                &template,
+                Busy::Unknown,
+                Duration::ZERO,
+                "a trivial request",
+            )?;
             if round >= 10 {
                 samples.push(sample);
             }
@@ -314,10 +319,8 @@ impl<'a> Session<'a> {
             let trips = self.distribution(subject, "one request at a time", trips);
             calibration.round_trips.insert(task.clone(), trips);
         }
-        calibration.dispatch_overhead = Distribution::from_samples(
-            calibration.dispatch_overhead.provenance,
-            overheads,
-        );
+        calibration.dispatch_overhead =
+            Distribution::from_samples(calibration.dispatch_overhead.provenance, overheads);
         calibration
     }
 

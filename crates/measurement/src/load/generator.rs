@@ -188,18 +188,19 @@ impl<'a> Generator<'a> {
     }
 
     /// The work that a request to the synthetic service asks for; others ask for none.
-    fn execution(
-        &self,
-        drawn: Option<Duration>,
-        task: &str,
-    ) -> Result<Duration, MeasurementError> {
+    fn execution(&self, drawn: Option<Duration>, task: &str) -> Result<Duration, MeasurementError> {
         if self.plan.service.protocol != Protocol::Synthetic {
             return Ok(Duration::ZERO);
         }
         let described = self.plan.service.tasks.get(task);
         match (drawn, described.map(|task| &task.execution_time)) {
             (Some(drawn), _) => Ok(drawn),
-            (None, Some(ExecutionTime::Calibrated { expected: Some(expected) })) => Ok(*expected),
+            (
+                None,
+                Some(ExecutionTime::Calibrated {
+                    expected: Some(expected),
+                }),
+            ) => Ok(*expected),
             _ => Err(MeasurementError::BadPlan {
                 what: format!("the synthetic service is not told how long to work for {task}"),
                 remedy: "give its execution time a value, a range, samples or an expected value"

@@ -23,7 +23,9 @@ pub(super) fn summarize(
         .iter()
         .enumerate()
         .map(|(index, task)| {
-            let own = records.iter().filter(|record| record.task as usize == index);
+            let own = records
+                .iter()
+                .filter(|record| record.task as usize == index);
             let subject = format!("{}.{task}", plan.name);
             (task.clone(), latencies(plan, &subject, own))
         })
@@ -116,7 +118,7 @@ fn latencies<'a>(
 fn assumptions(plan: &LoadPlan, unanswered: usize, refused: u64) -> Vec<String> {
     let mut assumptions = vec![String::from(
         "requests are sent whether or not earlier ones were answered; one connection per task and \
-         client, on which requests follow each other"
+         client, on which requests follow each other",
     )];
     if let Some(limit) = plan.service.max_in_flight {
         assumptions.push(format!(

@@ -226,9 +226,9 @@ fn status(line: &[u8]) -> Result<u16, ProtocolError> {
     let fine = rest[0].is_ascii_digit()
         && code.iter().all(u8::is_ascii_digit)
         && rest.get(5).is_none_or(|byte| *byte == b' ');
-    let code = code
-        .iter()
-        .fold(0_u16, |sum, digit| sum * 10 + u16::from(digit.wrapping_sub(b'0')) % 10);
+    let code = code.iter().fold(0_u16, |sum, digit| {
+        sum * 10 + u16::from(digit.wrapping_sub(b'0')) % 10
+    });
     (fine && code >= 100).then_some(code).ok_or_else(bad)
 }
 
@@ -291,7 +291,10 @@ mod tests {
     fn finds_the_end_of_every_kind() {
         let (replies, outcome) = read_all(Protocol::Http, &[SEVERAL]);
         assert_eq!(outcome, Ok(()));
-        let refused: Vec<_> = replies.iter().map(|reply| reply.refused.as_deref()).collect();
+        let refused: Vec<_> = replies
+            .iter()
+            .map(|reply| reply.refused.as_deref())
+            .collect();
         assert_eq!(refused, [None, None, Some("HTTP status 503"), None, None]);
         assert_same_however_split(Protocol::Http, SEVERAL);
     }

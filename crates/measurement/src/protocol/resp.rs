@@ -98,7 +98,9 @@ impl RespReader {
             let shown = printable(&bytes[..1]);
             return Err(malformed(format!("a reply cannot begin with \"{shown}\"")));
         }
-        let end = bytes.iter().position(|byte| *byte == b'\r' || *byte == b'\n');
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == b'\r' || *byte == b'\n');
         let taken = end.unwrap_or(bytes.len());
         if self.line.len() + taken > LINE_LIMIT {
             return Err(ProtocolError::TooLarge {
@@ -321,8 +323,9 @@ mod tests {
             }),
         ];
         leaf.prop_recursive(4, 32, 5, |inner| {
-            prop::collection::vec(inner, 0..5)
-                .prop_map(|items| [format!("*{}\r\n", items.len()).into_bytes(), items.concat()].concat())
+            prop::collection::vec(inner, 0..5).prop_map(|items| {
+                [format!("*{}\r\n", items.len()).into_bytes(), items.concat()].concat()
+            })
         })
     }
 

@@ -11,8 +11,8 @@ use tailbound_time::Duration;
 
 use super::ready_queue::{Job, ReadyQueue};
 use crate::protocol::ProtocolError;
-use crate::stream::Stream;
 use crate::protocol::frame::{EXECUTION_LIMIT, FrameCutter, WorkReply, WorkRequest};
+use crate::stream::Stream;
 
 /// The poller's token of the listener; clients count from 1.
 const LISTENER: u64 = 0;

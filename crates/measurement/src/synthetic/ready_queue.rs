@@ -105,7 +105,9 @@ mod tests {
     const WORK: Duration = Duration::from_millis(1);
 
     fn order(queue: &mut ReadyQueue) -> Vec<u64> {
-        std::iter::from_fn(|| queue.pop()).map(|job| job.id).collect()
+        std::iter::from_fn(|| queue.pop())
+            .map(|job| job.id)
+            .collect()
     }
 
     #[test]

@@ -1,0 +1,201 @@
+//! Services that are not there, refuse, hang up, answer garbage or nothing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod testbed;
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use tailbound_measurement::{
+    Endpoint, Measurement, MeasurementError, Progress, await_service, measure,
+};
+use tailbound_model::{Protocol, Request, Service};
+use testbed::*;
+
+fn ignore(_: Progress) {}
+
+/// A service that does `behave` with each of its connections, one after the other.
+fn misbehaving(
+    folder: &Path,
+    connections: usize,
+    behave: impl Fn(UnixStream) + Send + 'static,
+) -> Endpoint {
+    let path = folder.join("bad");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(connections).flatten() {
+            behave(stream);
+        }
+    });
+    Endpoint::Unix(path)
+}
+
+fn pinging() -> Service {
+    let mut task = task(periodic(ms(5), ms(0)), ms(1));
+    task.request = Some(command(&["PING"]));
+    service(Protocol::Redis, &[("ping", task)])
+}
+
+fn measured_against(endpoint: &Endpoint, service: &Service) -> Measurement {
+    let mut plan = plan(service, endpoint, ms(0), ms(200));
+    plan.drain = ms(100);
+    measure(&plan, NEVER, &mut ignore).unwrap()
+}
+
+#[test]
+fn nobody_there_is_a_connect_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = Endpoint::Unix(folder.path().join("none"));
+    let closed = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        Endpoint::Tcp(listener.local_addr().unwrap())
+    };
+    let stale = folder.path().join("stale");
+    drop(UnixListener::bind(&stale).unwrap());
+    for endpoint in [missing, closed, Endpoint::Unix(stale)] {
+        let plan = plan(&pinging(), &endpoint, ms(0), ms(100));
+        let error = measure(&plan, NEVER, &mut ignore).unwrap_err();
+        assert!(matches!(error, MeasurementError::Connect { .. }), "{error}");
+        let error = await_service(&endpoint, Protocol::Redis, ms(50), NEVER).unwrap_err();
+        assert!(
+            matches!(error, MeasurementError::NotReady { .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn hanging_up_interrupts_and_open_requests_become_lower_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = misbehaving(folder.path(), 1, |mut stream| {
+        let mut buffer = [0; 14];
+        for _ in 0..3 {
+            stream.read_exact(&mut buffer).unwrap();
+            stream.write_all(b"+PONG\r\n").unwrap();
+        }
+        stream.read_exact(&mut buffer).unwrap();
+    });
+    let measured = measured_against(&endpoint, &pinging());
+    assert!(measured.interrupted.unwrap().contains("closed"));
+    assert_eq!(measured.counts.answered, 3);
+    assert!(measured.counts.unanswered >= 1);
+    assert!(!measured.overall.censored().is_empty());
+}
+
+#[test]
+fn garbage_interrupts_with_the_protocol_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = misbehaving(folder.path(), 1, |mut stream| {
+        let mut buffer = [0; 14];
+        stream.read_exact(&mut buffer).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
+        let _until_they_leave = stream.read_to_end(&mut Vec::new());
+    });
+    let interrupted = measured_against(&endpoint, &pinging()).interrupted.unwrap();
+    assert!(interrupted.contains("RESP2"), "{interrupted}");
+}
+
+#[test]
+fn an_answer_to_nothing_interrupts() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = misbehaving(folder.path(), 1, |mut stream| {
+        stream.write_all(b"+OK\r\n").unwrap();
+        let _until_they_leave = stream.read_to_end(&mut Vec::new());
+    });
+    let interrupted = measured_against(&endpoint, &pinging()).interrupted.unwrap();
+    assert!(interrupted.contains("not asked"), "{interrupted}");
+}
+
+#[test]
+fn a_silent_service_ends_with_the_drain_and_nothing_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = misbehaving(folder.path(), 1, |mut stream| {
+        let _until_they_leave = stream.read_to_end(&mut Vec::new());
+    });
+    let measured = measured_against(&endpoint, &pinging());
+    assert_eq!(measured.interrupted, None);
+    assert_eq!((measured.counts.sent, measured.counts.unanswered), (40, 40));
+    assert_eq!(measured.overall.censored().len(), 40);
+}
+
+#[test]
+fn a_service_that_reads_nothing_does_not_block_the_generator() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = misbehaving(folder.path(), 1, |stream| {
+        std::thread::sleep(std::time::Duration::from_millis(600));
+        drop(stream);
+    });
+    let mut service = pinging();
+    let large = "x".repeat(100_000);
+    service.tasks.get_mut("ping").unwrap().request = Some(command(&["SET", "k", &large]));
+    let measured = measured_against(&endpoint, &service);
+    assert_eq!(measured.counts.released, 40);
+    assert_eq!(measured.counts.answered, 0);
+}
+
+#[test]
+fn http_goes_on_after_a_close_and_counts_error_statuses() {
+    let folder = tempfile::tempdir().unwrap();
+    // Three answers on each connection, the last one without a length, ended by closing.
+    let endpoint = misbehaving(folder.path(), 100, |mut stream| {
+        let answers = [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end",
+        ];
+        for answer in answers {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                if stream.read_exact(&mut byte).is_err() {
+                    return;
+                }
+                request.extend_from_slice(&byte);
+            }
+            assert!(request.starts_with(b"GET /x HTTP/1.1\r\n"));
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+    });
+    let mut task = task(periodic(ms(10), ms(0)), ms(1));
+    task.request = Some(Request::Http { path: "/x".into() });
+    let service = service(Protocol::Http, &[("get", task)]);
+    let mut plan = plan(&service, &endpoint, ms(0), ms(300));
+    plan.drain = ms(2_000);
+    let measured = measure(&plan, NEVER, &mut ignore).unwrap();
+    assert_eq!(measured.interrupted, None);
+    assert_eq!(measured.counts.released, 30);
+    assert_eq!(measured.counts.answered, 20);
+    assert_eq!(measured.failures["HTTP status 503"], 10);
+}
+
+#[test]
+fn plans_that_contradict_themselves_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = Endpoint::Unix(folder.path().join("none"));
+    let good = plan(&pinging(), &endpoint, ms(0), ms(100));
+    let mut empty = good.clone();
+    empty.releases.clear();
+    let mut unsorted = good.clone();
+    unsorted.releases.reverse();
+    let mut closed = good.clone();
+    closed.service.max_in_flight = Some(0);
+    for plan in [empty, unsorted, closed] {
+        let error = measure(&plan, NEVER, &mut ignore).unwrap_err();
+        assert!(matches!(error, MeasurementError::BadPlan { .. }), "{error}");
+    }
+    let server = SyntheticService::start_in(folder.path(), tailbound_model::Scheduling::Fifo);
+    let mut unknown = good.clone();
+    unknown.endpoint = server.endpoint.clone();
+    unknown.releases[0].task = "nobody".into();
+    let error = measure(&unknown, NEVER, &mut ignore).unwrap_err();
+    assert!(error.to_string().contains("nobody"), "{error}");
+    let mut busy = good;
+    busy.endpoint = server.endpoint.clone();
+    let request = Some(command(&["EVAL", "{busy:1ms}"]));
+    busy.service.tasks.get_mut("ping").unwrap().request = request;
+    let error = measure(&busy, NEVER, &mut ignore).unwrap_err();
+    assert!(error.to_string().contains("calibrate"), "{error}");
+}

@@ -1,0 +1,176 @@
+//! Services for tests: in a temporary folder, gone with the test.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use tailbound_linux::process::die_with_parent;
+use tailbound_measurement::synthetic::{ServeOptions, serve};
+use tailbound_measurement::{Endpoint, LoadPlan, await_service};
+use tailbound_model::{
+    Arrivals, ExecutionTime, InputFiles, Protocol, Request, Scheduling, Service, Task,
+};
+use tailbound_simulator::workload::releases;
+use tailbound_time::Duration;
+
+pub static NEVER: &AtomicBool = &NOT_SET;
+static NOT_SET: AtomicBool = AtomicBool::new(false);
+
+pub fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+pub fn us(microseconds: u64) -> Duration {
+    Duration::from_micros(microseconds)
+}
+
+pub fn periodic(period: Duration, offset: Duration) -> Arrivals {
+    Arrivals::Periodic { period, offset }
+}
+
+pub fn task(arrivals: Arrivals, execution: Duration) -> Task {
+    Task {
+        arrivals,
+        execution_time: ExecutionTime::Constant { value: execution },
+        deadline: None,
+        priority: None,
+        request: None,
+        clients: 1,
+    }
+}
+
+pub fn command(words: &[&str]) -> Request {
+    repeated(words, 1)
+}
+
+pub fn repeated(words: &[&str], repeat: u32) -> Request {
+    Request::Redis {
+        command: words.iter().map(ToString::to_string).collect(),
+        repeat,
+    }
+}
+
+pub fn service(protocol: Protocol, tasks: &[(&str, Task)]) -> Service {
+    Service {
+        domain: "d".into(),
+        protocol,
+        endpoint: String::new(),
+        scheduling: Scheduling::Fifo,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: tasks
+            .iter()
+            .map(|(name, task)| (name.to_string(), task.clone()))
+            .collect::<BTreeMap<_, _>>(),
+        slos: Vec::new(),
+    }
+}
+
+/// A plan over `warm_up` and `duration`, with its releases.
+pub fn plan(
+    service: &Service,
+    endpoint: &Endpoint,
+    warm_up: Duration,
+    duration: Duration,
+) -> LoadPlan {
+    let mut plan = LoadPlan::new("s", service.clone(), endpoint.clone());
+    let inputs = InputFiles::default();
+    plan.releases = releases(service, warm_up + duration, 1, &inputs).unwrap();
+    plan.warm_up = warm_up;
+    plan.duration = duration;
+    // Tests run beside others on few CPUs: no real-time priority, little spinning.
+    plan.fifo_priority = None;
+    plan.spin = us(20);
+    plan
+}
+
+/// A synthetic service in a thread of the test.
+pub struct SyntheticService {
+    pub endpoint: Endpoint,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SyntheticService {
+    pub fn start(endpoint: Endpoint, scheduling: Scheduling) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = ServeOptions::new(endpoint.clone(), scheduling);
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || serve(&options, &seen).unwrap());
+        await_service(&endpoint, Protocol::Synthetic, ms(10_000), NEVER).unwrap();
+        Self {
+            endpoint,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn start_in(folder: &Path, scheduling: Scheduling) -> Self {
+        Self::start(Endpoint::Unix(folder.join("s")), scheduling)
+    }
+
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for SyntheticService {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A private Redis on a Unix socket.
+pub struct RedisServer {
+    pub endpoint: Endpoint,
+    pub child: Child,
+}
+
+impl RedisServer {
+    /// `None`, with a word about it, where redis-server is not installed.
+    pub fn start(test: &str, folder: &Path) -> Option<Self> {
+        let socket = folder.join("redis");
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", "0", "--save", "", "--appendonly", "no"])
+            .args(["--daemonize", "no", "--loglevel", "warning"])
+            .arg("--unixsocket")
+            .arg(&socket)
+            .arg("--dir")
+            .arg(folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = match die_with_parent(&mut command).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                eprintln!("SKIP {test}: needs redis-server ({error})");
+                return None;
+            }
+        };
+        let server = Self {
+            endpoint: Endpoint::Unix(socket),
+            child,
+        };
+        await_service(&server.endpoint, Protocol::Redis, ms(20_000), NEVER).unwrap();
+        Some(server)
+    }
+
+    pub fn kill(&mut self) {
+        let _gone_already = self.child.kill();
+        let _reaped_already = self.child.wait();
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
