@@ -12,6 +12,7 @@ mod shape_words;
 mod syntax;
 mod tree;
 
+pub(crate) use load::LONGEST_TEXT;
 pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};
 pub(crate) use place::Place;
 pub(crate) use shape_words::nearest;

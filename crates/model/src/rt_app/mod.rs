@@ -1,28 +1,15 @@
 //! rt-app workloads: JSON in and out.
+//!
+//! rt-app (github.com/scheduler-tools/rt-app) plays threads that run, sleep and wait for timers.
+//! A thread becomes a domain with the built-in synthetic service, and what it runs between two
+//! waits becomes a periodic task.
 
-use crate::description::Description;
-use crate::problem::{Problem, Problems, Severity, Source};
+mod export;
+mod grammar;
+mod import;
+mod json;
+mod log;
+mod timeline;
 
-/// A description made from an rt-app workload.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Imported {
-    /// The description.
-    pub description: Description,
-    /// What could not be taken over, or was understood in a certain way, with its line.
-    pub notes: Vec<Problem>,
-}
-
-/// Reads an rt-app workload; `file` names it in problems. Never panics.
-///
-/// # Errors
-/// All that is wrong in it.
-pub fn import(text: &str, file: &str) -> Result<Imported, Problems> {
-    let source = Source { file, text };
-    Err(Problems::new(vec![source.problem(
-        Severity::Error,
-        0..0,
-        "",
-        "rt-app workloads cannot be read yet",
-        "write the description as TOML",
-    )]))
-}
+pub use export::{NotExportable, export};
+pub use import::{Imported, import};
