@@ -1,1 +1,33 @@
-//! (skeleton)
+//! `tailboundd` owns what is enforced on a host, and this is how to talk to it.
+//!
+//! Programs use [`Client`]: [`Client::connect_or_start`], then [`Client::apply`] with a [`Lease`].
+//! The rest of the crate is the daemon itself:
+//!
+//! - [`frame`] and [`protocol`]: what is said over the control socket;
+//! - [`leases`]: who answers for which reservation, a pure state machine;
+//! - [`service`], [`connection`], [`daemon`]: answering requests, however clients behave;
+//! - [`guardian`], [`watch_channel`], [`watchdog`], [`stuck`]: the process that takes everything
+//!   back if the daemon cannot.
+
+pub mod client;
+pub mod connection;
+pub mod daemon;
+pub mod frame;
+pub mod guardian;
+pub mod launch;
+pub mod leases;
+pub mod log;
+pub mod metrics;
+pub mod protocol;
+pub mod reservations;
+pub mod service;
+pub mod state_directory;
+pub mod stuck;
+pub mod watch_channel;
+pub mod watchdog;
+
+pub use client::{Client, ClientError};
+pub use launch::{LaunchError, StartOptions};
+pub use protocol::{
+    DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, ReservationStatus, Selection, WatchdogStatus,
+};

@@ -53,12 +53,6 @@ pub fn peer_credentials(stream: &UnixStream) -> io::Result<PeerCredentials> {
     })
 }
 
-/// The effective user of this process.
-pub fn effective_uid() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::geteuid() }
-}
-
 /// What was found at the end of a wait for one descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
@@ -330,6 +324,7 @@ mod tests {
     use std::io::{Read, Write};
 
     use super::*;
+    use crate::process::effective_uid;
 
     #[test]
     fn the_peer_of_a_socketpair_is_ourselves() {

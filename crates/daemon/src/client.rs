@@ -1,0 +1,365 @@
+//! A client of the daemon.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time;
+
+use tailbound_enforcement::{LedgerSummary, Plan, ReservationRequest};
+use tailbound_linux::control_socket::peer_credentials;
+use tailbound_linux::process::effective_uid;
+use tailbound_model::ResourceInterface;
+use tailbound_time::Duration;
+
+use crate::connection::{is_timeout, remaining, std_duration, write_within};
+use crate::frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use crate::launch::{self, LaunchError, StartOptions};
+use crate::protocol::{DaemonStatus, Lease, Refusal, RefusalKind, Request, Response, Selection};
+use crate::state_directory::StateDirectory;
+
+/// How long an answer may take: making or taking back many reservations takes a while.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// How long the daemon may take to read a request.
+const SENT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Why a client does not get what it asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// Nobody listens.
+    #[error("tailboundd is not running ({} does not answer); start it with \"tailboundd\" or the systemd unit", .socket.display())]
+    NotRunning {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// The socket may not be used.
+    #[error("no permission for {}; run the command as root (sudo)", .socket.display())]
+    NoPermission {
+        /// The socket.
+        socket: PathBuf,
+    },
+    /// Somebody else listens.
+    #[error("{} belongs to uid {uid}, neither root nor this user; set TAILBOUND_STATE_DIR to a directory that you trust", .socket.display())]
+    NotTrusted {
+        /// The socket.
+        socket: PathBuf,
+        /// Who listens.
+        uid: u32,
+    },
+    /// The daemon speaks another version of the protocol.
+    #[error("{0}; restart tailboundd (its reservations are taken back when it ends)")]
+    Version(String),
+    /// The daemon says no; [`Refusal::kind`] tells programs why, its text tells people.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The daemon ended, or closed the connection.
+    #[error(
+        "tailboundd closed the connection; reservations leased to it are taken back: connect again"
+    )]
+    Closed,
+    /// The daemon does not answer in time.
+    #[error("tailboundd has not answered within {0}; see its log")]
+    Slow(Duration),
+    /// The daemon's answer is none to this request, or no valid frame.
+    #[error(
+        "tailboundd gave an answer that makes no sense ({0}); use tailbound and tailboundd of one release"
+    )]
+    Nonsense(String),
+    /// The daemon could not be started.
+    #[error(transparent)]
+    NotStarted(#[from] LaunchError),
+    /// The socket failed.
+    #[error("the control socket {}: {source}", .socket.display())]
+    Socket {
+        /// The socket.
+        socket: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl ClientError {
+    /// The kind of the daemon's refusal, if that is what it is.
+    pub fn refusal_kind(&self) -> Option<RefusalKind> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.kind),
+            _ => None,
+        }
+    }
+}
+
+/// A connection to the daemon.
+///
+/// Reservations made with [`Lease::Connection`] live as long as this value: dropping it, or the
+/// death of this process, takes them back.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    socket: PathBuf,
+    decoder: Decoder,
+    daemon: u32,
+    release: String,
+}
+
+impl Client {
+    /// Connects to the daemon that serves `state_directory`.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be trusted or understood.
+    pub fn connect(state_directory: &Path) -> Result<Self, ClientError> {
+        let socket = StateDirectory::new(state_directory).socket();
+        let stream =
+            UnixStream::connect(&socket).map_err(|source| connect_error(&socket, source))?;
+        let failed = |source| ClientError::Socket {
+            socket: socket.clone(),
+            source,
+        };
+        let peer = peer_credentials(&stream).map_err(failed)?;
+        if peer.uid != 0 && peer.uid != effective_uid() {
+            return Err(ClientError::NotTrusted {
+                socket,
+                uid: peer.uid,
+            });
+        }
+        let mut client = Self {
+            stream,
+            socket,
+            decoder: Decoder::new(RESPONSE_BYTES_MAX),
+            daemon: 0,
+            release: String::new(),
+        };
+        let hello = Request::Hello {
+            client: concat!("tailbound ", env!("CARGO_PKG_VERSION")).to_owned(),
+        };
+        match client.ask(&hello)? {
+            Response::Hello { release, pid } => {
+                client.daemon = pid;
+                client.release = release;
+                Ok(client)
+            }
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Connects to the daemon that serves `state_directory`; starts one if there is none. A daemon
+    /// that starts takes back first what dead ones left.
+    ///
+    /// # Errors
+    /// If there is none and none can be started, or it cannot be trusted or understood.
+    pub fn connect_or_start(
+        state_directory: &Path,
+        options: &StartOptions,
+    ) -> Result<Self, ClientError> {
+        let deadline = time::Instant::now() + std_duration(options.start_within);
+        loop {
+            match Self::connect(state_directory) {
+                // The daemon was about to end when we came.
+                Err(ClientError::NotRunning { .. } | ClientError::Closed) => {}
+                Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::ShuttingDown => {
+                }
+                other => return other,
+            }
+            launch::start(state_directory, options)?;
+            match Self::connect(state_directory) {
+                Err(error @ (ClientError::NotRunning { .. } | ClientError::Closed)) => {
+                    if remaining(deadline).is_none() {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+            std::thread::sleep(time::Duration::from_millis(20));
+        }
+    }
+
+    /// The daemon's process.
+    pub fn daemon_pid(&self) -> u32 {
+        self.daemon
+    }
+
+    /// The daemon's release.
+    pub fn daemon_release(&self) -> &str {
+        &self.release
+    }
+
+    /// What `requests` would change; changes nothing.
+    ///
+    /// # Errors
+    /// Why they would be refused, or why the daemon cannot be asked.
+    pub fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, ClientError> {
+        let requests = requests.to_vec();
+        match self.ask(&Request::Plan { requests })? {
+            Response::Planned { plans } => Ok(plans),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Makes all of `requests`, or none; tells what was done.
+    ///
+    /// # Errors
+    /// Why they are refused, or why the daemon cannot be asked.
+    pub fn apply(
+        &mut self,
+        requests: &[ReservationRequest],
+        lease: Lease,
+    ) -> Result<Vec<Plan>, ClientError> {
+        let requests = requests.to_vec();
+        match self.ask(&Request::Apply { requests, lease })? {
+            Response::Applied { plans } => Ok(plans),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Changes budget, period or priority of an active reservation; its CPUs stay.
+    ///
+    /// # Errors
+    /// Why the old one still holds, or why the daemon cannot be asked.
+    pub fn change(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+    ) -> Result<Plan, ClientError> {
+        let request = Request::Change {
+            domain: domain.to_owned(),
+            interface: interface.clone(),
+        };
+        match self.ask(&request)? {
+            Response::Changed { plan } => Ok(*plan),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Takes back what `selection` names; tells the domains.
+    ///
+    /// # Errors
+    /// If there is no such domain, something could not be put back, or the daemon cannot be asked.
+    pub fn revert(&mut self, selection: Selection) -> Result<Vec<String>, ClientError> {
+        match self.ask(&Request::Revert { selection })? {
+            Response::Reverted { domains } => Ok(domains),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// What is enforced, by whom, and how the watchdog is.
+    ///
+    /// # Errors
+    /// If the daemon cannot be asked.
+    pub fn status(&mut self) -> Result<DaemonStatus, ClientError> {
+        match self.ask(&Request::Status {})? {
+            Response::Status { status } => Ok(*status),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// What the managers have seen of each domain.
+    ///
+    /// # Errors
+    /// If the daemon cannot be asked.
+    pub fn ledger(&mut self) -> Result<BTreeMap<String, LedgerSummary>, ClientError> {
+        match self.ask(&Request::Ledger {})? {
+            Response::Ledger { domains } => Ok(domains),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// The daemon's metrics as Prometheus text.
+    ///
+    /// # Errors
+    /// If the daemon cannot be asked.
+    pub fn metrics(&mut self) -> Result<String, ClientError> {
+        match self.ask(&Request::Metrics {})? {
+            Response::Metrics { text } => Ok(text),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Has everything taken back and the daemon end.
+    ///
+    /// # Errors
+    /// If something could not be put back, or the daemon cannot be asked.
+    pub fn shutdown(mut self) -> Result<(), ClientError> {
+        match self.ask(&Request::Shutdown {})? {
+            Response::ShuttingDown {} => Ok(()),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+        let bytes = frame::encode(request, REQUEST_BYTES_MAX).map_err(frame_error)?;
+        // A refusal may be waiting for us even where the daemon takes no more.
+        let sent = write_within(&self.stream, &bytes, SENT_WITHIN);
+        match self.answer() {
+            Ok(Response::Refused { refusal }) if refusal.kind == RefusalKind::Version => {
+                Err(ClientError::Version(refusal.message))
+            }
+            Ok(Response::Refused { refusal }) => Err(ClientError::Refused(refusal)),
+            Ok(response) => Ok(response),
+            Err(error) => Err(match sent {
+                Err(source) if is_timeout(&source) => ClientError::Slow(SENT_WITHIN),
+                _ => error,
+            }),
+        }
+    }
+
+    fn answer(&mut self) -> Result<Response, ClientError> {
+        let deadline = time::Instant::now() + std_duration(ANSWER_WITHIN);
+        let mut bytes = [0; 64 * 1024];
+        loop {
+            if let Some(payload) = self.decoder.next_payload().map_err(frame_error)? {
+                return frame::decode(&payload).map_err(frame_error);
+            }
+            let left = remaining(deadline).ok_or(ClientError::Slow(ANSWER_WITHIN))?;
+            let received = self
+                .stream
+                .set_read_timeout(Some(left))
+                .and_then(|()| self.stream.read(&mut bytes));
+            match received {
+                Ok(0) => return Err(ClientError::Closed),
+                Ok(count) => self.decoder.push(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_timeout(&error) => {
+                    return Err(ClientError::Slow(ANSWER_WITHIN));
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    return Err(ClientError::Closed);
+                }
+                Err(source) => {
+                    return Err(ClientError::Socket {
+                        socket: self.socket.clone(),
+                        source,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn connect_error(socket: &Path, source: io::Error) -> ClientError {
+    let socket = socket.to_owned();
+    match source.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            ClientError::NotRunning { socket }
+        }
+        io::ErrorKind::PermissionDenied => ClientError::NoPermission { socket },
+        _ => ClientError::Socket { socket, source },
+    }
+}
+
+fn frame_error(error: FrameError) -> ClientError {
+    match error {
+        FrameError::Version { .. } => ClientError::Version(error.to_string()),
+        FrameError::TooLong { .. } => {
+            ClientError::Refused(Refusal::new(RefusalKind::BadRequest, error.to_string()))
+        }
+        other => ClientError::Nonsense(other.to_string()),
+    }
+}
+
+fn nonsense(response: &Response) -> ClientError {
+    let mut text = format!("{response:?}");
+    if let Some((end, _)) = text.char_indices().nth(120) {
+        text.truncate(end);
+    }
+    ClientError::Nonsense(text)
+}

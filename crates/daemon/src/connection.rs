@@ -1,0 +1,234 @@
+//! One connection, from its first byte to its end, however the client behaves.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time;
+
+use tailbound_time::Duration;
+
+use crate::frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use crate::leases::{ConnectionId, Reservations};
+use crate::protocol::{Refusal, RefusalKind, Request, Response};
+use crate::service::{Afterwards, Counters, Service};
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// From the first byte of a frame to its last, and for taking in an answer.
+    pub frame: Duration,
+    /// Between two frames, for users who may change things. A connection that a reservation is
+    /// leased to may be silent for ever.
+    pub idle_trusted: Duration,
+    /// Between two frames, for the others.
+    pub idle_others: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            frame: Duration::from_secs(5),
+            idle_trusted: Duration::from_secs(600),
+            idle_others: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How a connection came to its end.
+#[derive(Debug)]
+pub enum End {
+    /// The client closed it, or was killed.
+    ClientLeft,
+    /// The client was silent for too long.
+    Idle,
+    /// The client sent something that is no request, or sent or read too slowly.
+    Misbehaved,
+    /// The client asked the daemon to end.
+    Shutdown,
+}
+
+/// Why no request came.
+enum NoRequest {
+    Left,
+    Idle,
+    Slow,
+    Bad(FrameError),
+}
+
+/// Answers the requests of one connection until it ends, then takes back what was leased to it.
+pub fn serve<R: Reservations>(
+    stream: &UnixStream,
+    service: &Service<R>,
+    id: ConnectionId,
+    trusted: bool,
+    patience: Patience,
+) -> End {
+    let connection = Connection {
+        stream,
+        service,
+        id,
+        trusted,
+        patience,
+    };
+    // Dropped at the end of this function even if a request panics: a lease never outlives its
+    // connection.
+    connection.run()
+}
+
+struct Connection<'a, R: Reservations> {
+    stream: &'a UnixStream,
+    service: &'a Service<R>,
+    id: ConnectionId,
+    trusted: bool,
+    patience: Patience,
+}
+
+impl<R: Reservations> Drop for Connection<'_, R> {
+    fn drop(&mut self) {
+        self.service.disconnect(self.id);
+    }
+}
+
+impl<R: Reservations> Connection<'_, R> {
+    fn run(self) -> End {
+        let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
+        loop {
+            let request = match self.next_request(&mut decoder) {
+                Ok(request) => request,
+                Err(NoRequest::Left) => return End::ClientLeft,
+                Err(NoRequest::Idle) => return End::Idle,
+                Err(NoRequest::Slow) => {
+                    return self.give_up(
+                        RefusalKind::BadRequest,
+                        &format!("a frame has to be complete within {}", self.patience.frame),
+                    );
+                }
+                Err(NoRequest::Bad(error)) => {
+                    let kind = match error {
+                        FrameError::Version { .. } => RefusalKind::Version,
+                        _ => RefusalKind::BadRequest,
+                    };
+                    return self.give_up(kind, &error.to_string());
+                }
+            };
+            let (response, afterwards) = self.service.answer(self.id, self.trusted, request);
+            let sent = self.send(&response);
+            if afterwards == Afterwards::End {
+                return End::Shutdown;
+            }
+            match sent {
+                Ok(()) => {}
+                Err(error) if is_timeout(&error) => {
+                    Counters::count(&self.service.counters().bad_frames);
+                    return End::Misbehaved;
+                }
+                Err(_) => return End::ClientLeft,
+            }
+        }
+    }
+
+    fn give_up(&self, kind: RefusalKind, message: &str) -> End {
+        Counters::count(&self.service.counters().bad_frames);
+        // The client may be gone or deaf; the connection ends in any case.
+        let _ = self.send(&Response::Refused {
+            refusal: Refusal::new(kind, message),
+        });
+        End::Misbehaved
+    }
+
+    fn next_request(&self, decoder: &mut Decoder) -> Result<Request, NoRequest> {
+        let mut deadline = None;
+        let mut bytes = [0; 16 * 1024];
+        loop {
+            match decoder.next_payload() {
+                Ok(Some(payload)) => return frame::decode(&payload).map_err(NoRequest::Bad),
+                Ok(None) => {}
+                Err(error) => return Err(NoRequest::Bad(error)),
+            }
+            if decoder.is_within_frame() && deadline.is_none() {
+                deadline = Some(time::Instant::now() + std_duration(self.patience.frame));
+            }
+            let limit = match deadline {
+                Some(deadline) => Some(remaining(deadline).ok_or(NoRequest::Slow)?),
+                None => self.idle_limit(),
+            };
+            match receive(self.stream, &mut bytes, limit) {
+                Ok(0) => return Err(NoRequest::Left),
+                Ok(count) => decoder.push(&bytes[..count]),
+                Err(error) if is_timeout(&error) && deadline.is_some() => {
+                    return Err(NoRequest::Slow);
+                }
+                Err(error) if is_timeout(&error) => return Err(NoRequest::Idle),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(NoRequest::Left),
+            }
+        }
+    }
+
+    fn idle_limit(&self) -> Option<time::Duration> {
+        if self.service.leases().holds_lease(self.id) {
+            None
+        } else if self.trusted {
+            Some(std_duration(self.patience.idle_trusted))
+        } else {
+            Some(std_duration(self.patience.idle_others))
+        }
+    }
+
+    fn send(&self, response: &Response) -> io::Result<()> {
+        let bytes = frame::encode(response, RESPONSE_BYTES_MAX).or_else(|error| {
+            let refusal = Refusal::new(RefusalKind::BadRequest, format!("the answer: {error}"));
+            frame::encode(&Response::Refused { refusal }, RESPONSE_BYTES_MAX)
+        });
+        let bytes = bytes.map_err(io::Error::other)?;
+        write_within(self.stream, &bytes, self.patience.frame)
+    }
+}
+
+fn receive(
+    mut stream: &UnixStream,
+    bytes: &mut [u8],
+    limit: Option<time::Duration>,
+) -> io::Result<usize> {
+    stream.set_read_timeout(limit)?;
+    stream.read(bytes)
+}
+
+/// Writes all of `bytes` within `limit` in total, however slowly the reader takes them.
+///
+/// # Errors
+/// `WouldBlock` if the time is up; otherwise what the kernel says.
+pub fn write_within(mut stream: &UnixStream, bytes: &[u8], limit: Duration) -> io::Result<()> {
+    let deadline = time::Instant::now() + std_duration(limit);
+    let mut left = bytes;
+    while !left.is_empty() {
+        let time_left = remaining(deadline).ok_or(io::ErrorKind::WouldBlock)?;
+        stream.set_write_timeout(Some(time_left))?;
+        match stream.write(left) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => left = left.get(count..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a socket's timeout is up.
+pub fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+/// The time left until `deadline`; `None` if it has passed.
+pub fn remaining(deadline: time::Instant) -> Option<time::Duration> {
+    deadline
+        .checked_duration_since(time::Instant::now())
+        .filter(|left| !left.is_zero())
+}
+
+/// The same length in the standard library's type, which sockets take.
+pub fn std_duration(length: Duration) -> time::Duration {
+    time::Duration::from_nanos(length.as_nanos())
+}

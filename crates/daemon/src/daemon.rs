@@ -1,0 +1,399 @@
+//! The daemon from its first step to its last.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{thread, time};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tailbound_enforcement::{EnforcementError, Recovery, recover};
+use tailbound_linux::control_socket::{peer_credentials, wait_readable};
+use tailbound_linux::process::effective_uid;
+use tailbound_linux::thread::WakeUp;
+use tailbound_time::Duration;
+
+use crate::connection::{self, End, Patience, std_duration};
+use crate::frame::{self, RESPONSE_BYTES_MAX};
+use crate::guardian::{Guardian, Stopping, WatchdogParts};
+use crate::leases::{ConnectionId, Reservations};
+use crate::log::note;
+use crate::protocol::{Refusal, RefusalKind, Response, Selection};
+use crate::reservations::EnforcerReservations;
+use crate::service::{Counters, Service};
+use crate::state_directory::{StateDirectory, StateDirectoryError};
+
+/// The line on standard output that says that the control socket takes connections.
+pub const READY_LINE: &str = "ready";
+/// The exit status for "another daemon serves this directory".
+pub const ALREADY_RUNNING_STATUS: u8 = 3;
+
+/// Connections at a time; those of users who may not change anything are fewer, so that they can
+/// never keep root out.
+const CONNECTIONS_MAX: usize = 128;
+const CONNECTIONS_OF_OTHERS_MAX: usize = 32;
+const CONNECTION_STACK_BYTES: usize = 1024 * 1024;
+/// How long a new daemon waits for the watchdog of a dead one to finish.
+const LOCK_WITHIN: time::Duration = time::Duration::from_secs(15);
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How long the connections have to notice the end.
+const FAREWELL: time::Duration = time::Duration::from_secs(5);
+
+/// What the command line decides.
+#[derive(Clone, Debug)]
+pub struct DaemonOptions {
+    /// Where socket, lock and journals lie.
+    pub state_directory: StateDirectory,
+    /// End after so long without reservations and connections.
+    pub exit_when_idle: Option<Duration>,
+}
+
+/// Why the daemon does not start, or ends badly.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The directory cannot be used.
+    #[error(transparent)]
+    StateDirectory(#[from] StateDirectoryError),
+    /// There is one already.
+    #[error(
+        "another tailboundd serves {0}; use it, stop it, or set TAILBOUND_STATE_DIR to another directory"
+    )]
+    AlreadyRunning(String),
+    /// The lock is held and nobody answers.
+    #[error(
+        "the lock of {0} is held, but no daemon answers there: the watchdog of a dead one may still be at work; see tailboundd.log in it"
+    )]
+    LockHeld(String),
+    /// A system call failed.
+    #[error("cannot {attempt}: {source}")]
+    System {
+        /// What was tried.
+        attempt: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The enforcer does not start.
+    #[error(transparent)]
+    Enforcement(#[from] EnforcementError),
+    /// Not everything could be put back at the end; the watchdog and the next start try again.
+    #[error("{0}")]
+    NotRestored(Refusal),
+}
+
+fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |source| DaemonError::System { attempt, source }
+}
+
+/// Runs the daemon until it is told to end; whatever it enforced is taken back then.
+///
+/// # Errors
+/// Why it did not start, or what could not be put back.
+pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
+    let directory = &options.state_directory;
+    directory.prepare()?;
+    let lock = take_lock(directory)?;
+    let signals = catch_signals().map_err(system("catch signals"))?;
+    let recovered = recover_first(directory)?;
+    let (reservations, heartbeat) = EnforcerReservations::on_this_host(directory.path())?;
+    let program = std::env::current_exe().map_err(system("find our own program"))?;
+    let guardian = Guardian::new(WatchdogParts {
+        program,
+        journals: directory.path().to_owned(),
+        lock,
+        heartbeat,
+    })
+    .map_err(system("make a watchdog's guardian"))?;
+    let service = Service::new(reservations, Box::new(guardian.clone()), recovered);
+    let daemon = Arc::new(Daemon {
+        service,
+        open: Mutex::default(),
+        ending: AtomicBool::new(false),
+        wake: WakeUp::new().map_err(system("make a wake-up"))?,
+        patience: Patience::default(),
+    });
+    let for_guardian = Arc::clone(&daemon);
+    let guardian_thread = guardian
+        .keep(move || for_guardian.give_up_everything())
+        .map_err(system("start the guardian"))?;
+    let listener = listen(directory)?;
+    let ran = daemon.serve(&listener, &signals, options.exit_when_idle);
+    drop(listener);
+    // Gone already if somebody tidied up.
+    let _ = fs::remove_file(directory.socket());
+    let closed = daemon.close();
+    guardian.stop(match closed {
+        Ok(()) => Stopping::InOrder,
+        Err(_) => Stopping::Abandoning,
+    });
+    if guardian_thread.join().is_err() {
+        note("the guardian panicked");
+    }
+    ran?;
+    closed.map_err(DaemonError::NotRestored)
+}
+
+/// Takes the lock; a watchdog that is still taking back what a dead daemon left is waited for.
+fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
+    let deadline = time::Instant::now() + LOCK_WITHIN;
+    loop {
+        if let Some(lock) = directory.try_lock()? {
+            return Ok(lock);
+        }
+        let name = directory.path().display().to_string();
+        if UnixStream::connect(directory.socket()).is_ok() {
+            return Err(DaemonError::AlreadyRunning(name));
+        }
+        if connection::remaining(deadline).is_none() {
+            return Err(DaemonError::LockHeld(name));
+        }
+        thread::sleep(time::Duration::from_millis(20));
+    }
+}
+
+/// A socket that becomes readable with SIGTERM, SIGINT and SIGHUP.
+fn catch_signals() -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, theirs.try_clone()?)?;
+    }
+    Ok(ours)
+}
+
+fn recover_first(directory: &StateDirectory) -> Result<Recovery, DaemonError> {
+    let recovered = recover(directory.path())?;
+    for domain in &recovered.reverted {
+        note(format_args!(
+            "took back \"{domain}\", left by one that died"
+        ));
+    }
+    for failure in &recovered.failures {
+        note(format_args!("not restored: {failure}"));
+    }
+    Ok(recovered)
+}
+
+fn listen(directory: &StateDirectory) -> Result<UnixListener, DaemonError> {
+    // We have the lock, so a socket that is there belongs to a dead daemon.
+    match fs::remove_file(directory.socket()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(system("remove the old socket")(error));
+        }
+        _ => {}
+    }
+    let listener =
+        UnixListener::bind(directory.socket()).map_err(system("make the control socket"))?;
+    listener
+        .set_nonblocking(true)
+        .map_err(system("set up the control socket"))?;
+    directory.open_socket_to_everyone()?;
+    // Whoever started us may not care to read it.
+    let _ = writeln!(io::stdout(), "{READY_LINE}");
+    Ok(listener)
+}
+
+/// What the threads of the daemon share.
+struct Daemon<R> {
+    service: Service<R>,
+    open: Mutex<HashMap<ConnectionId, OpenConnection>>,
+    ending: AtomicBool,
+    wake: WakeUp,
+    patience: Patience,
+}
+
+struct OpenConnection {
+    stream: UnixStream,
+    trusted: bool,
+}
+
+impl<R: Reservations + Send + 'static> Daemon<R> {
+    fn serve(
+        self: &Arc<Self>,
+        listener: &UnixListener,
+        signals: &UnixStream,
+        exit_when_idle: Option<Duration>,
+    ) -> Result<(), DaemonError> {
+        let mut idle_since = None;
+        loop {
+            self.wake.take();
+            if self.ending.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let limit = match self.time_to_next(exit_when_idle, &mut idle_since) {
+                Next::End => return Ok(()),
+                Next::Wait(limit) => limit,
+            };
+            let descriptors = [listener.as_fd(), signals.as_fd(), self.wake.as_fd()];
+            let ready = wait_readable(&descriptors, limit).map_err(system("wait"))?;
+            if ready.get(1).is_some_and(|signal| signal.readable) {
+                note("told to end by a signal");
+                return Ok(());
+            }
+            if ready.first().is_some_and(|listener| listener.readable) {
+                self.accept_all(listener);
+            }
+            let mut leases = self.service.leases();
+            if leases.has_abandoned() {
+                for failure in leases.retry_abandoned() {
+                    note(format_args!("trying again: {failure}"));
+                }
+            }
+        }
+    }
+
+    /// How long to wait at most, or that it is time to end.
+    fn time_to_next(
+        &self,
+        exit_when_idle: Option<Duration>,
+        idle_since: &mut Option<time::Instant>,
+    ) -> Next {
+        let mut leases = self.service.leases();
+        if leases.has_abandoned() {
+            *idle_since = None;
+            return Next::Wait(Some(RETRY_EVERY));
+        }
+        let Some(idle_time) = exit_when_idle.filter(|_| leases.is_idle()) else {
+            *idle_since = None;
+            return Next::Wait(None);
+        };
+        let since = *idle_since.get_or_insert_with(time::Instant::now);
+        let left = std_duration(idle_time).saturating_sub(since.elapsed());
+        if left.is_zero() && leases.close_if_idle() {
+            note("idle; ending");
+            return Next::End;
+        }
+        Next::Wait(Some(Duration::from_nanos(left.as_nanos() as u64)))
+    }
+
+    fn accept_all(self: &Arc<Self>, listener: &UnixListener) {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => self.accept(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // Such as too many open files: give others time to close theirs.
+                    note(format_args!("cannot accept a connection: {error}"));
+                    thread::sleep(time::Duration::from_millis(100));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn accept(self: &Arc<Self>, stream: UnixStream) {
+        let Ok(peer) = peer_credentials(&stream) else {
+            return;
+        };
+        let trusted = peer.uid == 0 || peer.uid == effective_uid();
+        let counters = self.service.counters();
+        let Some((id, copy)) = self.admit(&stream, trusted) else {
+            Counters::count(&counters.connections_refused);
+            turn_away(&stream);
+            return;
+        };
+        Counters::count(&counters.connections);
+        let daemon = Arc::clone(self);
+        let started = thread::Builder::new()
+            .name("connection".to_owned())
+            .stack_size(CONNECTION_STACK_BYTES)
+            .spawn(move || {
+                // Dropped even if a request panics.
+                let _closing = Closing {
+                    daemon: &daemon,
+                    id,
+                };
+                let end = connection::serve(&copy, &daemon.service, id, trusted, daemon.patience);
+                if matches!(end, End::Shutdown) {
+                    daemon.ending.store(true, Ordering::Release);
+                }
+            });
+        if let Err(error) = started {
+            note(format_args!("no thread for a connection: {error}"));
+            self.service.disconnect(id);
+            self.open().remove(&id);
+        }
+    }
+
+    /// Counts the connection in, unless there are too many.
+    fn admit(&self, stream: &UnixStream, trusted: bool) -> Option<(ConnectionId, UnixStream)> {
+        let mut open = self.open();
+        let others = open.values().filter(|one| !one.trusted).count();
+        if open.len() >= CONNECTIONS_MAX || (!trusted && others >= CONNECTIONS_OF_OTHERS_MAX) {
+            return None;
+        }
+        let ours = stream.try_clone().ok()?;
+        let copy = stream.try_clone().ok()?;
+        let id = self.service.leases().connect();
+        open.insert(
+            id,
+            OpenConnection {
+                stream: ours,
+                trusted,
+            },
+        );
+        Some((id, copy))
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<ConnectionId, OpenConnection>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No watchdog can be started any longer.
+    fn give_up_everything(&self) {
+        note("no watchdog can be started; taking everything back");
+        if let Err(refusal) = self.service.leases().revert(&Selection::All) {
+            note(refusal);
+        }
+    }
+
+    /// Takes everything back and ends the connections.
+    fn close(&self) -> Result<(), Refusal> {
+        let closed = self.service.leases().close();
+        for one in self.open().values() {
+            // It fails if the client has left.
+            let _ = one.stream.shutdown(Shutdown::Both);
+        }
+        let deadline = time::Instant::now() + FAREWELL;
+        while !self.open().is_empty() && connection::remaining(deadline).is_some() {
+            thread::sleep(time::Duration::from_millis(5));
+        }
+        closed.map(|_| ())
+    }
+}
+
+enum Next {
+    Wait(Option<Duration>),
+    End,
+}
+
+/// Takes a connection out of the list when its thread ends, however that comes about.
+struct Closing<'a, R: Reservations + Send + 'static> {
+    daemon: &'a Daemon<R>,
+    id: ConnectionId,
+}
+
+impl<R: Reservations + Send + 'static> Drop for Closing<'_, R> {
+    fn drop(&mut self) {
+        self.daemon
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.id);
+        self.daemon.wake.signal();
+    }
+}
+
+/// Says why, if the client is quick to listen.
+fn turn_away(stream: &UnixStream) {
+    let refusal = Refusal::new(
+        RefusalKind::Busy,
+        "tailboundd has too many connections; close some, or try again later",
+    );
+    if let Ok(bytes) = frame::encode(&Response::Refused { refusal }, RESPONSE_BYTES_MAX) {
+        // The socket's buffer is empty, so this does not wait; if it fails the client is gone.
+        let _ = connection::write_within(stream, &bytes, Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,264 @@
+//! Who answers for which reservation.
+//!
+//! A pure state machine above [`Reservations`]: the daemon gives it the enforcer, the tests a fake.
+//! Its invariant: after every operation each active reservation has an owner, and an owner is
+//! either nobody in particular (`Persistent`), or a connection that is open, or this daemon, which
+//! goes on trying to take back what it could not (`abandoned`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tailbound_enforcement::{EnforcementStatus, Plan, ReservationRequest};
+use tailbound_model::ResourceInterface;
+
+use crate::protocol::{Lease, Refusal, RefusalKind, Selection};
+
+/// What carries reservations out: the enforcer, or a fake under test.
+pub trait Reservations {
+    /// What [`Reservations::apply`] would do, without doing it.
+    ///
+    /// # Errors
+    /// Why it would be refused.
+    fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal>;
+
+    /// Makes all of `requests` or none of them.
+    ///
+    /// # Errors
+    /// Why nothing was made. What could not be taken back stays in [`Reservations::active`].
+    fn apply(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal>;
+
+    /// Changes what an active reservation gives.
+    ///
+    /// # Errors
+    /// Why the old one still holds.
+    fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal>;
+
+    /// Takes the reservation of `domain` back.
+    ///
+    /// # Errors
+    /// What could not be restored; the domain stays in [`Reservations::active`] if trying again
+    /// makes sense.
+    fn revert(&mut self, domain: &str) -> Result<(), Refusal>;
+
+    /// The domains with a reservation, whole or in part.
+    fn active(&self) -> BTreeSet<String>;
+
+    /// What is enforced now.
+    fn status(&self) -> EnforcementStatus;
+}
+
+/// A connection as the daemon counts them; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// Who answers for a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Nobody: it stays until it is reverted.
+    Persistent,
+    /// A connection; the reservation ends with it.
+    Connection(ConnectionId),
+    /// The daemon: the owner is gone, and taking the reservation back failed so far.
+    Abandoned,
+}
+
+/// The reservations with their owners.
+#[derive(Debug)]
+pub struct Leases<R> {
+    reservations: R,
+    owners: BTreeMap<String, Owner>,
+    connections: BTreeSet<ConnectionId>,
+    next_connection: u64,
+    closing: bool,
+}
+
+impl<R: Reservations> Leases<R> {
+    /// No connections; what `reservations` holds already is abandoned and will be taken back.
+    pub fn new(reservations: R) -> Self {
+        let mut leases = Self {
+            reservations,
+            owners: BTreeMap::new(),
+            connections: BTreeSet::new(),
+            next_connection: 0,
+            closing: false,
+        };
+        leases.reconcile();
+        leases
+    }
+
+    /// Counts a new connection.
+    pub fn connect(&mut self) -> ConnectionId {
+        let id = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        self.connections.insert(id);
+        id
+    }
+
+    /// Ends a connection and takes back what was leased to it. What cannot be taken back now is
+    /// abandoned, and tried again by [`Leases::retry_abandoned`].
+    pub fn disconnect(&mut self, id: ConnectionId) -> Vec<Refusal> {
+        self.connections.remove(&id);
+        for owner in self.owners.values_mut() {
+            if *owner == Owner::Connection(id) {
+                *owner = Owner::Abandoned;
+            }
+        }
+        self.retry_abandoned()
+    }
+
+    /// What `requests` would change.
+    ///
+    /// # Errors
+    /// Why they would be refused.
+    pub fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal> {
+        self.reservations.plan(requests)
+    }
+
+    /// Makes all of `requests` for the connection `id`, or none.
+    ///
+    /// # Errors
+    /// Why none was made. A connection that has ended gets nothing: what it asked for just before
+    /// would have no owner.
+    pub fn apply(
+        &mut self,
+        id: ConnectionId,
+        requests: &[ReservationRequest],
+        lease: Lease,
+    ) -> Result<Vec<Plan>, Refusal> {
+        if self.closing {
+            return Err(Refusal::shutting_down());
+        }
+        if !self.connections.contains(&id) {
+            return Err(Refusal::new(
+                RefusalKind::NotConnected,
+                "the connection that asked has ended; connect again",
+            ));
+        }
+        let result = self.reservations.apply(requests);
+        if result.is_ok() {
+            let owner = match lease {
+                Lease::Persistent => Owner::Persistent,
+                Lease::Connection => Owner::Connection(id),
+            };
+            for request in requests {
+                self.owners.insert(request.domain.clone(), owner);
+            }
+        }
+        self.reconcile();
+        result
+    }
+
+    /// Changes what the reservation of `domain` gives; its owner stays.
+    ///
+    /// # Errors
+    /// Why the old one still holds.
+    pub fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal> {
+        if self.closing {
+            return Err(Refusal::shutting_down());
+        }
+        let result = self.reservations.change(domain, interface);
+        self.reconcile();
+        result
+    }
+
+    /// Takes back what `selection` names.
+    ///
+    /// # Errors
+    /// If a named domain holds no reservation, or something could not be restored; the rest is
+    /// taken back all the same.
+    pub fn revert(&mut self, selection: &Selection) -> Result<Vec<String>, Refusal> {
+        let domains: Vec<String> = match selection {
+            Selection::All => self.reservations.active().into_iter().rev().collect(),
+            Selection::Domain(domain) => vec![domain.clone()],
+        };
+        let mut reverted = Vec::new();
+        let mut failures = Vec::new();
+        for domain in domains {
+            match self.reservations.revert(&domain) {
+                Ok(()) => reverted.push(domain),
+                Err(refusal) => failures.push(refusal),
+            }
+        }
+        self.reconcile();
+        match Refusal::join(failures) {
+            None => Ok(reverted),
+            Some(refusal) => Err(refusal),
+        }
+    }
+
+    /// Tries again to take back what is abandoned; returns what failed once more.
+    pub fn retry_abandoned(&mut self) -> Vec<Refusal> {
+        let abandoned: Vec<String> = self
+            .owners
+            .iter()
+            .filter(|(_, owner)| **owner == Owner::Abandoned)
+            .map(|(domain, _)| domain.clone())
+            .collect();
+        let failures = abandoned
+            .iter()
+            .rev()
+            .filter_map(|domain| self.reservations.revert(domain).err())
+            .collect();
+        self.reconcile();
+        failures
+    }
+
+    /// Refuses everything new from here on, and takes everything back.
+    ///
+    /// # Errors
+    /// What could not be restored.
+    pub fn close(&mut self) -> Result<Vec<String>, Refusal> {
+        self.closing = true;
+        self.revert(&Selection::All)
+    }
+
+    /// Closes for new requests if there are no connections and no reservations, and tells whether
+    /// it did.
+    pub fn close_if_idle(&mut self) -> bool {
+        if self.is_idle() {
+            self.closing = true;
+        }
+        self.closing
+    }
+
+    /// Whether there are neither connections nor reservations.
+    pub fn is_idle(&self) -> bool {
+        self.connections.is_empty() && self.owners.is_empty()
+    }
+
+    /// Whether something is to be tried again.
+    pub fn has_abandoned(&self) -> bool {
+        self.owners.values().any(|owner| *owner == Owner::Abandoned)
+    }
+
+    /// Who answers for each active reservation.
+    pub fn owners(&self) -> &BTreeMap<String, Owner> {
+        &self.owners
+    }
+
+    /// The open connections.
+    pub fn connections(&self) -> &BTreeSet<ConnectionId> {
+        &self.connections
+    }
+
+    /// Whether a reservation ends with the connection `id`.
+    pub fn holds_lease(&self, id: ConnectionId) -> bool {
+        self.owners
+            .values()
+            .any(|owner| *owner == Owner::Connection(id))
+    }
+
+    /// What carries the reservations out.
+    pub fn reservations(&self) -> &R {
+        &self.reservations
+    }
+
+    /// Lets the owners follow what is active: an owner of nothing goes, and what is active without
+    /// an owner (left over from a failed apply) becomes ours to take back.
+    fn reconcile(&mut self) {
+        let active = self.reservations.active();
+        self.owners.retain(|domain, _| active.contains(domain));
+        for domain in active {
+            self.owners.entry(domain).or_insert(Owner::Abandoned);
+        }
+    }
+}

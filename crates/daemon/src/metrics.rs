@@ -1,0 +1,244 @@
+//! The daemon's state as Prometheus text.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tailbound_enforcement::LedgerSummary;
+
+use crate::protocol::{DaemonStatus, ReservationStatus};
+use crate::service::Counters;
+
+/// A metric of one number per reservation: name, type, help, and where the number comes from.
+type PerReservation = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&ReservationStatus) -> Option<f64>,
+);
+
+const PER_RESERVATION: [PerReservation; 7] = [
+    (
+        "tailbound_reservation_budget_seconds",
+        "gauge",
+        "CPU time per period on each CPU of the reservation.",
+        |one| Some(one.enforced.interface.budget.as_secs_f64()),
+    ),
+    (
+        "tailbound_reservation_period_seconds",
+        "gauge",
+        "Distance between replenishments.",
+        |one| Some(one.enforced.interface.period.as_secs_f64()),
+    ),
+    (
+        "tailbound_reservation_threads",
+        "gauge",
+        "Threads of the domain that are alive.",
+        |one| Some(one.enforced.threads as f64),
+    ),
+    (
+        "tailbound_periods_total",
+        "counter",
+        "Periods that have ended.",
+        |one| ledger(one).map(|ledger| ledger.periods as f64),
+    ),
+    (
+        "tailbound_depletions_total",
+        "counter",
+        "Periods in which the budget ran out and the domain was stopped.",
+        |one| ledger(one).map(|ledger| ledger.depletions as f64),
+    ),
+    (
+        "tailbound_consumed_seconds_total",
+        "counter",
+        "CPU time used.",
+        |one| ledger(one).map(|ledger| ledger.consumed.as_secs_f64()),
+    ),
+    (
+        "tailbound_overrun_largest_seconds",
+        "gauge",
+        "The most by which a budget was overrun since the reservation began.",
+        |one| ledger(one).map(|ledger| ledger.largest_overrun.as_secs_f64()),
+    ),
+];
+
+fn ledger(one: &ReservationStatus) -> Option<&LedgerSummary> {
+    one.enforced.ledger.as_ref()
+}
+
+/// The text, in Prometheus' format version 0.0.4.
+pub fn render(status: &DaemonStatus, counters: &Counters) -> String {
+    let mut text = String::new();
+    let reservations = status.reservations.len() as f64;
+    single(
+        &mut text,
+        "tailbound_reservations",
+        "gauge",
+        "Active reservations.",
+        reservations,
+    );
+    for (name, kind, help, number) in PER_RESERVATION {
+        header(&mut text, name, kind, help);
+        for reservation in &status.reservations {
+            if let Some(number) = number(reservation) {
+                let domain = escape(&reservation.enforced.domain);
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {number}");
+            }
+        }
+    }
+    let up = if status.watchdog.pid.is_some() {
+        1.0
+    } else {
+        0.0
+    };
+    single(
+        &mut text,
+        "tailbound_watchdog_up",
+        "gauge",
+        "Whether a watchdog runs.",
+        up,
+    );
+    let restarts = status.watchdog.restarts as f64;
+    single(
+        &mut text,
+        "tailbound_watchdog_restarts_total",
+        "counter",
+        "Watchdogs started because the one before died.",
+        restarts,
+    );
+    let connections = status.connections as f64;
+    single(
+        &mut text,
+        "tailbound_connections",
+        "gauge",
+        "Open connections.",
+        connections,
+    );
+    for (name, help, counter) in [
+        (
+            "tailbound_connections_total",
+            "Connections taken.",
+            &counters.connections,
+        ),
+        (
+            "tailbound_connections_refused_total",
+            "Connections refused because there were too many.",
+            &counters.connections_refused,
+        ),
+        (
+            "tailbound_requests_total",
+            "Requests answered, refusals included.",
+            &counters.requests,
+        ),
+        (
+            "tailbound_refusals_total",
+            "Requests refused.",
+            &counters.refusals,
+        ),
+        (
+            "tailbound_bad_frames_total",
+            "Connections closed for a malformed frame or for being too slow.",
+            &counters.bad_frames,
+        ),
+    ] {
+        single(&mut text, name, "counter", help, read(counter));
+    }
+    text
+}
+
+fn read(counter: &AtomicU64) -> f64 {
+    counter.load(Ordering::Relaxed) as f64
+}
+
+fn header(text: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn single(text: &mut String, name: &str, kind: &str, help: &str, number: f64) {
+    header(text, name, kind, help);
+    let _ = writeln!(text, "{name} {number}");
+}
+
+/// A label's value, with the three characters escaped that the format asks for.
+fn escape(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use tailbound_enforcement::{DomainStatus, Target};
+    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_time::Duration;
+
+    use super::*;
+    use crate::protocol::HeldBy;
+
+    fn status() -> DaemonStatus {
+        DaemonStatus {
+            release: "0".into(),
+            pid: 1,
+            reservations: vec![ReservationStatus {
+                enforced: DomainStatus {
+                    domain: "we\"ird\\name".into(),
+                    target: Target::Processes(vec![7]),
+                    interface: ResourceInterface {
+                        budget: Duration::from_millis(4),
+                        period: Duration::from_millis(10),
+                        priority: Priority(50),
+                        cpus: [Cpu(1)].into(),
+                    },
+                    backend: BackendKind::DsFreeze,
+                    threads: 3,
+                    ledger: Some(LedgerSummary {
+                        periods: 12,
+                        consumed: Duration::from_millis(48),
+                        depletions: 5,
+                        largest_overrun: Duration::from_micros(9),
+                    }),
+                },
+                held_by: HeldBy::Nobody,
+            }],
+            connections: 2,
+            watchdog: crate::protocol::WatchdogStatus {
+                pid: Some(9),
+                restarts: 1,
+                ..Default::default()
+            },
+            recovered: Default::default(),
+        }
+    }
+
+    #[test]
+    fn every_sample_has_a_name_with_help_and_type_and_a_number() {
+        let text = render(&status(), &Counters::default());
+        let mut samples = 0;
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, number) = line.rsplit_once(' ').unwrap();
+            number.parse::<f64>().unwrap();
+            let bare = name.split('{').next().unwrap();
+            assert!(text.contains(&format!("# HELP {bare} ")), "{bare}");
+            assert!(text.contains(&format!("# TYPE {bare} ")), "{bare}");
+            samples += 1;
+        }
+        assert_eq!(samples, 1 + 7 + 3 + 5);
+    }
+
+    #[test]
+    fn values_are_in_base_units_and_labels_are_escaped() {
+        let text = render(&status(), &Counters::default());
+        assert!(
+            text.contains(
+                "tailbound_reservation_budget_seconds{domain=\"we\\\"ird\\\\name\"} 0.004\n"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("tailbound_depletions_total{domain=\"we\\\"ird\\\\name\"} 5\n"));
+        assert!(text.contains("tailbound_watchdog_restarts_total 1\n"));
+    }
+}

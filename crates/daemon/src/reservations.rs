@@ -1,0 +1,71 @@
+//! The enforcer as the daemon uses it.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use tailbound_enforcement::ds_freeze::Heartbeat;
+use tailbound_enforcement::{
+    EnforcementError, EnforcementStatus, Enforcer, Plan, ReservationRequest,
+};
+use tailbound_linux::HostCapabilities;
+use tailbound_model::ResourceInterface;
+
+use crate::leases::Reservations;
+use crate::protocol::Refusal;
+
+/// The enforcer of this host.
+pub struct EnforcerReservations {
+    enforcer: Enforcer,
+}
+
+impl EnforcerReservations {
+    /// An enforcer with its journal in `journals`, and the heartbeat of its managers for the
+    /// watchdog.
+    ///
+    /// # Errors
+    /// If the journal cannot be opened, or there is no memory for the heartbeat.
+    pub fn on_this_host(journals: &Path) -> Result<(Self, OwnedFd), EnforcementError> {
+        let heartbeat = Heartbeat::create(1).map_err(|source| EnforcementError::Journal {
+            path: journals.to_owned(),
+            source,
+        })?;
+        let descriptor =
+            heartbeat
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|source| EnforcementError::Journal {
+                    path: journals.to_owned(),
+                    source,
+                })?;
+        let enforcer = Enforcer::with_host(HostCapabilities::probe(), journals.to_owned())?;
+        Ok((Self { enforcer }, descriptor))
+    }
+}
+
+impl Reservations for EnforcerReservations {
+    fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal> {
+        Ok(self.enforcer.plan(requests)?)
+    }
+
+    fn apply(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal> {
+        Ok(self.enforcer.apply(requests)?)
+    }
+
+    fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal> {
+        Ok(self.enforcer.change(domain, interface)?)
+    }
+
+    fn revert(&mut self, domain: &str) -> Result<(), Refusal> {
+        Ok(self.enforcer.revert(domain)?)
+    }
+
+    fn active(&self) -> BTreeSet<String> {
+        let status = self.enforcer.status();
+        status.domains.into_iter().map(|one| one.domain).collect()
+    }
+
+    fn status(&self) -> EnforcementStatus {
+        self.enforcer.status()
+    }
+}

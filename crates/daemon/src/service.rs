@@ -1,0 +1,259 @@
+//! What the daemon does for a request, whoever carries it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tailbound_enforcement::{Recovery, ReservationRequest, Target};
+use tailbound_model::CpuSet;
+
+use crate::leases::{ConnectionId, Leases, Owner, Reservations};
+use crate::log::note;
+use crate::metrics;
+use crate::protocol::{
+    DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, Request, ReservationStatus, Response,
+    WatchdogStatus,
+};
+
+/// The process that takes everything back if the daemon dies, as the service needs it.
+pub trait Protection: Send + Sync {
+    /// Makes sure that a watchdog is up before something is enforced.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn ensure(&self) -> Result<(), Refusal>;
+
+    /// Tells the watchdog which CPUs reservations hold on now.
+    fn serves(&self, cpus: &CpuSet);
+
+    /// How it is.
+    fn status(&self) -> WatchdogStatus;
+}
+
+/// Counts since the daemon started, for the metrics.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections taken.
+    pub connections: AtomicU64,
+    /// Connections refused because there were too many.
+    pub connections_refused: AtomicU64,
+    /// Requests answered, refusals included.
+    pub requests: AtomicU64,
+    /// Requests refused.
+    pub refusals: AtomicU64,
+    /// Connections closed for a malformed frame or for being too slow.
+    pub bad_frames: AtomicU64,
+}
+
+impl Counters {
+    /// Adds one to `counter`.
+    pub fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What an answer means for the daemon itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Afterwards {
+    /// Go on.
+    Continue,
+    /// End, once the answer is sent.
+    End,
+}
+
+/// The daemon's state, shared by its connections.
+pub struct Service<R> {
+    leases: Mutex<Leases<R>>,
+    protection: Box<dyn Protection>,
+    recovered: Recovery,
+    counters: Counters,
+}
+
+impl<R: Reservations> Service<R> {
+    /// A service over `reservations`, guarded by `protection`; `recovered` is what was found at
+    /// the start.
+    pub fn new(reservations: R, protection: Box<dyn Protection>, recovered: Recovery) -> Self {
+        Self {
+            leases: Mutex::new(Leases::new(reservations)),
+            protection,
+            recovered,
+            counters: Counters::default(),
+        }
+    }
+
+    /// The leases; a panic of another holder does not lock them for good, since every operation
+    /// begins by looking at what is active.
+    pub fn leases(&self) -> MutexGuard<'_, Leases<R>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counts.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Ends a connection: what was leased to it is taken back.
+    pub fn disconnect(&self, id: ConnectionId) {
+        let failures = self.leases().disconnect(id);
+        for failure in failures {
+            note(format_args!("taking back what a client left: {failure}"));
+        }
+        self.tell_served_cpus();
+    }
+
+    /// Answers a request of connection `id`; `trusted` if its user may change things.
+    pub fn answer(
+        &self,
+        id: ConnectionId,
+        trusted: bool,
+        request: Request,
+    ) -> (Response, Afterwards) {
+        Counters::count(&self.counters.requests);
+        if !trusted && !request.is_open_to_everyone() {
+            return (
+                self.refused(Refusal::new(
+                    RefusalKind::NotPermitted,
+                    "only root and the daemon's own user may change or plan reservations; run the command as root (sudo)",
+                )),
+                Afterwards::Continue,
+            );
+        }
+        let ends = request == Request::Shutdown {};
+        let response = self
+            .carry_out(id, request)
+            .unwrap_or_else(|refusal| self.refused(refusal));
+        let afterwards = if ends {
+            Afterwards::End
+        } else {
+            Afterwards::Continue
+        };
+        (response, afterwards)
+    }
+
+    fn refused(&self, refusal: Refusal) -> Response {
+        Counters::count(&self.counters.refusals);
+        Response::Refused { refusal }
+    }
+
+    fn carry_out(&self, id: ConnectionId, request: Request) -> Result<Response, Refusal> {
+        match request {
+            Request::Hello { .. } => Ok(Response::Hello {
+                release: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+            }),
+            Request::Plan { requests } => Ok(Response::Planned {
+                plans: self.leases().plan(&requests)?,
+            }),
+            Request::Apply { requests, lease } => self.apply(id, &requests, lease),
+            Request::Change { domain, interface } => {
+                let plan = self.leases().change(&domain, &interface)?;
+                Ok(Response::Changed {
+                    plan: Box::new(plan),
+                })
+            }
+            Request::Revert { selection } => {
+                let result = self.leases().revert(&selection);
+                self.tell_served_cpus();
+                Ok(Response::Reverted { domains: result? })
+            }
+            Request::Status {} => Ok(Response::Status {
+                status: Box::new(self.status()),
+            }),
+            Request::Ledger {} => Ok(Response::Ledger {
+                domains: self.ledger(),
+            }),
+            Request::Metrics {} => Ok(Response::Metrics {
+                text: metrics::render(&self.status(), &self.counters),
+            }),
+            Request::Shutdown {} => {
+                self.leases().close()?;
+                Ok(Response::ShuttingDown {})
+            }
+        }
+    }
+
+    fn apply(
+        &self,
+        id: ConnectionId,
+        requests: &[ReservationRequest],
+        lease: Lease,
+    ) -> Result<Response, Refusal> {
+        self.protection.ensure()?;
+        self.refuse_watchdog_as_target(requests)?;
+        let result = self.leases().apply(id, requests, lease);
+        self.tell_served_cpus();
+        Ok(Response::Applied { plans: result? })
+    }
+
+    /// The enforcer refuses targets that contain this process; it does not know of the watchdog,
+    /// which must not be stopped either.
+    fn refuse_watchdog_as_target(&self, requests: &[ReservationRequest]) -> Result<(), Refusal> {
+        let Some(watchdog) = self.protection.status().pid else {
+            return Ok(());
+        };
+        for request in requests {
+            let (Target::Processes(numbers) | Target::Threads(numbers)) = &request.target else {
+                continue;
+            };
+            if numbers.contains(&watchdog) {
+                return Err(Refusal::new(
+                    RefusalKind::Target,
+                    format!(
+                        "domain \"{}\": process {watchdog} is Tailbound's watchdog, which must not wait for a reservation",
+                        request.domain
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_served_cpus(&self) {
+        let enforced = self.leases().reservations().status();
+        let cpus = enforced
+            .domains
+            .iter()
+            .flat_map(|domain| domain.interface.cpus.iter().copied())
+            .collect();
+        self.protection.serves(&cpus);
+    }
+
+    /// The state of the daemon.
+    pub fn status(&self) -> DaemonStatus {
+        let leases = self.leases();
+        let owners = leases.owners();
+        let reservations = leases
+            .reservations()
+            .status()
+            .domains
+            .into_iter()
+            .map(|enforced| ReservationStatus {
+                held_by: match owners.get(&enforced.domain) {
+                    Some(Owner::Persistent) => HeldBy::Nobody,
+                    Some(Owner::Connection(_)) => HeldBy::Connection,
+                    Some(Owner::Abandoned) | None => HeldBy::Daemon,
+                },
+                enforced,
+            })
+            .collect();
+        let connections = leases.connections().len();
+        drop(leases);
+        DaemonStatus {
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            reservations,
+            connections,
+            watchdog: self.protection.status(),
+            recovered: self.recovered.clone(),
+        }
+    }
+
+    fn ledger(&self) -> BTreeMap<String, tailbound_enforcement::LedgerSummary> {
+        let enforced = self.leases().reservations().status();
+        enforced
+            .domains
+            .into_iter()
+            .filter_map(|domain| Some((domain.domain, domain.ledger?)))
+            .collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! When a manager counts as stuck, decided from what it promised and what time it is.
+//!
+//! A promise can break without anybody being stuck: the whole machine may have been held up (a
+//! suspended virtual machine, a stall of the host), the watchdog with it. So a manager is stuck
+//! only if its promise is broken by more than a margin at several looks in a row, none of which
+//! was itself late, and it made no new promise between them.
+
+use tailbound_enforcement::ds_freeze::{Liveness, ManagerPulse};
+use tailbound_time::{Duration, Instant};
+
+/// By how much a promise may be broken: real-time throttling and stalls of a virtual machine
+/// cost tens of milliseconds.
+pub const MARGIN: Duration = Duration::from_millis(500);
+/// Between looks at a suspect.
+const SPACING: Duration = Duration::from_millis(100);
+/// Looks in a row at which the promise is broken.
+const LOOKS: u32 = 3;
+/// The longest time between two looks while managers run: a manager can start at any time.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// What a look found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing to be done; look again at this instant.
+    LookAgainAt(Instant),
+    /// This manager is stuck.
+    Stuck(ManagerPulse),
+}
+
+/// Remembers what it saw at the last looks.
+#[derive(Debug, Default)]
+pub struct StuckDetector {
+    suspect: Option<Suspect>,
+    expected_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    thread: u32,
+    beats: u64,
+    looks: u32,
+}
+
+impl StuckDetector {
+    /// Takes a look at the pulses of all managers at `now` of CLOCK_MONOTONIC.
+    pub fn look(&mut self, now: Instant, pulses: &[ManagerPulse]) -> Verdict {
+        let held_up = self
+            .expected_at
+            .is_some_and(|expected| now.saturating_since(expected) > SPACING);
+        if held_up {
+            self.suspect = None;
+        }
+        let broken = pulses
+            .iter()
+            .find(|pulse| matches!(pulse.liveness, Liveness::Overdue { by } if by > MARGIN));
+        let again = match broken {
+            None => {
+                self.suspect = None;
+                next_look(now, pulses)
+            }
+            Some(pulse) => {
+                let looks = self.looks_at(pulse);
+                if looks >= LOOKS {
+                    return Verdict::Stuck(*pulse);
+                }
+                now.saturating_add(SPACING)
+            }
+        };
+        self.expected_at = Some(again);
+        Verdict::LookAgainAt(again)
+    }
+
+    fn looks_at(&mut self, pulse: &ManagerPulse) -> u32 {
+        let looks = match self.suspect {
+            Some(suspect) if suspect.thread == pulse.thread && suspect.beats == pulse.beats => {
+                suspect.looks + 1
+            }
+            _ => 1,
+        };
+        self.suspect = Some(Suspect {
+            thread: pulse.thread,
+            beats: pulse.beats,
+            looks,
+        });
+        looks
+    }
+}
+
+/// After the earliest promise has been broken by the margin, but within the bounds.
+fn next_look(now: Instant, pulses: &[ManagerPulse]) -> Instant {
+    let earliest = pulses
+        .iter()
+        .filter_map(|pulse| match pulse.liveness {
+            Liveness::Alive { until } => Some(until.saturating_add(MARGIN)),
+            Liveness::Overdue { .. } => Some(now),
+            Liveness::Unused | Liveness::Stopped => None,
+        })
+        .min()
+        .unwrap_or(now.saturating_add(LOOK_AT_LEAST_EVERY));
+    earliest.clamp(
+        now.saturating_add(SPACING),
+        now.saturating_add(LOOK_AT_LEAST_EVERY),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(milliseconds)
+    }
+
+    fn pulse(until: Instant, now: Instant, beats: u64) -> ManagerPulse {
+        let liveness = match now.checked_since(until) {
+            Some(by) => Liveness::Overdue { by },
+            None => Liveness::Alive { until },
+        };
+        ManagerPulse {
+            liveness,
+            cpu: 0,
+            process: 1,
+            thread: 2,
+            beats,
+        }
+    }
+
+    /// Follows the detector's wish when to look, until it finds the manager stuck.
+    fn found_stuck_at(promised: Instant, until: Instant) -> Option<Instant> {
+        let mut detector = StuckDetector::default();
+        let mut now = ms(0);
+        while now < until {
+            match detector.look(now, &[pulse(promised, now, 1)]) {
+                Verdict::LookAgainAt(again) => now = again,
+                Verdict::Stuck(_) => return Some(now),
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_manager_that_stops_is_found_within_two_seconds_of_its_promise() {
+        let found = found_stuck_at(ms(20), ms(10_000)).expect("found");
+        assert!(found > ms(20) + MARGIN);
+        assert!(found < ms(2_020), "{found:?}");
+    }
+
+    #[test]
+    fn a_stall_of_the_whole_machine_is_forgiven() {
+        let mut detector = StuckDetector::default();
+        let first = detector.look(ms(0), &[pulse(ms(10), ms(0), 1)]);
+        assert!(matches!(first, Verdict::LookAgainAt(_)));
+        // Everything stood still for a minute, again and again; the manager has had no chance.
+        for minute in 1..10 {
+            let now = ms(60_000 * minute);
+            let verdict = detector.look(now, &[pulse(ms(10), now, 1)]);
+            assert!(matches!(verdict, Verdict::LookAgainAt(_)), "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_late_manager_that_goes_on_is_not_stuck() {
+        let mut detector = StuckDetector::default();
+        let mut now = ms(10_000);
+        for beats in 0..20 {
+            match detector.look(now, &[pulse(ms(10), now, beats)]) {
+                Verdict::LookAgainAt(again) => now = again,
+                Verdict::Stuck(_) => panic!("it beats"),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_kept_promise_is_never_called_broken(
+            period in 1_u64..2_000,
+            delays in prop::collection::vec(0_u64..400, 1..50),
+        ) {
+            let mut detector = StuckDetector::default();
+            let mut now = ms(0);
+            for (beats, delay) in delays.iter().enumerate() {
+                let until = now + Duration::from_millis(period);
+                let verdict = detector.look(now, &[pulse(until, now, beats as u64)]);
+                let Verdict::LookAgainAt(again) = verdict else {
+                    panic!("called stuck");
+                };
+                prop_assert!(again > now);
+                now = again + Duration::from_millis(*delay);
+            }
+        }
+    }
+}

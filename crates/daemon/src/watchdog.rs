@@ -1,0 +1,276 @@
+//! The watchdog: a process of its own that takes everything back if the daemon cannot.
+//!
+//! It sees the daemon's death as the end of their channel, and a daemon that lives but does not
+//! serve (stopped, starved, deadlocked) in the heartbeat of its managers. In both cases it makes
+//! sure that the daemon is dead, for two hands on one reservation would be worse than none, and
+//! recovers from the journal.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time;
+
+use tailbound_enforcement::ds_freeze::WatchdogView;
+use tailbound_enforcement::recover;
+use tailbound_linux::clock::Monotonic;
+use tailbound_linux::control_socket::{ProcessHandle, begin_session, wait_readable};
+use tailbound_linux::memory::lock_touched_pages;
+use tailbound_linux::process::own_thread;
+use tailbound_linux::scheduling::{affinity_of, set_affinity};
+use tailbound_linux::thread::make_current_thread_fifo;
+use tailbound_model::CpuSet;
+use tailbound_time::{Clock, Duration, Instant};
+
+use crate::log::note;
+use crate::stuck::{StuckDetector, Verdict};
+use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
+
+/// Above the managers (98), which are above the domains (90 and less).
+const PRIORITY: u8 = 99;
+/// How long the daemon has for its first message.
+const BEGIN_WITHIN: time::Duration = time::Duration::from_secs(10);
+/// How long the kernel has to end a killed daemon before recovery begins without waiting longer.
+const KILLED_WITHIN: Duration = Duration::from_secs(10);
+/// How often recovery is tried, and the time between.
+const RECOVERY_ATTEMPTS: u32 = 50;
+const BETWEEN_ATTEMPTS: time::Duration = time::Duration::from_millis(100);
+
+/// Why a watchdog could not watch.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchdogError {
+    /// It was not started by a daemon.
+    #[error(
+        "--watchdog is for tailboundd itself, which starts its watchdog with a socket as standard input: {0}"
+    )]
+    NoChannel(ChannelError),
+    /// What it needs did not come with the first message.
+    #[error(
+        "the daemon's first message lacks {0}; start tailboundd and its watchdog from the same release"
+    )]
+    Incomplete(&'static str),
+    /// A system call failed.
+    #[error("cannot {attempt}: {source}")]
+    System {
+        /// What was tried.
+        attempt: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Something could not be put back; the journal stays for the next attempt.
+    #[error("not everything could be restored, the next start of tailboundd tries again: {0}")]
+    NotRecovered(String),
+}
+
+fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> WatchdogError {
+    move |source| WatchdogError::System { attempt, source }
+}
+
+/// Why watching ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The daemon said so, with everything taken back.
+    Stopped,
+    DaemonDied,
+    ManagerStuck,
+}
+
+/// Watches the daemon at the other end of standard input, until it says to stop or has to be
+/// replaced; then takes back what it left.
+///
+/// # Errors
+/// If standard input is no such channel, or something could not be taken back.
+pub fn run() -> Result<(), WatchdogError> {
+    // It leads a group already if somebody starts it by hand from a shell; no harm.
+    let _ = begin_session();
+    let stdin = io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(system("take the channel"))?;
+    let mut watch = Watch::begin(WatchChannel::new(UnixStream::from(stdin)))?;
+    match watch.until_needed()? {
+        Reason::Stopped => Ok(()),
+        reason => {
+            note(format_args!(
+                "watchdog: {}; taking everything back",
+                match reason {
+                    Reason::ManagerStuck => "a manager is stuck",
+                    _ => "the daemon is dead",
+                }
+            ));
+            watch.end_daemon();
+            take_back(&watch.journals)
+        }
+    }
+}
+
+/// A watchdog at work.
+struct Watch {
+    channel: WatchChannel,
+    daemon: ProcessHandle,
+    journals: PathBuf,
+    view: WatchdogView,
+    detector: StuckDetector,
+    /// The CPUs that we may use; [`Watch::keep_off`] takes from these.
+    allowed: BTreeSet<u32>,
+    /// Held until we end, so that no new daemon starts while we take back.
+    _lock: OwnedFd,
+}
+
+impl Watch {
+    fn begin(mut channel: WatchChannel) -> Result<Self, WatchdogError> {
+        channel
+            .stream()
+            .set_read_timeout(Some(BEGIN_WITHIN))
+            .map_err(system("set a timeout"))?;
+        let order = channel.receive().map_err(WatchdogError::NoChannel)?;
+        let Order::Begin { daemon, journals } = order else {
+            return Err(WatchdogError::Incomplete("the order to begin"));
+        };
+        let lock = channel
+            .take_descriptor()
+            .ok_or(WatchdogError::Incomplete("the lock"))?;
+        let heartbeat = channel
+            .take_descriptor()
+            .ok_or(WatchdogError::Incomplete("the heartbeat"))?;
+        let watch = Self {
+            daemon: ProcessHandle::open(daemon).map_err(system("watch the daemon's process"))?,
+            journals,
+            view: WatchdogView::open(heartbeat.as_fd()).map_err(system("read the heartbeat"))?,
+            detector: StuckDetector::default(),
+            allowed: affinity_of(own_thread()).unwrap_or_default(),
+            _lock: lock,
+            channel,
+        };
+        let scheduling = prepare();
+        watch
+            .channel
+            .send(&Report::Ready { scheduling }, &[])
+            .map_err(WatchdogError::NoChannel)?;
+        Ok(watch)
+    }
+
+    fn until_needed(&mut self) -> Result<Reason, WatchdogError> {
+        loop {
+            let now = Monotonic.now();
+            let again = match self.look(now) {
+                Verdict::Stuck(pulse) => {
+                    note(format_args!(
+                        "watchdog: the manager of CPU {} (thread {}) broke its promise: {:?}",
+                        pulse.cpu, pulse.thread, pulse.liveness
+                    ));
+                    return Ok(Reason::ManagerStuck);
+                }
+                Verdict::LookAgainAt(again) => again,
+            };
+            let limit = again.saturating_since(now);
+            let descriptors = [self.channel.stream().as_fd(), self.daemon.as_fd()];
+            let ready = wait_readable(&descriptors, Some(limit)).map_err(system("wait"))?;
+            let [channel, daemon] = ready.as_slice() else {
+                continue;
+            };
+            if daemon.readable {
+                return Ok(Reason::DaemonDied);
+            }
+            if channel.readable || channel.closed {
+                if let Some(reason) = self.follow_orders() {
+                    return Ok(reason);
+                }
+            }
+        }
+    }
+
+    fn look(&mut self, now: Instant) -> Verdict {
+        let pulses: Vec<_> = (0..self.view.rows())
+            .filter_map(|row| self.view.pulse(row, now))
+            .collect();
+        self.detector.look(now, &pulses)
+    }
+
+    /// Takes in what the daemon said; a channel that fails in any way counts as its death.
+    fn follow_orders(&mut self) -> Option<Reason> {
+        loop {
+            match self.channel.receive() {
+                Ok(Order::Stop {}) => return Some(Reason::Stopped),
+                Ok(Order::Serves { cpus }) => self.keep_off(&cpus),
+                Ok(Order::Begin { .. }) => {}
+                Err(error) => {
+                    if !matches!(error, ChannelError::Closed) {
+                        note(format_args!("watchdog: the channel failed: {error}"));
+                    }
+                    return Some(Reason::DaemonDied);
+                }
+            }
+            if !self.channel.has_buffered() {
+                return None;
+            }
+        }
+    }
+
+    /// Leaves the served CPUs to the domains, if there is another.
+    fn keep_off(&self, served: &CpuSet) {
+        let others: BTreeSet<u32> = self
+            .allowed
+            .iter()
+            .copied()
+            .filter(|cpu| !served.iter().any(|one| one.0 == *cpu))
+            .collect();
+        let cpus = if others.is_empty() {
+            &self.allowed
+        } else {
+            &others
+        };
+        // Best effort: at our priority we run wherever we are.
+        let _ = set_affinity(own_thread(), cpus);
+    }
+
+    /// Makes sure that the daemon is dead before its reservations are touched.
+    fn end_daemon(&self) {
+        // It fails if the daemon is dead and reaped, which is what we want.
+        let _ = self.daemon.kill();
+        match self.daemon.wait_ended(KILLED_WITHIN) {
+            Ok(true) => {}
+            other => note(format_args!(
+                "watchdog: the daemon has not ended {KILLED_WITHIN} after SIGKILL ({other:?})"
+            )),
+        }
+    }
+}
+
+/// Makes us run before everything else, with our memory in place; tells how that went.
+fn prepare() -> String {
+    if let Err(error) = lock_touched_pages() {
+        note(format_args!("watchdog: memory stays unlocked: {error}"));
+    }
+    match make_current_thread_fifo(PRIORITY) {
+        Ok(()) => format!("SCHED_FIFO {PRIORITY}"),
+        Err(error) => format!("SCHED_OTHER: {error}"),
+    }
+}
+
+/// Recovers from the journals, trying again where something could not be put back at once.
+fn take_back(journals: &Path) -> Result<(), WatchdogError> {
+    let mut problem = String::new();
+    for attempt in 0..RECOVERY_ATTEMPTS {
+        if attempt > 0 {
+            std::thread::sleep(BETWEEN_ATTEMPTS);
+        }
+        match recover(journals) {
+            Ok(recovery) if recovery.failures.is_empty() => {
+                note(format_args!(
+                    "watchdog: took back: {}",
+                    if recovery.reverted.is_empty() {
+                        "nothing was left".to_owned()
+                    } else {
+                        recovery.reverted.join(", ")
+                    }
+                ));
+                return Ok(());
+            }
+            Ok(recovery) => problem = recovery.failures.join("; "),
+            Err(error) => problem = error.to_string(),
+        }
+    }
+    Err(WatchdogError::NotRecovered(problem))
+}
