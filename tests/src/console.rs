@@ -5,9 +5,9 @@
 //! one document run in order in one scratch folder, which holds a copy of `examples/`. A comment
 //! right before a block tells the test more:
 //!
-//! - `<!-- run: exit=2 needs=root,redis append="--duration-scale 0.1" -->`: the exit status that
-//!   the last command must have (0 if not given), what the host must have, and what is appended to
-//!   each command to make it shorter;
+//! - `<!-- run: exit=0|2 needs=root,redis append="--duration-scale 0.1" -->`: the exit statuses
+//!   that the last command may have (0 if not given), what the host must have, and what is appended
+//!   to each command to make it shorter;
 //! - `<!-- run: skip="why" -->`: the block is not run, and the reason is printed;
 //! - `<!-- file: NAME -->` before any block: its text becomes that file in the scratch folder.
 //!
@@ -26,16 +26,27 @@ use crate::markdown::Fence;
 const LONGEST: Duration = Duration::from_secs(180);
 
 /// What a comment says about the block below it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directions {
-    /// The exit status of the last command.
-    pub exit: i32,
+    /// The exit statuses that the last command may have.
+    pub exit: Vec<i32>,
     /// What the host must have.
     pub needs: Vec<Need>,
     /// What is appended to each command.
     pub append: String,
     /// Why the block is not run.
     pub skip: Option<String>,
+}
+
+impl Default for Directions {
+    fn default() -> Self {
+        Self {
+            exit: vec![0],
+            needs: Vec::new(),
+            append: String::new(),
+            skip: None,
+        }
+    }
 }
 
 /// A command with what a document says it prints.
@@ -70,7 +81,7 @@ pub fn directions(comment: Option<&str>) -> Result<Directions, String> {
             None => after.split_once(' ').unwrap_or((after, "")),
         };
         match key {
-            "exit" => directions.exit = value.parse().map_err(|_| format!("no status: {value}"))?,
+            "exit" => directions.exit = statuses(value)?,
             "needs" => directions.needs = needs(value)?,
             "append" => directions.append = value.to_owned(),
             "skip" => directions.skip = Some(value.to_owned()),
@@ -79,6 +90,17 @@ pub fn directions(comment: Option<&str>) -> Result<Directions, String> {
         rest = after.trim_start();
     }
     Ok(directions)
+}
+
+fn statuses(value: &str) -> Result<Vec<i32>, String> {
+    value
+        .split('|')
+        .map(|status| {
+            status
+                .parse()
+                .map_err(|_| format!("no exit status: {status}"))
+        })
+        .collect()
 }
 
 fn needs(names: &str) -> Result<Vec<Need>, String> {
@@ -160,10 +182,14 @@ pub fn run(fence: &Fence, folder: &Path, programs: &Path) -> Result<(), String> 
     for (index, step) in steps.iter().enumerate() {
         let command = format!("{} {}", step.command, directions.append);
         let (status, output) = shell(command.trim(), folder, programs)?;
-        let wanted = if index == last { directions.exit } else { 0 };
-        if status != Some(wanted) {
+        let wanted = if index == last {
+            &directions.exit[..]
+        } else {
+            &[0]
+        };
+        if !status.is_some_and(|status| wanted.contains(&status)) {
             return Err(format!(
-                "`{command}` ended with {status:?}, not {wanted}:\n{output}"
+                "`{command}` ended with {status:?}, not {wanted:?}:\n{output}"
             ));
         }
         if let Some(line) = first_missing(&step.printed, &output) {
@@ -228,7 +254,7 @@ mod tests {
     fn directions_are_read() {
         let text = r#"run: exit=2 needs=root,redis append="--a 1" skip="too long""#;
         let read = directions(Some(text)).unwrap();
-        assert_eq!(read.exit, 2);
+        assert_eq!(read.exit, [2]);
         assert_eq!(read.needs, [Need::Root, Need::Redis]);
         assert_eq!(read.append, "--a 1");
         assert_eq!(read.skip.as_deref(), Some("too long"));
@@ -264,6 +290,7 @@ mod tests {
             "$ echo one; echo two\none\n$ echo x 12 y; exit 3\nx [..] y\n",
         )
         .unwrap();
+        outcome("run: exit=0|2", "$ exit 2\n").unwrap();
         outcome("run: append=\"; true\"", "$ false\n").unwrap();
     }
 
