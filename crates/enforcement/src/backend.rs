@@ -90,6 +90,28 @@ pub struct Plan {
     pub inheritance: Inheritance,
 }
 
+impl Plan {
+    /// The plan line by line, in the words of a shell and of system calls.
+    pub fn dry_run(&self) -> Vec<String> {
+        let request = &self.request;
+        let mut lines = vec![format!(
+            "# domain {}: {}",
+            request.domain,
+            crate::error::backend_name(request.backend)
+        )];
+        lines.extend(self.mapping.iter().map(|line| format!("# {line}")));
+        lines.extend(self.changes.iter().map(Change::to_string));
+        lines.extend(self.managers.iter().map(|manager| {
+            format!(
+                "# then a manager thread on CPU {} freezes and thaws {}",
+                manager.cpu,
+                manager.cgroup.display()
+            )
+        }));
+        lines
+    }
+}
+
 /// What threads and processes that a domain starts after its plan was carried out come with, and
 /// where to find them: they are put back like the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,15 +1,23 @@
 //! The one that holds reservations: admits, plans, applies, reverts.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, ResourceInterface};
 
-use crate::error::EnforcementError;
+use crate::admission::{Standing, admit, check_request};
+use crate::backends::backend;
+use crate::change_interface::change_interface;
+use crate::error::{AdmissionError, EnforcementError, PlanError};
+use crate::executor::{carry_out, members, take_back};
+use crate::journal::{self, HeldDomain, Journal, Turn};
 use crate::kernel::KernelState;
-use crate::managers::{LedgerSummary, Managers};
-use crate::{Plan, ReservationRequest, Target};
+use crate::linux_kernel::LinuxKernel;
+use crate::managers::{FreezeManagers, LedgerSummary, Managers};
+use crate::recovery::{Recovery, held_by_others, recover_in_turn};
+use crate::{Change, Plan, ReservationRequest, Target};
 
 /// Everything that is enforced by one [`Enforcer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,45 +51,63 @@ pub struct Enforcer {
     kernel: Box<dyn KernelState + Send>,
     managers: Box<dyn Managers>,
     state_directory: PathBuf,
+    journal: Journal,
+    recovery: Recovery,
 }
 
 impl Enforcer {
-    /// An enforcer on this host: probes it, recovers what dead enforcers left, opens a journal in
-    /// [`crate::state_directory`].
+    /// An enforcer on this host, which it probes, with its journal in
+    /// [`crate::state_directory`]. Nothing is written before the first [`Enforcer::apply`].
     ///
     /// # Errors
-    /// If the journal cannot be opened.
+    /// If /proc cannot be read.
     pub fn new() -> Result<Self, EnforcementError> {
-        Self::with_host(HostCapabilities::probe(), crate::state_directory())
+        Self::with_host(HostCapabilities::probe(), journal::state_directory())
     }
 
     /// An enforcer on this host with these capabilities and journal directory.
     ///
     /// # Errors
-    /// If the journal cannot be opened.
+    /// If /proc cannot be read.
     pub fn with_host(
         host: HostCapabilities,
         state_directory: PathBuf,
     ) -> Result<Self, EnforcementError> {
-        let _ = (host, state_directory);
-        Err(EnforcementError::NotRestored { failures: vec![] })
+        Self::with_managers(host, Box::new(FreezeManagers::default()), state_directory)
+    }
+
+    /// An enforcer on this host whose managers are set up in a special way, such as with a
+    /// heartbeat ([`FreezeManagers::with_heartbeat`]).
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    pub fn with_managers(
+        host: HostCapabilities,
+        managers: Box<dyn Managers>,
+        state_directory: PathBuf,
+    ) -> Result<Self, EnforcementError> {
+        let kernel = LinuxKernel::new().map_err(|e| journal::failure(&state_directory, e))?;
+        Self::with_parts(host, Box::new(kernel), managers, state_directory)
     }
 
     /// An enforcer over another kernel and other managers, for tests.
     ///
     /// # Errors
-    /// If the journal cannot be opened.
+    /// If our own process cannot be identified in that kernel.
     pub fn with_parts(
         host: HostCapabilities,
         kernel: Box<dyn KernelState + Send>,
         managers: Box<dyn Managers>,
         state_directory: PathBuf,
     ) -> Result<Self, EnforcementError> {
+        let journal = Journal::new(&state_directory, kernel.as_ref())?;
         Ok(Self {
             host,
             kernel,
             managers,
             state_directory,
+            journal,
+            recovery: Recovery::default(),
         })
     }
 
@@ -90,21 +116,94 @@ impl Enforcer {
         &self.host
     }
 
+    /// What [`Enforcer::apply`] found left behind by dead enforcers, and took back, so far.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
     /// What would be changed to serve `requests` beside the active reservations; changes nothing.
+    /// The reservations of other living enforcers with the same journal directory count, too.
     ///
     /// # Errors
     /// If the host lacks something, or there is too little CPU time, or the targets do not suit.
     pub fn plan(&self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, EnforcementError> {
-        let _ = (
-            requests,
-            &self.kernel,
-            &self.managers,
-            &self.state_directory,
-        );
-        Ok(vec![])
+        let requested = requests.iter().cloned().map(Standing::from_start);
+        self.plan_beside(&self.active(None)?, &requested.collect::<Vec<_>>())
     }
 
-    /// Carries out plans for `requests`: all of them or none.
+    /// The reservations that count against new ones, `without` one of ours.
+    fn active(&self, without: Option<&str>) -> Result<Vec<Standing>, EnforcementError> {
+        let own = self.journal.history().domains.iter();
+        let mut active: Vec<Standing> = own.map(HeldDomain::standing).collect();
+        active.retain(|held| Some(held.domain.as_str()) != without);
+        active.extend(held_by_others(
+            &self.state_directory,
+            self.journal.path(),
+            self.kernel.as_ref(),
+        )?);
+        Ok(active)
+    }
+
+    fn plan_beside(
+        &self,
+        active: &[Standing],
+        requests: &[Standing],
+    ) -> Result<Vec<Plan>, EnforcementError> {
+        for request in requests {
+            check_request(request, &self.host)?;
+            let chosen = backend(request.backend);
+            let missing = chosen.missing(&self.host);
+            if !missing.is_empty() {
+                let backend = request.backend;
+                return Err(EnforcementError::Missing { backend, missing });
+            }
+            chosen.check_interface(request, &self.host)?;
+        }
+        admit(active, requests, &self.host)?;
+        let plan = |standing: &Standing| {
+            let request = &standing.request;
+            backend(request.backend).plan(request, &self.host, self.kernel.as_ref())
+        };
+        let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
+        self.check_disjoint(&plans)?;
+        Ok(plans)
+    }
+
+    /// No thread belongs to two reservations.
+    fn check_disjoint(&self, plans: &[Plan]) -> Result<(), PlanError> {
+        let mut owners: BTreeMap<u32, &str> = BTreeMap::new();
+        let planned = plans.iter().map(|plan| plan.request.domain.as_str());
+        let planned: Vec<&str> = planned.collect();
+        for held in &self.journal.history().domains {
+            // One whose interface is being changed is planned anew.
+            if planned.contains(&held.request.domain.as_str()) {
+                continue;
+            }
+            let changes = held.entries.iter().map(|entry| &entry.change);
+            for tid in changes.filter_map(reserved_thread) {
+                owners.insert(tid, &held.request.domain);
+            }
+        }
+        for plan in plans {
+            for tid in plan.changes.iter().filter_map(reserved_thread) {
+                let domain = plan.request.domain.as_str();
+                match owners.insert(tid, domain) {
+                    Some(other) if other != domain => {
+                        return Err(PlanError::ReservedAlready {
+                            domain: domain.into(),
+                            tid,
+                            other: other.into(),
+                        });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out plans for `requests`: all of them or none. Takes back what dead enforcers left
+    /// behind first.
     ///
     /// # Errors
     /// As [`Enforcer::plan`], and if the kernel refuses a change.
@@ -112,7 +211,58 @@ impl Enforcer {
         &mut self,
         requests: &[ReservationRequest],
     ) -> Result<Vec<Plan>, EnforcementError> {
-        self.plan(requests)
+        let _turn = Turn::take(&self.state_directory)?;
+        let found = recover_in_turn(&self.state_directory, self.kernel.as_mut())?;
+        self.recovery.reverted.extend(found.reverted);
+        self.recovery.failures.extend(found.failures);
+        let plans = self.plan(requests)?;
+        for (index, plan) in plans.iter().enumerate() {
+            if let Err(cause) = self.apply_one(plan) {
+                let begun = plans.iter().take(index + 1).rev();
+                let begun: Vec<&str> = begun.map(|plan| plan.request.domain.as_str()).collect();
+                return Err(self.roll_back(&begun, cause));
+            }
+        }
+        Ok(plans)
+    }
+
+    fn apply_one(&mut self, plan: &Plan) -> Result<(), EnforcementError> {
+        carry_out(self.kernel.as_mut(), &mut self.journal, plan)?;
+        self.managers
+            .start(plan)
+            .map_err(|reason| EnforcementError::Manager {
+                domain: plan.request.domain.clone(),
+                reason,
+            })
+    }
+
+    fn roll_back(&mut self, domains: &[&str], cause: EnforcementError) -> EnforcementError {
+        match self.take_back_all(domains) {
+            Ok(()) => cause,
+            Err(also) => EnforcementError::RollBack {
+                cause: Box::new(cause),
+                also: Box::new(also),
+            },
+        }
+    }
+
+    fn take_back_all(&mut self, domains: &[&str]) -> Result<(), EnforcementError> {
+        let mut failures = Vec::new();
+        for domain in domains {
+            let managers = Some(self.managers.as_mut());
+            let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
+            match take_back(kernel, journal, managers, domain) {
+                Ok(found) => failures.extend(found),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        if let Err(error) = self.journal.finish() {
+            failures.push(error.to_string());
+        }
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(EnforcementError::NotRestored { failures }),
+        }
     }
 
     /// Changes the budget, period or priority of an active reservation; its CPUs stay.
@@ -124,22 +274,43 @@ impl Enforcer {
         domain: &str,
         interface: &ResourceInterface,
     ) -> Result<Plan, EnforcementError> {
-        let _ = interface;
-        Err(EnforcementError::NotActive {
+        let _turn = Turn::take(&self.state_directory)?;
+        let held = self.journal.history().domain(domain);
+        let old = held.ok_or_else(|| self.not_active(domain))?.standing();
+        if old.interface.cpus != interface.cpus {
+            return Err(AdmissionError::CpusChanged(domain.into()).into());
+        }
+        let mut request = old.clone();
+        request.on_common_grid &= old.interface.period == interface.period;
+        request.request.interface = interface.clone();
+        let mut plans = self.plan_beside(&self.active(Some(domain))?, &[request])?;
+        let Some(plan) = plans.pop() else {
+            return Err(self.not_active(domain));
+        };
+        let managers = self.managers.as_mut();
+        change_interface(self.kernel.as_mut(), &mut self.journal, managers, &plan)?;
+        Ok(plan)
+    }
+
+    fn not_active(&self, domain: &str) -> EnforcementError {
+        let held = self.journal.history().domains.iter();
+        EnforcementError::NotActive {
             domain: domain.into(),
-            active: vec![],
-        })
+            active: held.map(|held| held.request.domain.clone()).collect(),
+        }
     }
 
     /// Takes one reservation back: everything is as before it.
     ///
     /// # Errors
-    /// If there is none of that name, or something could not be put back (the rest was).
+    /// If there is none of that name, or something could not be put back (the rest was; the
+    /// reservation stays listed, and reverting it again tries again).
     pub fn revert(&mut self, domain: &str) -> Result<(), EnforcementError> {
-        Err(EnforcementError::NotActive {
-            domain: domain.into(),
-            active: vec![],
-        })
+        if self.journal.history().domain(domain).is_none() {
+            return Err(self.not_active(domain));
+        }
+        let _turn = Turn::take(&self.state_directory)?;
+        self.take_back_all(&[domain])
     }
 
     /// Takes all reservations back, the latest first.
@@ -147,11 +318,54 @@ impl Enforcer {
     /// # Errors
     /// If something could not be put back (the rest was).
     pub fn revert_all(&mut self) -> Result<(), EnforcementError> {
-        Ok(())
+        let held = self.journal.history().domains.iter().rev();
+        let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
+        if domains.is_empty() {
+            return Ok(());
+        }
+        let _turn = Turn::take(&self.state_directory)?;
+        let domains: Vec<&str> = domains.iter().map(String::as_str).collect();
+        self.take_back_all(&domains)
     }
 
     /// What is enforced now.
     pub fn status(&self) -> EnforcementStatus {
-        EnforcementStatus::default()
+        let held = self.journal.history().domains.iter();
+        let domains = held.map(|held| {
+            let request = &held.request;
+            let threads = match &request.target {
+                Target::Threads(tids) => {
+                    let alive = tids.iter().filter(|&&tid| self.kernel.started(tid).is_ok());
+                    alive.count()
+                }
+                _ => members(self.kernel.as_ref(), &held.inheritance).len(),
+            };
+            DomainStatus {
+                domain: request.domain.clone(),
+                target: request.target.clone(),
+                interface: request.interface.clone(),
+                backend: request.backend,
+                threads,
+                ledger: self.managers.ledger(&request.domain),
+            }
+        });
+        EnforcementStatus {
+            domains: domains.collect(),
+        }
+    }
+}
+
+/// The thread that a change reserves.
+fn reserved_thread(change: &Change) -> Option<u32> {
+    match change {
+        Change::SetScheduling { tid, .. } | Change::SetAffinity { tid, .. } => Some(*tid),
+        _ => None,
+    }
+}
+
+impl Drop for Enforcer {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `revert_all`; what fails stays in the journal.
+        let _told_by_revert_all = self.revert_all();
     }
 }

@@ -62,6 +62,14 @@ pub enum EnforcementError {
         /// What was tried and why it failed.
         failures: Vec<String>,
     },
+    /// Something failed, and taking back what had been done before failed in part, too.
+    #[error("{cause}; and then: {also}")]
+    RollBack {
+        /// What failed first.
+        cause: Box<EnforcementError>,
+        /// What could not be taken back.
+        also: Box<EnforcementError>,
+    },
     /// The journal cannot be written or read.
     #[error("the journal {}: {source}; set TAILBOUND_STATE_DIR to a writable directory", .path.display())]
     Journal {
@@ -165,6 +173,9 @@ pub enum AdmissionError {
         /// The length asked for.
         asked: Duration,
     },
+    /// A change of an interface keeps the CPUs.
+    #[error("domain \"{0}\": the CPUs of an active reservation stay; revert it and apply it anew")]
+    CpusChanged(String),
     /// The sum of the bandwidths on a CPU exceeds the bound.
     #[error(
         "CPU {cpu}: domain \"{domain}\" asks for {asked_percent}, {held_percent} is held ({holders}), at most {bound_percent} can be given ({bound_reason}); \
@@ -264,6 +275,16 @@ pub enum PlanError {
         reason: String,
         /// What can be done.
         remedy: String,
+    },
+    /// A thread belongs to another reservation.
+    #[error("domain \"{domain}\": thread {tid} belongs to domain \"{other}\" already")]
+    ReservedAlready {
+        /// The domain.
+        domain: String,
+        /// The thread.
+        tid: u32,
+        /// The other domain.
+        other: String,
     },
     /// The threads of a process lie in several cgroups of one hierarchy.
     #[error(

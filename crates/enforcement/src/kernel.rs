@@ -17,6 +17,12 @@ pub trait KernelView {
     /// Our own process.
     fn own_process(&self) -> u32;
 
+    /// Names the present boot of the machine.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn boot(&self) -> io::Result<String>;
+
     /// The threads of process `pid`, in ascending order.
     ///
     /// # Errors

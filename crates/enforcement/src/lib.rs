@@ -5,15 +5,22 @@
 //! [`Enforcer`] admits requests, carries plans out, writes every change to a journal first, and
 //! takes them back in reverse. [`recover`] takes back what an enforcer that died left behind.
 
+pub mod admission;
 pub mod backend;
+pub mod backends;
 pub mod change;
-
 pub mod ds_freeze;
 pub mod enforcer;
 pub mod error;
+pub mod fake_kernel;
 pub mod journal;
 pub mod kernel;
+pub mod linux_kernel;
 pub mod managers;
+pub mod recovery;
+
+mod change_interface;
+mod executor;
 
 pub use backend::{
     Backend, Capabilities, Inheritance, Manager, MissingRequirement, Plan, ReservationRequest,
@@ -22,6 +29,8 @@ pub use backend::{
 pub use change::{Change, SchedulingSetting};
 pub use enforcer::{DomainStatus, EnforcementStatus, Enforcer};
 pub use error::{AdmissionError, EnforcementError, PlanError};
-pub use journal::{Recovery, recover, state_directory};
+pub use journal::state_directory;
 pub use kernel::{KernelState, KernelView};
-pub use managers::{LedgerSummary, Managers};
+pub use linux_kernel::LinuxKernel;
+pub use managers::{FreezeManagers, LedgerSummary, Managers};
+pub use recovery::{Recovery, recover};

@@ -1,21 +1,61 @@
 //! The threads of ours that enforce budgets, as the enforcer uses them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use tailbound_time::Duration;
+use tailbound_linux::clock::Monotonic;
+use tailbound_model::Cpu;
+use tailbound_time::{Clock, Duration, Instant};
 
 use crate::Plan;
+use crate::ds_freeze::{
+    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerOptions, ServedDomain,
+};
 
 /// What a manager has seen of one domain since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerSummary {
     /// Periods that have ended.
     pub periods: u64,
-    /// CPU time used.
-    pub consumed: Duration,
+    /// Grid points that passed unserved because the host held the manager up.
+    pub skipped: u64,
     /// Periods in which the budget ran out and the domain was stopped.
     pub depletions: u64,
+    /// CPU time used in the periods that have ended.
+    pub consumed: Duration,
+    /// The sum of the budgets of those periods and of the skipped ones.
+    pub reserved: Duration,
     /// The most by which a budget was overrun.
     pub largest_overrun: Duration,
+    /// A bound on 99 % of the overruns, stalls of the host left out.
+    pub overrun_p99: Option<Duration>,
+    /// A bound on 99 % of the delays of replenishments, stalls of the host left out.
+    pub lateness_p99: Option<Duration>,
+    /// Periods in which the host stalled.
+    pub stalled_periods: u64,
+    /// How often a manager woke up for it.
+    pub wake_ups: u64,
+    /// Freezes, thaws and readings that the kernel refused.
+    pub failures: u64,
+    /// Whether depletion is found by polling, for want of perf events.
+    pub polling: bool,
+}
+
+impl LedgerSummary {
+    fn add(&mut self, seen: &LedgerSnapshot) {
+        self.periods += seen.periods;
+        self.skipped += seen.skipped;
+        self.depletions += seen.depletions;
+        self.consumed = self.consumed.saturating_add(seen.used);
+        self.reserved = self.reserved.saturating_add(seen.reserved);
+        self.largest_overrun = self.largest_overrun.max(seen.largest_overrun);
+        self.overrun_p99 = self.overrun_p99.max(seen.overrun.quantile_upper(0.99));
+        self.lateness_p99 = self.lateness_p99.max(seen.lateness.quantile_upper(0.99));
+        self.stalled_periods += seen.stalled_periods;
+        self.wake_ups += seen.wake_ups;
+        self.failures += seen.failures;
+        self.polling |= seen.polling;
+    }
 }
 
 /// Starts and stops the managers that plans call for.
@@ -26,6 +66,12 @@ pub trait Managers: Send {
     /// Why a manager did not start; then none of the plan's runs.
     fn start(&mut self, plan: &Plan) -> Result<(), String>;
 
+    /// Goes on with the budget and period of `plan`; nothing if it has no manager.
+    ///
+    /// # Errors
+    /// Why a manager did not take them.
+    fn change(&mut self, plan: &Plan) -> Result<(), String>;
+
     /// Stops the managers of a domain and leaves it thawed; nothing if there are none.
     ///
     /// # Errors
@@ -34,4 +80,156 @@ pub trait Managers: Send {
 
     /// What the managers of a domain have seen, summed over its CPUs.
     fn ledger(&self, domain: &str) -> Option<LedgerSummary>;
+}
+
+/// The managers of the `ds-freeze` back end: one thread per CPU, for as long as that CPU has
+/// domains.
+///
+/// Replenishments lie at the multiples of each period on CLOCK_MONOTONIC, so that all grids of a
+/// host have one origin: admission rests on that.
+#[derive(Debug, Default)]
+pub struct FreezeManagers {
+    by_cpu: BTreeMap<Cpu, CpuManager>,
+    heartbeat: Option<Heartbeat>,
+    rows: BTreeMap<Cpu, usize>,
+}
+
+impl FreezeManagers {
+    /// Managers that show in `heartbeat` that they live, one row per CPU in the order of their
+    /// first use.
+    pub fn with_heartbeat(heartbeat: Heartbeat) -> Self {
+        Self {
+            heartbeat: Some(heartbeat),
+            ..Self::default()
+        }
+    }
+
+    /// What the managers show themselves in, to hand its descriptor to a watchdog.
+    pub fn heartbeat(&self) -> Option<&Heartbeat> {
+        self.heartbeat.as_ref()
+    }
+
+    fn options(&mut self, cpu: Cpu) -> ManagerOptions {
+        let next = self.rows.len();
+        let row = *self.rows.entry(cpu).or_insert(next);
+        ManagerOptions {
+            heartbeat: self.heartbeat.as_ref().and_then(|shown| shown.row(row)),
+            ..ManagerOptions::default()
+        }
+    }
+
+    fn serve(&mut self, cpu: Cpu, domain: &ServedDomain) -> Result<(), String> {
+        if let Some(manager) = self.by_cpu.get(&cpu) {
+            return manager.add(domain).map_err(|error| error.to_string());
+        }
+        let options = self.options(cpu);
+        let domains = std::slice::from_ref(domain);
+        let manager = CpuManager::start(cpu, domains, options);
+        let manager = manager.map_err(|error| error.to_string())?;
+        self.by_cpu.insert(cpu, manager);
+        Ok(())
+    }
+}
+
+/// The next multiple of `period` after `now`.
+fn next_grid_point(now: Instant, period: Duration) -> Instant {
+    let period_ns = period.as_nanos().max(1);
+    let passed = now.as_nanos() / period_ns;
+    Instant::from_nanos(passed.saturating_add(1).saturating_mul(period_ns))
+}
+
+impl Managers for FreezeManagers {
+    fn start(&mut self, plan: &Plan) -> Result<(), String> {
+        let interface = &plan.request.interface;
+        for manager in &plan.managers {
+            let domain = ServedDomain {
+                name: plan.request.domain.clone(),
+                cgroup: manager.cgroup.clone(),
+                budget: interface.budget,
+                period: interface.period,
+                priority: interface.priority,
+                first_replenishment: Some(next_grid_point(Monotonic.now(), interface.period)),
+            };
+            if let Err(reason) = self.serve(manager.cpu, &domain) {
+                let cpu = manager.cpu;
+                return match self.stop(&plan.request.domain) {
+                    Ok(()) => Err(format!("CPU {cpu}: {reason}")),
+                    Err(also) => Err(format!("CPU {cpu}: {reason}; {also}")),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, plan: &Plan) -> Result<(), String> {
+        let interface = &plan.request.interface;
+        for manager in &plan.managers {
+            let Some(serving) = self.by_cpu.get(&manager.cpu) else {
+                return Err(format!("CPU {} has no manager", manager.cpu));
+            };
+            let domain = &plan.request.domain;
+            let at = ChangeAt::NextReplenishment;
+            serving
+                .set_interface(domain, interface.budget, interface.period, at)
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, domain: &str) -> Result<(), String> {
+        let mut failures = Vec::new();
+        let serving = self.by_cpu.iter();
+        let cpus: Vec<Cpu> = serving
+            .filter(|(_, manager)| manager.domains().iter().any(|name| name == domain))
+            .map(|(cpu, _)| *cpu)
+            .collect();
+        for cpu in cpus {
+            let Some(manager) = self.by_cpu.get(&cpu) else {
+                continue;
+            };
+            if let Err(error) = manager.remove(domain) {
+                failures.push(error.to_string());
+            }
+            if manager.domains().is_empty()
+                && let Some(idle) = self.by_cpu.remove(&cpu)
+                && let Err(error) = idle.stop()
+            {
+                failures.push(error.to_string());
+            }
+        }
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(failures.join("; ")),
+        }
+    }
+
+    fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
+        let mut sum: Option<LedgerSummary> = None;
+        for seen in self
+            .by_cpu
+            .values()
+            .filter_map(|manager| manager.ledger(domain))
+        {
+            sum.get_or_insert_default().add(&seen);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn grids_have_one_origin(now in 0..1_u64 << 60, period in 1..1_u64 << 40) {
+            let period = Duration::from_nanos(period);
+            let point = next_grid_point(Instant::from_nanos(now), period);
+            prop_assert!(point.as_nanos() > now);
+            prop_assert!(point.as_nanos() - now <= period.as_nanos());
+            prop_assert_eq!(point.as_nanos() % period.as_nanos(), 0);
+        }
+    }
 }

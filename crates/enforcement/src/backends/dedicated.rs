@@ -1,0 +1,82 @@
+//! `dedicated`: CPUs of its own, the baseline of a full CPU.
+
+use tailbound_linux::HostCapabilities;
+use tailbound_linux::scheduling::format_cpu_list;
+use tailbound_model::BackendKind;
+use tailbound_time::Duration;
+
+use super::Members;
+use crate::error::{AdmissionError, EnforcementError};
+use crate::kernel::KernelView;
+use crate::{
+    Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
+    Target,
+};
+
+/// Sets the affinity, and leaves it to the caller to keep others off those CPUs.
+pub struct Dedicated;
+
+impl Backend for Dedicated {
+    fn kind(&self) -> BackendKind {
+        BackendKind::Dedicated
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            guarantees_budget: false,
+            enforces_budget: false,
+            fixed_grid: false,
+            process_groups: true,
+            thread_groups: true,
+            shortest_period: Duration::from_nanos(1),
+            smallest_budget: Duration::from_nanos(1),
+        }
+    }
+
+    fn missing(&self, _: &HostCapabilities) -> Vec<MissingRequirement> {
+        Vec::new()
+    }
+
+    fn check_interface(
+        &self,
+        _: &ReservationRequest,
+        _: &HostCapabilities,
+    ) -> Result<(), AdmissionError> {
+        Ok(())
+    }
+
+    fn plan(
+        &self,
+        request: &ReservationRequest,
+        host: &HostCapabilities,
+        view: &dyn KernelView,
+    ) -> Result<Plan, EnforcementError> {
+        let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
+        let cpus = &request.interface.cpus;
+        let changes = members.threads.iter().map(|&tid| Change::SetAffinity {
+            tid,
+            cpus: cpus.clone(),
+        });
+        let single = matches!(request.target, Target::Threads(_));
+        Ok(Plan {
+            request: request.clone(),
+            changes: changes.collect(),
+            managers: Vec::new(),
+            mapping: vec![format!(
+                "CPUs of its own -> affinity {{{}}}; budget and period are not enforced; others \
+                 are not kept off",
+                format_cpu_list(cpus.iter().map(|cpu| cpu.0))
+            )],
+            inheritance: Inheritance {
+                pids: if single {
+                    Vec::new()
+                } else {
+                    members.processes
+                },
+                cgroups: members.cgroup.into_iter().collect(),
+                scheduling: None,
+                affinity: Some(cpus.clone()),
+            },
+        })
+    }
+}

@@ -1,0 +1,346 @@
+//! `ds-freeze`: SCHED_FIFO for the domain, and a manager that freezes its cgroup when the budget
+//! is spent. The server itself is in [`crate::ds_freeze`]; this plans what it runs on.
+
+use std::path::{Path, PathBuf};
+
+use tailbound_linux::{HostCapabilities, capabilities::Feature};
+use tailbound_model::{BackendKind, Cpu};
+use tailbound_time::Duration;
+
+use super::target::{not_supported, reading};
+use super::{Members, Range, THREADED_ROOT_PREFIX, lacking, own_group, write};
+use crate::error::{AdmissionError, EnforcementError, PlanError};
+use crate::kernel::KernelView;
+use crate::{
+    Backend, Capabilities, Change, Inheritance, Manager, MissingRequirement, Plan,
+    ReservationRequest, SchedulingSetting, Target,
+};
+
+/// Shorter periods spend more than a tenth of the CPU in the manager.
+const SHORTEST_PERIOD: Duration = Duration::from_micros(500);
+/// Smaller budgets are of the size of the overrun (10 to 15 microseconds).
+const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
+/// A domain stands still until its first replenishment, so up to a period: a minute is too long.
+const LONGEST_PERIOD: Duration = Duration::from_secs(60);
+
+/// Our deferrable server at fixed priority.
+pub struct DsFreeze;
+
+impl Backend for DsFreeze {
+    fn kind(&self) -> BackendKind {
+        BackendKind::DsFreeze
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            guarantees_budget: true,
+            enforces_budget: true,
+            fixed_grid: true,
+            process_groups: true,
+            thread_groups: true,
+            shortest_period: SHORTEST_PERIOD,
+            smallest_budget: SMALLEST_BUDGET,
+        }
+    }
+
+    fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
+        let needs = [
+            (Feature::CgroupV2, "a cgroup v2 hierarchy to make groups in"),
+            (Feature::FreezerV2, "the cgroup v2 freezer"),
+            (
+                Feature::SchedFifo,
+                "SCHED_FIFO for the domain and its manager",
+            ),
+        ];
+        let missing = needs
+            .iter()
+            .filter_map(|(feature, needed)| lacking(host, *feature, needed));
+        missing.collect()
+    }
+
+    fn check_interface(
+        &self,
+        request: &ReservationRequest,
+        _: &HostCapabilities,
+    ) -> Result<(), AdmissionError> {
+        Range {
+            budget: (SMALLEST_BUDGET, LONGEST_PERIOD),
+            period: (SHORTEST_PERIOD, LONGEST_PERIOD),
+            reason: "its manager wakes up twice a period, 10 to 20 microseconds each",
+        }
+        .check(request)
+    }
+
+    fn plan(
+        &self,
+        request: &ReservationRequest,
+        host: &HostCapabilities,
+        view: &dyn KernelView,
+    ) -> Result<Plan, EnforcementError> {
+        let root = host.cgroup_v2_root.as_deref().ok_or_else(|| {
+            not_supported(request, "finds no cgroup v2 here", "see tailbound doctor")
+        })?;
+        let members = Members::of(request, Some(root), view)?;
+        check_controller(request, host, root, view)?;
+        let mut changes = leave_real_time_groups(host, &members, view);
+        let groups = match &request.target {
+            Target::Processes(_) => {
+                group_of_processes(request, root, &members, view, &mut changes)?
+            }
+            Target::Threads(_) => groups_of_threads(request, root, &members, view, &mut changes)?,
+            Target::Cgroup(_) => group_in_place(request, &members, &mut changes)?,
+        };
+        let priority = request.interface.priority.0;
+        let setting = SchedulingSetting::Fifo {
+            priority,
+            reset_on_fork: false,
+        };
+        for (group, threads) in &groups {
+            for &tid in threads {
+                changes.push(Change::SetAffinity {
+                    tid,
+                    cpus: [group.cpu].into(),
+                });
+            }
+        }
+        for &tid in groups.iter().flat_map(|(_, threads)| threads) {
+            changes.push(Change::SetScheduling { tid, setting });
+        }
+        let managers: Vec<Manager> = groups.into_iter().map(|(group, _)| group).collect();
+        let single = matches!(request.target, Target::Threads(_));
+        Ok(Plan {
+            mapping: mapping(request, &managers),
+            inheritance: Inheritance {
+                pids: if single {
+                    Vec::new()
+                } else {
+                    members.processes
+                },
+                cgroups: managers
+                    .iter()
+                    .map(|manager| manager.cgroup.clone())
+                    .collect(),
+                scheduling: Some(setting),
+                affinity: one_cpu(request).map(|cpu| [cpu].into()),
+            },
+            request: request.clone(),
+            changes,
+            managers,
+        })
+    }
+}
+
+fn mapping(request: &ReservationRequest, managers: &[Manager]) -> Vec<String> {
+    let interface = &request.interface;
+    let mut lines = vec![
+        format!(
+            "priority {0} -> SCHED_FIFO {0}; managers run at SCHED_FIFO 98",
+            interface.priority.0
+        ),
+        format!(
+            "budget {} every {} -> our manager freezes the cgroup when the budget is spent and \
+             thaws it at the next multiple of the period",
+            interface.budget, interface.period
+        ),
+    ];
+    lines.extend(managers.iter().map(|manager| {
+        let group = manager.cgroup.display();
+        format!("CPU {} -> {group}/cgroup.freeze", manager.cpu)
+    }));
+    lines
+}
+
+/// The only CPU, if there is only one.
+fn one_cpu(request: &ReservationRequest) -> Option<Cpu> {
+    match request.interface.cpus.len() {
+        1 => request.interface.cpus.first().copied(),
+        _ => None,
+    }
+}
+
+/// The only CPU of a group that is frozen as a whole.
+fn the_cpu(request: &ReservationRequest) -> Result<Cpu, PlanError> {
+    one_cpu(request).ok_or_else(|| {
+        not_supported(
+            request,
+            "freezes a process group as a whole, so it serves it on one CPU",
+            "name one CPU, or name as many single threads as CPUs",
+        )
+    })
+}
+
+/// Refuses where the kernel would refuse SCHED_FIFO in the groups that we make.
+fn check_controller(
+    request: &ReservationRequest,
+    host: &HostCapabilities,
+    root: &Path,
+    view: &dyn KernelView,
+) -> Result<(), PlanError> {
+    if !host.rt_group_sched {
+        return Ok(());
+    }
+    let file = root.join("cgroup.subtree_control");
+    let enabled = view
+        .read_file(&file)
+        .map_err(|error| reading(request, &file, &error))?;
+    match enabled.split_whitespace().any(|name| name == "cpu") {
+        false => Ok(()),
+        true => Err(not_supported(
+            request,
+            "needs SCHED_FIFO in a cgroup, which this kernel (CONFIG_RT_GROUP_SCHED) refuses \
+             where the cpu controller is on",
+            format!(
+                "echo -cpu > {}, or boot with rt_group_sched=0",
+                file.display()
+            ),
+        )),
+    }
+}
+
+/// Threads in a v1 cpu cgroup without real-time budget cannot be SCHED_FIFO: they go to its root.
+fn leave_real_time_groups(
+    host: &HostCapabilities,
+    members: &Members,
+    view: &dyn KernelView,
+) -> Vec<Change> {
+    let Some(cpu) = host
+        .cgroup_v1_roots
+        .get("cpu")
+        .filter(|_| host.rt_group_sched)
+    else {
+        return Vec::new();
+    };
+    let elsewhere = members.threads.iter().filter(|&&tid| {
+        let group = view.cgroup_of(tid, cpu);
+        group.is_ok_and(|group| group != *cpu)
+    });
+    let moves = elsewhere.map(|&tid| Change::MoveThread {
+        tid,
+        directory: cpu.clone(),
+        legacy: true,
+    });
+    moves.collect()
+}
+
+type Group = (Manager, Vec<u32>);
+
+/// A group of our own, frozen until its manager first replenishes it.
+fn group_of_processes(
+    request: &ReservationRequest,
+    root: &Path,
+    members: &Members,
+    view: &dyn KernelView,
+    changes: &mut Vec<Change>,
+) -> Result<Vec<Group>, PlanError> {
+    let cpu = the_cpu(request)?;
+    members.check_unsplit(request, root, view)?;
+    let directory = own_group(root).join(&request.domain);
+    changes.extend([
+        Change::MakeCgroup {
+            directory: own_group(root),
+        },
+        Change::MakeCgroup {
+            directory: directory.clone(),
+        },
+        write(&directory, "cgroup.freeze", "1"),
+    ]);
+    changes.extend(members.processes.iter().map(|&pid| Change::MoveProcess {
+        pid,
+        directory: directory.clone(),
+    }));
+    let manager = Manager {
+        cpu,
+        cgroup: directory,
+    };
+    Ok(vec![(manager, members.threads.clone())])
+}
+
+/// A running container's own group, frozen in place.
+fn group_in_place(
+    request: &ReservationRequest,
+    members: &Members,
+    changes: &mut Vec<Change>,
+) -> Result<Vec<Group>, PlanError> {
+    let cpu = the_cpu(request)?;
+    let cgroup = members.cgroup.clone();
+    let cgroup = cgroup.ok_or_else(|| PlanError::EmptyTarget(request.domain.clone()))?;
+    changes.push(write(&cgroup, "cgroup.freeze", "1"));
+    Ok(vec![(Manager { cpu, cgroup }, members.threads.clone())])
+}
+
+/// Threaded groups: one for all the threads on one CPU, or one per thread and CPU.
+fn groups_of_threads(
+    request: &ReservationRequest,
+    root: &Path,
+    members: &Members,
+    view: &dyn KernelView,
+    changes: &mut Vec<Change>,
+) -> Result<Vec<Group>, PlanError> {
+    let &[pid] = members.processes.as_slice() else {
+        return Err(not_supported(
+            request,
+            "keeps single threads in a threaded cgroup, which holds those of one process",
+            "make one reservation per process",
+        ));
+    };
+    let cpus = &request.interface.cpus;
+    if cpus.len() != 1 && cpus.len() != members.threads.len() {
+        return Err(not_supported(
+            request,
+            format!(
+                "cannot divide {} threads among {} CPUs",
+                members.threads.len(),
+                cpus.len()
+            ),
+            "name one CPU, or as many CPUs as threads",
+        ));
+    }
+    let parent = own_group(root).join(format!("{THREADED_ROOT_PREFIX}{pid}"));
+    let home = view.cgroup_of(pid, root);
+    let here = home.is_ok_and(|home| home.starts_with(&parent));
+    if !here {
+        members.check_unsplit(request, root, view)?;
+    }
+    changes.extend([
+        Change::MakeCgroup {
+            directory: own_group(root),
+        },
+        Change::MakeCgroup {
+            directory: parent.clone(),
+        },
+        Change::MoveProcess {
+            pid,
+            directory: parent.clone(),
+        },
+    ]);
+    let mut groups = Vec::new();
+    let mut add = |name: String, cpu: Cpu, threads: Vec<u32>| {
+        let directory: PathBuf = parent.join(name);
+        changes.extend([
+            Change::MakeCgroup {
+                directory: directory.clone(),
+            },
+            write(&directory, "cgroup.type", "threaded"),
+            write(&directory, "cgroup.freeze", "1"),
+        ]);
+        changes.extend(threads.iter().map(|&tid| Change::MoveThread {
+            tid,
+            directory: directory.clone(),
+            legacy: false,
+        }));
+        let manager = Manager {
+            cpu,
+            cgroup: directory,
+        };
+        groups.push((manager, threads));
+    };
+    match one_cpu(request) {
+        Some(cpu) => add(request.domain.clone(), cpu, members.threads.clone()),
+        None => {
+            for (&cpu, &tid) in cpus.iter().zip(&members.threads) {
+                add(format!("{}-cpu{cpu}", request.domain), cpu, vec![tid]);
+            }
+        }
+    }
+    Ok(groups)
+}

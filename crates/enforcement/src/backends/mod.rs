@@ -1,0 +1,140 @@
+//! The back ends: pure planners, one file each.
+
+mod cfs_quota;
+mod deadline;
+mod dedicated;
+mod ds_freeze;
+mod none;
+mod rt_group;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+use tailbound_linux::{HostCapabilities, capabilities::Feature};
+use tailbound_model::BackendKind;
+use tailbound_time::Duration;
+
+pub use cfs_quota::CfsQuota;
+pub use deadline::Deadline;
+pub use dedicated::Dedicated;
+pub use ds_freeze::DsFreeze;
+pub use none::Unreserved;
+pub use rt_group::RtGroup;
+pub(crate) use target::Members;
+
+use crate::error::AdmissionError;
+use crate::{Backend, Change, MissingRequirement, ReservationRequest};
+
+/// The names of the groups that hold a process whose single threads are reserved start with this;
+/// domain names do not start with a dot.
+pub(crate) const THREADED_ROOT_PREFIX: &str = ".threads-";
+
+/// All back ends, the default first.
+pub const ALL: [&dyn Backend; 6] = [
+    &DsFreeze,
+    &Deadline,
+    &RtGroup,
+    &CfsQuota,
+    &Dedicated,
+    &Unreserved,
+];
+
+/// The back end of that kind.
+pub fn backend(kind: BackendKind) -> &'static dyn Backend {
+    match kind {
+        BackendKind::DsFreeze => &DsFreeze,
+        BackendKind::Deadline => &Deadline,
+        BackendKind::RtGroup => &RtGroup,
+        BackendKind::CfsQuota => &CfsQuota,
+        BackendKind::Dedicated => &Dedicated,
+        BackendKind::None => &Unreserved,
+    }
+}
+
+/// The requirement, if `host` lacks the feature.
+fn lacking(host: &HostCapabilities, feature: Feature, needed: &str) -> Option<MissingRequirement> {
+    if host.has(feature) {
+        return None;
+    }
+    let finding = host.finding(feature);
+    Some(MissingRequirement {
+        needed: needed.into(),
+        found: finding.found,
+        remedy: finding.remedy,
+    })
+}
+
+/// Our own directory in cgroup v2.
+fn own_group(v2_root: &Path) -> PathBuf {
+    v2_root.join("tailbound")
+}
+
+/// A domain's directory in a v1 hierarchy: flat, so that no parent's limits hold it.
+fn legacy_group(root: &Path, domain: &str) -> PathBuf {
+    root.join(format!("tailbound-{domain}"))
+}
+
+fn write(directory: &Path, file: &str, value: impl Into<String>) -> Change {
+    Change::WriteFile {
+        file: directory.join(file),
+        value: value.into(),
+    }
+}
+
+/// A length in the whole microseconds that control files count in.
+fn whole_microseconds(
+    request: &ReservationRequest,
+    length: Duration,
+) -> Result<u64, AdmissionError> {
+    let nanoseconds = length.as_nanos();
+    if !nanoseconds.is_multiple_of(1_000) {
+        return Err(AdmissionError::NotWholeMicroseconds {
+            domain: request.domain.clone(),
+            backend: request.backend,
+            asked: length,
+        });
+    }
+    Ok(nanoseconds / 1_000)
+}
+
+/// What a back end takes, and why no more.
+struct Range {
+    budget: (Duration, Duration),
+    period: (Duration, Duration),
+    reason: &'static str,
+}
+
+impl Range {
+    fn check(&self, request: &ReservationRequest) -> Result<(), AdmissionError> {
+        let interface = &request.interface;
+        let lengths = [
+            ("a budget", interface.budget, self.budget),
+            ("a period", interface.period, self.period),
+        ];
+        for (what, asked, (least, most)) in lengths {
+            let (domain, backend) = (request.domain.clone(), request.backend);
+            let reason = self.reason.to_owned();
+            if asked < least {
+                return Err(AdmissionError::TooShort {
+                    domain,
+                    backend,
+                    what,
+                    asked,
+                    least,
+                    reason,
+                });
+            }
+            if asked > most {
+                return Err(AdmissionError::TooLong {
+                    domain,
+                    backend,
+                    what,
+                    asked,
+                    most,
+                    reason,
+                });
+            }
+        }
+        Ok(())
+    }
+}

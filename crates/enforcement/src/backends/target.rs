@@ -1,0 +1,208 @@
+//! Who is meant by a target: its processes and threads as they are now.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::backend::{ReservationRequest, Target};
+use crate::error::PlanError;
+use crate::kernel::KernelView;
+
+/// The processes and threads of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Members {
+    /// The processes; for single threads, those that they belong to.
+    pub processes: Vec<u32>,
+    /// The threads that the reservation is for.
+    pub threads: Vec<u32>,
+    /// The cgroup, absolute, if the target is one.
+    pub cgroup: Option<PathBuf>,
+}
+
+impl Members {
+    /// Looks them up. `v2_root` is needed for a target that is a cgroup.
+    pub fn of(
+        request: &ReservationRequest,
+        v2_root: Option<&Path>,
+        view: &dyn KernelView,
+    ) -> Result<Self, PlanError> {
+        let members = match &request.target {
+            Target::Processes(pids) => Self::of_processes(request, pids, view)?,
+            Target::Threads(tids) => Self::of_threads(request, tids, view)?,
+            Target::Cgroup(path) => Self::of_cgroup(request, path, v2_root, view)?,
+        };
+        if members.threads.is_empty() {
+            return Err(PlanError::EmptyTarget(request.domain.clone()));
+        }
+        let own = view.own_process();
+        if members.processes.contains(&own) {
+            return Err(PlanError::Ourselves {
+                domain: request.domain.clone(),
+                pid: own,
+            });
+        }
+        Ok(members)
+    }
+
+    fn of_processes(
+        request: &ReservationRequest,
+        pids: &[u32],
+        view: &dyn KernelView,
+    ) -> Result<Self, PlanError> {
+        let (mut processes, mut threads) = (Vec::new(), Vec::new());
+        for &pid in pids {
+            let listed = view
+                .threads_of(pid)
+                .and_then(|listed| view.started(pid).map(|_| listed));
+            threads.extend(listed.map_err(|error| unreadable(request, pid, &error))?);
+            processes.push(pid);
+        }
+        processes.sort_unstable();
+        processes.dedup();
+        threads.sort_unstable();
+        threads.dedup();
+        Ok(Self {
+            processes,
+            threads,
+            cgroup: None,
+        })
+    }
+
+    fn of_threads(
+        request: &ReservationRequest,
+        tids: &[u32],
+        view: &dyn KernelView,
+    ) -> Result<Self, PlanError> {
+        let (mut processes, mut threads) = (Vec::new(), Vec::new());
+        for &tid in tids {
+            let process = view
+                .process_of(tid)
+                .and_then(|process| view.started(tid).map(|_| process));
+            processes.push(process.map_err(|error| unreadable(request, tid, &error))?);
+            // In the order given: the first thread goes with the first CPU.
+            if !threads.contains(&tid) {
+                threads.push(tid);
+            }
+        }
+        processes.sort_unstable();
+        processes.dedup();
+        Ok(Self {
+            processes,
+            threads,
+            cgroup: None,
+        })
+    }
+
+    fn of_cgroup(
+        request: &ReservationRequest,
+        path: &Path,
+        v2_root: Option<&Path>,
+        view: &dyn KernelView,
+    ) -> Result<Self, PlanError> {
+        let refuse = |reason: &str, remedy: &str| PlanError::TargetNotSupported {
+            domain: request.domain.clone(),
+            backend: request.backend,
+            reason: reason.into(),
+            remedy: remedy.into(),
+        };
+        let root = v2_root
+            .ok_or_else(|| refuse("finds no cgroup v2 here", "name the processes instead"))?;
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let plain = below
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        if !plain || below.as_os_str().is_empty() {
+            return Err(refuse(
+                "takes no root cgroup and no \"..\"",
+                "name the container's cgroup, relative to the cgroup v2 root",
+            ));
+        }
+        let cgroup = root.join(below);
+        if !view.has_directory(&cgroup) {
+            return Err(refuse(
+                &format!("finds no cgroup {}", cgroup.display()),
+                "is the container running? see /proc/PID/cgroup",
+            ));
+        }
+        let (mut groups, mut threads) = (vec![cgroup.clone()], Vec::new());
+        while let Some(group) = groups.pop() {
+            let unread = |error| reading(request, &group, &error);
+            threads.extend(view.threads_in(&group).map_err(unread)?);
+            groups.extend(view.cgroups_below(&group).map_err(unread)?);
+        }
+        threads.sort_unstable();
+        let mut processes: Vec<u32> = threads
+            .iter()
+            .filter_map(|&tid| view.process_of(tid).ok())
+            .collect();
+        processes.sort_unstable();
+        processes.dedup();
+        Ok(Self {
+            processes,
+            threads,
+            cgroup: Some(cgroup),
+        })
+    }
+
+    /// Checks that moving each process within the hierarchy of `like` can be taken back: all its
+    /// threads are in one cgroup.
+    pub fn check_unsplit(
+        &self,
+        request: &ReservationRequest,
+        like: &Path,
+        view: &dyn KernelView,
+    ) -> Result<(), PlanError> {
+        for &pid in &self.processes {
+            let home = view
+                .cgroup_of(pid, like)
+                .map_err(|error| unreadable(request, pid, &error))?;
+            for tid in view.threads_of(pid).unwrap_or_default() {
+                match view.cgroup_of(tid, like) {
+                    Ok(at) if at != home => {
+                        return Err(PlanError::SplitProcess {
+                            domain: request.domain.clone(),
+                            pid,
+                        });
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(request: &ReservationRequest, id: u32, error: &io::Error) -> PlanError {
+    if error.kind() == io::ErrorKind::NotFound {
+        return PlanError::Gone {
+            domain: request.domain.clone(),
+            id,
+        };
+    }
+    PlanError::Unreadable {
+        domain: request.domain.clone(),
+        what: format!("process or thread {id}"),
+        reason: error.to_string(),
+    }
+}
+
+pub(crate) fn reading(request: &ReservationRequest, path: &Path, error: &io::Error) -> PlanError {
+    PlanError::Unreadable {
+        domain: request.domain.clone(),
+        what: path.display().to_string(),
+        reason: error.to_string(),
+    }
+}
+
+/// The error that a back end does not take such a target.
+pub(crate) fn not_supported(
+    request: &ReservationRequest,
+    reason: impl Into<String>,
+    remedy: impl Into<String>,
+) -> PlanError {
+    PlanError::TargetNotSupported {
+        domain: request.domain.clone(),
+        backend: request.backend,
+        reason: reason.into(),
+        remedy: remedy.into(),
+    }
+}

@@ -1,0 +1,118 @@
+//! Gives an active reservation another budget, period or priority.
+
+use crate::error::EnforcementError;
+use crate::executor::{make, members, undo_after};
+use crate::journal::{Journal, Record};
+use crate::kernel::KernelState;
+use crate::managers::Managers;
+use crate::{Change, Plan, Target};
+
+/// Makes those changes of `plan` that differ from what stands; if one fails, the old interface
+/// holds again.
+pub(crate) fn change_interface(
+    kernel: &mut dyn KernelState,
+    journal: &mut Journal,
+    managers: &mut dyn Managers,
+    plan: &Plan,
+) -> Result<(), EnforcementError> {
+    let domain = &plan.request.domain;
+    let before = journal.last_sequence();
+    let outcome = differing(kernel, journal, plan)
+        .iter()
+        .try_for_each(|change| make(kernel, journal, domain, change))
+        .and_then(|()| {
+            managers
+                .change(plan)
+                .map_err(|reason| EnforcementError::Manager {
+                    domain: domain.clone(),
+                    reason,
+                })
+        });
+    if let Err(cause) = outcome {
+        let failures = undo_after(kernel, journal, domain, before)?;
+        return Err(match failures.is_empty() {
+            true => cause,
+            false => EnforcementError::RollBack {
+                cause: Box::new(cause),
+                also: Box::new(EnforcementError::NotRestored { failures }),
+            },
+        });
+    }
+    journal.append(Record::Changed {
+        request: plan.request.clone(),
+        inheritance: plan.inheritance.clone(),
+    })
+}
+
+/// The settings of the new plan that differ from what stands. Groups and places stay as they are;
+/// threads that came later get the new policy, too.
+fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Change> {
+    let standing = journal.history().domain(&plan.request.domain);
+    let standing = standing
+        .map(|held| held.entries.as_slice())
+        .unwrap_or_default();
+    let mut files = Vec::new();
+    let mut policies = Vec::new();
+    for change in &plan.changes {
+        let stands = standing
+            .iter()
+            .rev()
+            .find(|entry| entry.change.same_object(change));
+        match change {
+            Change::WriteFile { .. } if stands.is_some_and(|entry| entry.change != *change) => {
+                files.push(change.clone());
+            }
+            Change::SetScheduling { tid, setting }
+                if kernel.scheduling(*tid).is_ok_and(|now| now != *setting) =>
+            {
+                policies.push(change.clone());
+            }
+            _ => {}
+        }
+    }
+    if let Some(setting) = plan.inheritance.scheduling
+        && !matches!(plan.request.target, Target::Threads(_))
+    {
+        for tid in members(kernel, &plan.inheritance) {
+            let change = Change::SetScheduling { tid, setting };
+            let differs = kernel.scheduling(tid).is_ok_and(|now| now != setting);
+            if differs && !policies.contains(&change) {
+                policies.push(change);
+            }
+        }
+    }
+    order_period_and_budget(kernel, &mut files);
+    files.extend(policies);
+    files
+}
+
+/// A real-time group's period and budget are two files, and the kernel checks the share that they
+/// make after each write: the one first whose share with the other's old value is the smaller.
+fn order_period_and_budget(kernel: &dyn KernelState, files: &mut [Change]) {
+    let [
+        Change::WriteFile {
+            file: period_file,
+            value: period,
+        },
+        Change::WriteFile {
+            file: budget_file,
+            value: budget,
+        },
+    ] = files
+    else {
+        return;
+    };
+    let number = |text: &str| text.parse::<u128>().ok();
+    let old = |file| kernel.read_file(file).ok().and_then(|text| number(&text));
+    let numbers = (
+        old(period_file),
+        number(period),
+        old(budget_file),
+        number(budget),
+    );
+    if let (Some(old_period), Some(period), Some(old_budget), Some(budget)) = numbers
+        && budget * period < old_budget * old_period
+    {
+        files.swap(0, 1);
+    }
+}

@@ -1,0 +1,1 @@
+//! A kernel in memory, for tests.

@@ -1,0 +1,233 @@
+//! The journal: what was changed and what it replaced, on disk before it happens.
+
+mod record;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use record::{Entry, HeldDomain, History, JOURNAL_VERSION, Owner, Previous, Record};
+
+use crate::error::EnforcementError;
+use crate::kernel::KernelView;
+
+/// The variable that overrides where journals lie.
+pub const STATE_DIRECTORY_VARIABLE: &str = "TAILBOUND_STATE_DIR";
+
+/// Tells the journals of one process apart.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
+/// Where journals lie: `TAILBOUND_STATE_DIR`, or `/run/tailbound` for root, or
+/// `$XDG_RUNTIME_DIR/tailbound`, or `/tmp/tailbound-UID`.
+pub fn state_directory() -> PathBuf {
+    if let Some(directory) = std::env::var_os(STATE_DIRECTORY_VARIABLE) {
+        return PathBuf::from(directory);
+    }
+    let uid = tailbound_linux::process::effective_uid();
+    if uid == 0 {
+        return PathBuf::from("/run/tailbound");
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(runtime) => PathBuf::from(runtime).join("tailbound"),
+        None => std::env::temp_dir().join(format!("tailbound-{uid}")),
+    }
+}
+
+/// The error of a failure at `path`.
+pub(crate) fn failure(path: &Path, source: io::Error) -> EnforcementError {
+    EnforcementError::Journal {
+        path: path.into(),
+        source,
+    }
+}
+
+/// The journal of one enforcer. Its file is made with the first line and removed by
+/// [`Journal::finish`].
+#[derive(Debug)]
+pub struct Journal {
+    directory: PathBuf,
+    path: PathBuf,
+    file: Option<File>,
+    owner: Owner,
+    history: History,
+    next_sequence: u64,
+}
+
+impl Journal {
+    /// A journal in `directory` that belongs to the process of `kernel`. Nothing is written yet.
+    ///
+    /// # Errors
+    /// If our own process cannot be identified.
+    pub fn new(directory: &Path, kernel: &dyn KernelView) -> Result<Self, EnforcementError> {
+        let pid = kernel.own_process();
+        let owner = Owner {
+            version: JOURNAL_VERSION,
+            pid,
+            started: kernel.started(pid).map_err(|e| failure(directory, e))?,
+            boot: kernel.boot().map_err(|e| failure(directory, e))?,
+        };
+        let number = OPENED.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            directory: directory.into(),
+            path: directory.join(format!("{pid}-{}-{number}.journal", owner.started)),
+            file: None,
+            owner,
+            history: History::default(),
+            next_sequence: 0,
+        })
+    }
+
+    /// Takes over a journal found on disk, to end it.
+    pub(crate) fn adopt(path: &Path, history: History, owner: Owner) -> Self {
+        let entries = history.domains.iter().flat_map(|held| &held.entries);
+        let next_sequence = entries.map(|entry| entry.sequence).max().unwrap_or(0);
+        Self {
+            directory: path.parent().unwrap_or(Path::new(".")).into(),
+            path: path.into(),
+            file: None,
+            owner,
+            next_sequence,
+            history,
+        }
+    }
+
+    /// What stands.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The latest change's number.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// The next change's number.
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.next_sequence += 1;
+        self.next_sequence
+    }
+
+    /// Appends a line and waits until it is on disk.
+    ///
+    /// # Errors
+    /// If it cannot be written; then what it announces must not happen.
+    pub fn append(&mut self, record: Record) -> Result<(), EnforcementError> {
+        let mut line = serde_json::to_vec(&record).map_err(|e| failure(&self.path, e.into()))?;
+        line.push(b'\n');
+        self.write(&line).map_err(|e| failure(&self.path, e))?;
+        self.history.add(record);
+        Ok(())
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.open()?,
+        };
+        let start = file.metadata()?.len();
+        let outcome = file.write_all(line).and_then(|()| file.sync_data());
+        if outcome.is_err() {
+            // Half a line would swallow the next one.
+            let _best_effort = file.set_len(start);
+        }
+        self.file = Some(file);
+        outcome
+    }
+
+    fn open(&self) -> io::Result<File> {
+        fs::create_dir_all(&self.directory)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.path)?;
+        let old = fs::read(&self.path)?;
+        if old.is_empty() {
+            let mut line = serde_json::to_vec(&Record::Owner(self.owner.clone()))?;
+            line.push(b'\n');
+            file.write_all(&line)?;
+            // The name must survive, too.
+            File::open(&self.directory)?.sync_all()?;
+        } else if !old.ends_with(b"\n") {
+            // A line that was cut off announces what did not happen.
+            let end = old.iter().rposition(|&byte| byte == b'\n');
+            file.set_len(end.map_or(0, |at| at as u64 + 1))?;
+        }
+        Ok(file)
+    }
+
+    /// Removes the file if nothing stands.
+    ///
+    /// # Errors
+    /// If the file cannot be removed.
+    pub fn finish(&mut self) -> Result<(), EnforcementError> {
+        if !self.history.domains.is_empty() {
+            return Ok(());
+        }
+        self.file = None;
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failure(&self.path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whoever holds this makes changes; other enforcers over the same directory wait.
+pub(crate) struct Turn(#[allow(dead_code)] File);
+
+impl Turn {
+    /// Waits for our turn.
+    pub(crate) fn take(directory: &Path) -> Result<Self, EnforcementError> {
+        let path = directory.join("lock");
+        let take = || {
+            fs::create_dir_all(directory)?;
+            let mut options = OpenOptions::new();
+            let file = options
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)?;
+            tailbound_linux::process::lock_exclusively(&file)?;
+            Ok(file)
+        };
+        take().map(Self).map_err(|error| failure(&path, error))
+    }
+}
+
+/// The journals in `directory`; none if it is not there.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn journals_in(directory: &Path) -> Result<Vec<PathBuf>, EnforcementError> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        outcome => outcome.map_err(|error| failure(directory, error))?,
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| failure(directory, error))?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "journal")
+        {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Whether the process that a journal belongs to lives.
+pub(crate) fn owner_lives(owner: &Owner, kernel: &dyn KernelView) -> bool {
+    kernel.boot().is_ok_and(|boot| boot == owner.boot)
+        && kernel
+            .started(owner.pid)
+            .is_ok_and(|started| started == owner.started)
+}

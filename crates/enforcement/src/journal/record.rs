@@ -1,0 +1,216 @@
+//! The lines of a journal, and what they add up to.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use tailbound_model::CpuSet;
+
+use crate::admission::Standing;
+use crate::{Change, Inheritance, ReservationRequest, SchedulingSetting};
+
+/// The version of the lines.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// One line of a journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "record")]
+pub enum Record {
+    /// Whose journal it is; the first line.
+    Owner(Owner),
+    /// A reservation is about to be made.
+    Domain {
+        /// What was asked for.
+        request: ReservationRequest,
+        /// What the domain's later threads come with.
+        inheritance: Inheritance,
+    },
+    /// A change is about to be made.
+    Intent(Entry),
+    /// A change has been taken back.
+    Undone {
+        /// Its number.
+        sequence: u64,
+    },
+    /// What a change will be taken back to is another state than noted before, since an older
+    /// change of the same thing has ended.
+    Replaces {
+        /// Its number.
+        sequence: u64,
+        /// The state.
+        previous: Previous,
+    },
+    /// An active reservation got another interface.
+    Changed {
+        /// As it holds now.
+        request: ReservationRequest,
+        /// What the domain's later threads come with now.
+        inheritance: Inheritance,
+    },
+    /// A reservation has ended.
+    Ended {
+        /// Its domain.
+        domain: String,
+    },
+}
+
+/// The process that a journal belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// [`JOURNAL_VERSION`].
+    pub version: u32,
+    /// The process.
+    pub pid: u32,
+    /// When it started, in ticks since boot.
+    pub started: u64,
+    /// The boot that it runs in.
+    pub boot: String,
+}
+
+/// A change with what it replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its number; later changes have higher ones.
+    pub sequence: u64,
+    /// The domain that it is made for.
+    pub domain: String,
+    /// The change.
+    pub change: Change,
+    /// What it replaces.
+    pub previous: Previous,
+    /// When the thread or process that it is about started, in ticks since boot.
+    pub started: Option<u64>,
+}
+
+/// What a change replaces.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "previous")]
+pub enum Previous {
+    /// A cgroup that was not there.
+    Absent,
+    /// A cgroup that was there.
+    Present,
+    /// A file's text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A process's or thread's cgroup.
+    Cgroup {
+        /// Its directory.
+        directory: PathBuf,
+    },
+    /// A thread's policy.
+    Scheduling {
+        /// The policy.
+        setting: SchedulingSetting,
+    },
+    /// A thread's affinity.
+    Affinity {
+        /// The CPUs.
+        cpus: CpuSet,
+    },
+}
+
+/// What lines of a journal add up to: the changes that stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Whose it is.
+    pub owner: Option<Owner>,
+    /// The reservations that stand, in the order in which they were made.
+    pub domains: Vec<HeldDomain>,
+}
+
+/// A reservation that stands, perhaps in part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldDomain {
+    /// What was asked for.
+    pub request: ReservationRequest,
+    /// What the domain's later threads come with.
+    pub inheritance: Inheritance,
+    /// The changes that stand, in order.
+    pub entries: Vec<Entry>,
+    /// Whether its period is the one that it started with.
+    pub first_period: bool,
+}
+
+impl HeldDomain {
+    /// As admission counts it.
+    pub fn standing(&self) -> Standing {
+        let mut standing = Standing::from_start(self.request.clone());
+        standing.on_common_grid &= self.first_period;
+        standing
+    }
+}
+
+impl History {
+    /// Adds a line. Lines that refer to nothing known change nothing.
+    pub fn add(&mut self, record: Record) {
+        match record {
+            Record::Owner(owner) => self.owner = Some(owner),
+            Record::Domain {
+                request,
+                inheritance,
+            } => self.domains.push(HeldDomain {
+                request,
+                inheritance,
+                entries: Vec::new(),
+                first_period: true,
+            }),
+            Record::Intent(entry) => {
+                if let Some(held) = self.domain_mut(&entry.domain) {
+                    held.entries.push(entry);
+                }
+            }
+            Record::Undone { sequence } => {
+                for held in &mut self.domains {
+                    held.entries.retain(|entry| entry.sequence != sequence);
+                }
+            }
+            Record::Replaces { sequence, previous } => {
+                let mut entries = self.domains.iter_mut().flat_map(|held| &mut held.entries);
+                if let Some(entry) = entries.find(|entry| entry.sequence == sequence) {
+                    entry.previous = previous;
+                }
+            }
+            Record::Changed {
+                request,
+                inheritance,
+            } => {
+                if let Some(held) = self.domain_mut(&request.domain) {
+                    held.first_period &= held.request.interface.period == request.interface.period;
+                    held.request = request;
+                    held.inheritance = inheritance;
+                }
+            }
+            Record::Ended { domain } => {
+                self.domains.retain(|held| held.request.domain != domain);
+            }
+        }
+    }
+
+    /// The reservation of `domain`.
+    pub fn domain(&self, domain: &str) -> Option<&HeldDomain> {
+        self.domains
+            .iter()
+            .find(|held| held.request.domain == domain)
+    }
+
+    fn domain_mut(&mut self, domain: &str) -> Option<&mut HeldDomain> {
+        let mut held = self.domains.iter_mut();
+        held.find(|held| held.request.domain == domain)
+    }
+
+    /// Reads a journal. A last line without an end is a write that was cut off: the change that it
+    /// announces was not made. Lines that cannot be read are counted and passed over.
+    pub fn read(bytes: &[u8]) -> (Self, usize) {
+        let (mut history, mut unreadable) = (Self::default(), 0);
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            match line.strip_suffix(b"\n").map(serde_json::from_slice) {
+                Some(Ok(record)) => history.add(record),
+                Some(Err(_)) => unreadable += 1,
+                None => {}
+            }
+        }
+        (history, unreadable)
+    }
+}

@@ -1,0 +1,160 @@
+//! The kernel that we run on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+
+use tailbound_linux::cgroup::{self, Hierarchy};
+use tailbound_linux::{process, scheduling};
+use tailbound_model::{Cpu, CpuSet};
+
+use crate::SchedulingSetting;
+use crate::kernel::{KernelState, KernelView};
+
+/// How often, and how long apart, what the kernel refuses only for a moment is tried again.
+const RETRIES: u32 = 60;
+const RETRY_GAP: std::time::Duration = std::time::Duration::from_millis(5);
+
+/// The kernel that we run on.
+#[derive(Clone, Debug)]
+pub struct LinuxKernel {
+    hierarchies: Vec<Hierarchy>,
+}
+
+impl LinuxKernel {
+    /// The kernel, with the cgroup hierarchies that are mounted now.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            hierarchies: cgroup::hierarchies()?,
+        })
+    }
+}
+
+impl KernelView for LinuxKernel {
+    fn own_process(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn boot(&self) -> io::Result<String> {
+        process::boot_id()
+    }
+
+    fn threads_of(&self, pid: u32) -> io::Result<Vec<u32>> {
+        process::threads_of(pid)
+    }
+
+    fn children_of(&self, pid: u32) -> io::Result<Vec<u32>> {
+        process::children_of(pid)
+    }
+
+    fn process_of(&self, tid: u32) -> io::Result<u32> {
+        process::process_of(tid)
+    }
+
+    fn started(&self, tid: u32) -> io::Result<u64> {
+        process::started(tid)
+    }
+
+    fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting> {
+        scheduling::scheduling_of(tid).map(Into::into)
+    }
+
+    fn affinity(&self, tid: u32) -> io::Result<CpuSet> {
+        Ok(scheduling::affinity_of(tid)?.into_iter().map(Cpu).collect())
+    }
+
+    fn cgroup_of(&self, tid: u32, like: &Path) -> io::Result<PathBuf> {
+        // Of nested mounts, the innermost one holds the directory.
+        let holding = self.hierarchies.iter().filter(|h| h.holds(like));
+        let hierarchy = holding.max_by_key(|h| h.root.as_os_str().len());
+        let hierarchy = hierarchy.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{} is in no cgroup hierarchy", like.display()),
+            )
+        })?;
+        hierarchy.cgroup_of(tid)
+    }
+
+    fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {
+        cgroup::processes_in(cgroup)
+    }
+
+    fn threads_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {
+        cgroup::threads_in(cgroup)
+    }
+
+    fn cgroups_below(&self, cgroup: &Path) -> io::Result<Vec<PathBuf>> {
+        cgroup::cgroups_below(cgroup)
+    }
+
+    fn has_directory(&self, directory: &Path) -> bool {
+        directory.is_dir()
+    }
+
+    fn read_file(&self, file: &Path) -> io::Result<String> {
+        cgroup::read_control(file)
+    }
+}
+
+impl KernelState for LinuxKernel {
+    fn make_cgroup(&mut self, directory: &Path) -> io::Result<()> {
+        cgroup::make(directory)
+    }
+
+    fn remove_cgroup(&mut self, directory: &Path) -> io::Result<()> {
+        // A member that was killed is listed no more but holds the group until it has exited.
+        let empty = || {
+            let listed = cgroup::threads_in(directory).unwrap_or_default();
+            let below = cgroup::cgroups_below(directory).unwrap_or_default();
+            listed.is_empty() && below.is_empty()
+        };
+        retry(
+            |error| error.kind() == io::ErrorKind::ResourceBusy && empty(),
+            || cgroup::remove(directory),
+        )
+    }
+
+    fn write_file(&mut self, file: &Path, value: &str) -> io::Result<()> {
+        cgroup::write_control(file, value)
+    }
+
+    fn move_process(&mut self, pid: u32, directory: &Path) -> io::Result<()> {
+        cgroup::move_process(pid, directory)
+    }
+
+    fn move_thread(&mut self, tid: u32, directory: &Path) -> io::Result<()> {
+        cgroup::move_thread(tid, directory)
+    }
+
+    fn set_scheduling(&mut self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
+        let deadline = matches!(setting, SchedulingSetting::Deadline { .. });
+        // The kernel compares the affinity with the root domain of the CPU where the thread last
+        // ran: one that was moved while asleep is refused until it has woken on its new CPU.
+        retry(
+            |error| deadline && error.kind() == io::ErrorKind::PermissionDenied,
+            || scheduling::set_scheduling(tid, setting.into()),
+        )
+    }
+
+    fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()> {
+        scheduling::set_affinity(tid, &cpus.iter().map(|cpu| cpu.0).collect())
+    }
+}
+
+/// Does `attempt`, again while it fails in a way that `passes`.
+fn retry(
+    passes: impl Fn(&io::Error) -> bool,
+    mut attempt: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    for _ in 0..RETRIES {
+        match attempt() {
+            Err(error) if passes(&error) => sleep(RETRY_GAP),
+            outcome => return outcome,
+        }
+    }
+    attempt()
+}

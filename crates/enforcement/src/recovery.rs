@@ -1,0 +1,136 @@
+//! Takes back what enforcers that died left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::admission::Standing;
+use crate::error::EnforcementError;
+use crate::executor::take_back;
+use crate::journal::{self, HeldDomain, History, Journal, Turn, failure, journals_in, owner_lives};
+use crate::kernel::{KernelState, KernelView};
+use crate::linux_kernel::LinuxKernel;
+
+/// What [`recover`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Domains whose reservations were taken back.
+    pub reverted: Vec<String>,
+    /// Journals left alone because their owner lives.
+    pub alive: Vec<PathBuf>,
+    /// What could not be put back, and why; the rest was. The journal stays for another try.
+    pub failures: Vec<String>,
+}
+
+/// Takes back what enforcers that have died left behind, from their journals in
+/// `journal_directory`. Journals whose owner lives are left alone. Doing it twice does no harm.
+///
+/// # Errors
+/// If the directory cannot be read or the journals cannot be written; no directory means that
+/// there is nothing to do.
+pub fn recover(journal_directory: &Path) -> Result<Recovery, EnforcementError> {
+    if journals_in(journal_directory)?.is_empty() {
+        return Ok(Recovery::default());
+    }
+    let mut kernel = LinuxKernel::new().map_err(|e| failure(journal_directory, e))?;
+    recover_with(journal_directory, &mut kernel)
+}
+
+/// As [`recover`], on another kernel.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_with(
+    journal_directory: &Path,
+    kernel: &mut dyn KernelState,
+) -> Result<Recovery, EnforcementError> {
+    if journals_in(journal_directory)?.is_empty() {
+        return Ok(Recovery::default());
+    }
+    let _turn = Turn::take(journal_directory)?;
+    recover_in_turn(journal_directory, kernel)
+}
+
+/// As [`recover_with`], for a caller that holds the turn.
+pub(crate) fn recover_in_turn(
+    journal_directory: &Path,
+    kernel: &mut dyn KernelState,
+) -> Result<Recovery, EnforcementError> {
+    let mut recovery = Recovery::default();
+    for path in journals_in(journal_directory)? {
+        let (history, unreadable) = match fs::read(&path) {
+            Ok(bytes) => History::read(&bytes),
+            Err(error) => {
+                recovery
+                    .failures
+                    .push(format!("{}: {error}", path.display()));
+                continue;
+            }
+        };
+        if unreadable > 0 {
+            recovery.failures.push(format!(
+                "{}: {unreadable} lines cannot be read; what they say is not restored",
+                path.display()
+            ));
+        }
+        let Some(owner) = history.owner.clone() else {
+            // Not even its first line was written, so nothing was changed.
+            fs::remove_file(&path).map_err(|error| failure(&path, error))?;
+            continue;
+        };
+        if owner_lives(&owner, kernel) {
+            recovery.alive.push(path);
+            continue;
+        }
+        if kernel.boot().is_ok_and(|boot| boot != owner.boot) {
+            // Nothing that we change outlives a boot.
+            fs::remove_file(&path).map_err(|error| failure(&path, error))?;
+            continue;
+        }
+        end(kernel, Journal::adopt(&path, history, owner), &mut recovery)?;
+    }
+    Ok(recovery)
+}
+
+/// Takes back all that stands in a dead enforcer's journal.
+fn end(
+    kernel: &mut dyn KernelState,
+    mut journal: Journal,
+    recovery: &mut Recovery,
+) -> Result<(), EnforcementError> {
+    let held = journal.history().domains.iter();
+    let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
+    for domain in domains.into_iter().rev() {
+        let failures = take_back(kernel, &mut journal, None, &domain)?;
+        match failures.is_empty() {
+            true => recovery.reverted.push(domain),
+            false => recovery.failures.extend(failures),
+        }
+    }
+    journal.finish()
+}
+
+/// The reservations that other living enforcers with journals in `journal_directory` hold.
+pub(crate) fn held_by_others(
+    journal_directory: &Path,
+    own: &Path,
+    kernel: &dyn KernelView,
+) -> Result<Vec<Standing>, EnforcementError> {
+    let mut held = Vec::new();
+    for path in journal::journals_in(journal_directory)? {
+        if path == own {
+            continue;
+        }
+        // It may end while we look; then it holds nothing.
+        let (history, _) = History::read(&fs::read(&path).unwrap_or_default());
+        if history
+            .owner
+            .as_ref()
+            .is_some_and(|owner| owner_lives(owner, kernel))
+        {
+            held.extend(history.domains.iter().map(HeldDomain::standing));
+        }
+    }
+    Ok(held)
+}
