@@ -1,5 +1,32 @@
-//! Results of a run: one document, rendered as JSON, HTML, SVG and PNG.
+//! Results of a run: one document, rendered as JSON, HTML, SVG, PNG and rows for a terminal.
+//!
+//! [`RunReport`] is what a run found out; [`Verdict::decide`] and [`compare`] compute what it says
+//! about promises and differences. Everything else renders: [`RunReport::to_json`],
+//! [`render_html`], [`tables`], and [`plots`] with [`render_svg`] and [`render_png`].
 
+mod comparison;
+mod documents;
+mod html;
+mod json;
+mod palette;
+mod plot;
+#[cfg(feature = "png")]
+mod png;
 pub mod run_report;
+mod svg;
+mod table;
+mod verdict;
+mod wording;
 
+pub use comparison::{compare, noise_floor};
+pub use html::render_html;
+pub use json::ReportError;
+pub use palette::Theme;
+pub use plot::{Axis, Plot, Promise, Series, SeriesKind, plots};
+#[cfg(feature = "png")]
+pub use png::{PngError, render_png};
 pub use run_report::*;
+pub use svg::render_svg;
+pub use table::{Cell, Column, Table, tables};
+pub use verdict::CONFIDENCE;
+pub use wording::{readable, readable_interval};

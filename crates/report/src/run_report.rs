@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::{Distribution, Interval};
+use tailbound_distribution::{Distribution, Interval, nanoseconds};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
 use tailbound_time::Duration;
+
+use crate::documents;
 
 /// The version of the result document.
 pub const REPORT_SCHEMA_VERSION: u32 = 1;
@@ -37,6 +39,39 @@ pub struct RunReport {
     pub comparisons: Vec<Comparison>,
     /// Why the run ended early, if it did.
     pub interrupted: Option<String>,
+    /// Files with the raw data, linked from the page.
+    #[serde(default)]
+    pub raw_data: Vec<RawData>,
+}
+
+impl Default for RunReport {
+    /// A report of nothing, in the current version.
+    fn default() -> Self {
+        Self {
+            schema_version: REPORT_SCHEMA_VERSION,
+            tailbound_version: env!("CARGO_PKG_VERSION").into(),
+            name: String::new(),
+            description_toml: String::new(),
+            started_at: String::new(),
+            seed: 0,
+            host: BTreeMap::new(),
+            commands: Vec::new(),
+            warnings: Vec::new(),
+            variants: Vec::new(),
+            comparisons: Vec::new(),
+            interrupted: None,
+            raw_data: Vec::new(),
+        }
+    }
+}
+
+/// A file with raw data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RawData {
+    /// What it holds.
+    pub label: String,
+    /// Where it lies, relative to the report, with `/` between the parts.
+    pub path: String,
 }
 
 /// Something that may spoil the result, and what to do about it.
@@ -58,6 +93,7 @@ pub struct VariantResult {
     /// What enforced its reservation.
     pub backend: BackendKind,
     /// What it got; none for dedicated and unreserved CPUs.
+    #[serde(default, with = "documents::optional_interface")]
     pub interface: Option<ResourceInterface>,
     /// Whether domains without a reservation ran beside it.
     pub neighbours: bool,
@@ -127,11 +163,18 @@ pub struct LedgerSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The promise.
+    #[serde(with = "documents::SloDocument")]
     pub slo: Slo,
     /// What the prediction says of that percentile.
     pub predicted: Option<Interval>,
-    /// What was measured at it, with its confidence interval.
+    /// What was measured at it.
+    #[serde(default)]
+    pub quantile: Option<Interval>,
+    /// The confidence interval of what was measured.
     pub measured: Option<Interval>,
+    /// The probability with which the confidence interval holds the true percentile.
+    #[serde(default)]
+    pub confidence: f64,
     /// The outcome.
     pub outcome: Outcome,
 }
@@ -159,10 +202,23 @@ pub struct Comparison {
     pub left: String,
     /// The label of the other.
     pub right: String,
-    /// Their Wasserstein-1 distance.
+    /// Their Wasserstein-1 distance; its midpoint where one is a bracket.
+    #[serde(rename = "wasserstein1_ns", with = "nanoseconds")]
     pub wasserstein1: Duration,
+    /// The bounds of that distance.
+    #[serde(default)]
+    pub wasserstein1_bounds: Option<Interval>,
+    /// The probability up to which quantiles were compared; below 1 where one of the two has a
+    /// tail that nobody knows.
+    #[serde(default = "all")]
+    pub covered: f64,
     /// The same between two measurements of the dedicated CPU: the noise floor.
+    #[serde(rename = "noise_floor_ns", with = "nanoseconds::optional")]
     pub noise_floor: Option<Duration>,
     /// The differences at p50, p90, p95, p99, p99.9, right minus left, in nanoseconds.
     pub quantile_differences_ns: BTreeMap<String, i64>,
+}
+
+fn all() -> f64 {
+    1.0
 }

@@ -1,0 +1,158 @@
+//! The sections on how the results came about.
+
+use std::collections::BTreeMap;
+
+use super::escape::{escaped, relative_reference};
+use crate::table::backend_words;
+use crate::{RunReport, VariantResult};
+
+pub(super) fn variants(report: &RunReport) -> String {
+    let rows: String = report.variants.iter().map(variant_row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<section id=\"variants\"><h2>Variants</h2><div class=\"scroll\" tabindex=\"0\" \
+         role=\"region\" aria-label=\"Variants\"><table><thead><tr><th scope=\"col\">Variant</th>\
+         <th scope=\"col\">Service</th><th scope=\"col\">Enforced by</th>\
+         <th scope=\"col\">Budget and period</th><th scope=\"col\">CPUs</th>\
+         <th scope=\"col\">Neighbours</th></tr></thead><tbody>{rows}</tbody></table></div>\
+         </section>\n"
+    )
+}
+
+fn variant_row(result: &VariantResult) -> String {
+    let (budget, cpus) = result.interface.as_ref().map_or_else(
+        || ("\u{2014}".to_owned(), "\u{2014}".to_owned()),
+        |interface| {
+            // A report may come from a file, so its period may be anything, even zero.
+            let share = if interface.period.is_zero() {
+                String::new()
+            } else {
+                format!(" ({})", interface.bandwidth())
+            };
+            let cpus: Vec<String> = interface.cpus.iter().map(ToString::to_string).collect();
+            (
+                format!("{} every {}{share}", interface.budget, interface.period),
+                cpus.join(", "),
+            )
+        },
+    );
+    format!(
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{budget}</td><td>{cpus}</td>\
+         <td>{}</td></tr>",
+        escaped(&result.variant),
+        escaped(&result.service),
+        backend_words(result.backend),
+        if result.neighbours {
+            "running"
+        } else {
+            "stopped"
+        },
+    )
+}
+
+/// The methods by which the distributions were found, each with what it takes for granted.
+pub(super) fn methods(report: &RunReport) -> String {
+    let mut methods: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for result in &report.variants {
+        let predicted = result
+            .predicted
+            .iter()
+            .map(|labelled| &labelled.distribution);
+        let measured = result.measured.iter().map(|run| &run.overall);
+        for distribution in predicted.chain(&result.simulated).chain(measured) {
+            let provenance = &distribution.provenance;
+            let known = methods
+                .entry(format!("{} ({})", provenance.method, provenance.evidence))
+                .or_default();
+            for assumption in &provenance.assumptions {
+                if !known.contains(assumption) {
+                    known.push(assumption.clone());
+                }
+            }
+        }
+    }
+    let items: String = methods
+        .iter()
+        .map(|(method, assumptions)| {
+            let assumptions: String = assumptions
+                .iter()
+                .map(|assumption| format!("<li>{}</li>", escaped(assumption)))
+                .collect();
+            format!(
+                "<dt>{}</dt><dd><ul>{assumptions}</ul></dd>",
+                escaped(method)
+            )
+        })
+        .collect();
+    match items.as_str() {
+        "" => String::new(),
+        items => format!(
+            "<section id=\"methods\"><h2>Methods and assumptions</h2><dl class=\"methods\">{items}\
+             </dl></section>\n"
+        ),
+    }
+}
+
+pub(super) fn host(report: &RunReport) -> String {
+    let rows: String = report
+        .host
+        .iter()
+        .map(|(name, value)| {
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                escaped(name),
+                escaped(value)
+            )
+        })
+        .collect();
+    match rows.as_str() {
+        "" => String::new(),
+        rows => format!(
+            "<section id=\"host\"><h2>Host</h2><div class=\"scroll\" tabindex=\"0\" \
+             role=\"region\" aria-label=\"Host\"><table class=\"facts\"><tbody>{rows}</tbody>\
+             </table></div></section>\n"
+        ),
+    }
+}
+
+pub(super) fn repeat(report: &RunReport) -> String {
+    let mut out = String::from("<section id=\"repeat\"><h2>Repeat it</h2>");
+    if !report.commands.is_empty() {
+        out.push_str(&format!(
+            "<pre class=\"commands\" tabindex=\"0\">{}</pre>",
+            escaped(&report.commands.join("\n"))
+        ));
+    }
+    if !report.description_toml.is_empty() {
+        out.push_str(&format!(
+            "<details><summary>The description, as run</summary><pre tabindex=\"0\">{}</pre>\
+             </details>",
+            escaped(&report.description_toml)
+        ));
+    }
+    let links: String = report
+        .raw_data
+        .iter()
+        .map(|raw| {
+            format!(
+                "<li><a href=\"{}\">{}</a></li>",
+                relative_reference(&raw.path),
+                escaped(&raw.label)
+            )
+        })
+        .collect();
+    if !links.is_empty() {
+        out.push_str(&format!(
+            "<h3>Raw data</h3><ul class=\"links\">{links}</ul>"
+        ));
+    }
+    out.push_str("</section>\n</main>\n<footer><p>Made by Tailbound ");
+    out.push_str(&escaped(&report.tailbound_version));
+    out.push_str(
+        ". Plots by uPlot (MIT). This page is complete: it loads nothing from anywhere.</p>\
+         </footer>\n",
+    );
+    out
+}

@@ -1,0 +1,242 @@
+//! What is plotted: one plot per service, a series per variant and source.
+
+use tailbound_distribution::{Distribution, StepCdf};
+use tailbound_time::Duration;
+
+use crate::table::measured_together;
+use crate::wording::{readable, readable_option};
+use crate::{RunReport, VariantResult};
+
+/// At most so many steps of a function are drawn.
+const POINTS: usize = 400;
+
+/// What the vertical axis shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// The share of responses within a latency, linear.
+    Share,
+    /// The share of responses beyond a latency, logarithmic: the tail.
+    Tail,
+}
+
+/// Where a series comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// Computed, with bounds.
+    Predicted,
+    /// Simulated.
+    Simulated,
+    /// Measured.
+    Measured,
+}
+
+impl SeriesKind {
+    /// The kind in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Predicted => "predicted",
+            Self::Simulated => "simulated",
+            Self::Measured => "measured",
+        }
+    }
+}
+
+/// One function, or two that enclose it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// The variant; all its series have the same colour.
+    pub variant: String,
+    /// The place of the variant in the report, which chooses the colour.
+    pub colour: usize,
+    /// Where it comes from.
+    pub kind: SeriesKind,
+    /// Its name in the legend.
+    pub label: String,
+    /// Steps of the function with the shortest possible latencies.
+    pub upper: Vec<(Duration, f64)>,
+    /// Steps of the function with the longest possible ones, where that is another; it may end
+    /// below 1.
+    pub lower: Option<Vec<(Duration, f64)>>,
+}
+
+/// A promise, as a point to mark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// The promise in words.
+    pub label: String,
+    /// The promised latency.
+    pub latency: Duration,
+    /// The share of responses that it holds for.
+    pub probability: f64,
+}
+
+/// The latencies of one service under all variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// A name that stays the same and may stand in a file name: `latency-1`.
+    pub id: String,
+    /// The service.
+    pub service: String,
+    /// The series, by variant, and of each the prediction first.
+    pub series: Vec<Series>,
+    /// The promises on all tasks together.
+    pub promises: Vec<Promise>,
+    /// The plot in words, for those who cannot see it.
+    pub description: String,
+}
+
+/// The plots of a report.
+pub fn plots(report: &RunReport) -> Vec<Plot> {
+    let mut variants: Vec<&str> = Vec::new();
+    let mut services: Vec<&str> = Vec::new();
+    for result in &report.variants {
+        if !variants.contains(&result.variant.as_str()) {
+            variants.push(&result.variant);
+        }
+        if !services.contains(&result.service.as_str()) {
+            services.push(&result.service);
+        }
+    }
+    let plots = services.iter().enumerate().map(|(index, service)| {
+        let results: Vec<&VariantResult> = report
+            .variants
+            .iter()
+            .filter(|result| result.service == *service)
+            .collect();
+        let series: Vec<Series> = results
+            .iter()
+            .flat_map(|result| {
+                let colour = variants.iter().position(|name| *name == result.variant);
+                series_of(result, colour.unwrap_or(0))
+            })
+            .collect();
+        Plot {
+            id: format!("latency-{}", index + 1),
+            service: (*service).to_owned(),
+            promises: promises(&results),
+            description: described(service, &results),
+            series,
+        }
+    });
+    plots.filter(|plot| !plot.series.is_empty()).collect()
+}
+
+fn series_of(result: &VariantResult, colour: usize) -> Vec<Series> {
+    let series = |kind: SeriesKind, note: &str, distribution: &Distribution| {
+        let upper = distribution.optimistic()?.decimate(POINTS);
+        let lower = distribution.pessimistic()?.decimate(POINTS);
+        let steps = |function: &StepCdf| function.steps().to_vec();
+        let word = kind.word();
+        Some(Series {
+            variant: result.variant.clone(),
+            colour,
+            kind,
+            label: match note {
+                "" => format!("{}, {word}", result.variant),
+                note => format!("{}, {word} ({note})", result.variant),
+            },
+            lower: (lower != upper).then(|| steps(&lower)),
+            upper: steps(&upper),
+        })
+    };
+    let several = result.predicted.len() > 1;
+    let predicted = result.predicted.iter().filter_map(|labelled| {
+        let note = if several { labelled.label.as_str() } else { "" };
+        series(SeriesKind::Predicted, note, &labelled.distribution)
+    });
+    let simulated = result
+        .simulated
+        .iter()
+        .filter_map(|distribution| series(SeriesKind::Simulated, "", distribution));
+    let measured = measured_together(result);
+    let measured = measured
+        .iter()
+        .filter_map(|distribution| series(SeriesKind::Measured, "", distribution));
+    predicted.chain(simulated).chain(measured).collect()
+}
+
+/// The different promises on all tasks of the service; those on one task are about other
+/// distributions than the ones drawn.
+fn promises(results: &[&VariantResult]) -> Vec<Promise> {
+    let mut found: Vec<Promise> = Vec::new();
+    let verdicts = results.iter().flat_map(|result| &result.verdicts);
+    for slo in verdicts.map(|verdict| &verdict.slo) {
+        let promise = Promise {
+            label: format!("{} \u{2264} {}", slo.percentile, readable(slo.latency)),
+            latency: slo.latency,
+            probability: slo.percentile.probability(),
+        };
+        if slo.task.is_none() && !found.contains(&promise) {
+            found.push(promise);
+        }
+    }
+    found
+}
+
+fn described(service: &str, results: &[&VariantResult]) -> String {
+    let mut text = format!("Latencies of {service}.");
+    for result in results {
+        let measured = measured_together(result);
+        let sources = result
+            .predicted
+            .iter()
+            .map(|labelled| ("predicted", &labelled.distribution))
+            .chain(result.simulated.iter().map(|found| ("simulated", found)))
+            .chain(measured.iter().map(|found| ("measured", found)));
+        for (word, distribution) in sources {
+            text.push_str(&format!(
+                " {}, {word}: median {}, p99 {}.",
+                result.variant,
+                readable_option(distribution.quantile(0.5)),
+                readable_option(distribution.quantile(0.99)),
+            ));
+        }
+    }
+    text
+}
+
+impl Plot {
+    /// The longest latency that the axis should show: all of the tail, or, for the linear axis,
+    /// what holds 99.5% of every series, and every promise.
+    pub(crate) fn extent(&self, axis: Axis) -> Duration {
+        let share = match axis {
+            Axis::Share => 0.995,
+            Axis::Tail => 1.0,
+        };
+        let reach = |steps: &[(Duration, f64)]| {
+            let index = steps.partition_point(|(_, cumulative)| *cumulative < share);
+            let index = index.min(steps.len().saturating_sub(1));
+            steps.get(index).map_or(Duration::ZERO, |(at, _)| *at)
+        };
+        let series = self.series.iter().flat_map(|series| {
+            [Some(&series.upper), series.lower.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|steps| reach(steps))
+        });
+        let promises = self.promises.iter().map(|promise| promise.latency);
+        let longest = series.chain(promises).max().unwrap_or(Duration::ZERO);
+        Duration::from_nanos((longest.as_nanos() as f64 * 1.04) as u64).max(Duration::from_nanos(1))
+    }
+
+    /// The smallest tail that the logarithmic axis should show, a power of ten: below the smallest
+    /// that any series still resolves, and below every promise.
+    pub(crate) fn tail_floor(&self) -> f64 {
+        let steps = self.series.iter().flat_map(|series| {
+            series
+                .upper
+                .iter()
+                .chain(series.lower.iter().flatten())
+                .map(|(_, cumulative)| 1.0 - cumulative)
+        });
+        let promises = self
+            .promises
+            .iter()
+            .map(|promise| 1.0 - promise.probability);
+        let smallest = steps
+            .chain(promises)
+            .filter(|tail| *tail > 1e-15)
+            .fold(0.1, f64::min);
+        10_f64.powf((smallest * 0.999).log10().floor()).max(1e-6)
+    }
+}

@@ -1,0 +1,351 @@
+//! The tables of a report as plain rows; the terminal and the page lay them out.
+
+use tailbound_distribution::{Distribution, Interval, merge};
+use tailbound_model::BackendKind;
+
+use crate::comparison::PERCENTILES;
+use crate::wording::{
+    UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_share,
+};
+use crate::{CONFIDENCE, Outcome, RunReport, VariantResult};
+
+/// A table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// A short name that stays the same: `verdicts`, `latencies`, `distances`, `load`, `ledger`.
+    pub id: &'static str,
+    /// The heading.
+    pub title: &'static str,
+    /// One sentence on how to read it.
+    pub note: String,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows, with a cell for every column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its heading.
+    pub name: String,
+    /// Whether its cells are numbers, set to the right.
+    pub numeric: bool,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// What a person reads.
+    pub text: String,
+    /// A second, smaller text, such as a confidence interval.
+    pub detail: Option<String>,
+    /// The value that the text rounds.
+    pub value: Option<Interval>,
+    /// The outcome that it states.
+    pub outcome: Option<Outcome>,
+}
+
+impl Cell {
+    fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+
+    fn interval(value: Option<Interval>) -> Self {
+        Self {
+            text: readable_option(value),
+            value,
+            ..Self::default()
+        }
+    }
+
+    fn with_detail(mut self, detail: Option<String>) -> Self {
+        self.detail = detail;
+        self
+    }
+}
+
+impl Outcome {
+    /// The outcome in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::Undecided => "undecided",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
+    let column = |numeric| {
+        move |name: &&str| Column {
+            name: (*name).to_owned(),
+            numeric,
+        }
+    };
+    let mut columns: Vec<Column> = texts.iter().map(column(false)).collect();
+    columns.extend(numbers.iter().map(column(true)));
+    columns
+}
+
+/// All tables of a report that have any row.
+pub fn tables(report: &RunReport) -> Vec<Table> {
+    [
+        verdicts(report),
+        latencies(report),
+        distances(report),
+        load(report),
+        ledger(report),
+    ]
+    .into_iter()
+    .filter(|table| !table.rows.is_empty())
+    .collect()
+}
+
+/// The percent of the confidence that intervals are given with.
+fn confidence_percent() -> f64 {
+    CONFIDENCE * 100.0
+}
+
+fn verdicts(report: &RunReport) -> Table {
+    let mut rows = Vec::new();
+    for result in &report.variants {
+        for verdict in &result.verdicts {
+            let about = match &verdict.slo.task {
+                Some(task) => format!("{}.{task}", result.service),
+                None => result.service.clone(),
+            };
+            let promise = format!(
+                "{} within {}",
+                verdict.slo.percentile,
+                readable(verdict.slo.latency)
+            );
+            let interval = verdict.measured.map(readable_interval);
+            rows.push(vec![
+                Cell::text(about),
+                Cell::text(&result.variant),
+                Cell::text(promise),
+                Cell {
+                    outcome: Some(verdict.outcome),
+                    ..Cell::text(verdict.outcome.word())
+                },
+                Cell::interval(verdict.predicted),
+                Cell::interval(verdict.quantile).with_detail(interval),
+            ]);
+        }
+    }
+    Table {
+        id: "verdicts",
+        title: "Promises",
+        note: format!(
+            "A promise is met if the whole {}% confidence interval of the measured percentile lies \
+             within it, and missed if the whole interval lies beyond.",
+            confidence_percent()
+        ),
+        columns: columns(
+            &["Service", "Variant", "Promised", "Outcome"],
+            &["Predicted", "Measured"],
+        ),
+        rows,
+    }
+}
+
+/// All repetitions of a result as one sample, if there are any.
+pub(crate) fn measured_together(result: &VariantResult) -> Option<Distribution> {
+    let parts: Vec<&Distribution> = result.measured.iter().map(|run| &run.overall).collect();
+    merge(&parts).ok()
+}
+
+fn latencies(report: &RunReport) -> Table {
+    let mut rows = Vec::new();
+    for result in &report.variants {
+        for predicted in &result.predicted {
+            let source = format!("predicted: {}", predicted.label);
+            rows.push(quantile_row(result, &source, &predicted.distribution));
+        }
+        if let Some(simulated) = &result.simulated {
+            rows.push(quantile_row(result, "simulated", simulated));
+        }
+        if let Some(measured) = measured_together(result) {
+            let source = match result.measured.len() {
+                1 => "measured".to_owned(),
+                repetitions => format!("measured ({repetitions} repetitions)"),
+            };
+            rows.push(quantile_row(result, &source, &measured));
+        }
+    }
+    let mut numbers: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
+    numbers.push("max");
+    Table {
+        id: "latencies",
+        title: "Latencies",
+        note: format!(
+            "Predictions are bounds from low to high. Under a measured percentile stands its {}% \
+             confidence interval; \u{2265} means that the run was too short, or too many requests \
+             were lost, to bound it from above.",
+            confidence_percent()
+        ),
+        columns: columns(&["Service", "Variant", "Source"], &numbers),
+        rows,
+    }
+}
+
+fn quantile_row(result: &VariantResult, source: &str, distribution: &Distribution) -> Vec<Cell> {
+    let mut row = vec![
+        Cell::text(&result.service),
+        Cell::text(&result.variant),
+        Cell::text(source),
+    ];
+    for (_, probability) in PERCENTILES {
+        let interval = distribution
+            .confidence_interval(probability, CONFIDENCE)
+            .map(readable_interval);
+        // A simulation is a sample too, but the user asks what the host did.
+        let detail = interval.filter(|_| source.starts_with("measured"));
+        row.push(Cell::interval(distribution.quantile(probability)).with_detail(detail));
+    }
+    row.push(Cell::interval(distribution.max()));
+    row
+}
+
+fn distances(report: &RunReport) -> Table {
+    let rows = report.comparisons.iter().map(|comparison| {
+        let covered =
+            (comparison.covered < 1.0).then(|| format!("up to p{}", comparison.covered * 100.0));
+        let bounds = comparison
+            .wasserstein1_bounds
+            .filter(|bounds| bounds.exact().is_none())
+            .map(readable_interval);
+        let mut row = vec![
+            Cell::text(&comparison.service),
+            Cell::text(&comparison.left),
+            Cell::text(&comparison.right),
+            Cell::interval(Some(Interval::exactly(comparison.wasserstein1)))
+                .with_detail(covered.or(bounds)),
+            Cell::interval(comparison.noise_floor.map(Interval::exactly)),
+            Cell::text(
+                comparison
+                    .ratio_to_noise()
+                    .map_or_else(|| UNKNOWN.into(), |ratio| format!("{ratio:.1} \u{d7}")),
+            ),
+        ];
+        row.extend(PERCENTILES.iter().map(|(name, _)| {
+            let difference = comparison.quantile_differences_ns.get(*name);
+            Cell::text(difference.map_or_else(|| UNKNOWN.into(), |ns| readable_difference(*ns)))
+        }));
+        row
+    });
+    let names: Vec<String> = PERCENTILES
+        .iter()
+        .map(|(name, _)| format!("\u{394} {name}"))
+        .collect();
+    let mut numbers = vec!["Distance", "Noise floor", "Ratio"];
+    numbers.extend(names.iter().map(String::as_str));
+    Table {
+        id: "distances",
+        title: "How far apart",
+        note: "The Wasserstein-1 distance is the area between two distribution functions. The \
+               noise floor is the distance between two measurements of the same dedicated CPU: \
+               below a ratio of about 1, two distributions cannot be told apart on this host. \
+               \u{394} is right minus left."
+            .into(),
+        columns: columns(&["Service", "Left", "Right"], &numbers),
+        rows: rows.collect(),
+    }
+}
+
+fn load(report: &RunReport) -> Table {
+    let mut rows = Vec::new();
+    for result in &report.variants {
+        for (index, run) in result.measured.iter().enumerate() {
+            let lateness = |probability| Cell::interval(run.lateness.quantile(probability));
+            rows.push(vec![
+                Cell::text(&result.service),
+                Cell::text(&result.variant),
+                Cell::text((index + 1).to_string()),
+                Cell::text(run.sent.to_string()),
+                Cell::text(run.answered.to_string()),
+                Cell::text(run.failed.to_string()),
+                lateness(0.5),
+                lateness(0.99),
+                Cell::interval(run.lateness.max()),
+            ]);
+        }
+    }
+    Table {
+        id: "load",
+        title: "Load generator",
+        note: "How late the load generator itself sent. Latencies count from the intended send \
+               time, so its lateness is part of them; it should stay far below the promises."
+            .into(),
+        columns: columns(
+            &["Service", "Variant"],
+            &[
+                "Run", "Sent", "Answered", "Failed", "Late p50", "Late p99", "Late max",
+            ],
+        ),
+        rows,
+    }
+}
+
+fn ledger(report: &RunReport) -> Table {
+    let mut rows = Vec::new();
+    for result in &report.variants {
+        for (index, run) in result.measured.iter().enumerate() {
+            let Some(ledger) = &run.ledger else { continue };
+            let time = |ns| {
+                let value = tailbound_time::Duration::from_nanos(ns);
+                Cell::interval(Some(Interval::exactly(value)))
+            };
+            rows.push(vec![
+                Cell::text(&result.service),
+                Cell::text(&result.variant),
+                Cell::text((index + 1).to_string()),
+                Cell::text(ledger.periods.to_string()),
+                Cell::text(ledger.depletions.to_string()),
+                Cell::text(readable_share(ledger.used_ns, ledger.reserved_ns)),
+                time(ledger.overrun_p50_ns),
+                time(ledger.overrun_p99_ns),
+                time(ledger.overrun_max_ns),
+                time(ledger.manager_ns),
+            ]);
+        }
+    }
+    Table {
+        id: "ledger",
+        title: "Reservations",
+        note: "What each reservation gave out, period by period. The overrun is CPU time used \
+               beyond the budget in periods that used it up."
+            .into(),
+        columns: columns(
+            &["Service", "Variant"],
+            &[
+                "Run",
+                "Periods",
+                "Depleted",
+                "Used",
+                "Overrun p50",
+                "Overrun p99",
+                "Overrun max",
+                "Manager",
+            ],
+        ),
+        rows,
+    }
+}
+
+/// What enforced a result's reservation, in words.
+pub(crate) fn backend_words(backend: BackendKind) -> &'static str {
+    match backend {
+        BackendKind::DsFreeze => "deferrable server, cgroup freezer",
+        BackendKind::Deadline => "SCHED_DEADLINE",
+        BackendKind::RtGroup => "cgroup real-time group",
+        BackendKind::CfsQuota => "CFS quota",
+        BackendKind::Dedicated => "dedicated CPU",
+        BackendKind::None => "no reservation",
+    }
+}
