@@ -4,9 +4,13 @@
 //! takes for granted; every refusal says what would be right.
 
 mod error;
+mod periodic_load;
 mod query;
 pub mod response_time;
+mod virtualization_agnostic;
 
 pub use error::AnalysisError;
+pub use periodic_load::{PeriodicLoad, PeriodicTask};
 pub use query::{Prediction, ServiceQuery};
 pub use response_time::predict;
+pub use virtualization_agnostic::virtualization_agnostic;

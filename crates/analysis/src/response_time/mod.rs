@@ -1,6 +1,7 @@
 //! Response-time distributions of a service on a reservation.
 
 mod poisson;
+mod schedule;
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::Duration;
 
-use crate::{AnalysisError, Prediction, ServiceQuery};
+use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery};
 use poisson::{Law, Stream};
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
@@ -25,8 +26,14 @@ pub fn predict(query: &ServiceQuery<'_>) -> Result<Prediction, AnalysisError> {
     if query.service.tasks.values().all(poisson) {
         return predict_poisson(query, laws);
     }
+    let periodic = |task: &Task| matches!(task.arrivals, Arrivals::Periodic { .. });
+    if query.service.tasks.values().all(periodic) {
+        return predict_periodic(query, &laws);
+    }
     Err(AnalysisError::NotAnalysed {
-        reason: "tasks other than Poisson ones".into(),
+        reason: "response times are analysed for services with Poisson tasks only, or with \
+                 periodic tasks only"
+            .into(),
     })
 }
 
@@ -159,6 +166,60 @@ fn predict_poisson(query: &ServiceQuery<'_>, laws: Vec<Law>) -> Result<Predictio
     })
 }
 
+fn predict_periodic(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<Prediction, AnalysisError> {
+    if laws
+        .iter()
+        .any(|law| law.few_values().is_none_or(|values| values.len() != 1))
+    {
+        return Err(AnalysisError::NotAnalysed {
+            reason: "periodic tasks are analysed with constant execution times only".into(),
+        });
+    }
+    let load = PeriodicLoad::of(query.service, &query.execution_times)?;
+    schedule::check_never_depleted(&load, query.server)?;
+    let steady = schedule::steady_state(query.service, &load)?;
+    let method = match query.server {
+        ReservationServer::Dedicated => "the schedule of one hyperperiod",
+        _ => {
+            "the schedule of one hyperperiod, which is that of a dedicated CPU, since the budget \
+             is never used up (Li 2021, Theorem 1)"
+        }
+    };
+    let mut assumptions = vec![
+        "releases are strictly periodic from their offsets on".to_string(),
+        "execution times are constant".into(),
+    ];
+    assumptions.extend(server_assumptions(query));
+    let distribution = |subject: String, task: Option<usize>| {
+        let of = steady
+            .responses
+            .iter()
+            .filter(|(owner, _)| task.is_none_or(|t| t == *owner));
+        let responses = of
+            .map(|(_, r)| r.saturating_add(query.dispatch_overhead))
+            .collect();
+        let mut provenance = Provenance::new(Evidence::Bound, subject, method);
+        provenance.assumptions.clone_from(&assumptions);
+        Ok(Distribution::from_curve(
+            provenance,
+            schedule::curve(responses)?,
+        ))
+    };
+    let mut per_task = BTreeMap::new();
+    for (index, name) in query.service.tasks.keys().enumerate() {
+        let subject = format!("response time of {}.{name}", query.name);
+        per_task.insert(name.clone(), distribution(subject, Some(index))?);
+    }
+    Ok(Prediction {
+        overall: distribution(format!("response time of {}", query.name), None)?,
+        per_task,
+        method: method.into(),
+        assumptions: assumptions.clone(),
+        utilisation: utilisation(query, laws),
+        bandwidth: bandwidth(query.server),
+    })
+}
+
 fn poisson_assumptions(query: &ServiceQuery<'_>, step: Duration) -> Vec<String> {
     let mut assumptions = vec![
         "releases form a Poisson process".to_string(),
@@ -167,6 +228,12 @@ fn poisson_assumptions(query: &ServiceQuery<'_>, step: Duration) -> Vec<String> 
         "the service has been running long enough to be in equilibrium".into(),
         format!("times are rounded outward to steps of {step}"),
     ];
+    assumptions.extend(server_assumptions(query));
+    assumptions
+}
+
+fn server_assumptions(query: &ServiceQuery<'_>) -> Vec<String> {
+    let mut assumptions = Vec::new();
     if query.server != ReservationServer::Dedicated {
         assumptions.push(
             "the reservation has the highest priority on its CPU, and its budget is full at every \

@@ -104,6 +104,15 @@ impl Law {
                 let atoms = counted(samples);
                 (atoms.clone(), atoms)
             }
+            // The longest is not known, which the check of the mass below reports.
+            Shape::Censored { samples, censored } => {
+                let share = samples.len() as f64 / (samples.len() + censored.len()).max(1) as f64;
+                let atoms: Vec<_> = counted(samples)
+                    .into_iter()
+                    .map(|(value, weight)| (value, weight * share))
+                    .collect();
+                (atoms.clone(), atoms)
+            }
             Shape::Curve(curve) => (differences(curve), differences(curve)),
             Shape::Bracket {
                 optimistic,
@@ -126,7 +135,7 @@ impl Law {
     }
 
     /// Every value of the law, if there are no more than a few; none where it is continuous.
-    pub(super) fn few_values(&self) -> Option<Vec<u64>> {
+    pub(in crate::response_time) fn few_values(&self) -> Option<Vec<u64>> {
         match self {
             Self::Atoms {
                 optimistic,

@@ -130,9 +130,9 @@ impl Plan<'_> {
         let fine = FINE * period_ns as f64 / mean_ns.max(1.0);
         let most = (fine.ceil() as usize).clamp(4, MOST_POINTS);
         let with_budget = gcd(period_ns, self.budget.as_nanos());
-        let values = self.streams.iter().map(|s| s.law.few_values());
-        let common = values.fold(Some(with_budget), |divisor, values| {
-            Some(values?.into_iter().fold(divisor?, gcd))
+        let mut values = self.streams.iter().map(|s| s.law.few_values());
+        let common = values.try_fold(with_budget, |divisor, values| {
+            Some(values?.into_iter().fold(divisor, gcd))
         });
         let fitting = [common, Some(with_budget)]
             .into_iter()
@@ -253,6 +253,11 @@ impl Plan<'_> {
             if value >= 1.0 {
                 break;
             }
+        }
+        if side == Side::Optimistic && steps.last().is_some_and(|(_, value)| *value < 1.0) {
+            // Beyond what was computed, all the rest may follow at once.
+            let end = lattice.time(values.len(), side);
+            steps.push((end.saturating_add(self.overhead), 1.0));
         }
         StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
             what: format!("the computed distribution is none: {error}; please report this"),

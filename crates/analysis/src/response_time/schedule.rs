@@ -1,0 +1,144 @@
+//! Periodic tasks with constant execution times: the schedule itself.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tailbound_distribution::StepCdf;
+use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
+use tailbound_time::Duration;
+
+use crate::{AnalysisError, PeriodicLoad};
+
+/// The response times of one hyperperiod in the steady state.
+#[derive(Debug)]
+pub(super) struct SteadyState {
+    /// Of every job: the task's index among the service's, and its response time.
+    pub responses: Vec<(usize, Duration)>,
+}
+
+/// The reservation under which the schedule is that of a CPU of its own (thesis, Theorem 1).
+///
+/// # Errors
+/// [`AnalysisError::NotAnalysed`] if the budget may run out, with the one that would not.
+pub(super) fn check_never_depleted(
+    load: &PeriodicLoad,
+    server: ReservationServer,
+) -> Result<(), AnalysisError> {
+    match server {
+        ReservationServer::Dedicated => Ok(()),
+        ReservationServer::Deferrable { budget, period } => {
+            let least = load.least_budget(period)?;
+            if least <= budget {
+                return Ok(());
+            }
+            Err(AnalysisError::NotAnalysed {
+                reason: format!(
+                    "the tasks may use up the budget of {budget} before the next replenishment, \
+                     and a budget of {least} per {period} would be needed to rule that out"
+                ),
+            })
+        }
+        ReservationServer::Periodic { .. } | ReservationServer::ConstantBandwidth { .. } => {
+            Err(AnalysisError::NotAnalysed {
+                reason: "periodic tasks are analysed on deferrable servers and dedicated CPUs only"
+                    .into(),
+            })
+        }
+    }
+}
+
+/// Follows the schedule of a CPU of its own until it repeats, and over one hyperperiod more.
+pub(super) fn steady_state(
+    service: &Service,
+    load: &PeriodicLoad,
+) -> Result<SteadyState, AnalysisError> {
+    let (work, hyperperiod) = load.work_per_hyperperiod()?;
+    let together = load
+        .tasks
+        .iter()
+        .all(|task| task.offset == load.tasks[0].offset);
+    if work == hyperperiod && !together {
+        return Err(AnalysisError::NotAnalysed {
+            reason: "tasks with different offsets that need the whole CPU".into(),
+        });
+    }
+    let from = load.last_offset().saturating_add(hyperperiod);
+    let until = from.saturating_add(hyperperiod);
+    // The load has an entry per client.
+    let (mut owner, mut ranks) = (Vec::new(), Vec::new());
+    for (index, task) in service.tasks.values().enumerate() {
+        let rank = rank(service.scheduling, task);
+        owner.extend((0..task.clients).map(|_| index));
+        ranks.extend((0..task.clients).map(|_| rank));
+    }
+    // What comes in the hyperperiod after still delays the jobs of this one.
+    let releases = load.releases(until.saturating_add(hyperperiod), false)?;
+    let steady = from.as_nanos()..until.as_nanos();
+    let mut responses = Vec::new();
+    run(&releases, &ranks, |release, end| {
+        let (at, index, _) = releases[release];
+        if steady.contains(&at) {
+            responses.push((owner[index], Duration::from_nanos(end - at)));
+        }
+    });
+    Ok(SteadyState { responses })
+}
+
+/// Where a task stands: the lower number first.
+fn rank(scheduling: Scheduling, task: &Task) -> u64 {
+    match (scheduling, &task.arrivals) {
+        (Scheduling::RateMonotonic, Arrivals::Periodic { period, .. }) => period.as_nanos(),
+        (Scheduling::FixedPriority, _) => {
+            u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0))
+        }
+        _ => 0,
+    }
+}
+
+/// A CPU of its own: calls `done` with each job's index and the time of its completion.
+fn run(releases: &[(u64, usize, u64)], ranks: &[u64], mut done: impl FnMut(usize, u64)) {
+    let mut ready = BinaryHeap::new();
+    let mut left: Vec<u64> = releases
+        .iter()
+        .map(|(_, _, execution)| *execution)
+        .collect();
+    let (mut now, mut next) = (0, 0);
+    loop {
+        if ready.is_empty() {
+            let Some((at, _, _)) = releases.get(next) else {
+                break;
+            };
+            now = now.max(*at);
+        }
+        while let Some((at, task, _)) = releases.get(next).filter(|(at, _, _)| *at <= now) {
+            ready.push(Reverse((ranks[*task], *at, *task, next)));
+            next += 1;
+        }
+        let Some(Reverse((_, _, _, job))) = ready.peek().copied() else {
+            continue;
+        };
+        let limit = releases.get(next).map_or(u64::MAX, |(at, _, _)| *at);
+        let slice = left[job].min(limit - now);
+        now += slice;
+        left[job] -= slice;
+        if left[job] == 0 {
+            ready.pop();
+            done(job, now);
+        }
+    }
+}
+
+/// The distribution function of equally likely values.
+pub(super) fn curve(mut values: Vec<Duration>) -> Result<StepCdf, AnalysisError> {
+    values.sort_unstable();
+    let count = values.len() as f64;
+    let mut steps = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        if values.get(index + 1) != Some(value) {
+            steps.push((*value, (index + 1) as f64 / count));
+        }
+    }
+    StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
+        what: format!("no job completes in a hyperperiod ({error}); give the task a client"),
+    })
+}
