@@ -16,7 +16,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 7] = [
+const PER_RESERVATION: [PerReservation; 11] = [
     (
         "tailbound_reservation_budget_seconds",
         "gauge",
@@ -52,6 +52,30 @@ const PER_RESERVATION: [PerReservation; 7] = [
         "counter",
         "CPU time used.",
         |one| ledger(one).map(|ledger| ledger.consumed.as_secs_f64()),
+    ),
+    (
+        "tailbound_reserved_seconds_total",
+        "counter",
+        "The budgets of the periods that have ended.",
+        |one| ledger(one).map(|ledger| ledger.reserved.as_secs_f64()),
+    ),
+    (
+        "tailbound_periods_skipped_total",
+        "counter",
+        "Grid points that passed unserved because the host held the manager up.",
+        |one| ledger(one).map(|ledger| ledger.skipped as f64),
+    ),
+    (
+        "tailbound_manager_wake_ups_total",
+        "counter",
+        "How often a manager woke up for the domain.",
+        |one| ledger(one).map(|ledger| ledger.wake_ups as f64),
+    ),
+    (
+        "tailbound_manager_failures_total",
+        "counter",
+        "Freezes, thaws and readings that the kernel refused.",
+        |one| ledger(one).map(|ledger| ledger.failures as f64),
     ),
     (
         "tailbound_overrun_largest_seconds",
@@ -200,6 +224,7 @@ mod tests {
                         consumed: Duration::from_millis(48),
                         depletions: 5,
                         largest_overrun: Duration::from_micros(9),
+                        ..LedgerSummary::default()
                     }),
                 },
                 held_by: HeldBy::Nobody,
@@ -226,7 +251,7 @@ mod tests {
             assert!(text.contains(&format!("# TYPE {bare} ")), "{bare}");
             samples += 1;
         }
-        assert_eq!(samples, 1 + 7 + 3 + 5);
+        assert_eq!(samples, 1 + 11 + 3 + 5);
     }
 
     #[test]

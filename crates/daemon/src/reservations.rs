@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use tailbound_enforcement::ds_freeze::Heartbeat;
+use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
     EnforcementError, EnforcementStatus, Enforcer, Plan, ReservationRequest,
 };
@@ -13,6 +14,9 @@ use tailbound_model::ResourceInterface;
 
 use crate::leases::Reservations;
 use crate::protocol::Refusal;
+
+/// Rows of the heartbeat: one for each CPU with a manager.
+const SERVED_CPUS_MAX: usize = 1024;
 
 /// The enforcer of this host.
 pub struct EnforcerReservations {
@@ -26,19 +30,18 @@ impl EnforcerReservations {
     /// # Errors
     /// If the journal cannot be opened, or there is no memory for the heartbeat.
     pub fn on_this_host(journals: &Path) -> Result<(Self, OwnedFd), EnforcementError> {
-        let heartbeat = Heartbeat::create(1).map_err(|source| EnforcementError::Journal {
+        let unusable = |source| EnforcementError::Journal {
             path: journals.to_owned(),
             source,
-        })?;
-        let descriptor =
-            heartbeat
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(|source| EnforcementError::Journal {
-                    path: journals.to_owned(),
-                    source,
-                })?;
-        let enforcer = Enforcer::with_host(HostCapabilities::probe(), journals.to_owned())?;
+        };
+        let heartbeat = Heartbeat::create(SERVED_CPUS_MAX).map_err(unusable)?;
+        let descriptor = heartbeat.as_fd().try_clone_to_owned().map_err(unusable)?;
+        let managers = FreezeManagers::with_heartbeat(heartbeat);
+        let enforcer = Enforcer::with_managers(
+            HostCapabilities::probe(),
+            Box::new(managers),
+            journals.to_owned(),
+        )?;
         Ok((Self { enforcer }, descriptor))
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time;
 
-use tailbound_enforcement::ds_freeze::WatchdogView;
+use tailbound_enforcement::ds_freeze::{Liveness, WatchdogView};
 use tailbound_enforcement::recover;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::{ProcessHandle, begin_session, wait_readable};
@@ -184,6 +184,7 @@ impl Watch {
     fn look(&mut self, now: Instant) -> Verdict {
         let pulses: Vec<_> = (0..self.view.rows())
             .filter_map(|row| self.view.pulse(row, now))
+            .filter(|pulse| pulse.liveness != Liveness::Unused)
             .collect();
         self.detector.look(now, &pulses)
     }
