@@ -98,8 +98,8 @@ impl CgroupAlarm {
             cause,
         };
         let directory = File::open(cgroup).map_err(|cause| system("open the directory", cause))?;
-        let event = open_event(&directory, cpu, first).map_err(|cause| {
-            match cause.raw_os_error() {
+        let event =
+            open_event(&directory, cpu, first).map_err(|cause| match cause.raw_os_error() {
                 Some(libc::EACCES | libc::EPERM) => AlarmError::NotPermitted,
                 Some(libc::EINVAL | libc::EBADF | libc::ENOSYS | libc::EOPNOTSUPP) => {
                     AlarmError::NotSupported {
@@ -107,8 +107,7 @@ impl CgroupAlarm {
                     }
                 }
                 _ => system("open a performance event", cause),
-            }
-        })?;
+            })?;
         let (ring, ring_bytes) =
             map_ring(&event).map_err(|cause| system("map the ring of an event", cause))?;
         Ok(Self {
@@ -238,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_no_cgroup_is_refused() {
-        let error = CgroupAlarm::open(Path::new("/"), 0, Duration::from_millis(1))
-            .expect_err("no cgroup");
+        let error =
+            CgroupAlarm::open(Path::new("/"), 0, Duration::from_millis(1)).expect_err("no cgroup");
         assert!(
             matches!(
                 error,

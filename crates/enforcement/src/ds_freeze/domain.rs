@@ -49,8 +49,7 @@ pub(super) struct FreezeControl(File);
 
 impl FreezeControl {
     pub(super) fn set(&self, frozen: bool) -> io::Result<()> {
-        self.0
-            .write_all_at(if frozen { b"1" } else { b"0" }, 0)
+        self.0.write_all_at(if frozen { b"1" } else { b"0" }, 0)
     }
 }
 

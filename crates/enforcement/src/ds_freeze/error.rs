@@ -58,7 +58,9 @@ pub enum ManagerError {
         cause: io::Error,
     },
     /// Alarms were insisted on and there are none.
-    #[error("no depletion alarm for domain \"{domain}\": {cause}; timed polling needs no privilege")]
+    #[error(
+        "no depletion alarm for domain \"{domain}\": {cause}; timed polling needs no privilege"
+    )]
     Alarm {
         /// The domain.
         domain: String,

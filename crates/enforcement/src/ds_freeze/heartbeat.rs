@@ -152,7 +152,10 @@ impl WatchdogView {
     /// InvalidData where `descriptor` is no heartbeat memory of this version.
     pub fn open(descriptor: BorrowedFd<'_>) -> io::Result<Self> {
         let words = SharedWords::open(descriptor)?;
-        let magic = words.words().first().map(|word| word.load(Ordering::Acquire));
+        let magic = words
+            .words()
+            .first()
+            .map(|word| word.load(Ordering::Acquire));
         if magic != Some(MAGIC) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,

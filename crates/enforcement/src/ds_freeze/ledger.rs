@@ -126,7 +126,8 @@ impl Ledger {
             add(&self.used_ns, closed.used.as_nanos());
             let budgets = closed.budget.checked_mul(closed.skipped + 1);
             add(&self.reserved_ns, budgets.unwrap_or_default().as_nanos());
-            self.debt_ns.store(closed.debt.as_nanos(), Ordering::Relaxed);
+            self.debt_ns
+                .store(closed.debt.as_nanos(), Ordering::Relaxed);
             if overrun > get(&self.largest_overrun_ns) {
                 self.largest_overrun_ns.store(overrun, Ordering::Relaxed);
             }

@@ -212,8 +212,11 @@ impl CpuManager {
         if !served.contains_key(domain) {
             return Err(self.unknown(domain));
         }
-        // Dropping what comes back thaws it, on this thread.
-        let outcome = self.ask(Request::Remove(domain.into())).map(drop);
+        let outcome = self.ask(Request::Remove(domain.into())).map(|reply| {
+            if let Reply::Removed(state) = reply {
+                state.let_go();
+            }
+        });
         let Some(handle) = served.remove(domain) else {
             return Err(self.unknown(domain));
         };
@@ -342,9 +345,11 @@ fn spawn(
     let thread = std::thread::Builder::new()
         .name(format!("ds-freeze/{cpu}"))
         .spawn(move || {
-            let ready = pin_current_thread(cpu.0).and_then(|()| {
+            // The priority comes first: without it the thread would starve on a CPU where a
+            // domain already runs.
+            let ready = make_current_thread_fifo(fifo_priority).and_then(|()| {
                 touch_stack();
-                make_current_thread_fifo(fifo_priority)
+                pin_current_thread(cpu.0)
             });
             let good = ready.is_ok();
             if good && let Some(heartbeat) = &work.heartbeat {

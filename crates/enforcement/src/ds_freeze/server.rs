@@ -287,8 +287,7 @@ impl FixedGridServer {
 
     /// The lead in force: never more than a quarter of a budget.
     fn lead(&self) -> Duration {
-        self.stop_lead
-            .min(self.parameters.budget.scaled_down(1, 4))
+        self.stop_lead.min(self.parameters.budget.scaled_down(1, 4))
     }
 
     /// Draws from a depletion how long stopping takes.
@@ -313,9 +312,7 @@ impl FixedGridServer {
         let ServerParameters { budget, period } = self.parameters;
         self.begun = true;
         self.used_at_start = used_total;
-        self.available = budget
-            .saturating_add(self.credit)
-            .saturating_sub(self.debt);
+        self.available = budget.saturating_add(self.credit).saturating_sub(self.debt);
         self.next_grid = grid_start.saturating_add(period);
         self.stopped_early_by = Duration::ZERO;
         self.current = ClosedPeriod {

@@ -1,0 +1,332 @@
+//! `ds-freeze` on the host: budgets are given, kept and taken for real.
+//!
+//! These need root (or CAP_SYS_NICE, CAP_IPC_LOCK and a writable cgroup v2) and say so when they
+//! cannot run. They assert shares and order, never times on their own.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+mod ds_freeze_domain;
+
+use ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
+use tailbound_enforcement::ds_freeze::{
+    ChangeAt, CpuManager, Detection, Heartbeat, LedgerSnapshot, Liveness, ManagerError,
+    ManagerOptions, ServedDomain, WatchdogView,
+};
+use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_time::{Clock, Duration};
+
+const AS_LOAD: &[&str] = &["--ignored", "--exact", "busy_program", "--nocapture"];
+const BUDGET: Duration = Duration::from_millis(4);
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// One host test at a time: they share a CPU.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Not a test: the program that the tests start again as their load.
+#[test]
+#[ignore = "the load of the other tests"]
+fn busy_program() {
+    be_load_if_told();
+}
+
+fn pause(ms: u64) {
+    sleep_until(Monotonic.now() + Duration::from_millis(ms)).expect("sleep");
+}
+
+/// A fresh domain, or a loud skip.
+fn domain_for(test: &str) -> Option<TestDomain> {
+    match TestDomain::make(test) {
+        Ok(domain) => Some(domain),
+        Err(needs) => skip(test, &needs),
+    }
+}
+
+fn skip<T>(test: &str, needs: &str) -> Option<T> {
+    eprintln!("SKIP {test}: needs {needs}");
+    None
+}
+
+/// A manager, or a loud skip where the host does not permit one.
+fn manager_for(test: &str, domains: &[ServedDomain], detection: Detection) -> Option<CpuManager> {
+    let options = ManagerOptions {
+        detection,
+        ..ManagerOptions::default()
+    };
+    match CpuManager::start(test_cpu(), domains, options) {
+        Ok(manager) => Some(manager),
+        Err(
+            cause @ (ManagerError::Thread { .. }
+            | ManagerError::MemoryLock { .. }
+            | ManagerError::Alarm { .. }
+            | ManagerError::Cgroup { .. }),
+        ) => skip(test, &cause.to_string()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Runs `programs` of `threads` each for a second and a half under 4/10 ms.
+fn served(test: &str, programs: u32, threads: u32, detection: Detection) -> Option<LedgerSnapshot> {
+    let _alone = alone();
+    let mut domain = domain_for(test)?;
+    let manager = manager_for(test, &[domain.served(test, BUDGET, PERIOD)], detection)?;
+    let length = Duration::from_millis(1500);
+    for _ in 0..programs {
+        domain.start(Load::busy(test_cpu(), threads, length), AS_LOAD);
+    }
+    pause(1300);
+    let ledger = manager.ledger(test).expect("served");
+    manager.stop().expect("stop");
+    assert!(!domain.is_frozen(), "{test}: stop has to thaw");
+    Some(ledger)
+}
+
+/// A domain that always wanted to run got its share and no more, and its overruns were booked.
+fn assert_share(test: &str, ledger: &LedgerSnapshot) {
+    // The first periods are the programs' start.
+    let settled = &ledger.latest[20.min(ledger.latest.len())..];
+    let points: u64 = settled.iter().map(|p| p.skipped + 1).sum();
+    let used: u64 = settled.iter().map(|p| p.used.as_nanos()).sum();
+    let share = used as f64 / (points * PERIOD.as_nanos()) as f64;
+    // A host that stalls this process while it is frozen loses it whole budgets; those are in
+    // `skipped`, which only happens to a held-up manager.
+    let lost = settled.iter().map(|p| p.skipped).sum::<u64>() as f64 / points as f64;
+    let low = 0.4 * (0.98 - lost);
+    assert!(
+        share > low && share < 0.4 * 1.02,
+        "{test}: share {share:.4} of 0.4, {lost:.3} of the grid lost"
+    );
+    assert!(
+        ledger.depletions * 10 > ledger.periods * 8,
+        "{test}: {ledger:?}"
+    );
+    assert!(ledger.overrun.count() > 0, "{test}: overruns are booked");
+    assert_eq!(ledger.failures, 0, "{test}");
+    let on_grid = ledger.latest.windows(2).all(|pair| {
+        let steps = pair[1].index - pair[0].index;
+        pair[1].grid_start.checked_since(pair[0].grid_start)
+            == Some(Duration::from_nanos(steps * PERIOD.as_nanos()))
+    });
+    assert!(on_grid, "{test}: the grid never drifts");
+}
+
+macro_rules! share_test {
+    ($name:ident, $programs:expr, $threads:expr, $detection:expr) => {
+        #[test]
+        fn $name() {
+            let test = stringify!($name);
+            if let Some(ledger) = served(test, $programs, $threads, $detection) {
+                assert_share(test, &ledger);
+            }
+        }
+    };
+}
+
+share_test!(one_busy_process, 1, 1, Detection::Automatic);
+share_test!(one_busy_process_by_alarm, 1, 1, Detection::Alarm);
+share_test!(one_busy_process_by_polling, 1, 1, Detection::Polling);
+share_test!(several_threads, 1, 8, Detection::Automatic);
+share_test!(several_processes, 5, 1, Detection::Automatic);
+share_test!(several_processes_by_polling, 5, 2, Detection::Polling);
+
+#[test]
+fn a_budget_is_kept_while_the_domain_sleeps() {
+    let test = "a_budget_is_kept_while_the_domain_sleeps";
+    let _alone = alone();
+    let Some(mut domain) = domain_for(test) else {
+        return;
+    };
+    let served = domain.served(test, BUDGET, PERIOD);
+    let Some(manager) = manager_for(test, &[served], Detection::Automatic) else {
+        return;
+    };
+    // Wants 8 ms every 19.7 ms, so its wishes move across the grid: a deferrable server lets two
+    // budgets meet at a grid point, and single bursts come out longer than a budget.
+    domain.start(
+        Load {
+            work: Duration::from_millis(8),
+            sleep: Duration::from_micros(11_700),
+            ..Load::busy(test_cpu(), 1, Duration::from_millis(1800))
+        },
+        AS_LOAD,
+    );
+    let bursts = domain.finish().concat();
+    let ledger = manager.ledger(test).expect("served");
+    drop(manager);
+    let longest = bursts.iter().max().copied().unwrap_or(0);
+    assert!(
+        longest > BUDGET.as_nanos() * 3 / 2,
+        "back-to-back budgets: longest burst {longest} ns of {} bursts",
+        bursts.len()
+    );
+    let total = ledger.used.as_nanos() as f64;
+    assert!(total <= ledger.reserved.as_nanos() as f64 * 1.02);
+    assert!(!domain.is_frozen());
+}
+
+#[test]
+fn a_domain_does_not_stay_frozen_without_its_manager() {
+    let test = "a_domain_does_not_stay_frozen_without_its_manager";
+    let _alone = alone();
+    let Some(mut domain) = domain_for(test) else {
+        return;
+    };
+    // One budget in ten seconds: the domain is frozen nearly all the time.
+    let served = domain.served(test, Duration::from_millis(1), Duration::from_secs(10));
+    let Some(manager) = manager_for(test, &[served], Detection::Automatic) else {
+        return;
+    };
+    let mut load = Load::busy(test_cpu(), 2, Duration::from_secs(2));
+    load.fifo_priority = 0;
+    domain.start(load, AS_LOAD);
+    let give_up = Monotonic.now() + Duration::from_secs(1);
+    while !domain.is_frozen() && Monotonic.now() < give_up {
+        pause(1);
+    }
+    assert!(domain.is_frozen(), "a depleted domain is frozen");
+    let before = domain.used();
+    pause(100);
+    let while_frozen = domain.used().saturating_sub(before);
+    assert!(while_frozen < Duration::from_millis(5), "{while_frozen}");
+    drop(manager);
+    assert!(!domain.is_frozen(), "dropping the handle has to thaw");
+    let before = domain.used();
+    pause(300);
+    assert!(domain.used() > before, "it runs again");
+}
+
+#[test]
+fn domains_come_go_and_change_while_the_manager_runs() {
+    let test = "domains_come_go_and_change_while_the_manager_runs";
+    let _alone = alone();
+    let (Some(mut high), Some(mut low)) = (domain_for("high"), domain_for("low")) else {
+        return;
+    };
+    let Some(manager) = manager_for(test, &[], Detection::Automatic) else {
+        return;
+    };
+    let length = Duration::from_millis(2500);
+    let busy = |priority| Load {
+        fifo_priority: priority,
+        ..Load::busy(test_cpu(), 1, length)
+    };
+    let (third, period) = (Duration::from_millis(3), Duration::from_millis(10));
+    manager
+        .add(&high.served("high", third, period))
+        .expect("add");
+    manager.add(&low.served("low", third, period)).expect("add");
+    let again = manager.add(&low.served("low", third, period));
+    assert!(matches!(again, Err(ManagerError::Duplicate { .. })));
+    high.start(busy(60), AS_LOAD);
+    low.start(busy(40), AS_LOAD);
+    pause(200);
+    let share = |ms: u64, high: &TestDomain, low: &TestDomain| {
+        let (start, before) = (Monotonic.now(), (high.used(), low.used()));
+        pause(ms);
+        let wall = Monotonic.now().saturating_since(start).as_secs_f64();
+        let part = |d: &TestDomain, b: Duration| d.used().saturating_sub(b).as_secs_f64() / wall;
+        (part(high, before.0), part(low, before.1))
+    };
+    let near = |share: f64, wanted: f64| (share - wanted).abs() < 0.15 * wanted;
+    let (of_high, of_low) = share(600, &high, &low);
+    assert!(
+        near(of_high, 0.3) && near(of_low, 0.3),
+        "{of_high} {of_low}"
+    );
+    manager
+        .set_interface(
+            "high",
+            Duration::from_millis(1),
+            period,
+            ChangeAt::NextReplenishment,
+        )
+        .expect("change");
+    manager
+        .set_interface(
+            "low",
+            Duration::from_millis(10),
+            Duration::from_millis(20),
+            ChangeAt::Now,
+        )
+        .expect("change");
+    pause(50);
+    let (of_high, of_low) = share(600, &high, &low);
+    assert!(
+        near(of_high, 0.1) && near(of_low, 0.5),
+        "{of_high} {of_low}"
+    );
+    let last = manager.remove("high").expect("remove");
+    assert!(last.periods > 10);
+    assert!(!high.is_frozen());
+    assert!(matches!(
+        manager.remove("high"),
+        Err(ManagerError::Unknown { .. })
+    ));
+    assert_eq!(manager.domains(), ["low"]);
+    manager.stop().expect("stop");
+    assert!(!low.is_frozen());
+}
+
+#[test]
+fn a_manager_shows_that_it_is_alive() {
+    let test = "a_manager_shows_that_it_is_alive";
+    let _alone = alone();
+    let heartbeat = Heartbeat::create(1).expect("memory");
+    let view = WatchdogView::open(std::os::fd::AsFd::as_fd(&heartbeat)).expect("view");
+    let options = ManagerOptions {
+        heartbeat: heartbeat.row(0),
+        ..ManagerOptions::default()
+    };
+    let manager = match CpuManager::start(test_cpu(), &[], options) {
+        Ok(manager) => manager,
+        Err(cause) => {
+            skip::<()>(test, &cause.to_string());
+            return;
+        }
+    };
+    pause(300);
+    let pulse = view.pulse(0, Monotonic.now()).expect("row");
+    assert!(
+        matches!(pulse.liveness, Liveness::Alive { .. }),
+        "{pulse:?}"
+    );
+    assert!(pulse.beats >= 2 && pulse.thread == manager.thread_id());
+    manager.stop().expect("stop");
+    let pulse = view.pulse(0, Monotonic.now()).expect("row");
+    assert_eq!(pulse.liveness, Liveness::Stopped);
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
+    let Some(domain) = domain_for("what_cannot_be_served_is_said") else {
+        return;
+    };
+    let ms = Duration::from_millis;
+    let start = |served: &[ServedDomain], cpu| {
+        CpuManager::start(cpu, served, ManagerOptions::default()).map(drop)
+    };
+    let too_much = start(&[domain.served("a", ms(11), ms(10))], test_cpu());
+    assert!(
+        matches!(too_much, Err(ManagerError::Parameters { .. })),
+        "{too_much:?}"
+    );
+    let mut nowhere = domain.served("a", ms(1), ms(10));
+    nowhere.cgroup = domain.cgroup.join("not-there");
+    let nowhere = start(&[nowhere], test_cpu());
+    assert!(
+        matches!(nowhere, Err(ManagerError::Cgroup { .. })),
+        "{nowhere:?}"
+    );
+    let no_cpu = start(&[], tailbound_model::Cpu(1000));
+    assert!(
+        matches!(
+            no_cpu,
+            Err(ManagerError::Thread { .. } | ManagerError::MemoryLock { .. })
+        ),
+        "{no_cpu:?}"
+    );
+}
