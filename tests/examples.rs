@@ -83,9 +83,7 @@ fn every_example_checks_predicts_and_simulates() {
             let mut arguments = verb.to_vec();
             arguments.insert(1, &path);
             let output = tailbound(&arguments);
-            // The description with a bandwidth of 5 points too little is right to fail.
-            let fine = [Some(0), Some(2)].contains(&output.status.code());
-            assert!(fine, "{arguments:?}: {}", told(&output));
+            assert!(output.status.success(), "{arguments:?}: {}", told(&output));
             assert!(!output.stdout.is_empty(), "{arguments:?} prints nothing");
         }
     }

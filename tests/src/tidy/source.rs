@@ -91,9 +91,16 @@ fn named_after_std(rest: &[TokenTree]) -> Vec<&TokenTree> {
     }
 }
 
-/// Finds tests that are never run.
+/// Finds tests that are never run. A file that runs its ignored ones itself, as programs of their
+/// own (`--ignored`), may have them.
 pub fn ignored_tests(path: &str, file: &syn::File) -> Vec<Finding> {
     let flat = tokens(file.to_token_stream());
+    if flat
+        .iter()
+        .any(|token| token.to_string() == "\"--ignored\"")
+    {
+        return Vec::new();
+    }
     flat.windows(2)
         .filter_map(|pair| match pair {
             [TokenTree::Punct(mark), TokenTree::Group(group)] if mark.as_char() == '#' => {
@@ -184,6 +191,8 @@ mod tests {
     fn an_ignored_test_is_found() {
         let text = "#[test]\n#[ignore = \"slow\"]\nfn f() {}";
         assert_eq!(ignored_tests("a.rs", &parsed(text)).len(), 1);
+        let run = format!("{text}\nconst RUN: &[&str] = &[\"--ignored\"];");
+        assert_eq!(ignored_tests("a.rs", &parsed(&run)), vec![]);
         assert_eq!(ignored_tests("a.rs", &parsed("#[test]\nfn f() {}")), vec![]);
     }
 }
