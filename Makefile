@@ -36,7 +36,7 @@ lint:
 	$(CARGO) clippy $(FLAGS) --all-targets -- -D warnings
 
 bench: setup ## Side-by-side comparisons with peers; each prints a table and writes JSON
-	$(CARGO) build $(FLAGS) --release
+	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
 
 install: ## Install tailbound and tailboundd below PREFIX (/usr/local)
