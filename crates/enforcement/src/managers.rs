@@ -27,6 +27,8 @@ pub struct LedgerSummary {
     pub reserved: Duration,
     /// The most by which a budget was overrun.
     pub largest_overrun: Duration,
+    /// A bound on half of the overruns, stalls of the host left out.
+    pub overrun_p50: Option<Duration>,
     /// A bound on 99 % of the overruns, stalls of the host left out.
     pub overrun_p99: Option<Duration>,
     /// A bound on 99 % of the delays of replenishments, stalls of the host left out.
@@ -39,6 +41,8 @@ pub struct LedgerSummary {
     pub failures: u64,
     /// Whether depletion is found by polling, for want of perf events.
     pub polling: bool,
+    /// CPU time of the managers of its CPUs, which they share with other domains there.
+    pub manager_time: Duration,
 }
 
 impl LedgerSummary {
@@ -49,6 +53,7 @@ impl LedgerSummary {
         self.consumed = self.consumed.saturating_add(seen.used);
         self.reserved = self.reserved.saturating_add(seen.reserved);
         self.largest_overrun = self.largest_overrun.max(seen.largest_overrun);
+        self.overrun_p50 = self.overrun_p50.max(seen.overrun.quantile_upper(0.5));
         self.overrun_p99 = self.overrun_p99.max(seen.overrun.quantile_upper(0.99));
         self.lateness_p99 = self.lateness_p99.max(seen.lateness.quantile_upper(0.99));
         self.stalled_periods += seen.stalled_periods;
@@ -205,12 +210,13 @@ impl Managers for FreezeManagers {
 
     fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
         let mut sum: Option<LedgerSummary> = None;
-        for seen in self
-            .by_cpu
-            .values()
-            .filter_map(|manager| manager.ledger(domain))
-        {
-            sum.get_or_insert_default().add(&seen);
+        for manager in self.by_cpu.values() {
+            let Some(seen) = manager.ledger(domain) else {
+                continue;
+            };
+            let summary = sum.get_or_insert_default();
+            summary.add(&seen);
+            summary.manager_time += manager.summary().own_time;
         }
         sum
     }

@@ -1,1 +1,22 @@
 //! The whole story of an experiment: predict, simulate, apply, drive, measure, compare.
+//!
+//! Analysis, simulation, enforcement and measurement know nothing of each other; here they meet
+//! over one description, and their distributions end in one result document.
+
+pub mod campaign;
+pub mod driving;
+mod error;
+pub mod execution_times;
+pub mod forecast;
+mod observer;
+pub mod programs;
+pub mod repetition;
+pub mod resolve;
+mod results;
+pub mod testbed;
+mod writing;
+
+pub use campaign::{CampaignOptions, run};
+pub use error::ExperimentError;
+pub use writing::{Written, write, write_png, write_svg};
+pub use observer::{Observer, Step, Unobserved};

@@ -1,0 +1,319 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tailbound_model::{BackendKind, Percentile};
+use tailbound_time::{Duration, Rate};
+
+/// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
+///
+/// Exit status: 0 fine; 1 error, bad usage too; 2 the verdict failed (a promise was missed).
+#[derive(Debug, Parser)]
+#[command(name = "tailbound", version, propagate_version = true, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+    /// Form of the data on standard output.
+    #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Say less: errors only.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// Form of machine-readable and human output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// JSON with a schema version and integer nanoseconds.
+    Json,
+    /// Comma-separated values with a header.
+    Csv,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// What works on this host, why the rest does not, and what to do about it.
+    Doctor(DoctorArguments),
+    /// Whether a description is well-formed, fits its hosts, and is schedulable.
+    Check(FileArguments),
+    /// The response times that the reservations of a description will give.
+    Predict(PredictArguments),
+    /// The same by discrete-event simulation.
+    Simulate(SimulateArguments),
+    /// Put the reservations of a description into force until `revert`.
+    Apply(ApplyArguments),
+    /// Take reservations back and restore what they changed.
+    Revert(RevertArguments),
+    /// What is in force, and what it gave out.
+    Status,
+    /// Run a description's whole experiment, or one command under a reservation.
+    Run(RunArguments),
+    /// Drive a service with open-loop load and measure its latency.
+    Measure(MeasureArguments),
+    /// How far two measured distributions are apart.
+    Compare(CompareArguments),
+    /// Render a result document again: HTML, SVG, PNG or tables.
+    Report(ReportArguments),
+    /// Print the JSON Schema of the description file.
+    Schema,
+    /// Translate another tool's file into a description.
+    Import(ImportArguments),
+    /// Programs of ours that run inside domains.
+    #[command(hide = true)]
+    Internal(InternalArguments),
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// Sample the noise of these CPUs (such as `0` or `0,1`); all online ones if left out.
+    #[arg(short, long, value_delimiter = ',')]
+    pub cpus: Vec<u32>,
+    /// How long each CPU's noise is sampled.
+    #[arg(short, long, default_value = "500ms")]
+    pub duration: Duration,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct FileArguments {
+    /// The description (TOML).
+    pub file: PathBuf,
+}
+
+/// Arguments of `predict`.
+#[derive(Debug, Args)]
+pub struct PredictArguments {
+    /// The description (TOML).
+    pub file: PathBuf,
+    /// Only this service.
+    #[arg(long)]
+    pub service: Option<String>,
+    /// Only this variant of the experiment.
+    #[arg(long)]
+    pub variant: Option<String>,
+    /// Percentiles to tell.
+    #[arg(long, value_delimiter = ',', default_value = "50,90,95,99,99.9", value_parser = percentile)]
+    pub percentiles: Vec<Percentile>,
+    /// Write each distribution as CSV into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub export_csv: Option<PathBuf>,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub struct SimulateArguments {
+    /// What is predicted, too.
+    #[command(flatten)]
+    pub what: PredictArguments,
+    /// How much time is simulated.
+    #[arg(short, long, default_value = "1000s")]
+    pub duration: Duration,
+    /// The seed, in place of the description's.
+    #[arg(long)]
+    pub seed: Option<u64>,
+}
+
+/// Arguments of `apply`.
+#[derive(Debug, Args)]
+pub struct ApplyArguments {
+    /// The description (TOML); its reserved domains need `pids` or a `cgroup`.
+    pub file: PathBuf,
+    /// Change nothing; print every change in the kernel's words.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Arguments of `revert`.
+#[derive(Debug, Args)]
+pub struct RevertArguments {
+    /// The domain; everything if left out.
+    pub domain: Option<String>,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The description (TOML) whose experiment is run.
+    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    pub file: Option<PathBuf>,
+    /// Budget of the command's reservation.
+    #[arg(short, long, requires = "command")]
+    pub budget: Option<Duration>,
+    /// Period of the command's reservation.
+    #[arg(short, long, requires = "command")]
+    pub period: Option<Duration>,
+    /// CPU of the command's reservation.
+    #[arg(short, long, requires = "command", default_value = "0")]
+    pub cpus: u32,
+    /// Fixed priority of the command's reservation, 1 to 90.
+    #[arg(long, requires = "command", default_value_t = 90)]
+    pub priority: u8,
+    /// What enforces the command's reservation.
+    #[arg(long, requires = "command", default_value = "ds-freeze", value_parser = back_end)]
+    pub backend: BackendKind,
+    /// Where results are written; `out/NAME` beside the description if left out.
+    #[arg(short, long)]
+    pub out: Option<PathBuf>,
+    /// Multiply the experiment's duration and warm-up by this (a shortened run says so).
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = scale)]
+    pub duration_scale: f64,
+    /// The seed, in place of the description's.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Print every change in the kernel's words, and stop.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Predict and simulate only: nothing is started, enforced or measured.
+    #[arg(long)]
+    pub simulate_only: bool,
+    /// The command and its arguments.
+    #[arg(last = true)]
+    pub command: Vec<String>,
+}
+
+/// Arguments of `measure`.
+#[derive(Debug, Args)]
+pub struct MeasureArguments {
+    /// The description (TOML); the service must be running already.
+    pub file: PathBuf,
+    /// Only this service.
+    #[arg(long)]
+    pub service: Option<String>,
+    /// How long, in place of the description's duration.
+    #[arg(short, long)]
+    pub duration: Option<Duration>,
+    /// What is left out at the start, in place of the description's.
+    #[arg(long)]
+    pub warm_up: Option<Duration>,
+    /// Rate of the Poisson arrivals, in place of the description's.
+    #[arg(short = 'R', long)]
+    pub rate: Option<Rate>,
+    /// The seed, in place of the description's.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// The CPU of the load generator, in place of the host's first housekeeping CPU.
+    #[arg(short = 'H', long)]
+    pub housekeeping: Option<u32>,
+    /// Write the latencies as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub export_csv: Option<PathBuf>,
+    /// Write the latencies as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub export_json: Option<PathBuf>,
+    /// Write the latencies as an HdrHistogram V2 log.
+    #[arg(long, value_name = "FILE")]
+    pub export_hdr: Option<PathBuf>,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// A distribution (CSV, JSON or HdrHistogram log).
+    pub left: PathBuf,
+    /// Another.
+    pub right: PathBuf,
+    /// A second run of the left one's set-up: its distance to the left one is the noise floor.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Fail (exit 2) if the distance exceeds this multiple of the noise floor.
+    #[arg(short = 'T', long, requires = "baseline", value_name = "RATIO")]
+    pub threshold: Option<f64>,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// The result document, `report.json`.
+    pub file: PathBuf,
+    /// Write the HTML report.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write each plot as SVG into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+    /// Write each plot as PNG into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub png: Option<PathBuf>,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// Whose file it is.
+    #[arg(value_enum)]
+    pub tool: ImportTool,
+    /// The file.
+    pub file: PathBuf,
+}
+
+/// Tools whose files can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ImportTool {
+    /// rt-app's JSON.
+    RtApp,
+}
+
+/// Arguments of `internal`.
+#[derive(Debug, Args)]
+pub struct InternalArguments {
+    /// Which program.
+    #[command(subcommand)]
+    pub program: InternalProgram,
+}
+
+/// Programs that run inside domains.
+#[derive(Debug, Subcommand)]
+pub enum InternalProgram {
+    /// The synthetic service.
+    SyntheticService {
+        /// Where it listens.
+        #[arg(long)]
+        endpoint: String,
+        /// The order in which it serves jobs.
+        #[arg(long, value_parser = scheduling)]
+        scheduling: tailbound_model::Scheduling,
+    },
+    /// A loop that uses all the CPU that it gets.
+    CpuHog,
+}
+
+fn percentile(text: &str) -> Result<Percentile, String> {
+    let number: f64 = text.parse().map_err(|_| "a percentile is a number such as 99.9")?;
+    if number > 0.0 && number < 100.0 {
+        Ok(Percentile(number))
+    } else {
+        Err("a percentile lies above 0 and below 100".into())
+    }
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a factor is a number such as 0.1")?;
+    if number.is_finite() && (0.001..=1000.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err("a factor lies between 0.001 and 1000".into())
+    }
+}
+
+fn back_end(text: &str) -> Result<BackendKind, String> {
+    by_name(text, "ds-freeze, deadline, rt-group, cfs-quota, dedicated, none")
+}
+
+fn scheduling(text: &str) -> Result<tailbound_model::Scheduling, String> {
+    by_name(text, "fifo, rate-monotonic, fixed-priority")
+}
+
+/// Reads a name as the description file spells it, so that there is one spelling.
+fn by_name<T: serde::de::DeserializeOwned>(text: &str, names: &str) -> Result<T, String> {
+    serde_json::from_value(serde_json::Value::String(text.into()))
+        .map_err(|_| format!("unknown name; use one of {names}"))
+}

@@ -1,0 +1,83 @@
+//! How a verb can end other than well, and how that looks.
+
+use std::process::ExitCode;
+
+use tailbound_model::Problems;
+
+/// Why a verb did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Something is wrong: exit status 1.
+    #[error("{message}")]
+    Error {
+        /// What is wrong.
+        message: String,
+        /// What would be right, if known.
+        help: Option<String>,
+    },
+    /// A description is malformed: exit status 1.
+    #[error("{problems}")]
+    Description {
+        /// All that is wrong with it.
+        problems: Problems,
+        /// The file's text, for the excerpts.
+        text: String,
+    },
+    /// Everything worked, the answer is no: exit status 2.
+    #[error("{0}")]
+    Verdict(String),
+}
+
+impl Failure {
+    /// An error without a known remedy.
+    pub fn error(message: impl ToString) -> Self {
+        Self::Error { message: message.to_string(), help: None }
+    }
+
+    /// An error with its remedy.
+    pub fn with_help(message: impl ToString, help: impl ToString) -> Self {
+        Self::Error { message: message.to_string(), help: Some(help.to_string()) }
+    }
+
+    /// An error of a library, with all its causes.
+    pub fn from_error(error: impl std::error::Error) -> Self {
+        Self::error(chain(&error))
+    }
+
+    /// The exit status: 1 for errors, 2 for a failed verdict.
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Error { .. } | Self::Description { .. } => ExitCode::from(1),
+            Self::Verdict(_) => ExitCode::from(2),
+        }
+    }
+
+    /// Prints the failure to standard error, with excerpts where a file is at fault.
+    pub fn render(&self) {
+        match self {
+            Self::Error { message, help } => {
+                eprintln!("tailbound: error: {message}");
+                if let Some(help) = help {
+                    eprintln!("  help: {help}");
+                }
+            }
+            Self::Description { problems, text } => crate::excerpt::render(problems, text),
+            Self::Verdict(message) => eprintln!("tailbound: {message}"),
+        }
+    }
+}
+
+/// An error with all its causes, as one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,155 @@
+//! Where text goes: data to standard output, everything else to standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+
+use crate::arguments::Format;
+use crate::failure::Failure;
+
+/// The version of every JSON document that a verb prints.
+const OUTPUT_SCHEMA_VERSION: u32 = 1;
+
+/// How a verb speaks.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    format: Format,
+    quiet: bool,
+    verbose: u8,
+}
+
+/// A JSON document with its version.
+#[derive(Serialize)]
+struct Versioned<'a, T: Serialize> {
+    schema_version: u32,
+    tailbound_version: &'static str,
+    #[serde(flatten)]
+    data: &'a T,
+}
+
+impl Output {
+    /// An output in `format`; `quiet` keeps notes back, `verbose` adds some.
+    pub fn new(format: Format, quiet: bool, verbose: u8) -> Self {
+        Self { format, quiet, verbose }
+    }
+
+    /// Whether people read along: bars and colours only then.
+    pub fn interactive(&self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Whether anything but errors is said.
+    pub fn speaks(&self) -> bool {
+        !self.quiet
+    }
+
+    /// The form of the data.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Says something beside the data, unless told to be quiet.
+    pub fn note(&self, text: impl AsRef<str>) {
+        if !self.quiet {
+            eprintln!("{}", text.as_ref());
+        }
+    }
+
+    /// Says something that only the curious need.
+    pub fn detail(&self, text: impl AsRef<str>) {
+        if self.verbose > 0 {
+            eprintln!("{}", text.as_ref());
+        }
+    }
+
+    /// Prints rows under a header as a table or CSV, or `data` as JSON, whichever is asked for.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn rows(
+        &self,
+        header: &[&str],
+        rows: &[Vec<String>],
+        data: &impl Serialize,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Json => self.json(data),
+            Format::Csv => self.print(&csv(header, rows)),
+            Format::Table => self.print(&format!("{}\n", table(header, rows))),
+        }
+    }
+
+    /// Prints a JSON document with its schema version.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn json(&self, data: &impl Serialize) -> Result<(), Failure> {
+        let document = Versioned {
+            schema_version: OUTPUT_SCHEMA_VERSION,
+            tailbound_version: env!("CARGO_PKG_VERSION"),
+            data,
+        };
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::error)?;
+        self.print(&format!("{text}\n"))
+    }
+
+    /// Prints data as it is. A reader that went away is no error.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::error(format!("cannot write to standard output: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Rows as a plain table that survives copying.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header(header);
+    table.add_rows(rows);
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
+}
+
+/// Rows as CSV by RFC 4180.
+fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
+    let field = |text: &str| {
+        if text.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
+    };
+    let mut lines = vec![header.iter().map(|text| field(text)).collect::<Vec<_>>().join(",")];
+    for row in rows {
+        lines.push(row.iter().map(|text| field(text)).collect::<Vec<_>>().join(","));
+    }
+    lines.join("\r\n") + "\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_quotes_what_needs_it() {
+        let rows = vec![vec!["a,b".into(), "say \"x\"".into()]];
+        assert_eq!(csv(&["one", "two"], &rows), "one,two\r\n\"a,b\",\"say \"\"x\"\"\"\r\n");
+    }
+
+    #[test]
+    fn a_table_has_its_header_and_rows() {
+        let text = table(&["what", "value"], &[vec!["p99".into(), "3ms".into()]]);
+        assert!(text.contains("what") && text.contains("p99") && text.contains("3ms"), "{text}");
+    }
+}

@@ -1,0 +1,89 @@
+//! `tailbound apply`: put the reservations of a description into force.
+
+use std::path::Path;
+
+use tailbound_daemon::{Client, Lease, StartOptions};
+use tailbound_enforcement::{Enforcer, ReservationRequest, Target, state_directory};
+use tailbound_experiment::resolve::resolve;
+use tailbound_model::{BackendKind, Description, Domain, DomainKind, Variant};
+
+use crate::arguments::ApplyArguments;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Applies with a persistent lease, or prints what that would change.
+pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
+    let loaded = super::load(&arguments.file, output)?;
+    let requests = requests(&loaded.description, &arguments.file)?;
+    if arguments.dry_run {
+        return dry_run(&requests, output);
+    }
+    let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
+        .map_err(Failure::from_error)?;
+    let plans = client.apply(&requests, Lease::Persistent).map_err(Failure::from_error)?;
+    for plan in &plans {
+        for line in &plan.mapping {
+            output.detail(line);
+        }
+    }
+    let names: Vec<&str> = requests.iter().map(|request| request.domain.as_str()).collect();
+    output.note(format!("in force until `tailbound revert`: {}", names.join(", ")));
+    Ok(())
+}
+
+/// Plans on this host and prints every change in the kernel's words; changes nothing.
+pub fn dry_run(requests: &[ReservationRequest], output: &Output) -> Result<(), Failure> {
+    let enforcer = Enforcer::new().map_err(Failure::from_error)?;
+    let plans = enforcer.plan(requests).map_err(Failure::from_error)?;
+    if output.format() == crate::arguments::Format::Json {
+        return output.json(&serde_json::json!({ "plans": plans }));
+    }
+    let text: Vec<String> = plans.iter().flat_map(|plan| plan.dry_run()).collect();
+    output.print(&(text.join("\n") + "\n"))
+}
+
+/// A request per reserved domain; they must run already, since nothing is started here.
+fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationRequest>, Failure> {
+    let as_described = Variant {
+        name: "as described".into(),
+        backend: None,
+        neighbours: true,
+        margin_points: None,
+        repetitions: 1,
+    };
+    let resolved = resolve(description, &as_described).map_err(Failure::from_error)?;
+    let mut requests = Vec::new();
+    for (name, resolved) in resolved {
+        if resolved.backend == BackendKind::None {
+            continue;
+        }
+        let Some(target) = target(&description.domains[&name]) else {
+            return Err(Failure::with_help(
+                format!("domain \"{name}\" is to be started by a run, so it has no processes yet"),
+                format!(
+                    "give its `pids` (or the `cgroup` of a container) to `apply`, or use \
+                     `tailbound run {}`",
+                    file.display()
+                ),
+            ));
+        };
+        requests.push(ReservationRequest {
+            domain: name,
+            target,
+            interface: resolved.interface,
+            backend: resolved.backend,
+        });
+    }
+    if requests.is_empty() {
+        return Err(Failure::with_help("no domain has a reservation", "add one to a domain"));
+    }
+    Ok(requests)
+}
+
+fn target(domain: &Domain) -> Option<Target> {
+    match domain.kind {
+        DomainKind::Container => domain.cgroup.clone().map(Target::Cgroup),
+        _ if domain.pids.is_empty() => None,
+        _ => Some(Target::Processes(domain.pids.clone())),
+    }
+}

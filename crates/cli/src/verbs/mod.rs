@@ -1,0 +1,41 @@
+//! The verbs, one file each: read arguments, call a library, render what it returns.
+
+pub mod apply;
+pub mod check;
+pub mod compare;
+pub mod doctor;
+pub mod import;
+pub mod internal;
+pub mod measure;
+pub mod predict;
+pub mod report;
+pub mod revert;
+pub mod run_command;
+pub mod run_file;
+pub mod schema;
+pub mod simulate;
+pub mod status;
+
+use std::path::Path;
+
+use tailbound_model::{LoadError, LoadedDescription};
+
+use crate::excerpt;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Loads a description; its warnings go to standard error.
+fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
+    match tailbound_model::load(path) {
+        Ok(loaded) => {
+            if !loaded.warnings.is_empty() && output.speaks() {
+                excerpt::render(&loaded.warnings, &loaded.text);
+            }
+            Ok(loaded)
+        }
+        Err(LoadError::Problems { text, problems }) => {
+            Err(Failure::Description { problems, text })
+        }
+        Err(error) => Err(Failure::from_error(error)),
+    }
+}

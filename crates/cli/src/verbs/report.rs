@@ -1,0 +1,60 @@
+//! `tailbound report`: a result document, rendered again.
+
+use std::path::Path;
+
+use tailbound_report::{Cell, RunReport};
+
+use crate::arguments::{Format, ReportArguments};
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+/// Renders what is asked for; tables on standard output if nothing is.
+pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Failure> {
+    let told = |what: String| Failure::error(format!("{}: {what}", arguments.file.display()));
+    let text = std::fs::read_to_string(&arguments.file).map_err(|error| told(error.to_string()))?;
+    let report = RunReport::from_json(&text).map_err(|error| told(error.to_string()))?;
+    let written = |path: &Path| output.note(format!("wrote {}", path.display()));
+    if let Some(path) = &arguments.html {
+        let page = tailbound_report::render_html(&report);
+        std::fs::write(path, page).map_err(|error| {
+            Failure::error(format!("cannot write {}: {error}", path.display()))
+        })?;
+        written(path);
+    }
+    if let Some(folder) = &arguments.svg {
+        tailbound_experiment::write_svg(&report, folder).map_err(Failure::from_error)?;
+        written(folder);
+    }
+    if let Some(folder) = &arguments.png {
+        tailbound_experiment::write_png(&report, folder).map_err(Failure::from_error)?;
+        written(folder);
+    }
+    match output.format() {
+        Format::Json => output.json(&report),
+        _ => print_tables(&report, output),
+    }
+}
+
+/// Prints the report's tables: verdicts, quantiles, distances.
+pub fn print_tables(report: &RunReport, output: &Output) -> Result<(), Failure> {
+    let mut parts = Vec::new();
+    for section in tailbound_report::tables(report) {
+        let header: Vec<&str> =
+            section.columns.iter().map(|column| column.name.as_str()).collect();
+        let rows: Vec<Vec<String>> = section.rows.iter().map(|row| cells(row)).collect();
+        parts.push(format!("{}\n{}", section.title, table(&header, &rows)));
+    }
+    for warning in &report.warnings {
+        output.note(format!("warning: {}\n  help: {}", warning.what, warning.advice));
+    }
+    output.print(&(parts.join("\n\n") + "\n"))
+}
+
+fn cells(row: &[Cell]) -> Vec<String> {
+    row.iter()
+        .map(|cell| match &cell.detail {
+            Some(detail) => format!("{} ({detail})", cell.text),
+            None => cell.text.clone(),
+        })
+        .collect()
+}

@@ -1,0 +1,124 @@
+//! `tailbound run FILE`: the whole story of a description, and its report.
+
+use std::path::{Path, PathBuf};
+
+use tailbound_experiment::{CampaignOptions, run};
+use tailbound_model::LoadedDescription;
+use tailbound_report::{Outcome, RunReport};
+
+use crate::arguments::{Format, RunArguments};
+use crate::failure::Failure;
+use crate::interrupts;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Runs, writes the report, prints the tables; status 2 if the described variant missed a promise.
+pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
+    let Some(file) = &arguments.file else {
+        return Err(Failure::with_help("nothing to run", "give a FILE or a command after `--`"));
+    };
+    let loaded = super::load(file, output)?;
+    let inputs = tailbound_model::load_inputs(&loaded.description, loaded.base())
+        .map_err(|problems| Failure::Description { problems, text: loaded.text.clone() })?;
+    if arguments.dry_run {
+        return dry_run(&loaded, output);
+    }
+    let options = options(arguments, file, &loaded)?;
+    let stop = interrupts::watch()?;
+    let mut progress = Progress::new(output);
+    let report = run(&loaded, &inputs, &options, &stop, &mut progress);
+    drop(progress);
+    let report = report.map_err(Failure::from_error)?;
+    let written = tailbound_experiment::write(&report, &options.out).map_err(Failure::from_error)?;
+    for remark in &written.remarks {
+        output.note(format!("note: {remark}"));
+    }
+    match output.format() {
+        Format::Json => output.json(&report)?,
+        _ => super::report::print_tables(&report, output)?,
+    }
+    output.note(format!("report: {}", written.html.display()));
+    judge(&report)
+}
+
+fn options(
+    arguments: &RunArguments,
+    file: &Path,
+    loaded: &LoadedDescription,
+) -> Result<CampaignOptions, Failure> {
+    let executable = std::env::current_exe().map_err(Failure::from_error)?;
+    let out = match &arguments.out {
+        Some(out) => out.clone(),
+        None => default_out(loaded),
+    };
+    std::fs::create_dir_all(&out).map_err(|error| {
+        Failure::with_help(
+            format!("cannot make {}: {error}", out.display()),
+            "choose a folder that you may write with --out",
+        )
+    })?;
+    let mut command = format!("tailbound run {}", file.display());
+    if let Some(seed) = arguments.seed {
+        command.push_str(&format!(" --seed {seed}"));
+    }
+    if arguments.duration_scale != 1.0 {
+        command.push_str(&format!(" --duration-scale {}", arguments.duration_scale));
+    }
+    if arguments.simulate_only {
+        command.push_str(" --simulate-only");
+    }
+    Ok(CampaignOptions {
+        out,
+        executable,
+        duration_scale: arguments.duration_scale,
+        seed: arguments.seed,
+        simulate_only: arguments.simulate_only,
+        commands: vec![command],
+        started_at: utc_now()?,
+    })
+}
+
+/// The time now, RFC 3339 in UTC, to the second.
+fn utc_now() -> Result<String, Failure> {
+    let now = time::OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).map_err(Failure::from_error)?;
+    now.format(&time::format_description::well_known::Rfc3339).map_err(Failure::from_error)
+}
+
+/// `out/NAME` beside the description.
+fn default_out(loaded: &LoadedDescription) -> PathBuf {
+    loaded.base().join("out").join(&loaded.description.name)
+}
+
+/// Every change that the reservations of the first variant would make, for domains that run.
+fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
+    let own = std::process::id();
+    let requests =
+        tailbound_experiment::resolve::rehearsal(&loaded.description, own).map_err(Failure::from_error)?;
+    output.note(format!(
+        "nothing is started: process {own} (this one) stands for the programs of each domain"
+    ));
+    super::apply::dry_run(&requests, output)
+}
+
+/// The promises are about the system as described: its first variant.
+fn judge(report: &RunReport) -> Result<(), Failure> {
+    if let Some(why) = &report.interrupted {
+        return Err(Failure::error(format!("the run ended early: {why}")));
+    }
+    let Some(first) = report.variants.first().map(|result| result.variant.clone()) else {
+        return Ok(());
+    };
+    let described = report.variants.iter().filter(|result| result.variant == first);
+    let missed: Vec<String> = described
+        .flat_map(|result| result.verdicts.iter().map(move |verdict| (result, verdict)))
+        .filter(|(_, verdict)| verdict.outcome == Outcome::Missed)
+        .map(|(result, verdict)| {
+            format!("{} {} within {}", result.service, verdict.slo.percentile, verdict.slo.latency)
+        })
+        .collect();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Verdict(format!("{first} missed: {}", missed.join(", "))))
+}

@@ -1,0 +1,61 @@
+//! `tailbound status`: what is in force, and what it gave out.
+
+use tailbound_daemon::{Client, ClientError};
+use tailbound_enforcement::{LedgerSummary, state_directory};
+use tailbound_time::Duration;
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Prints the active reservations.
+pub fn carry_out(output: &Output) -> Result<(), Failure> {
+    let header = [
+        "domain", "back end", "budget", "period", "CPUs", "periods", "depleted", "used",
+        "overrun p99",
+    ];
+    let mut client = match Client::connect(&state_directory()) {
+        Ok(client) => client,
+        Err(ClientError::NotRunning { .. }) => {
+            output.note("no daemon is running, so nothing is in force");
+            return output.rows(&header, &[], &serde_json::json!({ "reservations": [] }));
+        }
+        Err(error) => return Err(Failure::from_error(error)),
+    };
+    let status = client.status().map_err(Failure::from_error)?;
+    let rows: Vec<Vec<String>> = status
+        .reservations
+        .iter()
+        .map(|reservation| {
+            let domain = &reservation.enforced;
+            let cpus: Vec<String> =
+                domain.interface.cpus.iter().map(ToString::to_string).collect();
+            let mut row = vec![
+                domain.domain.clone(),
+                tailbound_enforcement::error::backend_name(domain.backend).into(),
+                domain.interface.budget.to_string(),
+                domain.interface.period.to_string(),
+                cpus.join(","),
+            ];
+            row.extend(ledger(domain.ledger.as_ref()));
+            row
+        })
+        .collect();
+    output.rows(&header, &rows, &status)
+}
+
+fn ledger(ledger: Option<&LedgerSummary>) -> [String; 4] {
+    match ledger {
+        None => ["-", "-", "-", "-"].map(String::from),
+        Some(ledger) => [
+            ledger.periods.to_string(),
+            ledger.depletions.to_string(),
+            ledger.consumed.to_string(),
+            told(ledger.overrun_p99),
+        ],
+    }
+}
+
+/// A length that may not be known yet.
+pub fn told(length: Option<Duration>) -> String {
+    length.map_or_else(|| "-".into(), |length| length.to_string())
+}

@@ -1,0 +1,236 @@
+//! The whole experiment: predict, simulate, then measure every variant, interleaved.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
+use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
+use tailbound_report::{RunReport, Warning};
+use tailbound_time::Duration;
+
+use crate::execution_times::{Known, execution_times};
+use crate::programs::Surroundings;
+use crate::repetition::{Bench, Repetition};
+use crate::resolve::{ResolvedDomain, resolve};
+use crate::results::Findings;
+use crate::testbed::Testbed;
+use crate::{ExperimentError, Observer, Step};
+
+/// How long each CPU's noise is sampled before a run.
+const NOISE_SAMPLE: Duration = Duration::from_millis(300);
+
+/// The share of lost time that needs no warning.
+const TOLERATED_NOISE: f64 = 0.01;
+
+/// How an experiment is run.
+#[derive(Clone, Debug)]
+pub struct CampaignOptions {
+    /// The folder of the results.
+    pub out: PathBuf,
+    /// Our own executable, for the built-in programs.
+    pub executable: PathBuf,
+    /// Factor on the duration and the warm-up.
+    pub duration_scale: f64,
+    /// The seed, in place of the description's.
+    pub seed: Option<u64>,
+    /// Predict and simulate only.
+    pub simulate_only: bool,
+    /// The commands that repeat the run.
+    pub commands: Vec<String>,
+    /// When the run begins, RFC 3339 in UTC.
+    pub started_at: String,
+}
+
+/// Runs the experiment of `loaded` and returns what it found out.
+///
+/// A variant that the host refuses is left unmeasured, with a warning; a service that dies ends the
+/// run, and what was measured until then is reported.
+///
+/// # Errors
+/// Nothing could be predicted or measured at all.
+pub fn run(
+    loaded: &LoadedDescription,
+    inputs: &InputFiles,
+    options: &CampaignOptions,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<RunReport, ExperimentError> {
+    let seed = options.seed.unwrap_or(loaded.description.seed);
+    let mut findings = Findings::new(loaded, inputs, seed);
+    findings.warnings = warnings(loaded, options, observer);
+    let mut resolved = BTreeMap::new();
+    for variant in &loaded.description.experiment.variants {
+        resolved.insert(variant.name.clone(), resolve(&loaded.description, variant)?);
+    }
+    let mut testbed = None;
+    if !options.simulate_only {
+        observer.step(&step("starting the domains", 0.0));
+        let surroundings = Surroundings {
+            base: crate::programs::absolute(loaded.base()),
+            out: crate::programs::absolute(&options.out),
+            executable: options.executable.clone(),
+        };
+        let mut started = Testbed::start(loaded, surroundings, seed, stop)?;
+        observer.step(&step("measuring execution times on an idle CPU", 0.02));
+        started.calibrate(seed, stop, observer)?;
+        testbed = Some(started);
+    }
+    let calibrations = testbed.as_ref().map(|testbed: &Testbed<'_>| &testbed.calibrations);
+    let mut known: BTreeMap<String, Known> = BTreeMap::new();
+    for (name, service) in &loaded.description.services {
+        let calibration = calibrations.and_then(|all| all.get(name));
+        known.insert(name.clone(), execution_times(name, service, inputs, calibration)?);
+    }
+    observer.step(&step("predicting and simulating", 0.05));
+    let bench = Bench {
+        loaded,
+        inputs,
+        duration: scaled(loaded.description.experiment.duration, options.duration_scale),
+        warm_up: scaled(loaded.description.experiment.warm_up, options.duration_scale),
+        seed,
+        stop,
+    };
+    for variant in &loaded.description.experiment.variants {
+        findings.predict(variant, &resolved[&variant.name], &known, &bench)?;
+    }
+    if let Some(testbed) = &mut testbed {
+        measure_all(&bench, testbed, &resolved, &mut findings, observer);
+    }
+    Ok(findings.into_report(options))
+}
+
+/// Measures every repetition of every variant: first the first of each, then the second of each,
+/// so that a host that drifts does not favour one.
+fn measure_all(
+    bench: &Bench<'_>,
+    testbed: &mut Testbed<'_>,
+    resolved: &BTreeMap<String, BTreeMap<String, ResolvedDomain>>,
+    findings: &mut Findings<'_>,
+    observer: &mut dyn Observer,
+) {
+    let order = interleaved(&bench.loaded.description.experiment.variants);
+    let count = order.len() as f64;
+    for (index, variant) in order.iter().enumerate() {
+        let done = (0.06 + 0.94 * index as f64 / count, 0.06 + 0.94 * (index + 1) as f64 / count);
+        if bench.stop.load(Ordering::SeqCst) {
+            findings.interrupted.get_or_insert_with(|| "the user asked to stop".into());
+            return;
+        }
+        if findings.refused(&variant.name) {
+            continue;
+        }
+        match bench.repeat(testbed, variant, &resolved[&variant.name], observer, done) {
+            Ok(repetition) => {
+                let ended_early = ended_early(&repetition);
+                findings.add(&variant.name, repetition);
+                if ended_early.is_some() {
+                    findings.interrupted = ended_early;
+                }
+            }
+            Err(ExperimentError::Daemon(refusal)) => {
+                observer.remark(&format!("{} is not measured: {refusal}", variant.name));
+                findings.refuse(&variant.name, &refusal.to_string());
+            }
+            Err(error) => findings.interrupted = Some(error.to_string()),
+        }
+        if let Err(dead) = testbed.check_alive() {
+            findings.interrupted = Some(dead.to_string());
+        }
+        if findings.interrupted.is_some() {
+            return;
+        }
+    }
+}
+
+fn ended_early(repetition: &Repetition) -> Option<String> {
+    repetition.measured.iter().find_map(|(service, measured)| {
+        measured.interrupted.as_ref().map(|why| format!("{service}: {why}"))
+    })
+}
+
+/// The variants in the order in which they are measured.
+fn interleaved(variants: &[Variant]) -> Vec<&Variant> {
+    let rounds = variants.iter().map(|variant| variant.repetitions).max().unwrap_or(0);
+    (0..rounds)
+        .flat_map(|round| variants.iter().filter(move |variant| variant.repetitions > round))
+        .collect()
+}
+
+fn scaled(length: Duration, factor: f64) -> Duration {
+    Duration::from_secs_f64_nearest(length.as_secs_f64() * factor)
+}
+
+fn step(what: &str, done: f64) -> Step {
+    Step { what: what.into(), done, begins: true }
+}
+
+/// What on this host may spoil the result.
+fn warnings(
+    loaded: &LoadedDescription,
+    options: &CampaignOptions,
+    observer: &mut dyn Observer,
+) -> Vec<Warning> {
+    let description = &loaded.description;
+    let mut warnings = Vec::new();
+    if options.duration_scale != 1.0 {
+        warnings.push(Warning {
+            what: format!("the run was scaled to {} of its duration", options.duration_scale),
+            advice: "run it without --duration-scale before you rely on its tail".into(),
+        });
+    }
+    if options.simulate_only {
+        warnings.push(Warning {
+            what: "nothing was measured: this run predicts and simulates only".into(),
+            advice: "run it without --simulate-only on a host that `tailbound doctor` passes".into(),
+        });
+        return warnings;
+    }
+    let reserved = description.domains.values().filter_map(|domain| domain.reservation.as_ref());
+    let served: CpuSet = reserved.flat_map(|reservation| reservation.cpus.clone()).collect();
+    let housekeeping: CpuSet =
+        description.hosts.values().flat_map(|host| host.housekeeping.clone()).collect();
+    let mut sampled: Vec<Noise> = Vec::new();
+    for cpu in served.union(&housekeeping) {
+        match noise(*cpu, NOISE_SAMPLE) {
+            Ok(noise) => sampled.push(noise),
+            Err(error) => observer.remark(&format!("no noise sample of CPU {cpu}: {error}")),
+        }
+    }
+    let query =
+        AdviceQuery { served, housekeeping, noise: &sampled, tolerated_noise: TOLERATED_NOISE };
+    warnings.extend(
+        advice(&query)
+            .into_iter()
+            .map(|advice| Warning { what: advice.what, advice: advice.advice }),
+    );
+    warnings
+}
+
+/// The host's fingerprint, for the report.
+pub(crate) fn host() -> BTreeMap<String, String> {
+    fingerprint()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variant(name: &str, repetitions: u32) -> Variant {
+        Variant {
+            name: name.into(),
+            backend: None,
+            neighbours: true,
+            margin_points: None,
+            repetitions,
+        }
+    }
+
+    #[test]
+    fn repetitions_are_interleaved() {
+        let variants = [variant("a", 2), variant("b", 1), variant("c", 3)];
+        let order: Vec<&str> =
+            interleaved(&variants).iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(order, ["a", "b", "c", "a", "c", "c"]);
+    }
+}

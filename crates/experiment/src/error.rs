@@ -1,0 +1,105 @@
+//! Why an experiment could not be made.
+
+use tailbound_time::Duration;
+
+/// Why an experiment could not be made or finished.
+///
+/// A service that fails in mid-run is none of these: what was measured until then is reported,
+/// with the reason.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// Something that the caller named is not in the description.
+    #[error("there is no {kind} \"{name}\"; the description has {known}")]
+    Unknown {
+        /// What kind of thing.
+        kind: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A domain lacks something that this verb needs.
+    #[error("domain \"{domain}\": {what}; {remedy}")]
+    Domain {
+        /// Which.
+        domain: String,
+        /// What is wrong.
+        what: String,
+        /// What would be right.
+        remedy: String,
+    },
+    /// A budget with its margin fell to zero or grew beyond the period.
+    #[error(
+        "domain \"{domain}\": a margin of {points:+} points makes the budget {budget} of a period \
+         of {period}; choose a margin that leaves it above zero and below the period"
+    )]
+    Margin {
+        /// Which domain.
+        domain: String,
+        /// The margin.
+        points: f64,
+        /// The budget that came out, in nanoseconds, signed.
+        budget: i128,
+        /// The period.
+        period: Duration,
+    },
+    /// An execution time is not known without a calibration.
+    #[error(
+        "the execution time of {task} is calibrated, so it is not known before a run; give \
+         `expected = \"5ms\"` in the description, or use `tailbound run`"
+    )]
+    NotCalibrated {
+        /// The task, as `service.task`.
+        task: String,
+    },
+    /// The analysis refused.
+    #[error(transparent)]
+    Analysis(#[from] tailbound_analysis::AnalysisError),
+    /// The arrivals or execution times could not be drawn.
+    #[error(transparent)]
+    Workload(#[from] tailbound_simulator::workload::WorkloadError),
+    /// The simulation could not be made.
+    #[error(transparent)]
+    Simulation(#[from] tailbound_simulator::SimulationError),
+    /// The measurement could not be made.
+    #[error(transparent)]
+    Measurement(#[from] tailbound_measurement::MeasurementError),
+    /// The daemon refused or could not be reached.
+    #[error(transparent)]
+    Daemon(#[from] tailbound_daemon::ClientError),
+    /// A program could not be started.
+    #[error("cannot start {program} for domain \"{domain}\": {cause}; {remedy}")]
+    Start {
+        /// The domain.
+        domain: String,
+        /// The program.
+        program: String,
+        /// What the kernel said.
+        cause: std::io::Error,
+        /// What can be done.
+        remedy: String,
+    },
+    /// A program ended when it should not have.
+    #[error("{program} of domain \"{domain}\" ended ({how}); its output is in {log}")]
+    Ended {
+        /// The domain.
+        domain: String,
+        /// The program.
+        program: String,
+        /// Its exit status.
+        how: String,
+        /// The file with its output.
+        log: String,
+    },
+    /// A result file could not be written.
+    #[error("cannot write {file}: {cause}")]
+    Write {
+        /// Which.
+        file: String,
+        /// What went wrong.
+        cause: String,
+    },
+    /// The user asked to stop before anything was measured.
+    #[error("stopped before anything was measured")]
+    Stopped,
+}

@@ -1,0 +1,29 @@
+//! Telling whoever watches how far an experiment is.
+
+/// One step of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is being done.
+    pub what: String,
+    /// The share of the whole experiment that is done, from 0 to 1.
+    pub done: f64,
+    /// Whether this is the first word of the step.
+    pub begins: bool,
+}
+
+/// Someone who watches an experiment.
+pub trait Observer {
+    /// A step begins or goes on.
+    fn step(&mut self, step: &Step);
+    /// Something worth knowing, in a line.
+    fn remark(&mut self, text: &str);
+}
+
+/// Nobody watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn step(&mut self, _: &Step) {}
+    fn remark(&mut self, _: &str) {}
+}

@@ -1,0 +1,217 @@
+//! The programs of a domain: started, watched, ended.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration as Pause;
+
+use tailbound_enforcement::Target;
+use tailbound_linux::spawn;
+use tailbound_model::{Builtin, Description, Domain, DomainKind, Scheduling};
+
+use crate::ExperimentError;
+
+/// How long a program may take to end after SIGTERM before it is killed.
+const PATIENCE_STEPS: u32 = 40;
+const PATIENCE_STEP: Pause = Pause::from_millis(25);
+
+/// Where programs find their files and leave their output.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// The folder of the description: the working directory of every program.
+    pub base: PathBuf,
+    /// The folder of the results: the programs' output goes to `logs/` in it.
+    pub out: PathBuf,
+    /// Our own executable, for the built-in programs.
+    pub executable: PathBuf,
+}
+
+/// The running programs of one domain; dropping it ends those that it started.
+#[derive(Debug)]
+pub struct Programs {
+    domain: String,
+    children: Vec<Started>,
+    /// What runs without us: processes or a cgroup that the description names.
+    attached: Option<Target>,
+}
+
+#[derive(Debug)]
+struct Started {
+    child: Child,
+    program: String,
+    log: PathBuf,
+}
+
+impl Programs {
+    /// Starts what `domain` describes, on its CPUs and under the kernel's default scheduling, or
+    /// attaches to what it names.
+    ///
+    /// # Errors
+    /// A program that is not there or may not be run; those started before it are ended.
+    pub fn start(
+        description: &Description,
+        name: &str,
+        domain: &Domain,
+        surroundings: &Surroundings,
+    ) -> Result<Self, ExperimentError> {
+        let mut programs = Self { domain: name.into(), children: Vec::new(), attached: None };
+        if domain.kind == DomainKind::Container {
+            programs.attached = domain.cgroup.clone().map(Target::Cgroup);
+            return Ok(programs);
+        }
+        if !domain.pids.is_empty() {
+            programs.attached = Some(Target::Processes(domain.pids.clone()));
+            return Ok(programs);
+        }
+        let words = command_line(description, name, domain, surroundings)?;
+        let cpus: BTreeSet<u32> = domain.allowed_cpus().iter().map(|cpu| cpu.0).collect();
+        for instance in 0..domain.instances {
+            programs.start_one(&words, &cpus, instance, surroundings)?;
+        }
+        Ok(programs)
+    }
+
+    fn start_one(
+        &mut self,
+        words: &[String],
+        cpus: &BTreeSet<u32>,
+        instance: u32,
+        surroundings: &Surroundings,
+    ) -> Result<(), ExperimentError> {
+        let logs = surroundings.out.join("logs");
+        let log = logs.join(format!("{}-{instance}.log", self.domain));
+        let writing = |cause: std::io::Error| ExperimentError::Write {
+            file: log.display().to_string(),
+            cause: cause.to_string(),
+        };
+        std::fs::create_dir_all(&logs).map_err(writing)?;
+        let output = File::options().create(true).append(true).open(&log).map_err(writing)?;
+        let errors = output.try_clone().map_err(writing)?;
+        let program = words.first().cloned().unwrap_or_default();
+        let mut command = Command::new(&program);
+        command
+            .args(&words[1..])
+            .current_dir(&surroundings.base)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
+        let child = spawn::spawn_on(&mut command, cpus).map_err(|cause| {
+            let remedy = match cause.kind() {
+                std::io::ErrorKind::NotFound => format!("install {program}, or give its full path"),
+                std::io::ErrorKind::InvalidInput => {
+                    "name CPUs that exist and that this process may use".into()
+                }
+                _ => "check its permissions and the description".into(),
+            };
+            let domain = self.domain.clone();
+            ExperimentError::Start { domain, program: program.clone(), cause, remedy }
+        })?;
+        self.children.push(Started { child, program, log });
+        Ok(())
+    }
+
+    /// What a reservation for this domain is for.
+    pub fn target(&self) -> Target {
+        match &self.attached {
+            Some(target) => target.clone(),
+            None => Target::Processes(self.children.iter().map(|one| one.child.id()).collect()),
+        }
+    }
+
+    /// The first process, if we know it.
+    pub fn first_process(&self) -> Option<u32> {
+        match (&self.attached, self.children.first()) {
+            (Some(Target::Processes(pids)), _) => pids.first().copied(),
+            (None, Some(one)) => Some(one.child.id()),
+            _ => None,
+        }
+    }
+
+    /// Makes sure that everything we started still runs.
+    ///
+    /// # Errors
+    /// Which program ended, how, and where its output is.
+    pub fn check_alive(&mut self) -> Result<(), ExperimentError> {
+        for one in &mut self.children {
+            if let Ok(Some(status)) = one.child.try_wait() {
+                return Err(ExperimentError::Ended {
+                    domain: self.domain.clone(),
+                    program: one.program.clone(),
+                    how: status.to_string(),
+                    log: one.log.display().to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what we started: SIGTERM, and SIGKILL to what stays.
+    pub fn stop(&mut self) {
+        for one in &self.children {
+            // An error means that it has gone, which is what we want.
+            let _gone = spawn::terminate_group(&one.child);
+        }
+        for one in &mut self.children {
+            let mut steps = PATIENCE_STEPS;
+            while steps > 0 && matches!(one.child.try_wait(), Ok(None)) {
+                std::thread::sleep(PATIENCE_STEP);
+                steps -= 1;
+            }
+            let _gone = spawn::kill_group(&one.child);
+            let _reaped = one.child.wait();
+        }
+        self.children.clear();
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The words of a domain's command, or of its built-in program.
+fn command_line(
+    description: &Description,
+    name: &str,
+    domain: &Domain,
+    surroundings: &Surroundings,
+) -> Result<Vec<String>, ExperimentError> {
+    let own = surroundings.executable.display().to_string();
+    let words = match domain.builtin {
+        None if domain.command.is_empty() => {
+            return Err(ExperimentError::Domain {
+                domain: name.into(),
+                what: "it has no program".into(),
+                remedy: "give `command`, `builtin` or `pids`".into(),
+            });
+        }
+        None => domain.command.clone(),
+        Some(Builtin::CpuHog) => vec![own, "internal".into(), "cpu-hog".into()],
+        Some(Builtin::SyntheticService) => {
+            let service = description.services.values().find(|service| service.domain == name);
+            let Some(service) = service else {
+                return Err(ExperimentError::Domain {
+                    domain: name.into(),
+                    what: "its synthetic service is described nowhere".into(),
+                    remedy: format!("add a service with `domain = \"{name}\"`"),
+                });
+            };
+            let order = match service.scheduling {
+                Scheduling::Fifo => "fifo",
+                Scheduling::RateMonotonic => "rate-monotonic",
+                Scheduling::FixedPriority => "fixed-priority",
+            };
+            let words = ["internal", "synthetic-service", "--endpoint", &service.endpoint];
+            let words = words.into_iter().chain(["--scheduling", order]);
+            std::iter::once(own).chain(words.map(String::from)).collect()
+        }
+    };
+    Ok(words)
+}
+
+/// Makes a path absolute without touching the file system's links.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,265 @@
+//! From what was found out to the result document.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tailbound_distribution::{Distribution, merge};
+use tailbound_enforcement::LedgerSummary;
+use tailbound_measurement::Measurement;
+use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
+use tailbound_report::{
+    Comparison, MeasuredRun, RawData, RunReport, VariantResult, Verdict, Warning, compare,
+    noise_floor,
+};
+use tailbound_time::Duration;
+
+use crate::ExperimentError;
+use crate::campaign::{CampaignOptions, host};
+use crate::execution_times::Known;
+use crate::forecast::{Span, faithful, forecast, simulation};
+use crate::repetition::{Bench, Repetition};
+use crate::resolve::ResolvedDomain;
+
+/// What an experiment has found out so far.
+pub struct Findings<'a> {
+    loaded: &'a LoadedDescription,
+    inputs: &'a InputFiles,
+    seed: u64,
+    results: Vec<VariantResult>,
+    refusals: BTreeSet<String>,
+    /// What may spoil the result.
+    pub warnings: Vec<Warning>,
+    /// Why the run ended early, if it did.
+    pub interrupted: Option<String>,
+}
+
+impl<'a> Findings<'a> {
+    /// Nothing yet.
+    pub fn new(loaded: &'a LoadedDescription, inputs: &'a InputFiles, seed: u64) -> Self {
+        Self {
+            loaded,
+            inputs,
+            seed,
+            results: Vec::new(),
+            refusals: BTreeSet::new(),
+            warnings: Vec::new(),
+            interrupted: None,
+        }
+    }
+
+    /// Predicts and simulates every service in one variant.
+    ///
+    /// # Errors
+    /// The description makes no sense to analysis or simulation.
+    pub fn predict(
+        &mut self,
+        variant: &Variant,
+        resolved: &BTreeMap<String, ResolvedDomain>,
+        known: &BTreeMap<String, Known>,
+        bench: &Bench<'_>,
+    ) -> Result<(), ExperimentError> {
+        let span = Span { warm_up: bench.warm_up, duration: bench.duration, seed: self.seed };
+        for (name, service) in &self.loaded.description.services {
+            let domain = resolved.get(&service.domain);
+            let server = domain.and_then(ResolvedDomain::server);
+            let found = forecast(name, service, &known[name], server)?;
+            if let (Some(why), Some(_)) = (&found.refused, server) {
+                self.warnings.push(Warning {
+                    what: format!("no prediction of {name} in variant {}: {why}", variant.name),
+                    advice: "read the measured and simulated curves alone there".into(),
+                });
+            }
+            let simulated = match server {
+                Some(server) => {
+                    Some(simulation(name, service, &known[name], server, self.inputs, span)?)
+                }
+                None => None,
+            };
+            self.results.push(VariantResult {
+                variant: variant.name.clone(),
+                service: name.clone(),
+                backend: domain.map_or(BackendKind::None, |domain| domain.backend),
+                interface: domain.and_then(ResolvedDomain::enforced_interface),
+                neighbours: variant.neighbours,
+                predicted: found.predicted,
+                simulated: simulated.map(|simulated| simulated.overall),
+                measured: Vec::new(),
+                verdicts: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether the host refused a variant before.
+    pub fn refused(&self, variant: &str) -> bool {
+        self.refusals.contains(variant)
+    }
+
+    /// The host refuses a variant: it stays unmeasured.
+    pub fn refuse(&mut self, variant: &str, why: &str) {
+        self.refusals.insert(variant.into());
+        self.warnings.push(Warning {
+            what: format!("variant {variant} was not measured: {why}"),
+            advice: "`tailbound doctor` tells what this host lacks and what to do".into(),
+        });
+    }
+
+    /// Adds one repetition of a variant.
+    pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
+        for result in self.results.iter_mut().filter(|result| result.variant == variant) {
+            let Some(measured) = repetition.measured.remove(&result.service) else { continue };
+            let ledger = repetition.ledgers.remove(&result.service);
+            let label = format!("{} of variant {variant}", result.service);
+            for remark in &measured.remarks {
+                let what = format!("{label}: {remark}");
+                let advice = "see `tailbound doctor`".to_owned();
+                if !self.warnings.iter().any(|warning| warning.what == what) {
+                    self.warnings.push(Warning { what, advice });
+                }
+            }
+            for (text, times) in &measured.failures {
+                self.warnings.push(Warning {
+                    what: format!("{label}: {times} requests failed: {text}"),
+                    advice: "look at the service's log in the result folder".into(),
+                });
+            }
+            result.measured.push(measured_run(measured, ledger));
+        }
+    }
+
+    /// The result document, with verdicts and comparisons.
+    pub fn into_report(mut self, options: &CampaignOptions) -> RunReport {
+        for result in &mut self.results {
+            let Some(service) = self.loaded.description.services.get(&result.service) else {
+                continue;
+            };
+            let predicted = faithful(&result.predicted).cloned();
+            let overall = pooled(&result.measured);
+            result.verdicts = service
+                .slos
+                .iter()
+                .map(|slo| match &slo.task {
+                    None => Verdict::decide(slo, predicted.as_ref(), overall.as_ref()),
+                    Some(task) => {
+                        let measured = pooled_task(&result.measured, task);
+                        Verdict::decide(slo, None, measured.as_ref())
+                    }
+                })
+                .collect();
+        }
+        let comparisons = comparisons(&self.results);
+        let raw_data = raw_data(&self.results);
+        RunReport {
+            name: self.loaded.description.name.clone(),
+            description_toml: self.loaded.text.clone(),
+            started_at: options.started_at.clone(),
+            seed: self.seed,
+            host: host(),
+            commands: options.commands.clone(),
+            warnings: self.warnings,
+            variants: self.results,
+            comparisons,
+            interrupted: self.interrupted,
+            raw_data,
+            ..RunReport::default()
+        }
+    }
+}
+
+/// The files that [`crate::write`] makes, for the page to link to.
+fn raw_data(results: &[VariantResult]) -> Vec<RawData> {
+    let runs = results.iter().flat_map(|result| {
+        (0..result.measured.len()).map(move |index| RawData {
+            label: format!("{} of {}, run {}", result.service, result.variant, index + 1),
+            path: format!("raw/{}.csv", crate::writing::raw_name(result, index)),
+        })
+    });
+    runs.collect()
+}
+
+fn measured_run(measured: Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {
+    let per_task = if measured.per_task.len() > 1 { measured.per_task } else { BTreeMap::new() };
+    MeasuredRun {
+        overall: measured.overall,
+        per_task,
+        lateness: measured.lateness,
+        sent: measured.counts.sent,
+        answered: measured.counts.answered,
+        failed: measured.counts.failed(),
+        ledger: ledger.map(|ledger| tailbound_report::LedgerSummary {
+            periods: ledger.periods,
+            depletions: ledger.depletions,
+            used_ns: ledger.consumed.as_nanos(),
+            reserved_ns: ledger.reserved.as_nanos(),
+            overrun_p50_ns: ledger.overrun_p50.map_or(0, Duration::as_nanos),
+            overrun_p99_ns: ledger.overrun_p99.map_or(0, Duration::as_nanos),
+            overrun_max_ns: ledger.largest_overrun.as_nanos(),
+            manager_ns: ledger.manager_time.as_nanos(),
+        }),
+        interrupted: measured.interrupted,
+    }
+}
+
+/// All repetitions together; `None` if there is none.
+fn pooled(measured: &[MeasuredRun]) -> Option<Distribution> {
+    let parts: Vec<&Distribution> = measured.iter().map(|run| &run.overall).collect();
+    merge(&parts).ok()
+}
+
+fn pooled_task(measured: &[MeasuredRun], task: &str) -> Option<Distribution> {
+    let parts: Vec<&Distribution> = measured
+        .iter()
+        .filter_map(|run| run.per_task.get(task).or(Some(&run.overall)))
+        .collect();
+    merge(&parts).ok()
+}
+
+/// Every variant against the dedicated CPU, and every variant against its own prediction and
+/// simulation. The noise floor is the distance between two runs on the dedicated CPU.
+fn comparisons(results: &[VariantResult]) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    let services: BTreeSet<&str> = results.iter().map(|result| result.service.as_str()).collect();
+    for service in services {
+        let of_service: Vec<&VariantResult> =
+            results.iter().filter(|result| result.service == service).collect();
+        let dedicated =
+            of_service.iter().find(|result| result.backend == BackendKind::Dedicated);
+        let floor = dedicated.and_then(|dedicated| {
+            let runs: Vec<&Distribution> =
+                dedicated.measured.iter().map(|run| &run.overall).collect();
+            noise_floor(&runs)
+        }); 
+        let baseline = dedicated.and_then(|dedicated| dedicated.measured.first());
+        for result in &of_service {
+            let Some(measured) = pooled(&result.measured) else { continue };
+            let label = |kind: &str| format!("{} ({kind})", result.variant);
+            if let Some(predicted) = faithful(&result.predicted) {
+                let labels = (label("predicted"), label("measured"));
+                all.extend(pair(service, labels, (predicted, &measured), floor));
+            }
+            if let Some(simulated) = &result.simulated {
+                let labels = (label("simulated"), label("measured"));
+                all.extend(pair(service, labels, (simulated, &measured), floor));
+            }
+            let Some(baseline) = baseline else { continue };
+            for (index, run) in result.measured.iter().enumerate() {
+                if result.backend == BackendKind::Dedicated && index == 0 {
+                    continue;
+                }
+                let right = format!("{} (run {})", result.variant, index + 1);
+                let labels = ("dedicated (run 1)".to_owned(), right);
+                all.extend(pair(service, labels, (&baseline.overall, &run.overall), floor));
+            }
+        }
+    }
+    all
+}
+
+/// A comparison; none where too much of a distribution's tail is not known.
+fn pair(
+    service: &str,
+    labels: (String, String),
+    distributions: (&Distribution, &Distribution),
+    floor: Option<Duration>,
+) -> Option<Comparison> {
+    compare(service, (&labels.0, distributions.0), (&labels.1, distributions.1), floor).ok()
+}

@@ -1,0 +1,178 @@
+//! The running system: domains started, services ready, execution times known.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use tailbound_measurement::{
+    Calibration, CalibrationPlan, Endpoint, await_service, calibrate, fingerprint,
+    fingerprint_line, run_setup,
+};
+use tailbound_model::{LoadedDescription, Service};
+use tailbound_time::Duration;
+
+use crate::driving::generator_cpu;
+use crate::programs::{Programs, Surroundings};
+use crate::resolve::domain_of;
+use crate::{ExperimentError, Observer};
+
+/// How long a service may take to answer after its start.
+const READY_WITHIN: Duration = Duration::from_secs(15);
+
+/// How long the setup of a service may take.
+const SETUP_WITHIN: Duration = Duration::from_secs(60);
+
+/// The system under test.
+#[derive(Debug)]
+pub struct Testbed<'a> {
+    loaded: &'a LoadedDescription,
+    surroundings: Surroundings,
+    /// The domains with a reservation or a service; they run through the whole experiment.
+    residents: BTreeMap<String, Programs>,
+    /// The others, while they run.
+    neighbours: BTreeMap<String, Programs>,
+    /// What calibration found, by service.
+    pub calibrations: BTreeMap<String, Calibration>,
+}
+
+impl<'a> Testbed<'a> {
+    /// Starts the resident domains, waits for their services and prepares their data.
+    ///
+    /// # Errors
+    /// A program that does not start, a service that does not answer or refuses its setup.
+    pub fn start(
+        loaded: &'a LoadedDescription,
+        surroundings: Surroundings,
+        seed: u64,
+        stop: &AtomicBool,
+    ) -> Result<Self, ExperimentError> {
+        let description = &loaded.description;
+        let mut testbed = Self {
+            loaded,
+            surroundings,
+            residents: BTreeMap::new(),
+            neighbours: BTreeMap::new(),
+            calibrations: BTreeMap::new(),
+        };
+        for (name, domain) in &description.domains {
+            if testbed.is_resident(name) {
+                let programs =
+                    Programs::start(description, name, domain, &testbed.surroundings)?;
+                testbed.residents.insert(name.clone(), programs);
+            }
+        }
+        for service in description.services.values() {
+            let endpoint = testbed.endpoint(service)?;
+            testbed.watching(service, |_| {
+                await_service(&endpoint, service.protocol, READY_WITHIN, stop)
+            })?;
+            testbed.watching(service, |_| {
+                run_setup(service, &endpoint, seed, SETUP_WITHIN, stop).map(|_| ())
+            })?;
+        }
+        Ok(testbed)
+    }
+
+    /// Measures the execution times of every service, alone on its CPU.
+    ///
+    /// # Errors
+    /// A service that fails at it.
+    pub fn calibrate(
+        &mut self,
+        seed: u64,
+        stop: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ExperimentError> {
+        let description = &self.loaded.description;
+        for (name, service) in &description.services {
+            let mut plan = CalibrationPlan::new(name, service.clone(), self.endpoint(service)?);
+            plan.process =
+                self.residents.get(&service.domain).and_then(Programs::first_process);
+            plan.seed = seed;
+            plan.cpu = generator_cpu(description, service);
+            plan.host = Some(fingerprint_line(&fingerprint()));
+            let calibration = calibrate(&plan, stop)?;
+            for remark in &calibration.remarks {
+                observer.remark(&format!("{name}: {remark}"));
+            }
+            self.calibrations.insert(name.clone(), calibration);
+        }
+        Ok(())
+    }
+
+    /// Starts the domains without a reservation or a service.
+    ///
+    /// # Errors
+    /// A program that does not start.
+    pub fn start_neighbours(&mut self) -> Result<(), ExperimentError> {
+        for (name, domain) in &self.loaded.description.domains {
+            if !self.is_resident(name) && !self.neighbours.contains_key(name) {
+                let description = &self.loaded.description;
+                let programs = Programs::start(description, name, domain, &self.surroundings)?;
+                self.neighbours.insert(name.clone(), programs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the domains without a reservation or a service.
+    pub fn stop_neighbours(&mut self) {
+        self.neighbours.clear();
+    }
+
+    /// The programs of a resident domain.
+    ///
+    /// # Errors
+    /// There is no such domain, or one of its programs has ended.
+    pub fn resident(&mut self, domain: &str) -> Result<&mut Programs, ExperimentError> {
+        let known = crate::resolve::names(self.residents.keys());
+        let programs = self.residents.get_mut(domain).ok_or(ExperimentError::Unknown {
+            kind: "running domain",
+            name: domain.into(),
+            known,
+        })?;
+        programs.check_alive()?;
+        Ok(programs)
+    }
+
+    /// Whether every program that should run still does.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub fn check_alive(&mut self) -> Result<(), ExperimentError> {
+        let all = self.residents.values_mut().chain(self.neighbours.values_mut());
+        for programs in all {
+            programs.check_alive()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a domain runs through the whole experiment.
+    fn is_resident(&self, name: &str) -> bool {
+        let description = &self.loaded.description;
+        let reserved =
+            description.domains.get(name).is_some_and(|domain| domain.reservation.is_some());
+        reserved || description.services.values().any(|service| service.domain == name)
+    }
+
+    fn endpoint(&self, service: &Service) -> Result<Endpoint, ExperimentError> {
+        Ok(Endpoint::resolve(&service.endpoint, self.loaded.base())?)
+    }
+
+    /// Does something with a service; if it fails because a program of the domain has ended, says
+    /// that in its place, since it is the cause.
+    fn watching<E: Into<ExperimentError>>(
+        &mut self,
+        service: &Service,
+        act: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), ExperimentError> {
+        let (domain, _) = domain_of(&self.loaded.description, service)?;
+        let outcome = act(self);
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                self.resident(domain)?;
+                Err(error.into())
+            }
+        }
+    }
+}
