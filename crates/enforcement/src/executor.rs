@@ -300,7 +300,7 @@ fn undo(
             sequence,
             previous: entry.previous.clone(),
         })?;
-    } else if let Err(error) = restore(kernel, entry, held) {
+    } else if let Err(error) = restore(kernel, journal, entry, held) {
         failures.push(format!("undoing `{}`: {error}", entry.change));
         return Ok(());
     }
@@ -310,14 +310,21 @@ fn undo(
 }
 
 /// Puts back what `entry` replaced; done already, or its subject gone, it does nothing.
-fn restore(kernel: &mut dyn KernelState, entry: &Entry, held: &HeldDomain) -> io::Result<()> {
+fn restore(
+    kernel: &mut dyn KernelState,
+    journal: &Journal,
+    entry: &Entry,
+    held: &HeldDomain,
+) -> io::Result<()> {
     if let (Some(subject), Some(started)) = (entry.change.subject(), entry.started)
         && kernel.started(subject).ok() != Some(started)
     {
         return Ok(());
     }
     let outcome = match (&entry.change, &entry.previous) {
-        (Change::MakeCgroup { directory }, Previous::Absent) => dismantle(kernel, directory, held),
+        (Change::MakeCgroup { directory }, Previous::Absent) => {
+            dismantle(kernel, journal, directory, held)
+        }
         (Change::WriteFile { file, value }, Previous::Text { text }) => {
             restore_file(kernel, file, value, text, held)
         }
@@ -400,7 +407,12 @@ fn is_ours(file: &Path, held: &HeldDomain) -> bool {
 }
 
 /// Removes a cgroup of ours, after moving out whoever joined it later.
-fn dismantle(kernel: &mut dyn KernelState, directory: &Path, held: &HeldDomain) -> io::Result<()> {
+fn dismantle(
+    kernel: &mut dyn KernelState,
+    journal: &Journal,
+    directory: &Path,
+    held: &HeldDomain,
+) -> io::Result<()> {
     if !kernel.has_directory(directory) {
         return Ok(());
     }
@@ -421,11 +433,20 @@ fn dismantle(kernel: &mut dyn KernelState, directory: &Path, held: &HeldDomain) 
             break;
         }
     }
-    if !kernel.cgroups_below(directory)?.is_empty() {
-        // Another enforcer's groups are below; it will find this one there, and so leave it.
+    let below = kernel.cgroups_below(directory)?;
+    if !below.is_empty() && !below.iter().any(|group| is_made_by_us(group, journal)) {
+        // Another enforcer's groups are below, which found this one there and so leaves it.
         return Ok(());
     }
     kernel.remove_cgroup(directory)
+}
+
+/// Whether a change of this journal that stands has made the group.
+fn is_made_by_us(group: &Path, journal: &Journal) -> bool {
+    let held = journal.history().domains.iter();
+    held.flat_map(|held| &held.entries).any(
+        |entry| matches!(&entry.change, Change::MakeCgroup { directory } if directory == group),
+    )
 }
 
 /// Moves all members of a cgroup to another; how many there were.
