@@ -8,8 +8,11 @@ use super::lattice::Side;
 const TAIL: f64 = 1e-8;
 /// The change per sweep at which the iteration stops, relative to its speed.
 const SETTLED: f64 = 1e-7;
-/// Sweeps after which it stops in any case; what it has then is still a bound.
-const MOST_SWEEPS: usize = 4_000;
+/// The most states that are kept; of a workload that reaches further, the rest lies beyond.
+const MOST_STATES: f64 = 16_000.0;
+/// What all sweeps together may cost, in elementary operations; what there is after so many is
+/// still a bound.
+const MOST_OPERATIONS: usize = 400_000_000;
 
 /// A reservation of `budget` steps in every `period` steps, fed with `work`.
 #[derive(Debug)]
@@ -49,31 +52,60 @@ impl Passages {
     /// For k = 0 to `last` - 1: the probability that a CPU which works on from step `idle_until`
     /// of a period, started with workload law `start`, has nothing to do k steps later.
     pub(super) fn empty(&self, start: &[f64], idle_until: usize, last: usize) -> Vec<f64> {
-        let mut empty: Vec<f64> = Vec::with_capacity(last);
-        for k in 0..last {
-            let arrived = &self.work[idle_until + k];
-            let count = (k + 1).min(start.len());
-            let exactly: f64 = start[..count]
-                .iter()
-                .zip(arrived[..=k].iter().rev())
-                .map(|(p, q)| p * q)
-                .sum();
+        let exactly = (0..last).map(|k| convolved(start, &self.work[idle_until + k], k));
+        self.renewed(exactly)
+    }
+
+    /// The sums of [`empty`](Self::empty) over `idle_until` = 1 to `latest`.
+    pub(super) fn empty_summed(&self, start: &[f64], latest: usize, last: usize) -> Vec<f64> {
+        if latest == 0 {
+            return vec![0.0; last];
+        }
+        // The arrivals of k + 1 to k + latest steps, summed.
+        let mut window = vec![0.0; last + 1];
+        let add = |window: &mut [f64], t: usize, sign: f64| {
+            window
+                .iter_mut()
+                .zip(&self.work[t])
+                .for_each(|(sum, p)| *sum += sign * p);
+        };
+        (1..=latest).for_each(|t| add(&mut window, t, 1.0));
+        let exactly = (0..last).map(|k| {
+            let value = convolved(start, &window, k);
+            add(&mut window, k + 1, -1.0);
+            add(&mut window, k + 1 + latest, 1.0);
+            value
+        });
+        self.renewed(exactly)
+    }
+
+    /// Adds to the probabilities that work comes out even those of a queue that was empty before.
+    fn renewed(&self, exactly: impl Iterator<Item = f64>) -> Vec<f64> {
+        let mut empty: Vec<f64> = Vec::new();
+        for (k, exactly) in exactly.enumerate() {
             let again: f64 = empty
                 .iter()
                 .zip(self.renewal[1..=k].iter().rev())
                 .map(|(p, q)| p * q)
                 .sum();
-            empty.push((exactly + again).clamp(0.0, 1.0));
+            empty.push((exactly + again).max(0.0));
         }
         empty
     }
+}
+
+/// The probability that two independent variables sum up to `k`.
+fn convolved(a: &[f64], b: &[f64], k: usize) -> f64 {
+    let count = (k + 1).min(a.len());
+    let reversed = b[..=k].iter().rev();
+    a[..count].iter().zip(reversed).map(|(p, q)| p * q).sum()
 }
 
 /// The law of the workload at the start of a period, rounded up to the lattice: a bound towards
 /// `side`; what is missing from a sum of 1 lies beyond.
 pub(super) fn workload(queue: &Queue, passages: &Passages, side: Side) -> Vec<f64> {
     let decay = queue.work.decay(queue.budget as f64 / queue.period as f64);
-    let states = ((1.0 / TAIL).ln() / decay).ceil().min(2e5) as usize + 1;
+    let states = ((1.0 / TAIL).ln() / decay).ceil().min(MOST_STATES) as usize + 1;
     let floor: Vec<f64> = match side {
         Side::Pessimistic => (0..=states)
             .map(|z| -(-decay * z as f64).exp_m1())
@@ -86,7 +118,7 @@ pub(super) fn workload(queue: &Queue, passages: &Passages, side: Side) -> Vec<f6
     };
     let sweep = Sweep::new(queue, passages, states);
     let mut before = f64::INFINITY;
-    for _ in 0..MOST_SWEEPS {
+    for _ in 0..MOST_OPERATIONS / sweep.operations() {
         let mut next = sweep.apply(&cumulative);
         // Both are lower bounds, so the higher one is.
         next.iter_mut()
@@ -148,6 +180,12 @@ impl<'a> Sweep<'a> {
             transform,
             period_spectrum,
         }
+    }
+
+    /// Roughly what one sweep costs.
+    fn operations(&self) -> usize {
+        let size = self.transform.size();
+        size * size.ilog2() as usize + self.queue.budget * self.queue.budget
     }
 
     /// Q'(b) = Pr(z + X(P) <= b + B) - sum over j of empty_j Pr(X(B-j) = b + B - j): what the

@@ -29,8 +29,14 @@ const GUARD: f64 = 1e-9;
 const REST: f64 = 1e-6;
 /// Points per mean execution time that suffice.
 const FINE: f64 = 128.0;
-/// The most points per period, and per mean workload beyond it: what bounds the computing time.
+/// Points per mean execution time that are worth a longer computation.
+const COARSE: f64 = 32.0;
+/// The most points per period: what bounds the computing time.
 const MOST_POINTS: usize = 640;
+/// The most points per period where many short jobs fit into it.
+const MOST_POINTS_SHORT_JOBS: usize = 1_600;
+/// The most pairs of a place in the period and a response time.
+const MOST_PAIRS: usize = 40_000_000;
 
 /// A task: how often its jobs come, and how long they run.
 #[derive(Clone, Debug)]
@@ -90,8 +96,13 @@ pub(super) fn response_times(
         overhead,
     };
     let lattice = plan.lattice();
-    let optimistic = plan.side(lattice, Side::Optimistic)?;
-    let pessimistic = plan.side(lattice, Side::Pessimistic)?;
+    // The two sides have nothing in common but the lattice: one thread each.
+    let (optimistic, pessimistic) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| plan.side(lattice, Side::Pessimistic));
+        (plan.side(lattice, Side::Optimistic), other.join())
+    });
+    let pessimistic = pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let optimistic = optimistic?;
     let mut pairs = optimistic
         .into_iter()
         .zip(pessimistic)
@@ -127,8 +138,10 @@ impl Plan<'_> {
             .sum::<f64>()
             / self.rate
             * 1e9;
-        let fine = FINE * period_ns as f64 / mean_ns.max(1.0);
-        let most = (fine.ceil() as usize).clamp(4, MOST_POINTS);
+        let jobs_per_period = period_ns as f64 / mean_ns.max(1.0);
+        let limit =
+            ((COARSE * jobs_per_period) as usize).clamp(MOST_POINTS, MOST_POINTS_SHORT_JOBS);
+        let most = ((FINE * jobs_per_period).ceil() as usize).clamp(4, limit);
         let with_budget = gcd(period_ns, self.budget.as_nanos());
         let mut values = self.streams.iter().map(|s| s.law.few_values());
         let common = values.try_fold(with_budget, |divisor, values| {
@@ -167,8 +180,14 @@ impl Plan<'_> {
         };
         if queue.work.load() * queue.period as f64 >= budget as f64 {
             return match side {
-                // Nothing is known on this side: the lattice is too coarse for the load.
-                Side::Pessimistic => unknown(laws.len() + 1),
+                Side::Pessimistic => Err(AnalysisError::NotAnalysed {
+                    reason: format!(
+                        "rounded up to steps of {}, the execution times need all of the \
+                         reservation: they are too short against the period, or the load is too \
+                         close to the bandwidth",
+                        lattice.time(1, side)
+                    ),
+                }),
                 Side::Optimistic => Err(AnalysisError::Invalid {
                     what: "the load is not below the bandwidth".into(),
                 }),
@@ -228,7 +247,7 @@ impl Plan<'_> {
             None => behind,
             Some(_) => periods * queue.period as f64,
         };
-        length.min(2e6) as usize + 4
+        (length as usize).clamp(4, MOST_PAIRS / queue.period)
     }
 
     /// The function as steps in time, rounded outward, without steps that say nothing new.
@@ -263,15 +282,6 @@ impl Plan<'_> {
             what: format!("the computed distribution is none: {error}; please report this"),
         })
     }
-}
-
-/// A lower bound that says nothing, `count` times.
-fn unknown(count: usize) -> Result<Vec<StepCdf>, AnalysisError> {
-    let nothing =
-        StepCdf::new(vec![(Duration::ZERO, 0.0)]).map_err(|error| AnalysisError::Invalid {
-            what: error.to_string(),
-        })?;
-    Ok(vec![nothing; count])
 }
 
 /// The greatest common divisor; that of zero and a number is the number.

@@ -119,29 +119,51 @@ impl Responses<'_> {
 
     /// Adds the jobs done in the period that they came in: with T the time that a job has to be
     /// done by, the server works like a periodic one with min(B, T) at the end of T.
+    ///
+    /// C(n, T) = G(n, min(B, T)) - sum over j of empty_j Pr(X(w-j) + job = min(B, T) - j), with
+    /// w = n - max(T - B, 0). Only sums along T - n are needed, which is why the second term is
+    /// summed over T before it is formed.
     fn same_period(&self, job: &[f64], early: &[Vec<f64>], sums: &mut Sums) {
         let (budget, period) = (self.queue.budget, self.queue.period);
-        let with_job = transposed(&self.queue.work.rows(budget, job, |_| budget + 1));
-        let mut empty = self.passages.empty(self.start, 0, budget);
+        let with_job = self.queue.work.rows(budget, job, |_| budget + 1);
+        let arrived = |n: usize, given: usize| early[n].get(given).copied().unwrap_or(1.0);
         for done_by in 0..period {
-            let idle_until = done_by.saturating_sub(budget);
-            if idle_until > 0 {
-                empty = self.passages.empty(self.start, idle_until, budget);
+            for n in 0..=done_by {
+                sums.add(n, done_by, arrived(n, done_by.min(budget)));
             }
-            let given = done_by.min(budget);
-            // wasted[w] = sum over j < w of empty_j Pr(X(w-j) + job = given - j).
-            let mut wasted = vec![0.0; given + 1];
-            for (j, probability) in empty.iter().enumerate().take(given) {
-                let arrived = &with_job[given - j][1..=given - j];
-                for (sum, value) in wasted[j + 1..].iter_mut().zip(arrived) {
-                    *sum += probability * value;
-                }
+        }
+        // T up to B: the sum over n of empty_j Pr(X(t) + job = t + T - n), with n = j + t.
+        let last = budget.min(period - 1);
+        let mut before = 0.0;
+        let started: Vec<f64> = std::iter::once(0.0)
+            .chain(
+                self.passages
+                    .empty(self.start, 0, last)
+                    .into_iter()
+                    .map(|p| {
+                        before += p;
+                        before
+                    }),
+            )
+            .collect();
+        for lead in 0..last {
+            let wasted =
+                (1..=last - lead).map(|t| with_job[t][t + lead] * started[last - lead - t + 1]);
+            sums.add_lead(lead, -wasted.sum::<f64>());
+        }
+        // T above B: here T - n = B - w.
+        let latest = (period - 1).saturating_sub(budget);
+        let empty = self.passages.empty_summed(self.start, latest, budget);
+        let columns = transposed(&with_job);
+        let mut wasted = vec![0.0; budget + 1];
+        for (j, probability) in empty.iter().enumerate() {
+            let arrived = &columns[budget - j][1..=budget - j];
+            for (sum, value) in wasted[j + 1..].iter_mut().zip(arrived) {
+                *sum += probability * value;
             }
-            for (n, totals) in early.iter().enumerate().take(done_by + 1) {
-                let elapsed = n.saturating_sub(idle_until);
-                let value = totals.get(given).copied().unwrap_or(1.0) - wasted[elapsed];
-                sums.add(n, done_by, value.clamp(0.0, 1.0));
-            }
+        }
+        for (elapsed, wasted) in wasted.iter().enumerate() {
+            sums.add_lead(budget - elapsed, -wasted);
         }
     }
 }
@@ -188,6 +210,17 @@ impl Sums {
             Side::Pessimistic if n > 0 => Some(done_by + 1 - n),
             Side::Optimistic if n < self.period => (done_by - n).checked_sub(2),
             _ => None,
+        };
+        if let Some(sum) = index.and_then(|k| self.values.get_mut(k)) {
+            *sum += value;
+        }
+    }
+
+    /// Adds a sum of C(n, T) over n above 0 and below the period, for T - n = `lead`.
+    fn add_lead(&mut self, lead: usize, value: f64) {
+        let index = match self.side {
+            Side::Pessimistic => Some(lead + 1),
+            Side::Optimistic => lead.checked_sub(2),
         };
         if let Some(sum) = index.and_then(|k| self.values.get_mut(k)) {
             *sum += value;
