@@ -24,7 +24,7 @@ pub struct Description {
     #[schemars(with = "Name")]
     pub name: String,
     /// What the system is, for a reader.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The seed of everything random: arrivals, drawn execution times, simulations.
     #[serde(default = "default_seed")]
@@ -36,11 +36,11 @@ pub struct Description {
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub domains: BTreeMap<String, Domain>,
     /// What answers requests, by name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub services: BTreeMap<String, Service>,
     /// The modes of the system, by name; empty if it has only one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub modes: BTreeMap<String, Mode>,
     /// The mode that the system starts in; needed if it has modes.
@@ -62,7 +62,7 @@ pub struct Host {
     /// The CPUs that Tailbound may use.
     pub cpus: CpuSet,
     /// Those of them for load generators, Tailbound itself and everything not named.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub housekeeping: CpuSet,
 }
 
@@ -76,24 +76,24 @@ pub struct Domain {
     /// What it is made of.
     pub kind: DomainKind,
     /// The program and its arguments, started by `tailbound run` (kind `process`).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// A program of ours in place of a command (kind `process`).
     #[serde(default)]
     pub builtin: Option<Builtin>,
     /// Processes that already run (kind `process`).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(range(min = 1, max = 4_194_304)))]
     pub pids: Vec<u32>,
     /// The cgroup of a running container, relative to the cgroup v2 root (kind `container`).
     #[serde(default)]
     pub cgroup: Option<PathBuf>,
     /// How many copies of the command or built-in are started.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 1024))]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
     pub instances: u32,
     /// The CPUs of a domain without a reservation.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub cpus: CpuSet,
     /// The CPU time that it gets; without one it is best effort.
     #[serde(default)]
@@ -102,6 +102,12 @@ pub struct Domain {
 
 fn one() -> u32 {
     1
+}
+
+// serde passes references.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_one(count: &u32) -> bool {
+    *count == 1
 }
 
 /// What a domain is made of.
@@ -149,7 +155,8 @@ pub struct Reservation {
     #[serde(default)]
     pub derive: Option<DerivationRule>,
     /// Bandwidth added to what `derive` yields (the thesis advises 5 points, section 3.3).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "PercentagePoints::is_zero")]
+    #[schemars(extend("default" = 0.0))]
     pub margin_points: PercentagePoints,
     /// The fixed priority; the higher number runs first.
     #[serde(default = "highest")]
@@ -233,13 +240,13 @@ pub struct Service {
     #[schemars(range(min = 1))]
     pub max_in_flight: Option<u32>,
     /// Requests sent once, in order, before anything is measured.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Request>,
     /// What it is asked to do, by name.
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub tasks: BTreeMap<String, Task>,
     /// What is promised.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slos: Vec<Slo>,
 }
 
@@ -286,8 +293,8 @@ pub struct Task {
     #[serde(default)]
     pub request: Option<Request>,
     /// How many independent clients do this.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1))]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1), extend("default" = 1))]
     pub clients: u32,
 }
 
@@ -364,8 +371,8 @@ pub enum Request {
         /// The command and its arguments.
         command: Vec<String>,
         /// Send it this many times, `{index}` in an argument counting from 0.
-        #[serde(default = "one")]
-        #[schemars(range(min = 1))]
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        #[schemars(range(min = 1), extend("default" = 1))]
         repeat: u32,
     },
     /// An HTTP GET.
@@ -393,10 +400,10 @@ pub struct Slo {
 #[serde(deny_unknown_fields)]
 pub struct Mode {
     /// What the mode is for.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The reservations in this mode, by domain; the others keep theirs.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reservations: BTreeMap<String, Reservation>,
     /// The tasks that are released in this mode, as `service.task`; all if left out.
     #[serde(default)]

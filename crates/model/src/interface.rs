@@ -128,6 +128,13 @@ impl ResourceInterface {
 #[serde(transparent)]
 pub struct PercentagePoints(#[schemars(range(min = -100, max = 100))] pub f64);
 
+impl PercentagePoints {
+    /// Whether nothing is added or taken.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0.0
+    }
+}
+
 /// A percentile: above 0 and below 100.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]

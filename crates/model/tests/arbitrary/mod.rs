@@ -1,0 +1,328 @@
+//! Arbitrary valid descriptions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use tailbound_model::{
+    Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
+    Experiment, Host, Mode, PercentagePoints, Percentile, Priority, Protocol, Request, Reservation,
+    Scheduling, Service, Slo, Task, Variant,
+};
+use tailbound_time::{Duration, Rate};
+
+const CPUS: u32 = 8;
+
+/// A valid description of up to four domains, each with a service or without.
+pub fn description() -> impl Strategy<Value = Description> {
+    let parts = vec((name(), domain_and_service()), 0..4);
+    let experiment = experiment();
+    let modes = option::of((name(), name(), ".*"));
+    (
+        name(),
+        ".{0,40}",
+        0..=i64::MAX as u64,
+        parts,
+        modes,
+        experiment,
+    )
+        .prop_map(|(name, text, seed, parts, modes, experiment)| {
+            let mut described = Description {
+                schema_version: 1,
+                name,
+                description: text,
+                seed,
+                hosts: BTreeMap::from([("host".into(), host())]),
+                domains: BTreeMap::new(),
+                services: BTreeMap::new(),
+                modes: BTreeMap::new(),
+                initial_mode: None,
+                experiment,
+            };
+            for (index, (domain_name, (mut domain, service))) in parts.into_iter().enumerate() {
+                // A CPU for each reservation, so that their sum never matters.
+                if let Some(reservation) = &mut domain.reservation {
+                    reservation.cpus = BTreeSet::from([Cpu(index as u32)]);
+                }
+                let name = format!("{domain_name:.50}-{index}");
+                if let Some(mut service) = service {
+                    service.domain = name.clone();
+                    service.endpoint = format!("unix:{name}.sock");
+                    described.services.insert(name.clone(), service);
+                }
+                described.domains.insert(name, domain);
+            }
+            if let Some((first, second, text)) = modes {
+                add_modes(&mut described, &first, &second, text);
+            }
+            described
+        })
+}
+
+fn host() -> Host {
+    Host {
+        cpus: (0..CPUS).map(Cpu).collect(),
+        housekeeping: BTreeSet::from([Cpu(CPUS - 1)]),
+    }
+}
+
+/// A first mode as described, and a second in which every reservation is half as large.
+fn add_modes(description: &mut Description, first: &str, second: &str, text: String) {
+    let halved = |reservation: &Reservation| {
+        let mut halved = reservation.clone();
+        halved.period = halved.period.and_then(|period| period.checked_mul(2));
+        halved
+    };
+    let reservations = description.domains.iter().filter_map(|(name, domain)| {
+        let reservation = domain.reservation.as_ref().filter(|r| r.budget.is_some())?;
+        Some((name.clone(), halved(reservation)))
+    });
+    let tasks = description.services.iter().flat_map(|(name, service)| {
+        service
+            .tasks
+            .keys()
+            .map(move |task| format!("{name}.{task}"))
+    });
+    let other = Mode {
+        description: text,
+        reservations: reservations.collect(),
+        tasks: Some(tasks.step_by(2).collect()),
+    };
+    description.modes.insert(second.to_owned(), other);
+    description.modes.insert(first.to_owned(), Mode::default());
+    description.initial_mode = Some(first.to_owned());
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z0-9][a-z0-9_-]{0,62}"
+}
+
+fn length() -> impl Strategy<Value = Duration> {
+    let nanoseconds = prop_oneof![1..1_000_u64, 1..1_000_000_000_000_u64, Just(5_000_000)];
+    nanoseconds.prop_map(Duration::from_nanos)
+}
+
+/// Two lengths, the first at most the second.
+fn ordered() -> impl Strategy<Value = (Duration, Duration)> {
+    (length(), length()).prop_map(|(a, b)| (a.min(b), a.max(b)))
+}
+
+fn cpus() -> impl Strategy<Value = BTreeSet<Cpu>> {
+    btree_set((0..CPUS).prop_map(Cpu), 0..4)
+}
+
+fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
+    prop_oneof![
+        (best_effort(), Just(None)),
+        (
+            synthetic_domain(),
+            service(Protocol::Synthetic).prop_map(Some)
+        ),
+        (command_domain(), service(Protocol::Redis).prop_map(Some)),
+        (command_domain(), service(Protocol::Http).prop_map(Some)),
+    ]
+}
+
+fn domain(cpus: BTreeSet<Cpu>) -> Domain {
+    Domain {
+        host: None,
+        kind: DomainKind::Process,
+        command: Vec::new(),
+        builtin: None,
+        pids: Vec::new(),
+        cgroup: None,
+        instances: 1,
+        cpus,
+        reservation: None,
+    }
+}
+
+fn best_effort() -> impl Strategy<Value = Domain> {
+    let pids = btree_set(1..4_194_304_u32, 1..4).prop_map(|pids| pids.into_iter().collect());
+    prop_oneof![
+        (cpus(), 1..1024_u32).prop_map(|(cpus, instances)| Domain {
+            builtin: Some(Builtin::CpuHog),
+            instances,
+            host: Some("host".into()),
+            ..domain(cpus)
+        }),
+        (cpus(), pids).prop_map(|(cpus, pids)| Domain {
+            pids,
+            ..domain(cpus)
+        }),
+        (cpus(), "[a-z.]{1,9}/[a-z]{1,9}").prop_filter_map("up", |(cpus, path)| {
+            let up = path.split('/').any(|part| part == ".." || part == ".");
+            let kind = DomainKind::Container;
+            (!up).then(|| Domain {
+                kind,
+                cgroup: Some(PathBuf::from(path)),
+                ..domain(cpus)
+            })
+        }),
+    ]
+}
+
+fn synthetic_domain() -> impl Strategy<Value = Domain> {
+    reservation().prop_map(|reservation| Domain {
+        builtin: Some(Builtin::SyntheticService),
+        reservation: Some(reservation),
+        ..domain(BTreeSet::new())
+    })
+}
+
+fn command_domain() -> impl Strategy<Value = Domain> {
+    let command = vec("[^\u{0}]{1,20}", 1..4);
+    (reservation(), command).prop_map(|(reservation, command)| Domain {
+        command,
+        reservation: Some(reservation),
+        ..domain(BTreeSet::new())
+    })
+}
+
+fn reservation() -> impl Strategy<Value = Reservation> {
+    use BackendKind::{CfsQuota, Deadline, Dedicated, DsFreeze, None as Nothing, RtGroup};
+    let backend = prop::sample::select(vec![
+        DsFreeze, Deadline, RtGroup, CfsQuota, Dedicated, Nothing,
+    ]);
+    (backend, ordered(), 1..=90_u8).prop_map(|(backend, (budget, period), priority)| {
+        let has_budget = !matches!(backend, Dedicated | Nothing);
+        Reservation {
+            backend,
+            budget: has_budget.then_some(budget),
+            period: has_budget.then_some(period),
+            derive: None,
+            margin_points: PercentagePoints(0.0),
+            priority: Priority(priority),
+            cpus: BTreeSet::new(),
+        }
+    })
+}
+
+fn service(protocol: Protocol) -> impl Strategy<Value = Service> {
+    let tasks = btree_map(name(), task(protocol), 1..4);
+    let slos = btree_map(1..100_u8, length(), 0..3);
+    let setup = vec(
+        request(protocol),
+        if protocol == Protocol::Synthetic {
+            0..1
+        } else {
+            0..4
+        },
+    );
+    (tasks, slos, setup, option::of(1..u32::MAX)).prop_map(
+        move |(tasks, slos, setup, max_in_flight)| {
+            let slos = slos.into_iter().map(|(percentile, latency)| Slo {
+                percentile: Percentile(f64::from(percentile) + 0.125),
+                latency,
+                task: tasks.keys().next().filter(|_| percentile % 2 == 0).cloned(),
+            });
+            Service {
+                domain: String::new(),
+                protocol,
+                endpoint: String::new(),
+                scheduling: Scheduling::Fifo,
+                max_in_flight,
+                setup: setup.into_iter().flatten().collect(),
+                slos: slos.filter(|slo| slo.percentile.0 < 100.0).collect(),
+                tasks,
+            }
+        },
+    )
+}
+
+fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
+    let parts = (
+        arrivals(),
+        execution_time(protocol),
+        option::of(length()),
+        1..9_u32,
+    );
+    (parts, request(protocol)).prop_map(
+        |((arrivals, execution_time, deadline, clients), request)| Task {
+            arrivals,
+            execution_time,
+            deadline,
+            priority: None,
+            request: request.map(|request| match request {
+                Request::Redis { command, .. } => Request::Redis { command, repeat: 1 },
+                http => http,
+            }),
+            clients,
+        },
+    )
+}
+
+fn arrivals() -> impl Strategy<Value = Arrivals> {
+    let offset = || (0..1_000_000_000_u64).prop_map(Duration::from_nanos);
+    prop_oneof![
+        (length(), offset()).prop_map(|(period, offset)| Arrivals::Periodic { period, offset }),
+        (ordered(), offset()).prop_map(|((min_gap, max_gap), offset)| Arrivals::Sporadic {
+            min_gap,
+            max_gap,
+            offset
+        }),
+        (1e-3..1e6_f64).prop_filter_map("no rate", |events| {
+            Some(Arrivals::Poisson {
+                rate: Rate::per_second(events)?,
+            })
+        }),
+        "[a-z/ é\"]{1,20}".prop_map(|file| Arrivals::Trace { file: file.into() }),
+    ]
+}
+
+fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
+    prop_oneof![
+        length().prop_map(|value| ExecutionTime::Constant { value }),
+        ordered().prop_map(|(min, max)| ExecutionTime::Uniform { min, max }),
+        "[a-z/.]{1,20}".prop_map(|file| ExecutionTime::Samples { file: file.into() }),
+        option::of(length()).prop_map(move |expected| match protocol {
+            Protocol::Synthetic => ExecutionTime::Constant {
+                value: Duration::from_millis(1)
+            },
+            Protocol::Redis | Protocol::Http => ExecutionTime::Calibrated { expected },
+        }),
+    ]
+}
+
+fn request(protocol: Protocol) -> BoxedStrategy<Option<Request>> {
+    match protocol {
+        Protocol::Synthetic => Just(None).boxed(),
+        Protocol::Redis => {
+            let word = prop_oneof![
+                "[A-Z]{1,8}",
+                "[^{]{1,12}",
+                Just("{busy:2ms} {random}".into())
+            ];
+            (vec(word, 1..5), 1..1000_u32)
+                .prop_map(|(command, repeat)| Some(Request::Redis { command, repeat }))
+                .boxed()
+        }
+        Protocol::Http => "/[!-~]{0,20}"
+            .prop_map(|path| Some(Request::Http { path }))
+            .boxed(),
+    }
+}
+
+fn experiment() -> impl Strategy<Value = Experiment> {
+    let variant = (any::<bool>(), option::of(-100.0..100.0_f64), 1..9_u32);
+    (length(), length(), btree_map(name(), variant, 1..4)).prop_map(
+        |(duration, warm_up, variants)| {
+            let variants = variants
+                .into_iter()
+                .map(|(name, (neighbours, margin, repetitions))| Variant {
+                    name,
+                    backend: margin.is_none().then_some(BackendKind::Dedicated),
+                    neighbours,
+                    margin_points: margin.map(PercentagePoints),
+                    repetitions,
+                });
+            Experiment {
+                duration,
+                warm_up,
+                variants: variants.collect(),
+            }
+        },
+    )
+}
