@@ -5,7 +5,7 @@
 //!     [--seconds N] [--detection alarm|polling] [--lead learnt|none] [--only B/P] [--load NAME]
 //! ```
 //!
-//! Prints a table on stdout (or JSON), one row per interface, load and way of detection. Periods
+//! An ordinary busy program runs beside the domain on the same CPU. Prints a table on stdout (or JSON), one row per interface, load and way of detection. Periods
 //! during which a planned wake-up of the manager came more than 1 ms late were held up by the
 //! host; they are counted in a column of their own and left out of overrun and lateness.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
@@ -57,6 +57,8 @@ struct Row {
     lateness_p50_ns: u64,
     lateness_p99_ns: u64,
     failures: u64,
+    slow_switches: u64,
+    longest_switch_ns: u64,
 }
 
 struct Wishes {
@@ -144,13 +146,18 @@ fn measure(
     let length = Duration::from_secs_f64_nearest(wishes.seconds).max(period);
     let load = Load {
         gap: period.saturating_sub(budget).scaled_down(1, 2),
-        ..Load::busy(test_cpu(), threads, length + Duration::from_millis(700))
+        ..Load::busy(test_cpu(), threads, length + Duration::from_millis(2_500))
     };
     for _ in 0..programs {
         domain.start(load, &[]);
     }
+    // A neighbour that wants all that the domain leaves.
+    let mut neighbour = TestDomain::make("neighbour").expect("a writable cgroup v2");
+    let mut hog = Load::busy(test_cpu(), 1, load.length);
+    hog.fifo_priority = 0;
+    neighbour.start(hog, &[]);
     // Let the programs start before their budget begins to count.
-    pause(Duration::from_millis(200));
+    await_busy(&domain);
     let served = domain.served("measured", budget, period);
     let manager = CpuManager::start(test_cpu(), &[served], options).expect("root");
     pause(length);
@@ -214,6 +221,8 @@ fn row(
         lateness_p50_ns: ns(ledger.lateness.quantile_upper(0.5)),
         lateness_p99_ns: ns(ledger.lateness.quantile_upper(0.99)),
         failures: ledger.failures,
+        slow_switches: ledger.slow_switches,
+        longest_switch_ns: ledger.longest_switch.as_nanos(),
     })
 }
 
@@ -226,7 +235,7 @@ fn deviation(values: &[f64]) -> f64 {
 fn print_table(rows: &[Row]) {
     println!(
         "{:>12} {:>11} {:>8} | {:>9} {:>8} | {:>7} {:>7} {:>8} {:>8} | {:>8} {:>7} {:>6} | {:>7} \
-         {:>7} | {:>7} {:>7} {:>5}",
+         {:>7} | {:>7} {:>7} {:>5} {:>7}",
         "B/P",
         "load",
         "by",
@@ -243,13 +252,14 @@ fn print_table(rows: &[Row]) {
         "late99",
         "periods",
         "stalled",
-        "skip"
+        "skip",
+        "switch"
     );
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     for row in rows {
         println!(
             "{:>12} {:>11} {:>8} | {:>9} {:>8} | {:>7} {:>7} {:>8} {:>8} | {:>7.2}% {:>6.2}% \
-             {:>6.2} | {:>7} {:>7} | {:>7} {:>7} {:>5}",
+             {:>6.2} | {:>7} {:>7} | {:>7} {:>7} {:>5} {:>7}",
             format!(
                 "{}/{}",
                 Duration::from_nanos(row.budget_ns),
@@ -271,12 +281,27 @@ fn print_table(rows: &[Row]) {
             row.periods,
             row.stalled_periods,
             row.skipped_periods,
+            us(row.longest_switch_ns),
         );
     }
     println!(
         "times in microseconds; cost: the manager's share of its CPU; w/stall: with the periods"
     );
     println!("in which a wake-up of the manager came more than 1 ms late (\"stalled\")");
+}
+
+/// Waits until the programs of `domain` keep their CPU busy.
+fn await_busy(domain: &TestDomain) {
+    let look = Duration::from_millis(20);
+    for _ in 0..100 {
+        let (start, before) = (Monotonic.now(), domain.used());
+        pause(look);
+        let passed = Monotonic.now().saturating_since(start);
+        if domain.used().saturating_sub(before) > passed.scaled_down(8, 10) {
+            return;
+        }
+    }
+    panic!("the load did not start within two seconds");
 }
 
 fn pause(length: Duration) {

@@ -256,7 +256,11 @@ impl ServedState {
             return;
         };
         let freeze = switch == Switch::Freeze;
-        if self.freeze.set(freeze).is_ok() {
+        let before = Monotonic.now();
+        let outcome = self.freeze.set(freeze);
+        self.ledger
+            .note_switch(Monotonic.now().saturating_since(before));
+        if outcome.is_ok() {
             self.ledger.set_frozen(freeze);
             return;
         }

@@ -50,6 +50,11 @@ pub struct LedgerSnapshot {
     pub wake_ups: u64,
     /// Freezes, thaws, readings and alarms that the kernel refused.
     pub failures: u64,
+    /// Freezes and thaws that took the kernel longer than [`STALL`]: somebody else held the lock
+    /// over all cgroups, and the domain ran on meanwhile.
+    pub slow_switches: u64,
+    /// The longest that a freeze or thaw took.
+    pub longest_switch: Duration,
     /// Whether the domain is stopped now.
     pub frozen: bool,
     /// Whether depletion is found by timed polling (no alarm was permitted, or it died).
@@ -82,6 +87,8 @@ pub(super) struct Ledger {
     stalled_overrun_ns: AtomicU64,
     wake_ups: AtomicU64,
     failures: AtomicU64,
+    slow_switches: AtomicU64,
+    longest_switch_ns: AtomicU64,
     frozen: AtomicU64,
     polling: AtomicU64,
     overrun: SharedHistogram,
@@ -105,6 +112,8 @@ impl Ledger {
             stalled_overrun_ns: zero(),
             wake_ups: zero(),
             failures: zero(),
+            slow_switches: zero(),
+            longest_switch_ns: zero(),
             frozen: zero(),
             polling: zero(),
             overrun: SharedHistogram::new(),
@@ -156,6 +165,17 @@ impl Ledger {
         add(&self.failures, 1);
     }
 
+    /// Notes how long a freeze or thaw took.
+    pub(super) fn note_switch(&self, took: Duration) {
+        if took > STALL {
+            add(&self.slow_switches, 1);
+        }
+        if took.as_nanos() > get(&self.longest_switch_ns) {
+            self.longest_switch_ns
+                .store(took.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn set_frozen(&self, frozen: bool) {
         self.frozen.store(frozen.into(), Ordering::Relaxed);
     }
@@ -203,6 +223,8 @@ impl Ledger {
             lateness: self.lateness.read(),
             wake_ups: get(&self.wake_ups),
             failures: get(&self.failures),
+            slow_switches: get(&self.slow_switches),
+            longest_switch: duration(&self.longest_switch_ns),
             frozen: get(&self.frozen) != 0,
             polling: get(&self.polling) != 0,
             latest,
