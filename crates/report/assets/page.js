@@ -161,7 +161,7 @@
         },
         axes: [
           { ...shared, values: (u, ticks) => ticks.map((tick) => (tick === null ? "" : latencyText(tick))),
-            space: 80 },
+            space: 80, size: 34 },
           { ...shared, size: 72,
             values: (u, ticks) => ticks.map((tick) => this.shareTick(tick)),
             splits: this.axis === "share" ? () => [0, 0.2, 0.4, 0.6, 0.8, 1] : undefined },
@@ -171,7 +171,21 @@
       };
       if (this.chart) this.chart.destroy();
       this.chart = new uPlot(options, columns, this.holder);
+      this.figure.querySelector(".hint").textContent = this.hint();
       this.tell();
+    }
+
+    /** What to say under the plot while nothing is pointed at. */
+    hint() {
+      const shown = this.axis === "share" ? this.model.share_extent_ns : this.model.tail_extent_ns;
+      const cut = this.scale === "log" ? [] : this.model.series.filter((series) => {
+        const { at_ns: at, cumulative } = series.lower || series.upper;
+        const near = cumulative.findIndex((value) => value >= (this.axis === "share" ? 0.98 : 1));
+        return at[near < 0 ? at.length - 1 : near] > shown;
+      });
+      const names = cut.map((series) => series.label).join("; ");
+      return "Drag to zoom in, double-click to zoom out." +
+        (names ? ` Runs on beyond the right edge: ${names}. The log axis shows it all.` : "");
     }
 
     /** Whether a range is one that the reader chose and not the whole of the data. */
@@ -234,7 +248,7 @@
       const hint = this.figure.querySelector(".hint");
       hint.textContent = inside
         ? `${this.axis === "share" ? "Within" : "Beyond"} ${latencyText(u.data[0][index])}`
-        : "Drag to zoom in, double-click to zoom out.";
+        : this.hint();
       this.outputs.forEach((output, place) => {
         const values = this.lines.filter((line) => line.place === place)
           .map((line) => (inside ? u.data[line.index][index] : null))

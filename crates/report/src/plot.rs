@@ -10,6 +10,12 @@ use crate::{RunReport, VariantResult};
 /// At most so many steps of a function are drawn.
 const POINTS: usize = 400;
 
+/// A series that reaches beyond this many times the longest promise is cut.
+const FAR_BEYOND_PROMISES: u64 = 5;
+
+/// A series that reaches beyond this many times the middle one is cut, without promises.
+const FAR_BEYOND_OTHERS: u64 = 8;
+
 /// What the vertical axis shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
@@ -196,39 +202,46 @@ fn described(service: &str, results: &[&VariantResult]) -> String {
 }
 
 impl Plot {
-    /// The longest latency that the axis should show: all of the tail, or, for the linear axis,
-    /// what holds 99.5% of every series, and every promise.
+    /// The longest latency that the axis should show: what holds all of every series' tail, or
+    /// 99.5% of it on the axis of shares, and every promise. A series that lies far beyond the
+    /// promises, or beyond most others where there are none, is cut, so that it does not squeeze
+    /// the rest into a corner.
     pub(crate) fn extent(&self, axis: Axis) -> Duration {
-        let share = match axis {
-            Axis::Share => 0.995,
-            Axis::Tail => 1.0,
+        let mut reaches: Vec<Duration> = self
+            .series
+            .iter()
+            .map(|series| series.reach(axis))
+            .collect();
+        reaches.sort_unstable();
+        let promised = self.promises.iter().map(|promise| promise.latency).max();
+        let middle = reaches.get(reaches.len().saturating_sub(1) / 2).copied();
+        let limit = match promised {
+            Some(latency) => latency.as_nanos().saturating_mul(FAR_BEYOND_PROMISES),
+            None => middle
+                .unwrap_or_default()
+                .as_nanos()
+                .saturating_mul(FAR_BEYOND_OTHERS),
         };
-        let reach = |steps: &[(Duration, f64)]| {
-            let index = steps.partition_point(|(_, cumulative)| *cumulative < share);
-            let index = index.min(steps.len().saturating_sub(1));
-            steps.get(index).map_or(Duration::ZERO, |(at, _)| *at)
-        };
-        let series = self.series.iter().flat_map(|series| {
-            [Some(&series.upper), series.lower.as_ref()]
-                .into_iter()
-                .flatten()
-                .map(|steps| reach(steps))
-        });
-        let promises = self.promises.iter().map(|promise| promise.latency);
-        let longest = series.chain(promises).max().unwrap_or(Duration::ZERO);
-        Duration::from_nanos((longest.as_nanos() as f64 * 1.04) as u64).max(Duration::from_nanos(1))
+        let near = reaches.iter().rev().find(|reach| reach.as_nanos() <= limit);
+        let longest = near
+            .or(reaches.first())
+            .copied()
+            .max(promised)
+            .unwrap_or_default();
+        Duration::from_nanos((longest.as_nanos() as f64 * 1.06) as u64).max(Duration::from_nanos(1))
     }
 
     /// The smallest tail that the logarithmic axis should show, a power of ten: below the smallest
-    /// that any series still resolves, and below every promise.
+    /// that any measurement still resolves (any series, if there is none), and below every promise.
     pub(crate) fn tail_floor(&self) -> f64 {
-        let steps = self.series.iter().flat_map(|series| {
-            series
-                .upper
-                .iter()
-                .chain(series.lower.iter().flatten())
-                .map(|(_, cumulative)| 1.0 - cumulative)
-        });
+        let measured = |series: &&Series| series.kind == SeriesKind::Measured;
+        let any_measured = self.series.iter().any(|series| measured(&series));
+        let steps = self
+            .series
+            .iter()
+            .filter(|series| !any_measured || measured(series))
+            .flat_map(|series| series.upper.iter().chain(series.lower.iter().flatten()))
+            .map(|(_, cumulative)| 1.0 - cumulative);
         let promises = self
             .promises
             .iter()
@@ -238,5 +251,22 @@ impl Plot {
             .filter(|tail| *tail > 1e-15)
             .fold(0.1, f64::min);
         10_f64.powf((smallest * 0.999).log10().floor()).max(1e-6)
+    }
+}
+
+impl Series {
+    /// Where the series ends, or has nearly ended on the axis of shares.
+    pub(crate) fn reach(&self, axis: Axis) -> Duration {
+        let share = match axis {
+            Axis::Share => 0.995,
+            Axis::Tail => 1.0,
+        };
+        let parts = [Some(&self.upper), self.lower.as_ref()];
+        let reaches = parts.into_iter().flatten().map(|steps| {
+            let index = steps.partition_point(|(_, cumulative)| *cumulative < share);
+            let index = index.min(steps.len().saturating_sub(1));
+            steps.get(index).map_or(Duration::ZERO, |(at, _)| *at)
+        });
+        reaches.max().unwrap_or_default()
     }
 }

@@ -40,7 +40,8 @@ impl Frame {
     }
 }
 
-/// Draws `plot` as an SVG document.
+/// Draws `plot` as an SVG document. An arrow in the legend marks a series that runs on beyond the
+/// right edge.
 pub fn render_svg(plot: &Plot, axis: Axis, theme: Theme) -> String {
     let palette = theme.palette();
     let frame = Frame {
@@ -48,7 +49,7 @@ pub fn render_svg(plot: &Plot, axis: Axis, theme: Theme) -> String {
         longest: plot.extent(axis),
         floor: plot.tail_floor(),
     };
-    let rows = plot.series.len().div_ceil(2) as f64;
+    let rows = legend_places(plot).last().map_or(0, |(_, row)| row + 1) as f64;
     let height = TOP + FIELD + 72.0 + rows * LEGEND_ROW;
     let mut out = String::new();
     let title = match axis {
@@ -79,7 +80,7 @@ pub fn render_svg(plot: &Plot, axis: Axis, theme: Theme) -> String {
         draw(&mut out, series, &frame, &palette);
     }
     mark_promises(&mut out, plot, &frame, &palette);
-    legend(&mut out, plot, &palette);
+    legend(&mut out, plot, &frame, &palette);
     out.push_str("</svg>\n");
     out
 }
@@ -137,6 +138,19 @@ fn tick_step(longest: Duration) -> u64 {
     }
 }
 
+/// A tidy latency with a space before its unit: `500 ms`.
+fn tick_label(at: Duration) -> String {
+    if at.is_zero() {
+        return "0".into();
+    }
+    let text = at.to_string();
+    let unit = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    format!("{number} {}", unit.replace("us", "\u{b5}s"))
+}
+
 fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
     let step = tick_step(frame.longest);
     let bottom = TOP + FIELD;
@@ -147,11 +161,12 @@ fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
             out,
             format_args!(
                 "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{:.1}\" stroke=\"{}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{}\">{at}</text>",
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
                 bottom + 5.0,
                 palette.axis,
                 bottom + 20.0,
                 palette.faint_ink,
+                tick_label(at),
             ),
         );
     }
@@ -265,10 +280,42 @@ fn mark_promises(out: &mut String, plot: &Plot, frame: &Frame, palette: &Palette
     }
 }
 
-fn legend(out: &mut String, plot: &Plot, palette: &Palette) {
+/// Where every entry of the legend goes, as column and row: a variant begins a row.
+fn legend_places(plot: &Plot) -> Vec<(usize, usize)> {
+    let columns = legend_columns(plot);
+    let mut places: Vec<(usize, usize)> = Vec::new();
     for (index, series) in plot.series.iter().enumerate() {
-        let x = LEFT + (index % 2) as f64 * (WIDTH - LEFT - RIGHT) / 2.0;
-        let y = TOP + FIELD + 64.0 + (index / 2) as f64 * LEGEND_ROW;
+        let place = match places.last() {
+            None => (0, 0),
+            Some((column, row)) => {
+                let same_variant = plot.series[index - 1].variant == series.variant;
+                if same_variant && column + 1 < columns {
+                    (column + 1, *row)
+                } else {
+                    (0, row + 1)
+                }
+            }
+        };
+        places.push(place);
+    }
+    places
+}
+
+/// Three columns for short labels, two for long ones.
+fn legend_columns(plot: &Plot) -> usize {
+    let longest = plot
+        .series
+        .iter()
+        .map(|series| series.label.chars().count())
+        .max();
+    if longest.unwrap_or(0) <= 28 { 3 } else { 2 }
+}
+
+fn legend(out: &mut String, plot: &Plot, frame: &Frame, palette: &Palette) {
+    let columns = legend_columns(plot);
+    for (series, (column, row)) in plot.series.iter().zip(legend_places(plot)) {
+        let x = LEFT + column as f64 * (WIDTH - LEFT - RIGHT) / columns as f64;
+        let y = TOP + FIELD + 64.0 + row as f64 * LEGEND_ROW;
         let colour = palette.variant(series.colour);
         if series.lower.is_some() {
             put(
@@ -291,10 +338,15 @@ fn legend(out: &mut String, plot: &Plot, palette: &Palette) {
                 ),
             );
         }
+        let goes_on = if series.reach(frame.axis) > frame.longest {
+            " \u{2192}"
+        } else {
+            ""
+        };
         put(
             out,
             format_args!(
-                "<text x=\"{:.1}\" y=\"{y:.1}\" fill=\"{}\">{}</text>",
+                "<text x=\"{:.1}\" y=\"{y:.1}\" fill=\"{}\">{}{goes_on}</text>",
                 x + 38.0,
                 palette.ink,
                 escaped(&shortened(&series.label)),

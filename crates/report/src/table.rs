@@ -5,7 +5,8 @@ use tailbound_model::BackendKind;
 
 use crate::comparison::PERCENTILES;
 use crate::wording::{
-    UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_share,
+    UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_ratio,
+    readable_share,
 };
 use crate::{CONFIDENCE, Outcome, RunReport, VariantResult};
 
@@ -154,6 +155,9 @@ fn verdicts(report: &RunReport) -> Table {
     }
 }
 
+/// The source of what the host did.
+const MEASURED: &str = "measured";
+
 /// All repetitions of a result as one sample, if there are any.
 pub(crate) fn measured_together(result: &VariantResult) -> Option<Distribution> {
     let parts: Vec<&Distribution> = result.measured.iter().map(|run| &run.overall).collect();
@@ -164,18 +168,17 @@ fn latencies(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
         for predicted in &result.predicted {
-            let source = format!("predicted: {}", predicted.label);
-            rows.push(quantile_row(result, &source, &predicted.distribution));
+            let source = Cell::text("predicted").with_detail(Some(predicted.label.clone()));
+            rows.push(quantile_row(result, source, &predicted.distribution));
         }
         if let Some(simulated) = &result.simulated {
-            rows.push(quantile_row(result, "simulated", simulated));
+            rows.push(quantile_row(result, Cell::text("simulated"), simulated));
         }
         if let Some(measured) = measured_together(result) {
-            let source = match result.measured.len() {
-                1 => "measured".to_owned(),
-                repetitions => format!("measured ({repetitions} repetitions)"),
-            };
-            rows.push(quantile_row(result, &source, &measured));
+            let repetitions = result.measured.len();
+            let detail = (repetitions > 1).then(|| format!("{repetitions} repetitions"));
+            let source = Cell::text(MEASURED).with_detail(detail);
+            rows.push(quantile_row(result, source, &measured));
         }
     }
     let mut numbers: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
@@ -194,18 +197,19 @@ fn latencies(report: &RunReport) -> Table {
     }
 }
 
-fn quantile_row(result: &VariantResult, source: &str, distribution: &Distribution) -> Vec<Cell> {
+fn quantile_row(result: &VariantResult, source: Cell, distribution: &Distribution) -> Vec<Cell> {
+    // A simulation is a sample too, but the user asks what the host did.
+    let with_intervals = source.text == MEASURED;
     let mut row = vec![
         Cell::text(&result.service),
         Cell::text(&result.variant),
-        Cell::text(source),
+        source,
     ];
     for (_, probability) in PERCENTILES {
         let interval = distribution
             .confidence_interval(probability, CONFIDENCE)
             .map(readable_interval);
-        // A simulation is a sample too, but the user asks what the host did.
-        let detail = interval.filter(|_| source.starts_with("measured"));
+        let detail = interval.filter(|_| with_intervals);
         row.push(Cell::interval(distribution.quantile(probability)).with_detail(detail));
     }
     row.push(Cell::interval(distribution.max()));
@@ -230,7 +234,7 @@ fn distances(report: &RunReport) -> Table {
             Cell::text(
                 comparison
                     .ratio_to_noise()
-                    .map_or_else(|| UNKNOWN.into(), |ratio| format!("{ratio:.1} \u{d7}")),
+                    .map_or_else(|| UNKNOWN.into(), readable_ratio),
             ),
         ];
         row.extend(PERCENTILES.iter().map(|(name, _)| {

@@ -67,6 +67,12 @@ pub(crate) fn readable_difference(difference_ns: i64) -> String {
     }
 }
 
+/// How many times one is the other, with a digit after the point where it matters.
+pub(crate) fn readable_ratio(ratio: f64) -> String {
+    let decimals = usize::from(ratio < 99.95);
+    format!("{ratio:.decimals$} \u{d7}")
+}
+
 /// A share in percent, to one decimal.
 pub(crate) fn readable_share(part: u64, whole: u64) -> String {
     if whole == 0 {

@@ -39,7 +39,7 @@ fn variant_row(result: &VariantResult) -> String {
         },
     );
     format!(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{budget}</td><td>{cpus}</td>\
+        "<tr class=\"group\"><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{budget}</td><td>{cpus}</td>\
          <td>{}</td></tr>",
         escaped(&result.variant),
         escaped(&result.service),
@@ -101,7 +101,7 @@ pub(super) fn host(report: &RunReport) -> String {
         .iter()
         .map(|(name, value)| {
             format!(
-                "<tr><th scope=\"row\">{}</th><td>{}</td></tr>",
+                "<tr class=\"group\"><th scope=\"row\">{}</th><td>{}</td></tr>",
                 escaped(name),
                 escaped(value)
             )

@@ -142,7 +142,7 @@ fn promise_row(result: &VariantResult, verdict: &Verdict) -> String {
     let interval = verdict.measured.map(readable_interval);
     let detail = interval.map_or(String::new(), |text| format!("<small>{text}</small>"));
     format!(
-        "<tr><td data-label=\"Outcome\">{}</td>\
+        "<tr class=\"group\"><td data-label=\"Outcome\">{}</td>\
          <th scope=\"row\" data-label=\"Promised\">{} within {}<small>{}</small></th>\
          <td data-label=\"Variant\">{}</td>\
          <td class=\"n\" data-label=\"Predicted\"{}>{}</td>\
@@ -277,8 +277,10 @@ fn figure(index: usize, plot: &Plot) -> String {
                 SeriesKind::Simulated => "dashed",
                 SeriesKind::Measured => "solid",
             };
+            let begins = place == 0 || plot.series[place - 1].variant != series.variant;
+            let first = if begins { " class=\"first\"" } else { "" };
             format!(
-                "<li><button type=\"button\" data-series=\"{place}\" aria-pressed=\"true\">\
+                "<li{first}><button type=\"button\" data-series=\"{place}\" aria-pressed=\"true\">\
                  <span class=\"swatch {class} v{}\" aria-hidden=\"true\"></span>\
                  <span class=\"name\">{}</span><output></output></button></li>",
                 series.colour % Theme::Light.palette().variants().len(),
