@@ -269,13 +269,14 @@ fn synthetic_priority(service: &Service, task: &Task) -> u32 {
     }
 }
 
-/// What rate-monotonic order compares: the period, or what comes nearest to one.
+/// What rate-monotonic order compares: the period, or what comes nearest to one. The same as in the
+/// simulator.
 fn mean_or_least_gap(task: &Task) -> Duration {
     match &task.arrivals {
         Arrivals::Periodic { period, .. } => *period,
         Arrivals::Sporadic { min_gap, .. } => *min_gap,
         Arrivals::Poisson { rate } => rate.mean_gap(),
-        Arrivals::Trace { .. } => task.deadline.unwrap_or(Duration::MAX),
+        Arrivals::Trace { .. } => Duration::MAX,
     }
 }
 
