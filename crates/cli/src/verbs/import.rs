@@ -1,6 +1,6 @@
 //! `tailbound import`: another tool's file as a description.
 
-use tailbound_model::{rt_app, to_toml};
+use tailbound_model::{Problems, rt_app, to_toml};
 
 use crate::arguments::{ImportArguments, ImportTool};
 use crate::excerpt;
@@ -18,7 +18,7 @@ pub fn carry_out(arguments: &ImportArguments, output: &Output) -> Result<(), Fai
     let imported = rt_app::import(&text, &file)
         .map_err(|problems| Failure::Description { problems, text: text.clone() })?;
     if output.speaks() {
-        excerpt::render(&imported.notes, &text);
+        excerpt::render(&Problems::new(imported.notes.clone()), &text);
     }
     let toml = to_toml(&imported.description).map_err(Failure::from_error)?;
     output.print(&toml)
