@@ -338,9 +338,9 @@ impl Client {
 fn connect_error(socket: &Path, source: io::Error) -> ClientError {
     let socket = socket.to_owned();
     match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            ClientError::NotRunning { socket }
-        }
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::ConnectionRefused => ClientError::NotRunning { socket },
         io::ErrorKind::PermissionDenied => ClientError::NoPermission { socket },
         _ => ClientError::Socket { socket, source },
     }

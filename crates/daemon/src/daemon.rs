@@ -13,7 +13,8 @@ use std::{thread, time};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tailbound_enforcement::{EnforcementError, Recovery, recover};
 use tailbound_linux::control_socket::{peer_credentials, wait_readable};
-use tailbound_linux::process::effective_uid;
+use tailbound_linux::process::{effective_uid, own_thread};
+use tailbound_linux::scheduling::{Scheduling, scheduling_of, set_scheduling};
 use tailbound_linux::thread::WakeUp;
 use tailbound_time::Duration;
 
@@ -96,6 +97,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let directory = &options.state_directory;
     directory.prepare()?;
     let lock = take_lock(directory)?;
+    leave_real_time();
     let signals = catch_signals().map_err(system("catch signals"))?;
     let recovered = recover_first(directory)?;
     let (reservations, heartbeat) = EnforcerReservations::on_this_host(directory.path())?;
@@ -134,6 +136,19 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     }
     ran?;
     closed.map_err(DaemonError::NotRestored)
+}
+
+/// Our ordinary threads stay below the domains, and a real-time thread must not reap children (the
+/// guardian does); so a real-time policy of whoever started us is left.
+fn leave_real_time() {
+    use Scheduling::{Batch, Idle, Other};
+    match scheduling_of(own_thread()) {
+        Ok(Other { .. } | Batch { .. } | Idle) => {}
+        found => match set_scheduling(own_thread(), Other { nice: 0 }) {
+            Ok(()) => note(format_args!("left {found:?} for SCHED_OTHER")),
+            Err(error) => note(format_args!("cannot leave {found:?}: {error}")),
+        },
+    }
 }
 
 /// Takes the lock; a watchdog that is still taking back what a dead daemon left is waited for.

@@ -107,6 +107,19 @@ pub fn wait_readable(
         .collect())
 }
 
+/// Whether a short write (at most 4096 bytes) to `descriptor` would not wait: for those who must not
+/// be held up by a pipe or terminal that nobody reads.
+pub fn takes_short_write(descriptor: BorrowedFd<'_>) -> bool {
+    let mut polled = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLOUT,
+        revents: 0,
+    };
+    // SAFETY: the pointer is to one local entry, as the count says.
+    let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
+    ready == 1 && polled.revents & libc::POLLOUT != 0
+}
+
 fn timespec(length: Duration) -> libc::timespec {
     libc::timespec {
         tv_sec: i64::try_from(length.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX),
@@ -373,6 +386,19 @@ mod tests {
         drop(right);
         let closed = wait_readable(&[left.as_fd()], None).unwrap();
         assert!(closed[0].closed);
+    }
+
+    #[test]
+    fn a_full_pipe_takes_no_write() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let page = [0; 4096];
+        let mut pages = 0;
+        while takes_short_write(writer.as_fd()) {
+            writer.write_all(&page).unwrap();
+            pages += 1;
+        }
+        assert!(pages > 0);
+        drop(reader);
     }
 
     #[test]

@@ -57,3 +57,41 @@ impl fmt::Display for Endpoint {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_sockets_and_addresses() {
+        let resolve = |text| Endpoint::resolve(text, Path::new("/base")).unwrap();
+        assert_eq!(resolve("unix:a/s"), Endpoint::Unix("/base/a/s".into()));
+        assert_eq!(resolve("unix:/run/s"), Endpoint::Unix("/run/s".into()));
+        let address = Endpoint::Tcp("127.0.0.1:80".parse().unwrap());
+        assert_eq!(resolve("127.0.0.1:80"), address);
+        assert_eq!(resolve("[::1]:80").to_string(), "[::1]:80");
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let long = format!("unix:{}", "x".repeat(108));
+        for text in ["unix:", "127.0.0.1", "127.0.0.1:99999", &long] {
+            let error = Endpoint::resolve(text, Path::new(""))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains("write unix:PATH or ADDRESS:PORT"), "{error}");
+        }
+    }
+
+    proptest! {
+        // No bare words: those would be looked up as host names.
+        #[test]
+        fn no_text_panics(text in "unix:\\PC*|[0-9.:\\[\\]]{0,20}") {
+            let _outcome = Endpoint::resolve(&text, Path::new("/base"));
+        }
+    }
+}

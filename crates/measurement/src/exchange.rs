@@ -20,6 +20,7 @@ const PIPELINED_BYTES: usize = 64 * 1024;
 /// One connection on which replies are waited for.
 pub(crate) struct Exchange<'a> {
     endpoint: &'a Endpoint,
+    protocol: Protocol,
     stop: &'a AtomicBool,
     connection: Connection,
     poller: Poller,
@@ -28,6 +29,8 @@ pub(crate) struct Exchange<'a> {
     replies: Vec<Reply>,
     /// Requests without a reply.
     open: usize,
+    /// Whether the peer closed after its last reply, as HTTP servers may.
+    closed: bool,
 }
 
 /// When a request was sent, and when its reply was read.
@@ -53,20 +56,10 @@ impl<'a> Exchange<'a> {
         protocol: Protocol,
         stop: &'a AtomicBool,
     ) -> Result<Self, MeasurementError> {
-        let connection = Connection::open(endpoint, protocol)?;
-        let watch = |poller: Poller| {
-            poller.add(&connection, 0, Interest::ReadWrite)?;
-            Ok(poller)
-        };
-        let poller = Poller::new()
-            .and_then(watch)
-            .map_err(|cause| MeasurementError::Host {
-                what: "watch a connection".into(),
-                cause,
-                remedy: "raise the limit of open files".into(),
-            })?;
-        let mut exchange = Self {
+        let (connection, poller) = connect(endpoint, protocol)?;
+        Ok(Self {
             endpoint,
+            protocol,
             stop,
             connection,
             poller,
@@ -74,9 +67,8 @@ impl<'a> Exchange<'a> {
             scratch: Vec::new(),
             replies: Vec::new(),
             open: 0,
-        };
-        exchange.watch_for_room(false)?;
-        Ok(exchange)
+            closed: false,
+        })
     }
 
     /// Sends one request and waits for its reply.
@@ -90,8 +82,7 @@ impl<'a> Exchange<'a> {
         step: &str,
         give_up: Instant,
     ) -> Result<RoundTrip, MeasurementError> {
-        template.write(&mut self.connection.out, &mut self.scratch, filling);
-        self.open += 1;
+        self.write(template, filling)?;
         let sent = Monotonic.now();
         self.await_replies(step, give_up)?;
         Ok(RoundTrip {
@@ -111,8 +102,7 @@ impl<'a> Exchange<'a> {
         step: &str,
         give_up: Instant,
     ) -> Result<(), MeasurementError> {
-        template.write(&mut self.connection.out, &mut self.scratch, filling);
-        self.open += 1;
+        self.write(template, filling)?;
         if self.connection.out.len() >= PIPELINED_BYTES {
             self.await_replies(step, give_up)?;
         }
@@ -151,6 +141,20 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
+    fn write(
+        &mut self,
+        template: &RequestTemplate,
+        filling: &mut Filling,
+    ) -> Result<(), MeasurementError> {
+        if self.closed {
+            (self.connection, self.poller) = connect(self.endpoint, self.protocol)?;
+            self.closed = false;
+        }
+        template.write(&mut self.connection.out, &mut self.scratch, filling);
+        self.open += 1;
+        Ok(())
+    }
+
     fn read(&mut self, step: &str) -> Result<(), MeasurementError> {
         self.replies.clear();
         let end = self.connection.read(&mut self.buffer, &mut self.replies);
@@ -162,10 +166,14 @@ impl<'a> Exchange<'a> {
             Some(open) => self.open = open,
         }
         match end {
-            // An HTTP server may close after its answer; the next request then says so.
-            ReadEnd::Broken(why) if self.open > 0 => Err(self.failed(step, why)),
-            _ => Ok(()),
+            ReadEnd::Drained => {}
+            // An HTTP server may close after its answer; the next request opens anew.
+            ReadEnd::Broken(_) if self.open == 0 && self.protocol == Protocol::Http => {
+                self.closed = true;
+            }
+            ReadEnd::Broken(why) => return Err(self.failed(step, why)),
         }
+        Ok(())
     }
 
     fn watch_for_room(&mut self, room: bool) -> Result<(), MeasurementError> {
@@ -186,4 +194,21 @@ impl<'a> Exchange<'a> {
             cause,
         }
     }
+}
+
+fn connect(
+    endpoint: &Endpoint,
+    protocol: Protocol,
+) -> Result<(Connection, Poller), MeasurementError> {
+    let connection = Connection::open(endpoint, protocol)?;
+    let watched = Poller::new().and_then(|poller| {
+        poller.add(&connection, 0, Interest::Read)?;
+        Ok(poller)
+    });
+    let poller = watched.map_err(|cause| MeasurementError::Host {
+        what: "watch a connection".into(),
+        cause,
+        remedy: "raise the limit of open files".into(),
+    })?;
+    Ok((connection, poller))
 }

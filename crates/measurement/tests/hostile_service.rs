@@ -8,7 +8,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use tailbound_measurement::{
-    Endpoint, Measurement, MeasurementError, Progress, await_service, measure,
+    CalibrationPlan, Endpoint, Measurement, MeasurementError, Progress, ServiceTimeSource,
+    await_service, calibrate, measure,
 };
 use tailbound_model::{Protocol, Request, Service};
 use testbed::*;
@@ -136,32 +137,55 @@ fn a_service_that_reads_nothing_does_not_block_the_generator() {
     assert_eq!(measured.counts.answered, 0);
 }
 
+/// Answers on each connection as an HTTP server that ends every third response by closing.
+fn closing_http(mut stream: UnixStream, error_status: &str) {
+    let error =
+        format!("HTTP/1.1 {error_status}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n");
+    let answers = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        &error,
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end",
+    ];
+    for answer in answers {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            if stream.read_exact(&mut byte).is_err() {
+                return;
+            }
+            request.extend_from_slice(&byte);
+        }
+        assert!(request.starts_with(b"GET /x HTTP/1.1\r\n"));
+        stream.write_all(answer.as_bytes()).unwrap();
+    }
+}
+
+fn getting() -> Service {
+    let mut task = task(periodic(ms(10), ms(0)), ms(1));
+    task.request = Some(Request::Http { path: "/x".into() });
+    service(Protocol::Http, &[("get", task)])
+}
+
+#[test]
+fn http_is_calibrated_by_round_trips_over_connections_that_close() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoint = misbehaving(folder.path(), 100, |stream| closing_http(stream, "200 OK"));
+    let mut plan = CalibrationPlan::new("h", getting(), endpoint);
+    plan.fifo_priority = None;
+    (plan.requests, plan.warm_up) = (20, 2);
+    let found = calibrate(&plan, NEVER).unwrap();
+    assert_eq!(found.execution_times["get"].count(), Some(20));
+    assert_eq!(found.source, ServiceTimeSource::RoundTrip);
+    assert!(found.trivial_round_trip.is_none() && !found.remarks.is_empty());
+}
+
 #[test]
 fn http_goes_on_after_a_close_and_counts_error_statuses() {
     let folder = tempfile::tempdir().unwrap();
-    // Three answers on each connection, the last one without a length, ended by closing.
-    let endpoint = misbehaving(folder.path(), 100, |mut stream| {
-        let answers = [
-            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-            "HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
-            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end",
-        ];
-        for answer in answers {
-            let mut request = Vec::new();
-            while !request.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                if stream.read_exact(&mut byte).is_err() {
-                    return;
-                }
-                request.extend_from_slice(&byte);
-            }
-            assert!(request.starts_with(b"GET /x HTTP/1.1\r\n"));
-            stream.write_all(answer.as_bytes()).unwrap();
-        }
+    let endpoint = misbehaving(folder.path(), 100, |stream| {
+        closing_http(stream, "503 Busy")
     });
-    let mut task = task(periodic(ms(10), ms(0)), ms(1));
-    task.request = Some(Request::Http { path: "/x".into() });
-    let service = service(Protocol::Http, &[("get", task)]);
+    let service = getting();
     let mut plan = plan(&service, &endpoint, ms(0), ms(300));
     plan.drain = ms(2_000);
     let measured = measure(&plan, NEVER, &mut ignore).unwrap();

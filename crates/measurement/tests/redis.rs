@@ -182,3 +182,23 @@ fn calibration_tells_long_requests_from_short_ones_and_finds_the_busy_rate() {
         assert!(found.trivial_round_trip.is_some());
     }
 }
+
+#[test]
+fn a_process_that_does_not_serve_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(server) = RedisServer::start("a_process_that_does_not_serve", folder.path()) else {
+        return;
+    };
+    let idle = IdleProcess::start();
+    let service = with_list(&[("ping", asking(periodic(ms(10), ms(0)), &["PING"]))]);
+    for process in [idle.0.id(), u32::MAX >> 4] {
+        let mut plan = CalibrationPlan::new("r", service.clone(), server.endpoint.clone());
+        plan.process = Some(process);
+        plan.fifo_priority = None;
+        (plan.requests, plan.warm_up) = (10, 2);
+        let found = calibrate(&plan, NEVER).unwrap();
+        assert_eq!(found.source, ServiceTimeSource::RoundTrip);
+        let told = found.remarks.join("\n");
+        assert!(told.contains("execution times are round trips"), "{told}");
+    }
+}

@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicBool;
 
 use tailbound_measurement::protocol::frame::{FRAME_BYTES, WorkReply, WorkRequest};
 use tailbound_measurement::{Endpoint, Progress, Record, RecordOutcome, measure};
-use tailbound_model::{Protocol, Scheduling};
+use tailbound_model::{Arrivals, InputFiles, Protocol, Scheduling};
+use tailbound_simulator::workload::releases;
 use tailbound_time::{ClockId, Duration};
 use testbed::*;
 
@@ -296,4 +297,26 @@ fn it_listens_on_tcp_too_and_replaces_only_a_stale_socket() {
     );
     let second = tailbound_measurement::synthetic::serve(&options, NEVER);
     assert!(second.unwrap_err().to_string().contains("listen at"));
+}
+
+#[test]
+fn the_seed_decides_what_is_sent_when() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = SyntheticService::start_in(folder.path(), Scheduling::Fifo);
+    let rate = "300/s".parse().unwrap();
+    let service = service(
+        Protocol::Synthetic,
+        &[("a", task(Arrivals::Poisson { rate }, us(20)))],
+    );
+    let inputs = InputFiles::default();
+    let sent = |seed| {
+        let mut plan = plan(&service, &server.endpoint, ms(0), ms(200));
+        plan.releases = releases(&service, ms(200), seed, &inputs).unwrap();
+        let measured = measure(&plan, NEVER, &mut ignore).unwrap();
+        let since = |record: &Record| record.intended.saturating_since(measured.started_at);
+        measured.records.iter().map(since).collect::<Vec<_>>()
+    };
+    let (first, again, other) = (sent(7), sent(7), sent(8));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
 }

@@ -109,6 +109,8 @@ fn the_numbers_are_those_of_the_report() {
     }
     curves_hold_the_quantiles(&report, &data["plots"][0]);
     assert_eq!(browser.console(), Vec::<String>::new());
+    browser.script("console.error('heard'); return null");
+    assert!(browser.becomes_true("return true") && browser.console()[0].contains("heard"));
 }
 
 /// The plotted steps of the reserved measurement go through its quantiles, up to the decimation.

@@ -174,3 +174,23 @@ impl Drop for RedisServer {
         self.kill();
     }
 }
+
+/// A process that sleeps: it uses no CPU time.
+pub struct IdleProcess(pub Child);
+
+impl IdleProcess {
+    pub fn start() -> Self {
+        let mut command = Command::new("sleep");
+        let child = die_with_parent(command.arg("60")).spawn().unwrap();
+        // Until it sleeps, it starts.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        Self(child)
+    }
+}
+
+impl Drop for IdleProcess {
+    fn drop(&mut self) {
+        let _gone_already = self.0.kill();
+        let _reaped_already = self.0.wait();
+    }
+}

@@ -1,0 +1,404 @@
+//! The checks.
+
+use tailbound_enforcement::{
+    Backend, Enforcer, ReservationRequest, Target, recover,
+};
+use tailbound_linux::HostCapabilities;
+use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
+use tailbound_linux::process::{children_of, threads_of};
+use tailbound_linux::scheduling::{set_affinity, set_scheduling, Scheduling};
+use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_time::{Clock, Duration, Instant};
+
+use super::program::{Program, Role};
+use super::runner::Outcome;
+use super::snapshot::snapshot;
+use super::spinner;
+
+/// The domain that all checks use.
+pub const DOMAIN: &str = "conformance";
+
+type Check = fn(&Bench<'_>) -> Result<Outcome, String>;
+
+/// All checks, by name.
+pub const ALL: [(&str, Check); 9] = [
+    ("gives_the_budget", gives_the_budget),
+    ("replenishes_on_a_grid", replenishes_on_a_grid),
+    ("serves_a_domain_that_blocks", serves_a_domain_that_blocks),
+    ("threads_share_a_budget", threads_share_a_budget),
+    ("processes_share_a_budget", processes_share_a_budget),
+    ("reserves_a_single_thread", reserves_a_single_thread),
+    ("changes_its_interface", changes_its_interface),
+    ("reverting_leaves_no_trace", reverting_leaves_no_trace),
+    ("a_killed_owner_is_recovered_from", a_killed_owner_is_recovered_from),
+];
+
+/// Shares may be off by this factor: the machine is busy with other things.
+const MARGIN: f64 = 0.12;
+/// How often a timing is taken before it counts as wrong.
+const ATTEMPTS: u32 = 3;
+
+/// What a check works with.
+pub struct Bench<'a> {
+    back_end: &'a dyn Backend,
+    host: &'a HostCapabilities,
+    cpu: u32,
+    budget: Duration,
+    period: Duration,
+}
+
+/// Runs one check, if the host can.
+pub fn run(
+    back_end: &dyn Backend,
+    host: &HostCapabilities,
+    check: Check,
+) -> Result<Outcome, String> {
+    let missing = back_end.missing(host);
+    if let Some(missing) = missing.first() {
+        let found = &missing.found;
+        return Ok(Outcome::Skipped(format!("needs {}, found {found}", missing.needed)));
+    }
+    let affinity = back_end.kind() == BackendKind::Dedicated;
+    if !affinity && !host.privileges.contains("CAP_SYS_NICE") {
+        return Ok(Outcome::Skipped("needs CAP_SYS_NICE".into()));
+    }
+    let mut bench = Bench {
+        back_end,
+        host,
+        cpu: host.online_cpus.last().copied().unwrap_or(0),
+        budget: Duration::from_millis(8),
+        period: Duration::from_millis(20),
+    };
+    let request = bench.request(Target::Processes(vec![]));
+    if back_end.check_interface(&request, host).is_err() {
+        // Where budgets end at ticks, they need to be longer.
+        (bench.budget, bench.period) = (Duration::from_millis(40), Duration::from_millis(100));
+    }
+    check(&bench)
+}
+
+impl Bench<'_> {
+    fn request(&self, target: Target) -> ReservationRequest {
+        ReservationRequest {
+            domain: DOMAIN.into(),
+            target,
+            interface: ResourceInterface {
+                budget: self.budget,
+                period: self.period,
+                priority: Priority(50),
+                cpus: [Cpu(self.cpu)].into(),
+            },
+            backend: self.back_end.kind(),
+        }
+    }
+
+    fn bandwidth(&self) -> f64 {
+        self.budget.as_nanos() as f64 / self.period.as_nanos() as f64
+    }
+
+    fn enforcer(&self) -> (Enforcer, tempfile::TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        let host = self.host.clone();
+        (Enforcer::with_host(host, directory.path().into()).unwrap(), directory)
+    }
+
+    /// When a run that starts now has settled, and when it ends.
+    fn schedule(&self) -> (Instant, Instant) {
+        let start = Monotonic.now() + Duration::from_millis(250) + self.period * 2;
+        let periods = (Duration::from_millis(1200) / self.period).max(15);
+        (start, start + self.period * periods)
+    }
+
+    /// Something that competes for the CPU.
+    fn hog(&self, end: Instant) -> Program {
+        Program::start(self.spinning(1), end, &[self.cpu])
+    }
+
+    fn spinning(&self, threads: u32) -> Role {
+        let gap = self.period.saturating_sub(self.budget) / 4;
+        Role::Spin { threads, gap }
+    }
+
+    /// The share of the CPU that `pids` get together between two instants.
+    fn share(&self, pids: &[u32], from: Instant, to: Instant) -> f64 {
+        let used = |instant| {
+            sleep_until(instant).unwrap();
+            let now = Monotonic.now();
+            let used = pids.iter().map(|&pid| cpu_time_of_process(pid).unwrap());
+            (now, used.sum::<Duration>())
+        };
+        let (first, second) = (used(from), used(to));
+        let length = second.0.saturating_since(first.0).as_secs_f64();
+        (second.1 - first.1).as_secs_f64() / length
+    }
+
+    /// Compares a share with what the back end promises about it.
+    fn judge(&self, share: f64) -> Result<Outcome, String> {
+        let promised = self.back_end.capabilities();
+        let relative = share / self.bandwidth();
+        let seen = format!("share {share:.3} of {:.3}", self.bandwidth());
+        if promised.enforces_budget && relative > 1.0 + MARGIN {
+            return Err(format!("{seen}: more than the budget"));
+        }
+        if promised.guarantees_budget && relative < 1.0 - MARGIN {
+            return Err(format!("{seen}: less than the budget"));
+        }
+        Ok(Outcome::Holds(seen))
+    }
+
+    fn enforces(&self) -> bool {
+        let promised = self.back_end.capabilities();
+        promised.enforces_budget || promised.guarantees_budget
+    }
+}
+
+const NO_BUDGET: Outcome = Outcome::Declared("it enforces no budget");
+
+/// Takes a timing again if a stall of the host may have spoilt it.
+fn patiently(attempt: impl Fn() -> Result<Outcome, String>) -> Result<Outcome, String> {
+    let mut outcome = attempt();
+    for _ in 1..ATTEMPTS {
+        if outcome.is_ok() {
+            break;
+        }
+        outcome = attempt();
+    }
+    outcome
+}
+
+fn gives_the_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let busy = Program::start(bench.spinning(1), end + bench.period * 10, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Processes(vec![busy.pid()]));
+        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        let share = bench.share(&[busy.pid()], start, end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        bench.judge(share)
+    })
+}
+
+fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.back_end.capabilities().fixed_grid {
+        return Ok(Outcome::Declared("its replenishments lie on no fixed grid"));
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let mut busy = Program::start(bench.spinning(1), end, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Processes(vec![busy.pid()]));
+        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        let bursts = spinner::within(&spinner::from_text(&busy.told()), start, end);
+        let period = bench.period.as_nanos();
+        let near = |burst: &&spinner::Burst| {
+            // The grid has its origin where the clock has it.
+            let phase = burst.start.as_nanos() % period;
+            phase.min(period - phase) < period / 5
+        };
+        let on_grid = bursts.iter().filter(near).count();
+        let seen = format!("{on_grid} of {} bursts began on the grid", bursts.len());
+        match bursts.len() > 10 && on_grid * 5 >= bursts.len() * 4 {
+            true => Ok(Outcome::Holds(seen)),
+            false => Err(seen),
+        }
+    })
+}
+
+fn serves_a_domain_that_blocks(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.back_end.capabilities().guarantees_budget {
+        return Ok(Outcome::Declared("it guarantees no budget"));
+    }
+    patiently(|| {
+        let (_, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let work = Role::Work {
+            work: bench.budget * 2 / 5,
+            period: bench.period * 3 / 2,
+        };
+        let mut blocking = Program::start(work, end, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Processes(vec![blocking.pid()]));
+        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        let told = blocking.told();
+        let (done, all) = told.trim().split_once(' ').ok_or("it told nothing")?;
+        let (done, all): (u64, u64) = (done.parse().unwrap(), all.parse().unwrap());
+        let seen = format!("{done} of {all} pieces of work were done in time");
+        match all > 5 && done * 10 >= all * 8 {
+            true => Ok(Outcome::Holds(seen)),
+            false => Err(seen),
+        }
+    })
+}
+
+fn threads_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    if !bench.back_end.capabilities().thread_groups {
+        return Ok(Outcome::Declared("it has no budget for several threads"));
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let busy = Program::start(bench.spinning(4), end + bench.period * 10, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Processes(vec![busy.pid()]));
+        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        let share = bench.share(&[busy.pid()], start, end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        bench.judge(share)
+    })
+}
+
+fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    if !bench.back_end.capabilities().process_groups {
+        return Ok(Outcome::Declared("it has no budget for several processes"));
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let late_end = end + bench.period * 10;
+        let busy = Program::start(Role::SpinFrom { instant: start }, late_end, &[]);
+        // One process starts another when the reservation stands already; the second one is not
+        // busy before, for SCHED_FIFO would not let the first one run beside it.
+        let instant = start - Duration::from_millis(100);
+        let parent = Program::start(Role::SpawnAt { instant }, late_end, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let pids = vec![busy.pid(), parent.pid()];
+        let request = bench.request(Target::Processes(pids.clone()));
+        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        sleep_until(start).unwrap();
+        let children = children_of(parent.pid()).map_err(|error| error.to_string())?;
+        if children.is_empty() {
+            return Err("the domain's process has started no other in time".into());
+        }
+        let all: Vec<u32> = pids.iter().chain(&children).copied().collect();
+        let share = bench.share(&all, Monotonic.now(), end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        for pid in children {
+            // It may have ended meanwhile; then there is nothing to put back.
+            let left = snapshot(&[pid]).remove(&format!("thread {pid}"));
+            if left.is_some_and(|left| left.contains("tailbound") || left.contains("Fifo")) {
+                return Err("the child was not put back".into());
+            }
+        }
+        bench.judge(share)
+    })
+}
+
+fn reserves_a_single_thread(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let busy = Program::start(Role::SpinBeside, end + bench.period * 10, &[]);
+        let before = snapshot(&[busy.pid()]);
+        let threads = threads_of(busy.pid()).map_err(|error| error.to_string())?;
+        let beside = threads.into_iter().filter(|&tid| tid != busy.pid()).collect();
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Threads(beside));
+        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        let share = bench.share(&[busy.pid()], start, end);
+        if std::env::var_os("DBG").is_some() { eprintln!("{:#?}", enforcer.status()); }
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        match snapshot(&[busy.pid()]) == before {
+            true => bench.judge(share),
+            false => Err(format!("{before:#?}\nbecame\n{:#?}", snapshot(&[busy.pid()]))),
+        }
+    })
+}
+
+fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let busy = Program::start(bench.spinning(1), end + bench.period * 10, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let mut request = bench.request(Target::Processes(vec![busy.pid()]));
+        enforcer.apply(std::slice::from_ref(&request)).map_err(|error| error.to_string())?;
+        request.interface.budget = bench.budget / 2 * 3;
+        request.interface.period = bench.period * 2;
+        let changed = enforcer.change(DOMAIN, &request.interface);
+        changed.map_err(|error| error.to_string())?;
+        let share = bench.share(&[busy.pid()], start, end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        let changed = Bench {
+            budget: request.interface.budget,
+            period: request.interface.period,
+            ..*bench
+        };
+        changed.judge(share)
+    })
+}
+
+/// A process with settings that are nobody's default.
+fn peculiar(bench: &Bench<'_>) -> Program {
+    let end = Monotonic.now() + Duration::from_secs(4);
+    let threads = if bench.back_end.capabilities().thread_groups { 3 } else { 1 };
+    let busy = Program::start(bench.spinning(threads), end, &[]);
+    let pid = busy.pid();
+    set_scheduling(pid, Scheduling::Batch { nice: 3 }).unwrap();
+    let first = bench.host.online_cpus.first().copied().unwrap_or(0);
+    set_affinity(pid, &[first].into()).unwrap();
+    busy
+}
+
+fn reverting_leaves_no_trace(bench: &Bench<'_>) -> Result<Outcome, String> {
+    let busy = peculiar(bench);
+    let before = snapshot(&[busy.pid()]);
+    let (mut enforcer, directory) = bench.enforcer();
+    let request = bench.request(Target::Processes(vec![busy.pid()]));
+    for _ in 0..2 {
+        let request = std::slice::from_ref(&request);
+        enforcer.apply(request).map_err(|error| error.to_string())?;
+        if snapshot(&[busy.pid()]) == before && bench.back_end.kind() != BackendKind::None {
+            return Err("applying changed nothing".into());
+        }
+        enforcer.revert(DOMAIN).map_err(|error| error.to_string())?;
+        let after = snapshot(&[busy.pid()]);
+        if after != before {
+            return Err(format!("{before:#?}\nbecame\n{after:#?}"));
+        }
+    }
+    let mut left = std::fs::read_dir(directory.path()).unwrap().flatten();
+    match left.find(|entry| entry.file_name() != "lock") {
+        None => Ok(Outcome::Holds("twice".into())),
+        Some(journal) => Err(format!("{journal:?} is left")),
+    }
+}
+
+fn a_killed_owner_is_recovered_from(bench: &Bench<'_>) -> Result<Outcome, String> {
+    let busy = peculiar(bench);
+    let before = snapshot(&[busy.pid()]);
+    let directory = tempfile::tempdir().unwrap();
+    let request = bench.request(Target::Processes(vec![busy.pid()]));
+    let mut owner = Program::start_owner(&request, directory.path());
+    let alive = recover(directory.path()).map_err(|error| error.to_string())?;
+    if alive.alive.len() != 1 || !alive.reverted.is_empty() {
+        return Err(format!("the owner lives, and yet: {alive:?}"));
+    }
+    owner.kill();
+    let recovery = recover(directory.path()).map_err(|error| error.to_string())?;
+    let after = snapshot(&[busy.pid()]);
+    if recovery.reverted != [DOMAIN] || !recovery.failures.is_empty() {
+        return Err(format!("{recovery:?}"));
+    }
+    match after == before {
+        true => Ok(Outcome::Holds("everything is back".into())),
+        false => Err(format!("{before:#?}\nbecame\n{after:#?}")),
+    }
+}

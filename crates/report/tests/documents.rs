@@ -1,0 +1,254 @@
+//! The result document, its tables and its pictures, without a browser.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod sample;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
+use tailbound_report::{
+    Axis, Outcome, ReportError, RunReport, Theme, plots, render_html, render_svg, tables,
+};
+use tailbound_time::Duration;
+
+#[test]
+fn json_round_trips_with_integers_of_nanoseconds() {
+    let report = sample::sample_report();
+    let text = report.to_json().unwrap();
+    assert_eq!(RunReport::from_json(&text).unwrap(), report);
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["schema_version"], 1);
+    let reserved = &value["variants"][0];
+    assert_eq!(reserved["interface"]["budget_ns"], 6_000_000);
+    assert_eq!(reserved["verdicts"][0]["slo"]["latency_ns"], 10_000_000);
+    assert!(reserved["verdicts"][0]["measured"]["low_ns"].is_u64());
+    assert!(reserved["measured"][0]["overall"]["shape"]["samples_ns"][0].is_u64());
+    assert!(value["comparisons"][0]["wasserstein1_ns"].is_u64());
+    durations_are_never_text(&value);
+}
+
+/// No key ends in `_ns` without integers behind it.
+fn durations_are_never_text(value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                if name.ends_with("_ns") {
+                    assert!(!field.is_string(), "{name} is text: {field}");
+                }
+                durations_are_never_text(field);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(durations_are_never_text),
+        _ => {}
+    }
+}
+
+#[test]
+fn versions_are_told_apart() {
+    let mut value: Value =
+        serde_json::from_str(&sample::sample_report().to_json().unwrap()).unwrap();
+    value["schema_version"] = json!(2);
+    let newer = RunReport::from_json(&value.to_string());
+    assert!(matches!(newer, Err(ReportError::Newer { found: 2 })));
+    assert!(newer.unwrap_err().to_string().contains("at least as new"));
+    value["schema_version"] = json!(0);
+    let zero = RunReport::from_json(&value.to_string());
+    assert!(matches!(zero, Err(ReportError::NoSuchVersion { found: 0 })));
+    for text in [
+        "",
+        "[]",
+        "{}",
+        "{\"schema_version\":1}",
+        "{\"schema_version\":\"1\"}",
+    ] {
+        let refused = RunReport::from_json(text);
+        assert!(matches!(refused, Err(ReportError::Document(_))), "{text}");
+    }
+}
+
+#[test]
+fn fields_that_came_later_may_be_missing() {
+    let mut value: Value =
+        serde_json::from_str(&sample::sample_report().to_json().unwrap()).unwrap();
+    value.as_object_mut().unwrap().remove("raw_data");
+    let comparison = value["comparisons"][0].as_object_mut().unwrap();
+    comparison.remove("covered");
+    comparison.remove("wasserstein1_bounds");
+    let read = RunReport::from_json(&value.to_string()).unwrap();
+    assert_eq!(read.comparisons[0].covered, 1.0);
+}
+
+#[test]
+fn every_row_has_a_cell_for_every_column() {
+    let found = tables(&sample::sample_report());
+    let ids: Vec<&str> = found.iter().map(|table| table.id).collect();
+    assert_eq!(
+        ids,
+        ["verdicts", "latencies", "distances", "load", "ledger"]
+    );
+    for table in &found {
+        for row in &table.rows {
+            assert_eq!(row.len(), table.columns.len(), "{}", table.title);
+        }
+    }
+    let outcomes: Vec<Outcome> = found[0]
+        .rows
+        .iter()
+        .filter_map(|row| row[3].outcome)
+        .collect();
+    assert_eq!(outcomes[..2], [Outcome::Met, Outcome::Met]);
+    assert_eq!(outcomes[4..], [Outcome::Missed, Outcome::Missed]);
+}
+
+#[test]
+fn the_page_names_nothing_outside_itself() {
+    let page = render_html(&sample::sample_report());
+    let without_names = page
+        .replace("http://www.w3.org/2000/svg", "")
+        .replace("https://github.com/leeoniya/uPlot", "");
+    assert!(!without_names.contains("http:") && !without_names.contains("https:"));
+    assert!(!page.contains("@import") && !page.contains("url("));
+    assert_eq!(page.matches("<script").count(), 3);
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn an_empty_report_is_still_a_page() {
+    let page = render_html(&RunReport::default());
+    assert!(page.contains("promises nothing") && page.ends_with("</html>\n"));
+    assert!(tables(&RunReport::default()).is_empty());
+    let mut report = sample::sample_report();
+    for result in &mut report.variants {
+        result.measured.clear();
+        result.simulated = None;
+        result.predicted.clear();
+    }
+    assert!(plots(&report).is_empty());
+    assert!(render_html(&report).contains("Variants"));
+}
+
+#[test]
+fn a_series_far_out_does_not_squeeze_the_others() {
+    let plot = &plots(&sample::sample_report())[0];
+    let svg = render_svg(plot, Axis::Share, Theme::Light);
+    assert!(svg.contains(">25 ms<") && !svg.contains(">1 s<"));
+    assert!(svg.contains("unreserved, measured \u{2192}<"));
+}
+
+#[test]
+fn lost_requests_leave_the_tail_open() {
+    let mut report = sample::sample_report();
+    let provenance = Provenance::new(Evidence::Sample, "s", "m");
+    let known = (1..=990).map(Duration::from_micros).collect();
+    let lost = vec![Duration::from_micros(500); 10];
+    report.variants[0].measured[0].overall = Distribution::from_censored(provenance, known, lost);
+    let plot = &plots(&report)[0];
+    let measured = plot
+        .series
+        .iter()
+        .find(|series| series.label == "reserved, measured");
+    let lower = measured.unwrap().lower.as_ref().unwrap();
+    assert!((lower.last().unwrap().1 - 0.99).abs() < 1e-12);
+    let latencies = &tables(&report)[1];
+    let row = latencies
+        .rows
+        .iter()
+        .find(|row| row[2].text == "measured")
+        .unwrap();
+    assert!(
+        row[7].text.starts_with('\u{2265}'),
+        "p99.9 is {}",
+        row[7].text
+    );
+}
+
+#[cfg(feature = "png")]
+#[test]
+fn pictures_have_text_or_say_why_not() {
+    let report = sample::sample_report();
+    let plot = &plots(&report)[0];
+    let svg = render_svg(plot, Axis::Tail, Theme::Light);
+    let bare: String = strip_text(&svg);
+    match tailbound_report::render_png(&svg, 1.0) {
+        Ok(png) => {
+            assert_eq!(&png[1..4], b"PNG");
+            let bare = tailbound_report::render_png(&bare, 1.0).unwrap();
+            assert_ne!(png, bare, "the text left no trace");
+        }
+        Err(tailbound_report::PngError::NoFont) => {
+            eprintln!("SKIP pictures_have_text_or_say_why_not: needs an installed font");
+        }
+        Err(error) => panic!("{error}"),
+    }
+    for scale in [0.0, -1.0, f32::NAN, 1e9] {
+        assert!(
+            tailbound_report::render_png(&svg, scale).is_err(),
+            "{scale}"
+        );
+    }
+}
+
+#[cfg(feature = "png")]
+fn strip_text(svg: &str) -> String {
+    let mut parts = svg.split("<text");
+    let mut out = parts.next().unwrap().to_owned();
+    for part in parts {
+        out.push_str(part.split_once("</text>").unwrap().1);
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn any_steps_make_a_plot(
+        steps in prop::collection::btree_map(any::<u64>(), 0.0_f64..=1.0, 1..8),
+        label in any::<String>(),
+    ) {
+        let mut cumulative: Vec<f64> = steps.values().copied().collect();
+        cumulative.sort_by(f64::total_cmp);
+        let at = steps.keys().map(|at| Duration::from_nanos(*at));
+        let curve = StepCdf::new(at.zip(cumulative).collect()).unwrap();
+        let mut report = sample::sample_report();
+        report.variants.truncate(1);
+        let result = &mut report.variants[0];
+        result.variant = label;
+        result.verdicts.clear();
+        result.measured.clear();
+        result.predicted[0].distribution =
+            Distribution::from_curve(Provenance::new(Evidence::Bound, "s", "m"), curve);
+        let page = render_html(&report);
+        prop_assert_eq!(page.matches("<script").count(), 3);
+        for axis in [Axis::Share, Axis::Tail] {
+            let svg = render_svg(&plots(&report)[0], axis, Theme::Dark);
+            prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
+            #[cfg(feature = "png")]
+            if let Err(error) = tailbound_report::render_png(&svg, 0.1) {
+                let no_font = matches!(error, tailbound_report::PngError::NoFont);
+                prop_assert!(no_font, "{}", error);
+            }
+        }
+    }
+
+    #[test]
+    fn mutated_documents_never_panic(place: prop::sample::Index, byte: u8) {
+        let mut report = sample::sample_report();
+        report.variants.truncate(1);
+        let result = &mut report.variants[0];
+        result.simulated = None;
+        result.measured.clear();
+        let mut text = report.to_json().unwrap().into_bytes();
+        let index = place.index(text.len());
+        text[index] = byte;
+        if let Ok(read) = RunReport::from_json(&String::from_utf8_lossy(&text)) {
+            let _page = render_html(&read);
+            let _rows = tables(&read);
+        }
+    }
+
+    #[test]
+    fn no_text_panics(text in any::<String>()) {
+        prop_assert!(RunReport::from_json(&text).is_err());
+    }
+}
