@@ -10,7 +10,12 @@ use tailbound_time::{Duration, Rate};
 ///
 /// Exit status: 0 fine; 1 error, bad usage too; 2 the verdict failed (a promise was missed).
 #[derive(Debug, Parser)]
-#[command(name = "tailbound", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "tailbound",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -287,7 +292,9 @@ pub enum InternalProgram {
 }
 
 fn percentile(text: &str) -> Result<Percentile, String> {
-    let number: f64 = text.parse().map_err(|_| "a percentile is a number such as 99.9")?;
+    let number: f64 = text
+        .parse()
+        .map_err(|_| "a percentile is a number such as 99.9")?;
     if number > 0.0 && number < 100.0 {
         Ok(Percentile(number))
     } else {
@@ -296,7 +303,9 @@ fn percentile(text: &str) -> Result<Percentile, String> {
 }
 
 fn scale(text: &str) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "a factor is a number such as 0.1")?;
+    let number: f64 = text
+        .parse()
+        .map_err(|_| "a factor is a number such as 0.1")?;
     if number.is_finite() && (0.001..=1000.0).contains(&number) {
         Ok(number)
     } else {
@@ -305,7 +314,10 @@ fn scale(text: &str) -> Result<f64, String> {
 }
 
 fn back_end(text: &str) -> Result<BackendKind, String> {
-    by_name(text, "ds-freeze, deadline, rt-group, cfs-quota, dedicated, none")
+    by_name(
+        text,
+        "ds-freeze, deadline, rt-group, cfs-quota, dedicated, none",
+    )
 }
 
 fn scheduling(text: &str) -> Result<tailbound_model::Scheduling, String> {

@@ -24,8 +24,11 @@ fn with_excerpt(problem: &Problem, text: &str) -> String {
         Severity::Warning => miette::Severity::Warning,
         Severity::Note => miette::Severity::Advice,
     };
-    let subject =
-        if problem.key.is_empty() { String::new() } else { format!("{}: ", problem.key) };
+    let subject = if problem.key.is_empty() {
+        String::new()
+    } else {
+        format!("{}: ", problem.key)
+    };
     let mut diagnostic = MietteDiagnostic::new(format!("{subject}{}", problem.message))
         .with_severity(severity)
         .with_label(label);

@@ -31,12 +31,18 @@ pub enum Failure {
 impl Failure {
     /// An error without a known remedy.
     pub fn error(message: impl ToString) -> Self {
-        Self::Error { message: message.to_string(), help: None }
+        Self::Error {
+            message: message.to_string(),
+            help: None,
+        }
     }
 
     /// An error with its remedy.
     pub fn with_help(message: impl ToString, help: impl ToString) -> Self {
-        Self::Error { message: message.to_string(), help: Some(help.to_string()) }
+        Self::Error {
+            message: message.to_string(),
+            help: Some(help.to_string()),
+        }
     }
 
     /// An error of a library, with all its causes.

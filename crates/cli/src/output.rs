@@ -31,7 +31,11 @@ struct Versioned<'a, T: Serialize> {
 impl Output {
     /// An output in `format`; `quiet` keeps notes back, `verbose` adds some.
     pub fn new(format: Format, quiet: bool, verbose: u8) -> Self {
-        Self { format, quiet, verbose }
+        Self {
+            format,
+            quiet,
+            verbose,
+        }
     }
 
     /// Whether people read along: bars and colours only then.
@@ -101,9 +105,9 @@ impl Output {
     pub fn print(&self, text: &str) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::error(format!("cannot write to standard output: {error}")))
-            }
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::error(
+                format!("cannot write to standard output: {error}"),
+            )),
             _ => Ok(()),
         }
     }
@@ -117,7 +121,10 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(header);
     table.add_rows(rows);
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
     lines.join("\n")
 }
 
@@ -130,9 +137,20 @@ fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
             text.to_owned()
         }
     };
-    let mut lines = vec![header.iter().map(|text| field(text)).collect::<Vec<_>>().join(",")];
+    let mut lines = vec![
+        header
+            .iter()
+            .map(|text| field(text))
+            .collect::<Vec<_>>()
+            .join(","),
+    ];
     for row in rows {
-        lines.push(row.iter().map(|text| field(text)).collect::<Vec<_>>().join(","));
+        lines.push(
+            row.iter()
+                .map(|text| field(text))
+                .collect::<Vec<_>>()
+                .join(","),
+        );
     }
     lines.join("\r\n") + "\r\n"
 }
@@ -144,12 +162,18 @@ mod tests {
     #[test]
     fn csv_quotes_what_needs_it() {
         let rows = vec![vec!["a,b".into(), "say \"x\"".into()]];
-        assert_eq!(csv(&["one", "two"], &rows), "one,two\r\n\"a,b\",\"say \"\"x\"\"\"\r\n");
+        assert_eq!(
+            csv(&["one", "two"], &rows),
+            "one,two\r\n\"a,b\",\"say \"\"x\"\"\"\r\n"
+        );
     }
 
     #[test]
     fn a_table_has_its_header_and_rows() {
         let text = table(&["what", "value"], &[vec!["p99".into(), "3ms".into()]]);
-        assert!(text.contains("what") && text.contains("p99") && text.contains("3ms"), "{text}");
+        assert!(
+            text.contains("what") && text.contains("p99") && text.contains("3ms"),
+            "{text}"
+        );
     }
 }

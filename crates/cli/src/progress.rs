@@ -20,7 +20,10 @@ impl Progress {
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
-        Self { output: *output, bar }
+        Self {
+            output: *output,
+            bar,
+        }
     }
 }
 

@@ -221,8 +221,8 @@ fn domains_come_go_and_change_while_the_manager_runs() {
     manager.add(&low.served("low", third, period)).expect("add");
     let again = manager.add(&low.served("low", third, period));
     assert!(matches!(again, Err(ManagerError::Duplicate { .. })));
-    high.start(busy(60), AS_LOAD);
-    low.start(busy(40), AS_LOAD);
+    high.start(busy(96), AS_LOAD);
+    low.start(busy(95), AS_LOAD);
     pause(200);
     let share = |ms: u64, high: &TestDomain, low: &TestDomain| {
         let (start, before) = (Monotonic.now(), (high.used(), low.used()));

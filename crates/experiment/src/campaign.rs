@@ -76,18 +76,29 @@ pub fn run(
         started.calibrate(seed, stop, observer)?;
         testbed = Some(started);
     }
-    let calibrations = testbed.as_ref().map(|testbed: &Testbed<'_>| &testbed.calibrations);
+    let calibrations = testbed
+        .as_ref()
+        .map(|testbed: &Testbed<'_>| &testbed.calibrations);
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     for (name, service) in &loaded.description.services {
         let calibration = calibrations.and_then(|all| all.get(name));
-        known.insert(name.clone(), execution_times(name, service, inputs, calibration)?);
+        known.insert(
+            name.clone(),
+            execution_times(name, service, inputs, calibration)?,
+        );
     }
     observer.step(&step("predicting and simulating", 0.05));
     let bench = Bench {
         loaded,
         inputs,
-        duration: scaled(loaded.description.experiment.duration, options.duration_scale),
-        warm_up: scaled(loaded.description.experiment.warm_up, options.duration_scale),
+        duration: scaled(
+            loaded.description.experiment.duration,
+            options.duration_scale,
+        ),
+        warm_up: scaled(
+            loaded.description.experiment.warm_up,
+            options.duration_scale,
+        ),
         seed,
         stop,
     };
@@ -112,9 +123,14 @@ fn measure_all(
     let order = interleaved(&bench.loaded.description.experiment.variants);
     let count = order.len() as f64;
     for (index, variant) in order.iter().enumerate() {
-        let done = (0.06 + 0.94 * index as f64 / count, 0.06 + 0.94 * (index + 1) as f64 / count);
+        let done = (
+            0.06 + 0.94 * index as f64 / count,
+            0.06 + 0.94 * (index + 1) as f64 / count,
+        );
         if bench.stop.load(Ordering::SeqCst) {
-            findings.interrupted.get_or_insert_with(|| "the user asked to stop".into());
+            findings
+                .interrupted
+                .get_or_insert_with(|| "the user asked to stop".into());
             return;
         }
         if findings.refused(&variant.name) {
@@ -145,15 +161,26 @@ fn measure_all(
 
 fn ended_early(repetition: &Repetition) -> Option<String> {
     repetition.measured.iter().find_map(|(service, measured)| {
-        measured.interrupted.as_ref().map(|why| format!("{service}: {why}"))
+        measured
+            .interrupted
+            .as_ref()
+            .map(|why| format!("{service}: {why}"))
     })
 }
 
 /// The variants in the order in which they are measured.
 fn interleaved(variants: &[Variant]) -> Vec<&Variant> {
-    let rounds = variants.iter().map(|variant| variant.repetitions).max().unwrap_or(0);
+    let rounds = variants
+        .iter()
+        .map(|variant| variant.repetitions)
+        .max()
+        .unwrap_or(0);
     (0..rounds)
-        .flat_map(|round| variants.iter().filter(move |variant| variant.repetitions > round))
+        .flat_map(|round| {
+            variants
+                .iter()
+                .filter(move |variant| variant.repetitions > round)
+        })
         .collect()
 }
 
@@ -162,7 +189,11 @@ fn scaled(length: Duration, factor: f64) -> Duration {
 }
 
 fn step(what: &str, done: f64) -> Step {
-    Step { what: what.into(), done, begins: true }
+    Step {
+        what: what.into(),
+        done,
+        begins: true,
+    }
 }
 
 /// What on this host may spoil the result.
@@ -175,21 +206,33 @@ fn warnings(
     let mut warnings = Vec::new();
     if options.duration_scale != 1.0 {
         warnings.push(Warning {
-            what: format!("the run was scaled to {} of its duration", options.duration_scale),
+            what: format!(
+                "the run was scaled to {} of its duration",
+                options.duration_scale
+            ),
             advice: "run it without --duration-scale before you rely on its tail".into(),
         });
     }
     if options.simulate_only {
         warnings.push(Warning {
             what: "nothing was measured: this run predicts and simulates only".into(),
-            advice: "run it without --simulate-only on a host that `tailbound doctor` passes".into(),
+            advice: "run it without --simulate-only on a host that `tailbound doctor` passes"
+                .into(),
         });
         return warnings;
     }
-    let reserved = description.domains.values().filter_map(|domain| domain.reservation.as_ref());
-    let served: CpuSet = reserved.flat_map(|reservation| reservation.cpus.clone()).collect();
-    let housekeeping: CpuSet =
-        description.hosts.values().flat_map(|host| host.housekeeping.clone()).collect();
+    let reserved = description
+        .domains
+        .values()
+        .filter_map(|domain| domain.reservation.as_ref());
+    let served: CpuSet = reserved
+        .flat_map(|reservation| reservation.cpus.clone())
+        .collect();
+    let housekeeping: CpuSet = description
+        .hosts
+        .values()
+        .flat_map(|host| host.housekeeping.clone())
+        .collect();
     let mut sampled: Vec<Noise> = Vec::new();
     for cpu in served.union(&housekeeping) {
         match noise(*cpu, NOISE_SAMPLE) {
@@ -197,13 +240,16 @@ fn warnings(
             Err(error) => observer.remark(&format!("no noise sample of CPU {cpu}: {error}")),
         }
     }
-    let query =
-        AdviceQuery { served, housekeeping, noise: &sampled, tolerated_noise: TOLERATED_NOISE };
-    warnings.extend(
-        advice(&query)
-            .into_iter()
-            .map(|advice| Warning { what: advice.what, advice: advice.advice }),
-    );
+    let query = AdviceQuery {
+        served,
+        housekeeping,
+        noise: &sampled,
+        tolerated_noise: TOLERATED_NOISE,
+    };
+    warnings.extend(advice(&query).into_iter().map(|advice| Warning {
+        what: advice.what,
+        advice: advice.advice,
+    }));
     warnings
 }
 
@@ -229,8 +275,10 @@ mod tests {
     #[test]
     fn repetitions_are_interleaved() {
         let variants = [variant("a", 2), variant("b", 1), variant("c", 3)];
-        let order: Vec<&str> =
-            interleaved(&variants).iter().map(|variant| variant.name.as_str()).collect();
+        let order: Vec<&str> = interleaved(&variants)
+            .iter()
+            .map(|variant| variant.name.as_str())
+            .collect();
         assert_eq!(order, ["a", "b", "c", "a", "c", "c"]);
     }
 }

@@ -29,15 +29,23 @@ impl Known {
                 let subject = format!("{label} of {}", distribution.provenance.subject);
                 let provenance = Provenance::new(Evidence::Estimate, subject, label);
                 let value = value(distribution)?;
-                Some((task.clone(), Distribution::from_samples(provenance, vec![value])))
+                Some((
+                    task.clone(),
+                    Distribution::from_samples(provenance, vec![value]),
+                ))
             })
             .collect();
-        Self { measured, dispatch_overhead: self.dispatch_overhead }
+        Self {
+            measured,
+            dispatch_overhead: self.dispatch_overhead,
+        }
     }
 
     /// Whether any execution time varies.
     pub fn varies(&self) -> bool {
-        self.measured.values().any(|distribution| distribution.min() != distribution.max())
+        self.measured
+            .values()
+            .any(|distribution| distribution.min() != distribution.max())
     }
 }
 
@@ -55,8 +63,9 @@ pub fn execution_times(
     let mut known = Known::default();
     if let Some(calibration) = calibration {
         let overhead = calibration.dispatch_overhead.quantile(0.5);
-        known.dispatch_overhead =
-            overhead.and_then(|interval| interval.high).unwrap_or(Duration::ZERO);
+        known.dispatch_overhead = overhead
+            .and_then(|interval| interval.high)
+            .unwrap_or(Duration::ZERO);
     }
     for (task_name, task) in &service.tasks {
         let subject = format!("execution time of {name}.{task_name}");

@@ -37,15 +37,22 @@ pub fn forecast(
 ) -> Result<Forecast, ExperimentError> {
     let Some(server) = server else {
         let why = "no analysis holds: the kernel promises this domain nothing";
-        return Ok(Forecast { predicted: Vec::new(), refused: Some(why.into()) });
+        return Ok(Forecast {
+            predicted: Vec::new(),
+            refused: Some(why.into()),
+        });
     };
     let mut cases = vec![(FAITHFUL, known.clone())];
     if known.varies() {
         let mean = known.reduced("mean execution time", |times| {
-            times.mean().map(|interval| interval.high.unwrap_or(interval.low))
+            times
+                .mean()
+                .map(|interval| interval.high.unwrap_or(interval.low))
         });
         let worst = known.reduced("worst-case execution time", |times| {
-            times.max().map(|interval| interval.high.unwrap_or(interval.low))
+            times
+                .max()
+                .map(|interval| interval.high.unwrap_or(interval.low))
         });
         cases.push(("mean execution time", mean));
         cases.push(("worst-case execution time", worst));
@@ -117,5 +124,8 @@ pub fn simulation(
 
 /// The distribution that a verdict is compared with: the faithful prediction.
 pub fn faithful(forecast: &[Labelled]) -> Option<&Distribution> {
-    forecast.iter().find(|labelled| labelled.label == FAITHFUL).map(|found| &found.distribution)
+    forecast
+        .iter()
+        .find(|labelled| labelled.label == FAITHFUL)
+        .map(|found| &found.distribution)
 }

@@ -18,5 +18,5 @@ mod writing;
 
 pub use campaign::{CampaignOptions, run};
 pub use error::ExperimentError;
-pub use writing::{Written, write, write_png, write_svg};
 pub use observer::{Observer, Step, Unobserved};
+pub use writing::{Written, write, write_png, write_svg};

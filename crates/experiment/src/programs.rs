@@ -55,7 +55,11 @@ impl Programs {
         domain: &Domain,
         surroundings: &Surroundings,
     ) -> Result<Self, ExperimentError> {
-        let mut programs = Self { domain: name.into(), children: Vec::new(), attached: None };
+        let mut programs = Self {
+            domain: name.into(),
+            children: Vec::new(),
+            attached: None,
+        };
         if domain.kind == DomainKind::Container {
             programs.attached = domain.cgroup.clone().map(Target::Cgroup);
             return Ok(programs);
@@ -86,7 +90,11 @@ impl Programs {
             cause: cause.to_string(),
         };
         std::fs::create_dir_all(&logs).map_err(writing)?;
-        let output = File::options().create(true).append(true).open(&log).map_err(writing)?;
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .map_err(writing)?;
         let errors = output.try_clone().map_err(writing)?;
         let program = words.first().cloned().unwrap_or_default();
         let mut command = Command::new(&program);
@@ -105,9 +113,18 @@ impl Programs {
                 _ => "check its permissions and the description".into(),
             };
             let domain = self.domain.clone();
-            ExperimentError::Start { domain, program: program.clone(), cause, remedy }
+            ExperimentError::Start {
+                domain,
+                program: program.clone(),
+                cause,
+                remedy,
+            }
         })?;
-        self.children.push(Started { child, program, log });
+        self.children.push(Started {
+            child,
+            program,
+            log,
+        });
         Ok(())
     }
 
@@ -190,7 +207,10 @@ fn command_line(
         None => domain.command.clone(),
         Some(Builtin::CpuHog) => vec![own, "internal".into(), "cpu-hog".into()],
         Some(Builtin::SyntheticService) => {
-            let service = description.services.values().find(|service| service.domain == name);
+            let service = description
+                .services
+                .values()
+                .find(|service| service.domain == name);
             let Some(service) = service else {
                 return Err(ExperimentError::Domain {
                     domain: name.into(),
@@ -203,9 +223,16 @@ fn command_line(
                 Scheduling::RateMonotonic => "rate-monotonic",
                 Scheduling::FixedPriority => "fixed-priority",
             };
-            let words = ["internal", "synthetic-service", "--endpoint", &service.endpoint];
+            let words = [
+                "internal",
+                "synthetic-service",
+                "--endpoint",
+                &service.endpoint,
+            ];
             let words = words.into_iter().chain(["--scheduling", order]);
-            std::iter::once(own).chain(words.map(String::from)).collect()
+            std::iter::once(own)
+                .chain(words.map(String::from))
+                .collect()
         }
     };
     Ok(words)

@@ -98,7 +98,10 @@ impl Bench<'_> {
                 client.revert(Selection::Domain(request.domain.clone()))?;
             }
         }
-        Ok(Repetition { measured: measured?, ledgers })
+        Ok(Repetition {
+            measured: measured?,
+            ledgers,
+        })
     }
 
     /// Drives every service at the same time, each from its own generator.
@@ -130,7 +133,11 @@ impl Bench<'_> {
                 running.push(scope.spawn(move || {
                     let measured = drive.carry_out(stop, &mut |progress| {
                         // The first generator speaks for all; nobody listening is no harm.
-                        let _heard = if index == 0 { sender.send(progress) } else { Ok(()) };
+                        let _heard = if index == 0 {
+                            sender.send(progress)
+                        } else {
+                            Ok(())
+                        };
                     });
                     (name.clone(), measured)
                 }));
@@ -139,7 +146,10 @@ impl Bench<'_> {
             for (index, progress) in received.iter().enumerate() {
                 tell(observer, &variant.name, progress, index == 0, done);
             }
-            running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+            running
+                .into_iter()
+                .map(std::thread::ScopedJoinHandle::join)
+                .collect::<Vec<_>>()
         });
         let mut all = BTreeMap::new();
         for result in results {
@@ -157,8 +167,13 @@ impl Bench<'_> {
 /// Waits until every reservation has begun: a budget is first given at a point of its grid, up to
 /// a period away, and what is released before that would wait for it.
 fn await_first_budget(resolved: &BTreeMap<String, ResolvedDomain>, stop: &AtomicBool) {
-    let interfaces = resolved.values().filter_map(ResolvedDomain::enforced_interface);
-    let longest = interfaces.map(|interface| interface.period).max().unwrap_or(Duration::ZERO);
+    let interfaces = resolved
+        .values()
+        .filter_map(ResolvedDomain::enforced_interface);
+    let longest = interfaces
+        .map(|interface| interface.period)
+        .max()
+        .unwrap_or(Duration::ZERO);
     let until = time::Instant::now() + time::Duration::from_nanos(longest.as_nanos());
     while time::Instant::now() < until && !stop.load(Ordering::SeqCst) {
         let left = until.saturating_duration_since(time::Instant::now());

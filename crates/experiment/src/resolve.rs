@@ -30,9 +30,7 @@ impl ResolvedDomain {
             BackendKind::DsFreeze | BackendKind::RtGroup => {
                 Some(ReservationServer::Deferrable { budget, period })
             }
-            BackendKind::Deadline => {
-                Some(ReservationServer::ConstantBandwidth { budget, period })
-            }
+            BackendKind::Deadline => Some(ReservationServer::ConstantBandwidth { budget, period }),
             BackendKind::Dedicated => Some(ReservationServer::Dedicated),
             BackendKind::CfsQuota | BackendKind::None => None,
         }
@@ -77,8 +75,11 @@ fn interface_of(
     let (budget, period) = match (reservation.explicit_interface(), reservation.derive) {
         (Some(interface), _) => (interface.budget, interface.period),
         (None, Some(_)) => {
-            let services: Vec<&Service> =
-                description.services.values().filter(|service| service.domain == domain).collect();
+            let services: Vec<&Service> = description
+                .services
+                .values()
+                .filter(|service| service.domain == domain)
+                .collect();
             // The margin is added below, in one place for derived and given budgets.
             virtualization_agnostic(&load_of(&services)?, PercentagePoints(0.0))?
         }
@@ -138,9 +139,13 @@ pub fn rehearsal(
     description: &Description,
     pid: u32,
 ) -> Result<Vec<ReservationRequest>, ExperimentError> {
-    let Some(variant) = description.experiment.variants.first() else { return Ok(Vec::new()) };
+    let Some(variant) = description.experiment.variants.first() else {
+        return Ok(Vec::new());
+    };
     let resolved = resolve(description, variant)?;
-    let reserved = resolved.into_iter().filter(|(_, one)| one.backend != BackendKind::None);
+    let reserved = resolved
+        .into_iter()
+        .filter(|(_, one)| one.backend != BackendKind::None);
     Ok(reserved
         .map(|(domain, one)| {
             let described = &description.domains[&domain];
@@ -149,7 +154,12 @@ pub fn rehearsal(
                 None if described.pids.is_empty() => Target::Processes(vec![pid]),
                 None => Target::Processes(described.pids.clone()),
             };
-            ReservationRequest { domain, target, interface: one.interface, backend: one.backend }
+            ReservationRequest {
+                domain,
+                target,
+                interface: one.interface,
+                backend: one.backend,
+            }
         })
         .collect())
 }
@@ -176,7 +186,11 @@ pub fn domain_of<'a>(
 /// The names, for an error.
 pub fn names<'a>(known: impl Iterator<Item = &'a String>) -> String {
     let list: Vec<&str> = known.map(String::as_str).collect();
-    if list.is_empty() { "none".into() } else { list.join(", ") }
+    if list.is_empty() {
+        "none".into()
+    } else {
+        list.join(", ")
+    }
 }
 
 #[cfg(test)]

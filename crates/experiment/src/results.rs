@@ -57,7 +57,11 @@ impl<'a> Findings<'a> {
         known: &BTreeMap<String, Known>,
         bench: &Bench<'_>,
     ) -> Result<(), ExperimentError> {
-        let span = Span { warm_up: bench.warm_up, duration: bench.duration, seed: self.seed };
+        let span = Span {
+            warm_up: bench.warm_up,
+            duration: bench.duration,
+            seed: self.seed,
+        };
         for (name, service) in &self.loaded.description.services {
             let domain = resolved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
@@ -69,9 +73,14 @@ impl<'a> Findings<'a> {
                 });
             }
             let simulated = match server {
-                Some(server) => {
-                    Some(simulation(name, service, &known[name], server, self.inputs, span)?)
-                }
+                Some(server) => Some(simulation(
+                    name,
+                    service,
+                    &known[name],
+                    server,
+                    self.inputs,
+                    span,
+                )?),
                 None => None,
             };
             self.results.push(VariantResult {
@@ -105,8 +114,14 @@ impl<'a> Findings<'a> {
 
     /// Adds one repetition of a variant.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
-        for result in self.results.iter_mut().filter(|result| result.variant == variant) {
-            let Some(measured) = repetition.measured.remove(&result.service) else { continue };
+        for result in self
+            .results
+            .iter_mut()
+            .filter(|result| result.variant == variant)
+        {
+            let Some(measured) = repetition.measured.remove(&result.service) else {
+                continue;
+            };
             let ledger = repetition.ledgers.remove(&result.service);
             let label = format!("{} of variant {variant}", result.service);
             for remark in &measured.remarks {
@@ -169,7 +184,12 @@ impl<'a> Findings<'a> {
 fn raw_data(results: &[VariantResult]) -> Vec<RawData> {
     let runs = results.iter().flat_map(|result| {
         (0..result.measured.len()).map(move |index| RawData {
-            label: format!("{} of {}, run {}", result.service, result.variant, index + 1),
+            label: format!(
+                "{} of {}, run {}",
+                result.service,
+                result.variant,
+                index + 1
+            ),
             path: format!("raw/{}.csv", crate::writing::raw_name(result, index)),
         })
     });
@@ -177,7 +197,11 @@ fn raw_data(results: &[VariantResult]) -> Vec<RawData> {
 }
 
 fn measured_run(measured: Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {
-    let per_task = if measured.per_task.len() > 1 { measured.per_task } else { BTreeMap::new() };
+    let per_task = if measured.per_task.len() > 1 {
+        measured.per_task
+    } else {
+        BTreeMap::new()
+    };
     MeasuredRun {
         overall: measured.overall,
         per_task,
@@ -217,20 +241,28 @@ fn pooled_task(measured: &[MeasuredRun], task: &str) -> Option<Distribution> {
 /// simulation. The noise floor is the distance between two runs on the dedicated CPU.
 fn comparisons(results: &[VariantResult]) -> Vec<Comparison> {
     let mut all = Vec::new();
-    let services: BTreeSet<&str> = results.iter().map(|result| result.service.as_str()).collect();
+    let services: BTreeSet<&str> = results
+        .iter()
+        .map(|result| result.service.as_str())
+        .collect();
     for service in services {
-        let of_service: Vec<&VariantResult> =
-            results.iter().filter(|result| result.service == service).collect();
-        let dedicated =
-            of_service.iter().find(|result| result.backend == BackendKind::Dedicated);
+        let of_service: Vec<&VariantResult> = results
+            .iter()
+            .filter(|result| result.service == service)
+            .collect();
+        let dedicated = of_service
+            .iter()
+            .find(|result| result.backend == BackendKind::Dedicated);
         let floor = dedicated.and_then(|dedicated| {
             let runs: Vec<&Distribution> =
                 dedicated.measured.iter().map(|run| &run.overall).collect();
             noise_floor(&runs)
-        }); 
+        });
         let baseline = dedicated.and_then(|dedicated| dedicated.measured.first());
         for result in &of_service {
-            let Some(measured) = pooled(&result.measured) else { continue };
+            let Some(measured) = pooled(&result.measured) else {
+                continue;
+            };
             let label = |kind: &str| format!("{} ({kind})", result.variant);
             if let Some(predicted) = faithful(&result.predicted) {
                 let labels = (label("predicted"), label("measured"));
@@ -247,7 +279,12 @@ fn comparisons(results: &[VariantResult]) -> Vec<Comparison> {
                 }
                 let right = format!("{} (run {})", result.variant, index + 1);
                 let labels = ("dedicated (run 1)".to_owned(), right);
-                all.extend(pair(service, labels, (&baseline.overall, &run.overall), floor));
+                all.extend(pair(
+                    service,
+                    labels,
+                    (&baseline.overall, &run.overall),
+                    floor,
+                ));
             }
         }
     }
@@ -261,5 +298,11 @@ fn pair(
     distributions: (&Distribution, &Distribution),
     floor: Option<Duration>,
 ) -> Option<Comparison> {
-    compare(service, (&labels.0, distributions.0), (&labels.1, distributions.1), floor).ok()
+    compare(
+        service,
+        (&labels.0, distributions.0),
+        (&labels.1, distributions.1),
+        floor,
+    )
+    .ok()
 }

@@ -55,8 +55,7 @@ impl<'a> Testbed<'a> {
         };
         for (name, domain) in &description.domains {
             if testbed.is_resident(name) {
-                let programs =
-                    Programs::start(description, name, domain, &testbed.surroundings)?;
+                let programs = Programs::start(description, name, domain, &testbed.surroundings)?;
                 testbed.residents.insert(name.clone(), programs);
             }
         }
@@ -85,8 +84,10 @@ impl<'a> Testbed<'a> {
         let description = &self.loaded.description;
         for (name, service) in &description.services {
             let mut plan = CalibrationPlan::new(name, service.clone(), self.endpoint(service)?);
-            plan.process =
-                self.residents.get(&service.domain).and_then(Programs::first_process);
+            plan.process = self
+                .residents
+                .get(&service.domain)
+                .and_then(Programs::first_process);
             plan.seed = seed;
             plan.cpu = generator_cpu(description, service);
             plan.host = Some(fingerprint_line(&fingerprint()));
@@ -125,11 +126,14 @@ impl<'a> Testbed<'a> {
     /// There is no such domain, or one of its programs has ended.
     pub fn resident(&mut self, domain: &str) -> Result<&mut Programs, ExperimentError> {
         let known = crate::resolve::names(self.residents.keys());
-        let programs = self.residents.get_mut(domain).ok_or(ExperimentError::Unknown {
-            kind: "running domain",
-            name: domain.into(),
-            known,
-        })?;
+        let programs = self
+            .residents
+            .get_mut(domain)
+            .ok_or(ExperimentError::Unknown {
+                kind: "running domain",
+                name: domain.into(),
+                known,
+            })?;
         programs.check_alive()?;
         Ok(programs)
     }
@@ -139,7 +143,10 @@ impl<'a> Testbed<'a> {
     /// # Errors
     /// The first that does not.
     pub fn check_alive(&mut self) -> Result<(), ExperimentError> {
-        let all = self.residents.values_mut().chain(self.neighbours.values_mut());
+        let all = self
+            .residents
+            .values_mut()
+            .chain(self.neighbours.values_mut());
         for programs in all {
             programs.check_alive()?;
         }
@@ -149,9 +156,15 @@ impl<'a> Testbed<'a> {
     /// Whether a domain runs through the whole experiment.
     fn is_resident(&self, name: &str) -> bool {
         let description = &self.loaded.description;
-        let reserved =
-            description.domains.get(name).is_some_and(|domain| domain.reservation.is_some());
-        reserved || description.services.values().any(|service| service.domain == name)
+        let reserved = description
+            .domains
+            .get(name)
+            .is_some_and(|domain| domain.reservation.is_some());
+        reserved
+            || description
+                .services
+                .values()
+                .any(|service| service.domain == name)
     }
 
     fn endpoint(&self, service: &Service) -> Result<Endpoint, ExperimentError> {

@@ -43,7 +43,11 @@ pub fn write(report: &RunReport, out: &Path) -> Result<Written, ExperimentError>
         remarks.push(format!("plots are there as SVG, not as PNG: {cause}"));
     }
     write_raw(report, &out.join("raw"))?;
-    Ok(Written { html, json, remarks })
+    Ok(Written {
+        html,
+        json,
+        remarks,
+    })
 }
 
 /// Every plot as SVG into `folder`, on a linear and on a tail axis.
@@ -85,7 +89,9 @@ fn drawn(report: &RunReport) -> Vec<(String, String)> {
 pub(crate) fn raw_name(result: &VariantResult, index: usize) -> String {
     let name = format!("{}-{}-{}", result.variant, result.service, index + 1);
     let kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    name.chars().map(|c| if kept(c) { c } else { '-' }).collect()
+    name.chars()
+        .map(|c| if kept(c) { c } else { '-' })
+        .collect()
 }
 
 /// Every measured distribution as CSV and HdrHistogram log.
@@ -114,5 +120,8 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
 }
 
 fn failed(path: &Path, cause: &dyn std::fmt::Display) -> ExperimentError {
-    ExperimentError::Write { file: path.display().to_string(), cause: cause.to_string() }
+    ExperimentError::Write {
+        file: path.display().to_string(),
+        cause: cause.to_string(),
+    }
 }

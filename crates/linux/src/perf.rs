@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Instant};
 
 /// The kernel's shortest period of a CPU clock event (kernel/events/core.c).
 pub const SHORTEST_ALARM: Duration = Duration::from_micros(10);
@@ -20,6 +20,11 @@ const PERF_EVENT_IOC_PERIOD: libc::c_ulong = 0x4008_2404;
 /// Where `data_head` and `data_tail` lie in the first page of the ring (linux/perf_event.h).
 const DATA_HEAD_WORD: usize = 1024 / 8;
 const DATA_TAIL_WORD: usize = DATA_HEAD_WORD + 1;
+
+const PERF_SAMPLE_TIME: u64 = 1 << 2;
+const PERF_RECORD_SAMPLE: u32 = 9;
+/// The bit of the flags by which `clockid` counts.
+const USE_CLOCK_ID: u64 = 1 << 25;
 
 /// Why there is no alarm for a cgroup.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +57,8 @@ pub enum AlarmError {
     },
 }
 
-/// The first 64 bytes of perf_event_attr, which every kernel takes (PERF_ATTR_SIZE_VER0).
+/// The first 96 bytes of perf_event_attr, which every kernel since 4.1 takes
+/// (PERF_ATTR_SIZE_VER3, and `clockid` in what was its reserve).
 #[repr(C)]
 #[derive(Default)]
 struct EventAttributes {
@@ -66,6 +72,19 @@ struct EventAttributes {
     wakeup_events: u32,
     breakpoint_type: u32,
     config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
+}
+
+/// An alarm that went off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    /// When (CLOCK_MONOTONIC), if the kernel said so: what passed since is how long the reader
+    /// was held up.
+    pub at: Option<Instant>,
 }
 
 /// Counts the CPU time that a cgroup v2 uses on one CPU, and becomes readable to poll once it has
@@ -132,16 +151,24 @@ impl CgroupAlarm {
         }
     }
 
-    /// Whether it has gone off since it was last asked.
-    pub fn take(&self) -> bool {
+    /// Whether it has gone off since it was last asked, and when first.
+    pub fn take(&self) -> Option<Overflow> {
         let head = self.word(DATA_HEAD_WORD).load(Ordering::Acquire);
-        let tail = self.word(DATA_TAIL_WORD);
+        let tail_word = self.word(DATA_TAIL_WORD);
         // Only this side writes the tail.
-        let fired = head != tail.load(Ordering::Relaxed);
-        if fired {
-            tail.store(head, Ordering::Release);
+        let tail = tail_word.load(Ordering::Relaxed);
+        if head == tail {
+            return None;
         }
-        fired
+        // A record is a header (kind in the low half) and the time: two words, never broken
+        // across the end of the ring. Others than ours are not looked into.
+        let page = self.ring_bytes / 2;
+        let place = (page + tail as usize % page) / 8;
+        let header = self.word(place).load(Ordering::Relaxed);
+        let at = (header as u32 == PERF_RECORD_SAMPLE && place + 1 < self.ring_bytes / 8)
+            .then(|| Instant::from_nanos(self.word(place + 1).load(Ordering::Relaxed)));
+        tail_word.store(head, Ordering::Release);
+        Some(Overflow { at })
     }
 
     /// CPU time that the cgroup has used on this CPU since the event was opened.
@@ -155,9 +182,8 @@ impl CgroupAlarm {
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
-        debug_assert!(index < self.ring_bytes / 8);
-        // SAFETY: the first page of the mapping holds this word, aligned; it lives as long as
-        // `self`.
+        let index = index.min(self.ring_bytes / 8 - 1);
+        // SAFETY: the mapping holds this word, aligned; it lives as long as `self`.
         unsafe { self.ring.add(index).as_ref() }
     }
 }
@@ -181,7 +207,10 @@ fn open_event(cgroup: &File, cpu: u32, first: Duration) -> io::Result<File> {
         size: size_of::<EventAttributes>() as u32,
         config: PERF_COUNT_SW_CPU_CLOCK,
         sample_period: first.max(SHORTEST_ALARM).as_nanos(),
+        sample_type: PERF_SAMPLE_TIME,
+        flags: USE_CLOCK_ID,
         wakeup_events: 1,
+        clockid: libc::CLOCK_MONOTONIC,
         ..EventAttributes::default()
     };
     // SAFETY: the attributes are valid and as long as they say; the kernel reads them only.
@@ -232,7 +261,7 @@ mod tests {
 
     #[test]
     fn attributes_have_the_size_that_every_kernel_takes() {
-        assert_eq!(size_of::<EventAttributes>(), 64);
+        assert_eq!(size_of::<EventAttributes>(), 96);
     }
 
     #[test]

@@ -12,7 +12,11 @@ use std::process::{Child, Command};
 /// # Errors
 /// What the kernel says: the program is not there, may not be run, or no such CPU is allowed.
 pub fn spawn_on(command: &mut Command, cpus: &BTreeSet<u32>) -> io::Result<Child> {
-    let set = if cpus.is_empty() { None } else { Some(cpu_set(cpus)?) };
+    let set = if cpus.is_empty() {
+        None
+    } else {
+        Some(cpu_set(cpus)?)
+    };
     let parent = std::process::id();
     command.process_group(0);
     let prepare = move || -> io::Result<()> {
@@ -60,7 +64,11 @@ pub fn kill_group(child: &Child) -> io::Result<()> {
 fn signal_group(child: &Child, signal: libc::c_int) -> io::Result<()> {
     let group = i32::try_from(child.id()).map_err(io::Error::other)?;
     // SAFETY: kill takes plain integers; a negative id means the process group.
-    if unsafe { libc::kill(-group, signal) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if unsafe { libc::kill(-group, signal) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 fn cpu_set(cpus: &BTreeSet<u32>) -> io::Result<libc::cpu_set_t> {
@@ -69,7 +77,10 @@ fn cpu_set(cpus: &BTreeSet<u32>) -> io::Result<libc::cpu_set_t> {
     for cpu in cpus {
         let index = *cpu as usize;
         if index >= libc::CPU_SETSIZE as usize {
-            let text = format!("CPU {cpu} is beyond the {} that a set holds", libc::CPU_SETSIZE);
+            let text = format!(
+                "CPU {cpu} is beyond the {} that a set holds",
+                libc::CPU_SETSIZE
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         // SAFETY: the index was checked against the size of the set.
@@ -90,7 +101,10 @@ mod tests {
         command.stdout(std::process::Stdio::piped());
         let child = spawn_on(&mut command, &BTreeSet::from([0])).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!(String::from_utf8(output.stdout).unwrap().trim(), "Cpus_allowed_list:\t0");
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap().trim(),
+            "Cpus_allowed_list:\t0"
+        );
     }
 
     #[test]

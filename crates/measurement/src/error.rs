@@ -60,14 +60,6 @@ pub enum MeasurementError {
         /// What can be done.
         remedy: String,
     },
-    /// A file could not be written or read.
-    #[error("cannot write {what}: {cause}")]
-    Write {
-        /// Which.
-        what: String,
-        /// What the kernel said.
-        cause: std::io::Error,
-    },
     /// The caller asked to stop before anything was measured.
     #[error("stopped before anything was measured")]
     Stopped,

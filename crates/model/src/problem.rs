@@ -158,12 +158,15 @@ impl Source<'_> {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Problem {
-        let start = self
-            .text
-            .floor_char_boundary(span.start.min(self.text.len()));
-        let end = self
-            .text
-            .ceil_char_boundary(span.end.clamp(start, self.text.len()));
+        let length = self.text.len();
+        let is_boundary = |at: &usize| self.text.is_char_boundary(*at);
+        let start = (0..=span.start.min(length))
+            .rev()
+            .find(is_boundary)
+            .unwrap_or(0);
+        let end = (span.end.clamp(start, length)..=length)
+            .find(is_boundary)
+            .unwrap_or(length);
         let before = &self.text[..start];
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         Problem {

@@ -38,11 +38,13 @@
     });
   }
 
-  /** The tail instead of the share; the line ends where it leaves the axis. */
-  function tails(values, floor) {
+  /** The tail instead of the share. The line ends where it leaves the axis, or runs along its edge
+   *  for as long as `other`, the other side of its bracket, goes on, so that the band is closed. */
+  function tails(values, floor, other) {
     let ended = false;
-    return values.map((value) => {
-      if (value === null || ended) return null;
+    return values.map((value, index) => {
+      if (value === null) return null;
+      if (ended) return other && other[index] !== null ? floor : null;
       const tail = 1 - value;
       if (tail >= floor) return tail;
       ended = true;
@@ -117,10 +119,13 @@
       const columns = [xs.map((x) => x / MS)];
       this.lines = [];
       this.model.series.forEach((series, place) => {
+        const floor = this.model.tail_floor;
+        const lower = series.lower && tails(evaluate(series.lower, xs), floor);
         for (const part of ["upper", "lower"]) {
           if (!series[part]) continue;
           const shares = evaluate(series[part], xs);
-          columns.push(this.axis === "share" ? shares : tails(shares, this.model.tail_floor));
+          if (this.axis === "share") columns.push(shares);
+          else columns.push(part === "lower" ? lower : tails(shares, floor, lower));
           this.lines.push({ place, part, series, index: columns.length - 1 });
         }
       });
@@ -164,7 +169,7 @@
             space: 80, size: 34 },
           { ...shared, size: 72,
             values: (u, ticks) => ticks.map((tick) => this.shareTick(tick)),
-            splits: this.axis === "share" ? () => [0, 0.2, 0.4, 0.6, 0.8, 1] : undefined },
+            splits: () => (this.axis === "share" ? [0, 0.2, 0.4, 0.6, 0.8, 1] : this.decades()) },
         ],
         series, bands,
         hooks: { draw: [(u) => this.promises(u, palette)], setCursor: [(u) => this.readOut(u)] },
@@ -191,11 +196,16 @@
     /** Whether a range is one that the reader chose and not the whole of the data. */
     zoomed(low, high, xs) { return low !== null && (low > xs[0] || high < xs[xs.length - 1]); }
 
+    /** The powers of ten from the floor of the tail up to 1. */
+    decades() {
+      const count = Math.round(-Math.log10(this.model.tail_floor));
+      return Array.from({ length: count + 1 }, (_, index) => 10 ** (index - count));
+    }
+
     shareTick(tick) {
       if (tick === null) return "";
       if (this.axis === "share") return `${Math.round(tick * 100)}\u202f%`;
-      const decade = Math.log10(tick);
-      return Math.abs(decade - Math.round(decade)) < 1e-9 ? `${Number((tick * 100).toPrecision(2))}\u202f%` : "";
+      return `${Number((tick * 100).toPrecision(2))}\u202f%`;
     }
 
     promises(u, palette) {

@@ -6,6 +6,7 @@ use tailbound_time::Duration;
 
 use crate::html::escaped;
 use crate::palette::{Palette, Theme};
+use crate::wording::exactly;
 use crate::{Axis, Plot, Series, SeriesKind};
 
 const WIDTH: f64 = 840.0;
@@ -138,19 +139,6 @@ fn tick_step(longest: Duration) -> u64 {
     }
 }
 
-/// A tidy latency with a space before its unit: `500 ms`.
-fn tick_label(at: Duration) -> String {
-    if at.is_zero() {
-        return "0".into();
-    }
-    let text = at.to_string();
-    let unit = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit);
-    format!("{number} {}", unit.replace("us", "\u{b5}s"))
-}
-
 fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
     let step = tick_step(frame.longest);
     let bottom = TOP + FIELD;
@@ -166,7 +154,7 @@ fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
                 palette.axis,
                 bottom + 20.0,
                 palette.faint_ink,
-                tick_label(at),
+                exactly(at),
             ),
         );
     }

@@ -30,6 +30,20 @@ pub fn readable(duration: Duration) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
+/// A duration with all its digits: `6 ms`, `1.25 s`, `0`. For tidy values, such as budgets and the
+/// marks of an axis.
+pub(crate) fn exactly(duration: Duration) -> String {
+    if duration.is_zero() {
+        return "0".into();
+    }
+    let text = duration.to_string();
+    let unit = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    format!("{number} {}", unit.replace("us", "\u{b5}s"))
+}
+
 /// An interval: one value where both ends are the same, `low – high` else, `≥ low` without an
 /// upper end.
 pub fn readable_interval(interval: Interval) -> String {
@@ -121,5 +135,7 @@ mod tests {
         assert_eq!(interval(1_200_000, None), "≥ 1.20 ms");
         assert_eq!(readable_difference(-30_000), "−30.0 µs");
         assert_eq!(readable_difference(30), "+30 ns");
+        assert_eq!(exactly(NS(1_250_000)), "1.25 ms");
+        assert_eq!(exactly(NS(250_000)), "250 \u{b5}s");
     }
 }

@@ -405,7 +405,7 @@ mod tests {
         assert_eq!("5".parse::<Duration>(), Err(E::UnitMissing("5".into())));
         assert_eq!("-5ms".parse::<Duration>(), Err(E::Negative("-5ms".into())));
         assert_eq!("0.5ns".parse::<Duration>(), Err(E::TooFine("0.5ns".into())));
-        assert_eq!("1e9s".parse::<Duration>().is_err(), true);
+        assert!("1e9s".parse::<Duration>().is_err());
         assert_eq!(
             "99999999999s".parse::<Duration>(),
             Err(E::TooLong("99999999999s".into()))

@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn the_outside_world_is_found_in_pure_crates_only() {
-        let text = "use std::{fmt, fs};\nfn f() { std::time::Instant::now(); std::cmp::max(1, 2); }";
+        let text =
+            "use std::{fmt, fs};\nfn f() { std::time::Instant::now(); std::cmp::max(1, 2); }";
         assert_eq!(
             impure_calls("crates/analysis/src/a.rs", &parsed(text)).len(),
             2

@@ -20,14 +20,22 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
     }
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
-    let plans = client.apply(&requests, Lease::Persistent).map_err(Failure::from_error)?;
+    let plans = client
+        .apply(&requests, Lease::Persistent)
+        .map_err(Failure::from_error)?;
     for plan in &plans {
         for line in &plan.mapping {
             output.detail(line);
         }
     }
-    let names: Vec<&str> = requests.iter().map(|request| request.domain.as_str()).collect();
-    output.note(format!("in force until `tailbound revert`: {}", names.join(", ")));
+    let names: Vec<&str> = requests
+        .iter()
+        .map(|request| request.domain.as_str())
+        .collect();
+    output.note(format!(
+        "in force until `tailbound revert`: {}",
+        names.join(", ")
+    ));
     Ok(())
 }
 
@@ -75,7 +83,10 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
         });
     }
     if requests.is_empty() {
-        return Err(Failure::with_help("no domain has a reservation", "add one to a domain"));
+        return Err(Failure::with_help(
+            "no domain has a reservation",
+            "add one to a domain",
+        ));
     }
     Ok(requests)
 }

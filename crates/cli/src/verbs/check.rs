@@ -30,13 +30,19 @@ struct CheckedReservation {
 pub fn carry_out(arguments: &FileArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
     let description = &loaded.description;
-    tailbound_model::load_inputs(description, loaded.base())
-        .map_err(|problems| Failure::Description { problems, text: loaded.text.clone() })?;
+    tailbound_model::load_inputs(description, loaded.base()).map_err(|problems| {
+        Failure::Description {
+            problems,
+            text: loaded.text.clone(),
+        }
+    })?;
     let mut reservations = Vec::new();
     for variant in &description.experiment.variants {
         let resolved = resolve(description, variant).map_err(Failure::from_error)?;
         for (domain, resolved) in resolved {
-            let Some(interface) = resolved.enforced_interface() else { continue };
+            let Some(interface) = resolved.enforced_interface() else {
+                continue;
+            };
             reservations.push(CheckedReservation {
                 variant: variant.name.clone(),
                 domain,
@@ -50,9 +56,24 @@ pub fn carry_out(arguments: &FileArguments, output: &Output) -> Result<(), Failu
     }
     note_absent_cpus(description, output);
     let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
-    let header = ["variant", "domain", "back end", "budget", "period", "bandwidth", "CPUs"];
+    let header = [
+        "variant",
+        "domain",
+        "back end",
+        "budget",
+        "period",
+        "bandwidth",
+        "CPUs",
+    ];
     output.note(format!("{}: well-formed", arguments.file.display()));
-    output.rows(&header, &rows, &Checked { name: &description.name, reservations })
+    output.rows(
+        &header,
+        &rows,
+        &Checked {
+            name: &description.name,
+            reservations,
+        },
+    )
 }
 
 fn row(reservation: &CheckedReservation) -> Vec<String> {
@@ -81,7 +102,9 @@ fn note_absent_cpus(description: &Description, output: &Output) {
             .collect();
         if !absent.is_empty() {
             let list = absent.join(", ");
-            output.note(format!("warning: host \"{name}\": CPU {list} is not online on this machine"));
+            output.note(format!(
+                "warning: host \"{name}\": CPU {list} is not online on this machine"
+            ));
         }
     }
 }

@@ -10,8 +10,13 @@ use crate::arguments::CompareArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
-const PROBABILITIES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+const PROBABILITIES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+];
 
 #[derive(Serialize)]
 struct Compared {
@@ -52,14 +57,27 @@ pub fn carry_out(arguments: &CompareArguments, output: &Output) -> Result<(), Fa
         })
         .collect();
     let text = |value: Option<u64>| {
-        value.map_or_else(|| "unbounded".into(), |ns| Duration::from_nanos(ns).to_string())
+        value.map_or_else(
+            || "unbounded".into(),
+            |ns| Duration::from_nanos(ns).to_string(),
+        )
     };
     let mut rows: Vec<Vec<String>> = quantiles
         .iter()
-        .map(|pair| vec![pair.percentile.into(), text(pair.left_ns), text(pair.right_ns)])
+        .map(|pair| {
+            vec![
+                pair.percentile.into(),
+                text(pair.left_ns),
+                text(pair.right_ns),
+            ]
+        })
         .collect();
     let floor_text = floor.map_or_else(String::new, |floor| format!("noise floor {floor}"));
-    rows.push(vec!["Wasserstein-1".into(), distance.to_string(), floor_text]);
+    rows.push(vec![
+        "Wasserstein-1".into(),
+        distance.to_string(),
+        floor_text,
+    ]);
     let data = Compared {
         wasserstein1_ns: distance.as_nanos(),
         noise_floor_ns: floor.map(Duration::as_nanos),
@@ -71,13 +89,18 @@ pub fn carry_out(arguments: &CompareArguments, output: &Output) -> Result<(), Fa
         (Some(threshold), Some(ratio)) if ratio > threshold => Err(Failure::Verdict(format!(
             "the distance is {ratio:.2} times the noise floor, above the {threshold} allowed"
         ))),
-        (Some(_), None) => Err(Failure::error("the noise floor is zero: no ratio to it exists")),
+        (Some(_), None) => Err(Failure::error(
+            "the noise floor is zero: no ratio to it exists",
+        )),
         _ => Ok(()),
     }
 }
 
 fn upper(distribution: &Distribution, probability: f64) -> Option<u64> {
-    distribution.quantile(probability)?.high.map(Duration::as_nanos)
+    distribution
+        .quantile(probability)?
+        .high
+        .map(Duration::as_nanos)
 }
 
 fn distance(left: &Distribution, right: &Distribution, path: &Path) -> Result<Duration, Failure> {

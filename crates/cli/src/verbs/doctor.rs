@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_enforcement::backends;
 use tailbound_enforcement::MissingRequirement;
+use tailbound_enforcement::backends;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
 use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
@@ -53,7 +53,10 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
     let cpus = chosen_cpus(arguments, &host)?;
     let mut sampled = Vec::new();
     for cpu in &cpus {
-        output.detail(format!("sampling the noise of CPU {cpu} for {}", arguments.duration));
+        output.detail(format!(
+            "sampling the noise of CPU {cpu} for {}",
+            arguments.duration
+        ));
         sampled.push(noise(*cpu, arguments.duration).map_err(Failure::from_error)?);
     }
     let query = AdviceQuery {
@@ -68,7 +71,10 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
         noise: sampled.iter().map(noise_finding).collect(),
         advice: advice(&query)
             .into_iter()
-            .map(|advice| AdviceFinding { what: advice.what, advice: advice.advice })
+            .map(|advice| AdviceFinding {
+                what: advice.what,
+                advice: advice.advice,
+            })
             .collect(),
         capabilities: &host,
     };
@@ -128,7 +134,12 @@ fn feature_rows(host: &HostCapabilities) -> ([&'static str; 4], Vec<Vec<String>>
         .iter()
         .map(|feature| {
             let finding = host.finding(*feature);
-            vec![feature.name().into(), yes(finding.works), finding.found, finding.remedy]
+            vec![
+                feature.name().into(),
+                yes(finding.works),
+                finding.found,
+                finding.remedy,
+            ]
         })
         .collect();
     (["feature", "works", "found", "what to do"], rows)
@@ -140,8 +151,11 @@ fn yes(truth: bool) -> String {
 
 fn text(findings: &Findings<'_>) -> String {
     let mut parts = Vec::new();
-    let host: Vec<Vec<String>> =
-        findings.host.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
+    let host: Vec<Vec<String>> = findings
+        .host
+        .iter()
+        .map(|(name, value)| vec![name.clone(), value.clone()])
+        .collect();
     parts.push(table(&["host", ""], &host));
     let (header, rows) = feature_rows(findings.capabilities);
     parts.push(table(&header, &rows));
@@ -163,7 +177,10 @@ fn text(findings: &Findings<'_>) -> String {
             ]
         })
         .collect();
-    parts.push(table(&["back end", "works", "guarantees", "caps", "what is missing"], &backends));
+    parts.push(table(
+        &["back end", "works", "guarantees", "caps", "what is missing"],
+        &backends,
+    ));
     let noise: Vec<Vec<String>> = findings
         .noise
         .iter()
@@ -178,7 +195,10 @@ fn text(findings: &Findings<'_>) -> String {
             ]
         })
         .collect();
-    parts.push(table(&["noise of CPU", "time lost", "longest gap", "gaps"], &noise));
+    parts.push(table(
+        &["noise of CPU", "time lost", "longest gap", "gaps"],
+        &noise,
+    ));
     for advice in &findings.advice {
         parts.push(format!("! {}\n  help: {}", advice.what, advice.advice));
     }

@@ -12,11 +12,16 @@ pub fn carry_out(arguments: &ImportArguments, output: &Output) -> Result<(), Fai
     let ImportTool::RtApp = arguments.tool;
     let file = arguments.file.display().to_string();
     let bytes = std::fs::read(&arguments.file).map_err(|error| {
-        Failure::with_help(format!("cannot read {file}: {error}"), "name an rt-app JSON file")
+        Failure::with_help(
+            format!("cannot read {file}: {error}"),
+            "name an rt-app JSON file",
+        )
     })?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let imported = rt_app::import(&text, &file)
-        .map_err(|problems| Failure::Description { problems, text: text.clone() })?;
+    let imported = rt_app::import(&text, &file).map_err(|problems| Failure::Description {
+        problems,
+        text: text.clone(),
+    })?;
     if output.speaks() {
         excerpt::render(&Problems::new(imported.notes.clone()), &text);
     }

@@ -11,7 +11,10 @@ use crate::interrupts;
 pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
     let stop = interrupts::watch()?;
     match &arguments.program {
-        InternalProgram::SyntheticService { endpoint, scheduling } => {
+        InternalProgram::SyntheticService {
+            endpoint,
+            scheduling,
+        } => {
             let here = std::env::current_dir().map_err(Failure::from_error)?;
             let endpoint = Endpoint::resolve(endpoint, &here).map_err(Failure::from_error)?;
             let options = ServeOptions::new(endpoint, *scheduling);

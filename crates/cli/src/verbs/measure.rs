@@ -15,8 +15,13 @@ use crate::interrupts;
 use crate::output::Output;
 use crate::progress::Progress;
 
-const PROBABILITIES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+const PROBABILITIES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+];
 
 /// Confidence of the intervals that are told.
 const CONFIDENCE: f64 = 0.95;
@@ -46,7 +51,10 @@ pub fn carry_out(arguments: &MeasureArguments, output: &Output) -> Result<(), Fa
     for (text, times) in &measurement.failures {
         output.note(format!("failed {times} times: {text}"));
     }
-    let lateness = measurement.lateness.quantile(0.99).and_then(|interval| interval.high);
+    let lateness = measurement
+        .lateness
+        .quantile(0.99)
+        .and_then(|interval| interval.high);
     if let Some(lateness) = lateness {
         output.note(format!("the load generator's own lateness: p99 {lateness}"));
     }
@@ -60,7 +68,9 @@ pub fn carry_out(arguments: &MeasureArguments, output: &Output) -> Result<(), Fa
     let header = ["percentile", "latency", "95% from", "95% to"];
     output.rows(&header, &quantile_rows(&measurement.overall), &data)?;
     match &measurement.interrupted {
-        Some(why) => Err(Failure::error(format!("the measurement ended early: {why}"))),
+        Some(why) => Err(Failure::error(format!(
+            "the measurement ended early: {why}"
+        ))),
         None => Ok(()),
     }
 }
@@ -73,27 +83,43 @@ fn drive(
 ) -> Result<Measurement, Failure> {
     let description = &loaded.description;
     let service = &description.services[name];
-    let inputs = tailbound_model::load_inputs(description, loaded.base())
-        .map_err(|problems| Failure::Description { problems, text: loaded.text.clone() })?;
+    let inputs = tailbound_model::load_inputs(description, loaded.base()).map_err(|problems| {
+        Failure::Description {
+            problems,
+            text: loaded.text.clone(),
+        }
+    })?;
     let drive = Drive {
         description,
         base: loaded.base(),
         inputs: &inputs,
         name,
         service,
-        duration: arguments.duration.unwrap_or(description.experiment.duration),
+        duration: arguments
+            .duration
+            .unwrap_or(description.experiment.duration),
         warm_up: arguments.warm_up.unwrap_or(description.experiment.warm_up),
         seed: arguments.seed.unwrap_or(description.seed),
-        cpu: arguments.housekeeping.map(Cpu).or_else(|| generator_cpu(description, service)),
+        cpu: arguments
+            .housekeeping
+            .map(Cpu)
+            .or_else(|| generator_cpu(description, service)),
         busy: None,
     };
     let stop = interrupts::watch()?;
     let mut progress = Progress::new(output);
     let mut begins = true;
-    let what = format!("driving {name} for {} after {}", drive.duration, drive.warm_up);
+    let what = format!(
+        "driving {name} for {} after {}",
+        drive.duration, drive.warm_up
+    );
     let measured = drive.carry_out(&stop, &mut |now| {
         let done = now.elapsed.as_secs_f64() / now.total.as_secs_f64().max(1e-9);
-        progress.step(&Step { what: what.clone(), done: done.min(1.0), begins });
+        progress.step(&Step {
+            what: what.clone(),
+            done: done.min(1.0),
+            begins,
+        });
         begins = false;
     });
     measured.map_err(Failure::from_error)
@@ -110,7 +136,10 @@ pub fn chosen_service(description: &Description, name: Option<&str>) -> Result<S
         )),
         None => match known.as_slice() {
             [only] => Ok((*only).to_owned()),
-            [] => Err(Failure::with_help("the description has no service", "add one")),
+            [] => Err(Failure::with_help(
+                "the description has no service",
+                "add one",
+            )),
             _ => Err(Failure::with_help(
                 "the description has several services",
                 format!("choose one with --service: {}", known.join(", ")),
@@ -124,7 +153,9 @@ fn override_rate(
     name: &str,
     arguments: &MeasureArguments,
 ) -> Result<(), Failure> {
-    let Some(rate) = arguments.rate else { return Ok(()) };
+    let Some(rate) = arguments.rate else {
+        return Ok(());
+    };
     let service: Option<&mut Service> = loaded.description.services.get_mut(name);
     let tasks = service.map(|service| service.tasks.values_mut().collect::<Vec<_>>());
     match tasks.unwrap_or_default().as_mut_slice() {
@@ -146,7 +177,9 @@ fn quantile_rows(latency: &Distribution) -> Vec<Vec<String>> {
             let end = |value: Option<tailbound_time::Duration>| {
                 value.map_or_else(|| "unknown".into(), |value| value.to_string())
             };
-            let value = latency.quantile(*probability).and_then(|interval| interval.high);
+            let value = latency
+                .quantile(*probability)
+                .and_then(|interval| interval.high);
             let interval = latency.confidence_interval(*probability, CONFIDENCE);
             vec![
                 (*label).into(),
@@ -160,16 +193,18 @@ fn quantile_rows(latency: &Distribution) -> Vec<Vec<String>> {
 
 fn export(arguments: &MeasureArguments, measurement: &Measurement) -> Result<(), Failure> {
     let write = |path: &Path, text: String| {
-        std::fs::write(path, text).map_err(|error| {
-            Failure::error(format!("cannot write {}: {error}", path.display()))
-        })
+        std::fs::write(path, text)
+            .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))
     };
     let latency = &measurement.overall;
     if let Some(path) = &arguments.export_csv {
         write(path, latency.to_csv())?;
     }
     if let Some(path) = &arguments.export_json {
-        write(path, serde_json::to_string(latency).map_err(Failure::from_error)?)?;
+        write(
+            path,
+            serde_json::to_string(latency).map_err(Failure::from_error)?,
+        )?;
     }
     if let Some(path) = &arguments.export_hdr {
         let log = write_hdr_log(&[(None, latency)], HDR_DIGITS).map_err(Failure::from_error)?;
@@ -182,7 +217,10 @@ fn export(arguments: &MeasureArguments, measurement: &Measurement) -> Result<(),
 pub fn read_distribution(path: &Path) -> Result<Distribution, Failure> {
     let told = |what: String| Failure::error(format!("{}: {what}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| told(error.to_string()))?;
-    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("");
+    let extension = path
+        .extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or("");
     match extension {
         "csv" => {
             let text = String::from_utf8(bytes).map_err(|_| told("it is not UTF-8".into()))?;
@@ -197,7 +235,10 @@ pub fn read_distribution(path: &Path) -> Result<Distribution, Failure> {
             }
         }
         other => Err(Failure::with_help(
-            format!("{}: files with the extension \"{other}\" are not known", path.display()),
+            format!(
+                "{}: files with the extension \"{other}\" are not known",
+                path.display()
+            ),
             "use .csv, .json or .hdr, as `tailbound measure --export-...` writes them",
         )),
     }

@@ -33,9 +33,7 @@ fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
             }
             Ok(loaded)
         }
-        Err(LoadError::Problems { text, problems }) => {
-            Err(Failure::Description { problems, text })
-        }
+        Err(LoadError::Problems { text, problems }) => Err(Failure::Description { problems, text }),
         Err(error) => Err(Failure::from_error(error)),
     }
 }

@@ -50,8 +50,8 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
     let answers = each(&loaded, arguments, |what| {
         let known = execution_times(what.name, what.service, what.inputs, None)
             .map_err(Failure::from_error)?;
-        let found = forecast(what.name, what.service, &known, what.server)
-            .map_err(Failure::from_error)?;
+        let found =
+            forecast(what.name, what.service, &known, what.server).map_err(Failure::from_error)?;
         let mut answers = Vec::new();
         if let Some(refused) = found.refused {
             answers.push(what.answer("prediction", Err(refused), &arguments.percentiles));
@@ -87,7 +87,9 @@ impl Chosen<'_> {
         distribution: Result<Distribution, String>,
         percentiles: &[Percentile],
     ) -> Answer {
-        let quantiles = distribution.as_ref().map(|found| quantiles(found, percentiles));
+        let quantiles = distribution
+            .as_ref()
+            .map(|found| quantiles(found, percentiles));
         Answer {
             service: self.name.into(),
             variant: self.variant.name.clone(),
@@ -106,8 +108,12 @@ pub fn each(
     mut ask: impl FnMut(&Chosen<'_>) -> Result<Vec<Answer>, Failure>,
 ) -> Result<Vec<Answer>, Failure> {
     let description = &loaded.description;
-    let inputs = tailbound_model::load_inputs(description, loaded.base())
-        .map_err(|problems| Failure::Description { problems, text: loaded.text.clone() })?;
+    let inputs = tailbound_model::load_inputs(description, loaded.base()).map_err(|problems| {
+        Failure::Description {
+            problems,
+            text: loaded.text.clone(),
+        }
+    })?;
     let service = match &arguments.service {
         Some(name) => Some(super::measure::chosen_service(description, Some(name))?),
         None => None,
@@ -120,8 +126,16 @@ pub fn each(
             if service.as_ref().is_some_and(|chosen| chosen != name) {
                 continue;
             }
-            let server = resolved.get(&described.domain).and_then(|domain| domain.server());
-            let chosen = Chosen { name, service: described, variant, server, inputs: &inputs };
+            let server = resolved
+                .get(&described.domain)
+                .and_then(|domain| domain.server());
+            let chosen = Chosen {
+                name,
+                service: described,
+                variant,
+                server,
+                inputs: &inputs,
+            };
             answers.extend(ask(&chosen)?);
         }
     }
@@ -133,7 +147,9 @@ fn chosen_variants<'a>(
     name: Option<&str>,
 ) -> Result<Vec<&'a Variant>, Failure> {
     let all = &loaded.description.experiment.variants;
-    let Some(name) = name else { return Ok(all.iter().collect()) };
+    let Some(name) = name else {
+        return Ok(all.iter().collect());
+    };
     match all.iter().find(|variant| variant.name == name) {
         Some(variant) => Ok(vec![variant]),
         None => {
@@ -154,7 +170,9 @@ fn quantiles(distribution: &Distribution, percentiles: &[Percentile]) -> Vec<Qua
             Quantile {
                 percentile: percentile.0,
                 low_ns: found.map(|interval| interval.low.as_nanos()),
-                high_ns: found.and_then(|interval| interval.high).map(Duration::as_nanos),
+                high_ns: found
+                    .and_then(|interval| interval.high)
+                    .map(Duration::as_nanos),
             }
         })
         .collect()
@@ -166,7 +184,11 @@ pub fn print(
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let labels: Vec<String> = arguments.percentiles.iter().map(ToString::to_string).collect();
+    let labels: Vec<String> = arguments
+        .percentiles
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let mut header = vec!["service", "variant", "from"];
     header.extend(labels.iter().map(String::as_str));
     let rows: Vec<Vec<String>> = answers.iter().map(row).collect();
@@ -177,10 +199,19 @@ pub fn print(
 }
 
 fn row(answer: &Answer) -> Vec<String> {
-    let mut row = vec![answer.service.clone(), answer.variant.clone(), answer.from.clone()];
+    let mut row = vec![
+        answer.service.clone(),
+        answer.variant.clone(),
+        answer.from.clone(),
+    ];
     match &answer.refused {
         Some(why) => row.push(why.clone()),
-        None => row.extend(answer.quantiles.iter().map(|found| told(found.low_ns, found.high_ns))),
+        None => row.extend(
+            answer
+                .quantiles
+                .iter()
+                .map(|found| told(found.low_ns, found.high_ns)),
+        ),
     }
     row
 }

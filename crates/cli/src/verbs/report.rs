@@ -16,9 +16,8 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
     let written = |path: &Path| output.note(format!("wrote {}", path.display()));
     if let Some(path) = &arguments.html {
         let page = tailbound_report::render_html(&report);
-        std::fs::write(path, page).map_err(|error| {
-            Failure::error(format!("cannot write {}: {error}", path.display()))
-        })?;
+        std::fs::write(path, page)
+            .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))?;
         written(path);
     }
     if let Some(folder) = &arguments.svg {
@@ -39,13 +38,19 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
 pub fn print_tables(report: &RunReport, output: &Output) -> Result<(), Failure> {
     let mut parts = Vec::new();
     for section in tailbound_report::tables(report) {
-        let header: Vec<&str> =
-            section.columns.iter().map(|column| column.name.as_str()).collect();
+        let header: Vec<&str> = section
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
         let rows: Vec<Vec<String>> = section.rows.iter().map(|row| cells(row)).collect();
         parts.push(format!("{}\n{}", section.title, table(&header, &rows)));
     }
     for warning in &report.warnings {
-        output.note(format!("warning: {}\n  help: {}", warning.what, warning.advice));
+        output.note(format!(
+            "warning: {}\n  help: {}",
+            warning.what, warning.advice
+        ));
     }
     output.print(&(parts.join("\n\n") + "\n"))
 }

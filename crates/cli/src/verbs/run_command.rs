@@ -58,7 +58,9 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
         std::thread::sleep(LOOK_EVERY);
     };
     let seen = client.ledger().map_err(Failure::from_error)?;
-    client.revert(Selection::Domain(name.clone())).map_err(Failure::from_error)?;
+    client
+        .revert(Selection::Domain(name.clone()))
+        .map_err(Failure::from_error)?;
     if let Some(ledger) = seen.get(&name) {
         output.note(format!(
             "{} periods, budget used up in {}, {} of CPU time, overrun p99 {}",

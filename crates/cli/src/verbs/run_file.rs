@@ -15,11 +15,19 @@ use crate::progress::Progress;
 /// Runs, writes the report, prints the tables; status 2 if the described variant missed a promise.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
     let Some(file) = &arguments.file else {
-        return Err(Failure::with_help("nothing to run", "give a FILE or a command after `--`"));
+        return Err(Failure::with_help(
+            "nothing to run",
+            "give a FILE or a command after `--`",
+        ));
     };
     let loaded = super::load(file, output)?;
-    let inputs = tailbound_model::load_inputs(&loaded.description, loaded.base())
-        .map_err(|problems| Failure::Description { problems, text: loaded.text.clone() })?;
+    let inputs =
+        tailbound_model::load_inputs(&loaded.description, loaded.base()).map_err(|problems| {
+            Failure::Description {
+                problems,
+                text: loaded.text.clone(),
+            }
+        })?;
     if arguments.dry_run {
         return dry_run(&loaded, output);
     }
@@ -29,7 +37,8 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     let report = run(&loaded, &inputs, &options, &stop, &mut progress);
     drop(progress);
     let report = report.map_err(Failure::from_error)?;
-    let written = tailbound_experiment::write(&report, &options.out).map_err(Failure::from_error)?;
+    let written =
+        tailbound_experiment::write(&report, &options.out).map_err(Failure::from_error)?;
     for remark in &written.remarks {
         output.note(format!("note: {remark}"));
     }
@@ -82,7 +91,8 @@ fn options(
 fn utc_now() -> Result<String, Failure> {
     let now = time::OffsetDateTime::now_utc();
     let now = now.replace_nanosecond(0).map_err(Failure::from_error)?;
-    now.format(&time::format_description::well_known::Rfc3339).map_err(Failure::from_error)
+    now.format(&time::format_description::well_known::Rfc3339)
+        .map_err(Failure::from_error)
 }
 
 /// `out/NAME` beside the description.
@@ -93,8 +103,8 @@ fn default_out(loaded: &LoadedDescription) -> PathBuf {
 /// Every change that the reservations of the first variant would make, for domains that run.
 fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
     let own = std::process::id();
-    let requests =
-        tailbound_experiment::resolve::rehearsal(&loaded.description, own).map_err(Failure::from_error)?;
+    let requests = tailbound_experiment::resolve::rehearsal(&loaded.description, own)
+        .map_err(Failure::from_error)?;
     output.note(format!(
         "nothing is started: process {own} (this one) stands for the programs of each domain"
     ));
@@ -109,16 +119,25 @@ fn judge(report: &RunReport) -> Result<(), Failure> {
     let Some(first) = report.variants.first().map(|result| result.variant.clone()) else {
         return Ok(());
     };
-    let described = report.variants.iter().filter(|result| result.variant == first);
+    let described = report
+        .variants
+        .iter()
+        .filter(|result| result.variant == first);
     let missed: Vec<String> = described
         .flat_map(|result| result.verdicts.iter().map(move |verdict| (result, verdict)))
         .filter(|(_, verdict)| verdict.outcome == Outcome::Missed)
         .map(|(result, verdict)| {
-            format!("{} {} within {}", result.service, verdict.slo.percentile, verdict.slo.latency)
+            format!(
+                "{} {} within {}",
+                result.service, verdict.slo.percentile, verdict.slo.latency
+            )
         })
         .collect();
     if missed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Verdict(format!("{first} missed: {}", missed.join(", "))))
+    Err(Failure::Verdict(format!(
+        "{first} missed: {}",
+        missed.join(", ")
+    )))
 }

@@ -10,7 +10,14 @@ use crate::output::Output;
 /// Prints the active reservations.
 pub fn carry_out(output: &Output) -> Result<(), Failure> {
     let header = [
-        "domain", "back end", "budget", "period", "CPUs", "periods", "depleted", "used",
+        "domain",
+        "back end",
+        "budget",
+        "period",
+        "CPUs",
+        "periods",
+        "depleted",
+        "used",
         "overrun p99",
     ];
     let mut client = match Client::connect(&state_directory()) {
@@ -27,8 +34,12 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
         .iter()
         .map(|reservation| {
             let domain = &reservation.enforced;
-            let cpus: Vec<String> =
-                domain.interface.cpus.iter().map(ToString::to_string).collect();
+            let cpus: Vec<String> = domain
+                .interface
+                .cpus
+                .iter()
+                .map(ToString::to_string)
+                .collect();
             let mut row = vec![
                 domain.domain.clone(),
                 tailbound_enforcement::error::backend_name(domain.backend).into(),

@@ -187,8 +187,14 @@ impl ServedState {
     /// `alarmed`: its alarm is readable. Whether anything was due.
     pub(super) fn serve(&mut self, alarmed: bool) -> bool {
         let now = Monotonic.now();
-        let fired = alarmed && self.alarm.as_ref().is_some_and(CgroupAlarm::take);
-        if now < self.next_wake() && !fired {
+        let overflow = match &self.alarm {
+            Some(alarm) if alarmed => alarm.take(),
+            _ => None,
+        };
+        if let Some(at) = overflow.and_then(|overflow| overflow.at) {
+            self.note_wake_up(at, now);
+        }
+        if now < self.next_wake() && overflow.is_none() {
             return false;
         }
         self.ledger.count_wake_up();

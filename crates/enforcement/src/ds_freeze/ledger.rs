@@ -13,7 +13,8 @@ use super::server::ClosedPeriod;
 /// So many of the latest periods are kept one by one.
 pub const KEPT_PERIODS: usize = 1024;
 
-/// A replenishment that came later than this was held up by the host, not by us; such periods
+/// A manager that comes later than this was held up by the host (its hypervisor, or interrupts
+/// that ran on); such periods
 /// are counted apart ([`LedgerSnapshot::stalled_periods`]) and left out of
 /// [`LedgerSnapshot::overrun`] and [`LedgerSnapshot::lateness`].
 pub const STALL: Duration = Duration::from_millis(1);
@@ -37,8 +38,8 @@ pub struct LedgerSnapshot {
     pub debt: Duration,
     /// The longest overrun of a period, stalled ones included.
     pub largest_overrun: Duration,
-    /// Periods during which the manager was held up for longer than [`STALL`], by the lateness of
-    /// their own or of the next replenishment or of an alarm.
+    /// Periods during which the manager came later than [`STALL`] to its own or the next
+    /// replenishment, to a planned look or to an alarm (which says when it went off).
     pub stalled_periods: u64,
     /// CPU time used without any budget in stalled periods.
     pub stalled_overrun: Duration,

@@ -1,12 +1,10 @@
 //! The checks.
 
-use tailbound_enforcement::{
-    Backend, Enforcer, ReservationRequest, Target, recover,
-};
+use tailbound_enforcement::{Backend, Enforcer, ReservationRequest, Target, recover};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, threads_of};
-use tailbound_linux::scheduling::{set_affinity, set_scheduling, Scheduling};
+use tailbound_linux::scheduling::{Scheduling, set_affinity, set_scheduling};
 use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -30,7 +28,10 @@ pub const ALL: [(&str, Check); 9] = [
     ("reserves_a_single_thread", reserves_a_single_thread),
     ("changes_its_interface", changes_its_interface),
     ("reverting_leaves_no_trace", reverting_leaves_no_trace),
-    ("a_killed_owner_is_recovered_from", a_killed_owner_is_recovered_from),
+    (
+        "a_killed_owner_is_recovered_from",
+        a_killed_owner_is_recovered_from,
+    ),
 ];
 
 /// Shares may be off by this factor: the machine is busy with other things.
@@ -56,7 +57,10 @@ pub fn run(
     let missing = back_end.missing(host);
     if let Some(missing) = missing.first() {
         let found = &missing.found;
-        return Ok(Outcome::Skipped(format!("needs {}, found {found}", missing.needed)));
+        return Ok(Outcome::Skipped(format!(
+            "needs {}, found {found}",
+            missing.needed
+        )));
     }
     let affinity = back_end.kind() == BackendKind::Dedicated;
     if !affinity && !host.privileges.contains("CAP_SYS_NICE") {
@@ -99,7 +103,10 @@ impl Bench<'_> {
     fn enforcer(&self) -> (Enforcer, tempfile::TempDir) {
         let directory = tempfile::tempdir().unwrap();
         let host = self.host.clone();
-        (Enforcer::with_host(host, directory.path().into()).unwrap(), directory)
+        (
+            Enforcer::with_host(host, directory.path().into()).unwrap(),
+            directory,
+        )
     }
 
     /// When a run that starts now has settled, and when it ends.
@@ -176,7 +183,9 @@ fn gives_the_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         let busy = Program::start(bench.spinning(1), end + bench.period * 10, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         let request = bench.request(Target::Processes(vec![busy.pid()]));
-        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
         let share = bench.share(&[busy.pid()], start, end);
         enforcer.revert_all().map_err(|error| error.to_string())?;
         bench.judge(share)
@@ -193,7 +202,9 @@ fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
         let mut busy = Program::start(bench.spinning(1), end, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         let request = bench.request(Target::Processes(vec![busy.pid()]));
-        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
         let bursts = spinner::within(&spinner::from_text(&busy.told()), start, end);
         let period = bench.period.as_nanos();
         let near = |burst: &&spinner::Burst| {
@@ -224,7 +235,9 @@ fn serves_a_domain_that_blocks(bench: &Bench<'_>) -> Result<Outcome, String> {
         let mut blocking = Program::start(work, end, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         let request = bench.request(Target::Processes(vec![blocking.pid()]));
-        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
         let told = blocking.told();
         let (done, all) = told.trim().split_once(' ').ok_or("it told nothing")?;
         let (done, all): (u64, u64) = (done.parse().unwrap(), all.parse().unwrap());
@@ -249,7 +262,9 @@ fn threads_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         let busy = Program::start(bench.spinning(4), end + bench.period * 10, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         let request = bench.request(Target::Processes(vec![busy.pid()]));
-        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
         let share = bench.share(&[busy.pid()], start, end);
         enforcer.revert_all().map_err(|error| error.to_string())?;
         bench.judge(share)
@@ -275,7 +290,9 @@ fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         let (mut enforcer, _directory) = bench.enforcer();
         let pids = vec![busy.pid(), parent.pid()];
         let request = bench.request(Target::Processes(pids.clone()));
-        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
         sleep_until(start).unwrap();
         let children = children_of(parent.pid()).map_err(|error| error.to_string())?;
         if children.is_empty() {
@@ -305,16 +322,26 @@ fn reserves_a_single_thread(bench: &Bench<'_>) -> Result<Outcome, String> {
         let busy = Program::start(Role::SpinBeside, end + bench.period * 10, &[]);
         let before = snapshot(&[busy.pid()]);
         let threads = threads_of(busy.pid()).map_err(|error| error.to_string())?;
-        let beside = threads.into_iter().filter(|&tid| tid != busy.pid()).collect();
+        let beside = threads
+            .into_iter()
+            .filter(|&tid| tid != busy.pid())
+            .collect();
         let (mut enforcer, _directory) = bench.enforcer();
         let request = bench.request(Target::Threads(beside));
-        enforcer.apply(&[request]).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
         let share = bench.share(&[busy.pid()], start, end);
-        if std::env::var_os("DBG").is_some() { eprintln!("{:#?}", enforcer.status()); }
+        if std::env::var_os("DBG").is_some() {
+            eprintln!("{:#?}", enforcer.status());
+        }
         enforcer.revert_all().map_err(|error| error.to_string())?;
         match snapshot(&[busy.pid()]) == before {
             true => bench.judge(share),
-            false => Err(format!("{before:#?}\nbecame\n{:#?}", snapshot(&[busy.pid()]))),
+            false => Err(format!(
+                "{before:#?}\nbecame\n{:#?}",
+                snapshot(&[busy.pid()])
+            )),
         }
     })
 }
@@ -329,7 +356,9 @@ fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
         let busy = Program::start(bench.spinning(1), end + bench.period * 10, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         let mut request = bench.request(Target::Processes(vec![busy.pid()]));
-        enforcer.apply(std::slice::from_ref(&request)).map_err(|error| error.to_string())?;
+        enforcer
+            .apply(std::slice::from_ref(&request))
+            .map_err(|error| error.to_string())?;
         request.interface.budget = bench.budget / 2 * 3;
         request.interface.period = bench.period * 2;
         let changed = enforcer.change(DOMAIN, &request.interface);
@@ -348,7 +377,11 @@ fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
 /// A process with settings that are nobody's default.
 fn peculiar(bench: &Bench<'_>) -> Program {
     let end = Monotonic.now() + Duration::from_secs(4);
-    let threads = if bench.back_end.capabilities().thread_groups { 3 } else { 1 };
+    let threads = if bench.back_end.capabilities().thread_groups {
+        3
+    } else {
+        1
+    };
     let busy = Program::start(bench.spinning(threads), end, &[]);
     let pid = busy.pid();
     set_scheduling(pid, Scheduling::Batch { nice: 3 }).unwrap();

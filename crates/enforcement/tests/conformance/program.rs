@@ -80,7 +80,9 @@ impl Program {
         let mut child = spawn_on(&mut command, &Default::default()).unwrap();
         let mut line = String::new();
         let stdout = child.stdout.as_mut().unwrap();
-        std::io::BufReader::new(stdout).read_line(&mut line).unwrap();
+        std::io::BufReader::new(stdout)
+            .read_line(&mut line)
+            .unwrap();
         let program = Self(child);
         assert_eq!(line, "applied\n", "the owner did not apply its request");
         program
@@ -155,7 +157,11 @@ pub fn play_role(arguments: &[String]) -> bool {
             };
             Program::start(spin, end, &[]).told();
         }
-        "work" => work(end, Duration::from_nanos(numbers[1]), Duration::from_nanos(numbers[2])),
+        "work" => work(
+            end,
+            Duration::from_nanos(numbers[1]),
+            Duration::from_nanos(numbers[2]),
+        ),
         other => panic!("no role {other}"),
     }
     true

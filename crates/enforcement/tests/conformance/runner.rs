@@ -58,7 +58,10 @@ pub fn run(arguments: &[String], cases: &[Case<'_>]) -> bool {
         }
     }
     if !listing {
-        println!("\ntest result: {held} held, {} failed {failed:?}", failed.len());
+        println!(
+            "\ntest result: {held} held, {} failed {failed:?}",
+            failed.len()
+        );
     }
     failed.is_empty()
 }

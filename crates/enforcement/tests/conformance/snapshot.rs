@@ -9,7 +9,9 @@ use tailbound_linux::{process, scheduling};
 /// The state of the threads of `pids`, and of our groups everywhere.
 pub fn snapshot(pids: &[u32]) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
-    let threads = pids.iter().flat_map(|&pid| process::threads_of(pid).unwrap_or_default());
+    let threads = pids
+        .iter()
+        .flat_map(|&pid| process::threads_of(pid).unwrap_or_default());
     for tid in threads {
         let told = (
             scheduling::scheduling_of(tid),
@@ -18,7 +20,10 @@ pub fn snapshot(pids: &[u32]) -> BTreeMap<String, String> {
         );
         // A thread may end while it is looked at.
         if let (Ok(policy), Ok(affinity), Ok(groups)) = told {
-            state.insert(format!("thread {tid}"), format!("{policy:?} {affinity:?} {groups}"));
+            state.insert(
+                format!("thread {tid}"),
+                format!("{policy:?} {affinity:?} {groups}"),
+            );
         }
     }
     for hierarchy in hierarchies().unwrap() {

@@ -41,7 +41,8 @@ impl Load {
     pub fn busy(cpu: Cpu, threads: u32, length: Duration) -> Self {
         Self {
             cpu,
-            fifo_priority: 50,
+            // Above whatever else may be tried on this machine meanwhile.
+            fifo_priority: 96,
             threads,
             gap: Duration::from_micros(300),
             work: length,

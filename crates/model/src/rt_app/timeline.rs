@@ -120,9 +120,9 @@ fn shortest(jobs: &[Job], cycle_us: u64) -> Pattern {
                     ..*job
                 }
         };
-        cycle_us % parts == 0 && jobs.iter().enumerate().all(same)
+        cycle_us.is_multiple_of(parts) && jobs.iter().enumerate().all(same)
     };
-    let divisors = (1..=jobs.len()).filter(|count| jobs.len() % count == 0);
+    let divisors = (1..=jobs.len()).filter(|count| jobs.len().is_multiple_of(*count));
     let count = divisors.clone().find(repeats).unwrap_or(jobs.len());
     Pattern::Cyclic {
         jobs: jobs[..count].to_vec(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::escape::{escaped, relative_reference};
 use crate::table::backend_words;
+use crate::wording::exactly;
 use crate::{RunReport, VariantResult};
 
 pub(super) fn variants(report: &RunReport) -> String {
@@ -33,7 +34,11 @@ fn variant_row(result: &VariantResult) -> String {
             };
             let cpus: Vec<String> = interface.cpus.iter().map(ToString::to_string).collect();
             (
-                format!("{} every {}{share}", interface.budget, interface.period),
+                format!(
+                    "{} every {}{share}",
+                    exactly(interface.budget),
+                    exactly(interface.period)
+                ),
                 cpus.join(", "),
             )
         },
