@@ -38,6 +38,8 @@ pub(super) struct Shared {
 /// A manager at work.
 pub(super) struct ServiceLoop {
     pub(super) shared: Arc<Shared>,
+    // Boxed where it is made, so that the loop moves a pointer and never the state itself.
+    #[allow(clippy::vec_box)]
     pub(super) domains: Vec<Box<ServedState>>,
     pub(super) heartbeat: Option<HeartbeatRow>,
     pub(super) heartbeat_margin: Duration,
