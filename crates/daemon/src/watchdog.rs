@@ -173,10 +173,10 @@ impl Watch {
             if daemon.readable {
                 return Ok(Reason::DaemonDied);
             }
-            if channel.readable || channel.closed {
-                if let Some(reason) = self.follow_orders() {
-                    return Ok(reason);
-                }
+            if (channel.readable || channel.closed)
+                && let Some(reason) = self.follow_orders()
+            {
+                return Ok(reason);
             }
         }
     }

@@ -345,7 +345,7 @@ impl Host {
         };
         let using = share(wall + late);
         self.largest_excess = self.largest_excess.max(using.saturating_sub(alarm));
-        self.used = self.used + using;
+        self.used += using;
         self.now = self.now + wall + late;
     }
 

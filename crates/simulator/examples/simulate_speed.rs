@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         // Gaps of 0 to 5 ms in an irregular order, without the cost of drawing them.
         let mut now = 0_u64;
         let jobs = (0..JOBS).map(|index| {
-            now += (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * 5_000_000 >> 32;
+            now += ((index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * 5_000_000) >> 32;
             (Instant::from_nanos(now), Duration::from_millis(1))
         });
         let state = ServerState::new(server, Duration::ZERO)?;

@@ -332,7 +332,6 @@ fn reserves_a_single_thread(bench: &Bench<'_>) -> Result<Outcome, String> {
             .apply(&[request])
             .map_err(|error| error.to_string())?;
         let share = bench.share(&[busy.pid()], start, end);
-        if std::env::var_os("DBG").is_some() {
             eprintln!("{:#?}", enforcer.status());
         }
         enforcer.revert_all().map_err(|error| error.to_string())?;

@@ -27,8 +27,9 @@ pub(super) struct Queue {
 pub(super) struct Passages {
     /// `work[t][i]`: probability that t steps bring i steps of work.
     pub work: Vec<Vec<f64>>,
-    /// `renewal[t]` = `work[t][t-1] - work[t][t]`.
-    renewal: Vec<f64>,
+    /// `work[t][t-1] - work[t][t]` for t = budget down to 1: backwards, since the sums over it
+    /// run against another index.
+    renewal_backwards: Vec<f64>,
 }
 
 impl Passages {
@@ -43,16 +44,19 @@ impl Passages {
         };
         let work = queue.work.rows(queue.period, &[1.0], length);
         let at = |t: usize, i: usize| work[t].get(i).copied().unwrap_or(0.0);
-        let renewal = (0..=queue.budget)
-            .map(|t| if t == 0 { 0.0 } else { at(t, t - 1) - at(t, t) })
-            .collect();
-        Self { work, renewal }
+        let renewal = |t: usize| at(t, t - 1) - at(t, t);
+        let renewal_backwards = (1..=queue.budget).rev().map(renewal).collect();
+        Self {
+            work,
+            renewal_backwards,
+        }
     }
 
     /// For k = 0 to `last` - 1: the probability that a CPU which works on from step `idle_until`
     /// of a period, started with workload law `start`, has nothing to do k steps later.
     pub(super) fn empty(&self, start: &[f64], idle_until: usize, last: usize) -> Vec<f64> {
-        let exactly = (0..last).map(|k| convolved(start, &self.work[idle_until + k], k));
+        let start = Backwards::of(start, last);
+        let exactly = (0..last).map(|k| start.convolved(&self.work[idle_until + k], k));
         self.renewed(exactly)
     }
 
@@ -61,6 +65,7 @@ impl Passages {
         if latest == 0 {
             return vec![0.0; last];
         }
+        let start = Backwards::of(start, last);
         // The arrivals of k + 1 to k + latest steps, summed.
         let mut window = vec![0.0; last + 1];
         let add = |window: &mut [f64], t: usize, sign: f64| {
@@ -71,7 +76,7 @@ impl Passages {
         };
         (1..=latest).for_each(|t| add(&mut window, t, 1.0));
         let exactly = (0..last).map(|k| {
-            let value = convolved(start, &window, k);
+            let value = start.convolved(&window, k);
             add(&mut window, k + 1, -1.0);
             add(&mut window, k + 1 + latest, 1.0);
             value
@@ -83,22 +88,41 @@ impl Passages {
     fn renewed(&self, exactly: impl Iterator<Item = f64>) -> Vec<f64> {
         let mut empty: Vec<f64> = Vec::new();
         for (k, exactly) in exactly.enumerate() {
-            let again: f64 = empty
-                .iter()
-                .zip(self.renewal[1..=k].iter().rev())
-                .map(|(p, q)| p * q)
-                .sum();
-            empty.push((exactly + again).max(0.0));
+            let until_k = &self.renewal_backwards[self.renewal_backwards.len() - k..];
+            empty.push((exactly + dot(&empty, until_k)).max(0.0));
         }
         empty
     }
 }
 
-/// The probability that two independent variables sum up to `k`.
-fn convolved(a: &[f64], b: &[f64], k: usize) -> f64 {
-    let count = (k + 1).min(a.len());
-    let reversed = b[..=k].iter().rev();
-    a[..count].iter().zip(reversed).map(|(p, q)| p * q).sum()
+/// The first probabilities of a law, the last one first.
+struct Backwards(Vec<f64>);
+
+impl Backwards {
+    fn of(law: &[f64], count: usize) -> Self {
+        let zeros = std::iter::repeat_n(0.0, count.saturating_sub(law.len()));
+        Self(zeros.chain(law.iter().take(count).rev().copied()).collect())
+    }
+
+    /// The probability that this variable and one of law `other` sum up to `k`.
+    fn convolved(&self, other: &[f64], k: usize) -> f64 {
+        dot(&self.0[self.0.len() - 1 - k..], &other[..=k])
+    }
+}
+
+/// The scalar product, in eight partial sums that the compiler can keep side by side.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    let mut sums = [0.0; LANES];
+    let (a_blocks, a_rest) = a.as_chunks::<LANES>();
+    let (b_blocks, b_rest) = b.as_chunks::<LANES>();
+    for (x, y) in a_blocks.iter().zip(b_blocks) {
+        for lane in 0..LANES {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(x, y)| x * y).sum();
+    sums.iter().sum::<f64>() + rest
 }
 
 /// The law of the workload at the start of a period, rounded up to the lattice: a bound towards

@@ -27,6 +27,10 @@ impl Complex {
         Self::new(self.re * factor, self.im * factor)
     }
 
+    fn conjugate(self) -> Self {
+        Self::new(self.re, -self.im)
+    }
+
     /// The product with the imaginary unit.
     pub(super) fn turned(self) -> Self {
         Self::new(-self.im, self.re)
@@ -100,46 +104,84 @@ impl Transform {
     fn decimate_in_frequency(&self, data: &mut [Complex]) {
         let mut half = self.size / 2;
         let mut factors = self.factors.as_slice();
-        while half >= 1 {
-            let (stage, rest) = factors.split_at(half);
+        // Two stages at a time: half the passes over memory.
+        while half >= 2 {
+            let (outer, rest) = factors.split_at(half);
+            let (inner, rest) = rest.split_at(half / 2);
             for block in data.chunks_exact_mut(2 * half) {
-                let (low, high) = block.split_at_mut(half);
-                for ((a, b), factor) in low.iter_mut().zip(high).zip(stage) {
-                    let (sum, difference) = (*a + *b, *a - *b);
-                    *a = sum;
-                    *b = difference * *factor;
-                }
+                for_quarters(block, outer, inner, |[x0, x1, x2, x3], one, two| {
+                    let (a, b) = (x0 + x2, x1 + x3);
+                    let (c, d) = (x0 - x2, (x1 - x3).turned());
+                    [a + b, (a - b) * two, (c - d) * one, (c + d) * (one * two)]
+                });
             }
             factors = rest;
-            half /= 2;
+            half /= 4;
+        }
+        if half == 1 {
+            single_stage(data);
         }
     }
 
     /// The sequence whose transform `data` is, in place; complex, so that two real sequences
     /// fit into one.
     pub(super) fn inverse(&self, data: &mut [Complex]) {
+        // The stages of the forward direction, undone in reverse order.
         let mut half = 1;
         let mut end = self.factors.len();
+        if self.size.ilog2() % 2 == 1 {
+            single_stage(data);
+            end -= 1;
+            half = 2;
+        }
         while half < self.size {
             // Stages lie from the longest to the shortest.
-            let start = end - half;
-            let stage = &self.factors[start..end];
-            for block in data.chunks_exact_mut(2 * half) {
-                let (low, high) = block.split_at_mut(half);
-                for ((a, b), factor) in low.iter_mut().zip(high).zip(stage) {
-                    let turned = *b * Complex::new(factor.re, -factor.im);
-                    let (sum, difference) = (*a + turned, *a - turned);
-                    *a = sum;
-                    *b = difference;
-                }
+            let (outer, inner) = self.factors[end - 3 * half..end].split_at(2 * half);
+            for block in data.chunks_exact_mut(4 * half) {
+                for_quarters(block, outer, inner, |[y0, y1, y2, y3], one, two| {
+                    let (one, two) = (one.conjugate(), two.conjugate());
+                    let y1 = y1 * two;
+                    let (y2, y3) = (y2 * one, y3 * (one * two));
+                    let (a, b) = (y0 + y1, y0 - y1);
+                    let (c, d) = (y2 + y3, (y2 - y3).turned());
+                    [a + c, b + d, a - c, b - d]
+                });
             }
-            end = start;
-            half *= 2;
+            end -= 3 * half;
+            half *= 4;
         }
         let scale = 1.0 / self.size as f64;
         for value in data {
             *value = value.scaled(scale);
         }
+    }
+}
+
+/// Replaces the elements at the same place of the four quarters of `block`; `change` gets them
+/// and the factors of that place in the outer and in the inner one of two stages.
+#[inline]
+fn for_quarters(
+    block: &mut [Complex],
+    outer: &[Complex],
+    inner: &[Complex],
+    change: impl Fn([Complex; 4], Complex, Complex) -> [Complex; 4],
+) {
+    let quarter = block.len() / 4;
+    let (low, high) = block.split_at_mut(2 * quarter);
+    let (first, second) = low.split_at_mut(quarter);
+    let (third, fourth) = high.split_at_mut(quarter);
+    let low = first.iter_mut().zip(second);
+    let high = third.iter_mut().zip(fourth);
+    let factors = outer.iter().zip(inner);
+    for (((x0, x1), (x2, x3)), (one, two)) in low.zip(high).zip(factors) {
+        [*x0, *x1, *x2, *x3] = change([*x0, *x1, *x2, *x3], *one, *two);
+    }
+}
+
+/// The stage between neighbours, the same in both directions.
+fn single_stage(data: &mut [Complex]) {
+    for pair in data.chunks_exact_mut(2) {
+        (pair[0], pair[1]) = (pair[0] + pair[1], pair[0] - pair[1]);
     }
 }
 
@@ -159,6 +201,21 @@ mod tests {
                 .filter_map(|i| Some(a.get(i)? * b.get(index - i)?))
                 .sum();
             assert!((value.re - direct).abs() < 1e-15 && value.im.abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn the_inverse_undoes_the_transform_at_every_size() {
+        for size in [2, 4, 8, 16, 32, 64, 1_024, 2_048] {
+            let values: Vec<f64> = (0..size).map(|i| ((i * 37) % 101) as f64 / 101.0).collect();
+            let transform = Transform::holding(size);
+            let mut data = transform.forward(&values);
+            let sum: f64 = values.iter().sum();
+            assert!((data[0].re - sum).abs() < 1e-10);
+            transform.inverse(&mut data);
+            for (value, found) in values.iter().zip(&data) {
+                assert!((value - found.re).abs() < 1e-14 && found.im.abs() < 1e-14);
+            }
         }
     }
 
