@@ -359,8 +359,12 @@ mod tests {
         let problems = parse_trace("5ms\n7\n1ms\n", "t.txt").unwrap_err();
         assert_eq!(
             problems.to_string(),
-            "t.txt:2:1: error: \"7\" has no unit\n  help: write \"7ms\", or another of ns, us, ms, s, min\n\
-             t.txt:3:1: error: 1ms is earlier than 5ms before it\n  help: put the releases in order; each is a time since the start"
+            concat!(
+                "t.txt:2:1: error: \"7\" has no unit\n",
+                "  help: write \"7ms\", or another of ns, us, ms, s, min\n",
+                "t.txt:3:1: error: 1ms is earlier than 5ms before it\n",
+                "  help: put the releases in order; each is a time since the start",
+            )
         );
     }
 

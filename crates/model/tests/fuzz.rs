@@ -20,6 +20,8 @@ const RT_APP: [&str; 2] = [
     include_str!("rt_app/phases.json"),
 ];
 
+const INPUTS: [&str; 2] = ["0ns\n5ms # c\n7ms\n", "value_ns,count\n1000,3\n2000,1\n"];
+
 const SCRAPS: [&str; 40] = [
     "[",
     "]",
@@ -151,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn mutated_inputs(text in mutated(&["0ns\n5ms # c\n7ms\n", "value_ns,count\n1000,3\n2000,1\n"])) {
+    fn mutated_inputs(text in mutated(&INPUTS)) {
         inputs_hold(&text)?;
     }
 }

@@ -65,7 +65,10 @@ impl LoadedDescription {
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The file cannot be read.
-    #[error("cannot read {}: {source}; name a description file (TOML) that you may read", path.display())]
+    #[error(
+        "cannot read {}: {source}; name a description file (TOML) that you may read",
+        path.display()
+    )]
     Read {
         /// The file.
         path: PathBuf,

@@ -69,7 +69,10 @@ pub fn export(description: &Description) -> Result<String, NotExportable> {
         };
         let several = service.tasks.len() > 1 || service.tasks.values().any(|t| t.clients > 1);
         if several {
-            comments.push(format!("the tasks of service {service_name} are threads side by side; the service serves one at a time"));
+            comments.push(format!(
+                "the tasks of service {service_name} are threads side \
+by side; the service serves one at a time"
+            ));
         }
         for (task_name, task) in &service.tasks {
             let name = format!("{service_name}.{task_name}");

@@ -183,7 +183,15 @@ fn thread_property(thread: &mut Thread, entry: &Entry, place: &str, log: &mut Lo
         "dl-deadline" => thread.dl_deadline_us = microseconds(value, place, log),
         "loop" => {
             if let Some(count @ 0..) = count(value, place, log) {
-                log.note(&value.span, place, format!("rt-app would do this {count} times; here it goes on for the whole experiment"), "nothing need be done");
+                log.note(
+                    &value.span,
+                    place,
+                    format!(
+                        "rt-app would do this {count} times; here it goes on \
+for the whole experiment"
+                    ),
+                    "nothing need be done",
+                );
             }
         }
         known if NO_COUNTERPART.contains(&known) => no_counterpart(entry, place, log),
@@ -267,7 +275,13 @@ fn event(entry: &Entry, place: &str, steps: &mut Vec<Step>, log: &mut Log<'_>) {
             steps.extend(microseconds(value, place, log).map(Step::Run));
         }
         "sleep" => {
-            log.note(&entry.key_span, place, "a sleep counts from where it begins, so delays add up in rt-app; here releases keep their distance", "use a timer if that is what you want");
+            log.note(
+                &entry.key_span,
+                place,
+                "a sleep counts from where it begins, so delays add up \
+in rt-app; here releases keep their distance",
+                "use a timer if that is what you want",
+            );
             steps.extend(microseconds(value, place, log).map(Step::Sleep));
         }
         "timer" => steps.extend(timer(value, place, log)),

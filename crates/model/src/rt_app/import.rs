@@ -341,7 +341,13 @@ impl Builder {
                 return None;
             }
             Policy::Fixed if *pattern == Pattern::Always => {
-                log.warn(&thread.span, place, "a fixed-priority thread that never waits would starve its CPU; the domain is best effort", "give the domain a reservation");
+                log.warn(
+                    &thread.span,
+                    place,
+                    "a fixed-priority thread that never waits would starve \
+its CPU; the domain is best effort",
+                    "give the domain a reservation",
+                );
                 return None;
             }
             Policy::Fixed => {
@@ -349,28 +355,18 @@ impl Builder {
                 reservation.backend = BackendKind::DsFreeze;
                 reservation.derive = Some(DerivationRule::VirtualizationAgnostic);
                 reservation.priority = Priority(u8::try_from(wanted).unwrap_or(90));
-                log.note(&thread.span, place, format!("its fixed priority became a reservation of priority {wanted} with the budget that its jobs need; rt-app sets it no limit"), "give `budget` and `period` if it should have others");
+                log.note(
+                    &thread.span,
+                    place,
+                    format!(
+                        "its fixed priority became a reservation of priority \
+{wanted} with the budget that its jobs need; rt-app \
+sets it no limit"
+                    ),
+                    "give `budget` and `period` if it should have others",
+                );
             }
-            Policy::Deadline => {
-                let Some(budget) = thread.dl_runtime_us else {
-                    log.error(
-                        &thread.span,
-                        place,
-                        "a SCHED_DEADLINE task without a budget",
-                        "add \"dl-runtime\" and \"dl-period\", in microseconds",
-                    );
-                    return None;
-                };
-                let period = thread.dl_period_us.unwrap_or(budget);
-                reservation.budget = Some(Duration::from_micros(budget));
-                reservation.period = Some(Duration::from_micros(period));
-                if thread
-                    .dl_deadline_us
-                    .is_some_and(|deadline| deadline != period)
-                {
-                    log.warn(&thread.span, place, "its dl-deadline is left out: reservations here have their deadline at the end of the period", "nothing need be done if that is near enough");
-                }
-            }
+            Policy::Deadline => deadline(thread, &mut reservation, place, log)?,
         }
         if cpus.len() > 1 {
             log.note(
@@ -405,6 +401,40 @@ impl Builder {
             }
         }
     }
+}
+
+/// Gives a reservation the parameters of a SCHED_DEADLINE thread; `None` if it has no budget.
+fn deadline(
+    thread: &Thread,
+    reservation: &mut Reservation,
+    place: &str,
+    log: &mut Log<'_>,
+) -> Option<()> {
+    let Some(budget) = thread.dl_runtime_us else {
+        log.error(
+            &thread.span,
+            place,
+            "a SCHED_DEADLINE task without a budget",
+            "add \"dl-runtime\" and \"dl-period\", in microseconds",
+        );
+        return None;
+    };
+    let period = thread.dl_period_us.unwrap_or(budget);
+    reservation.budget = Some(Duration::from_micros(budget));
+    reservation.period = Some(Duration::from_micros(period));
+    if thread
+        .dl_deadline_us
+        .is_some_and(|deadline| deadline != period)
+    {
+        log.warn(
+            &thread.span,
+            place,
+            "its dl-deadline is left out: reservations here have their deadline at the end of \
+             the period",
+            "nothing need be done if that is near enough",
+        );
+    }
+    Some(())
 }
 
 /// The service of a thread, with a task for each job of its cycle.
@@ -454,7 +484,8 @@ fn why(error: NoPattern) -> (&'static str, &'static str) {
             "use one timer per thread",
         ),
         NoPattern::AcrossCycles => (
-            "the thread runs both before its first wait and after its last, so a job goes on from one cycle to the next",
+            "the thread runs both before its first wait and after \
+its last, so a job goes on from one cycle to the next",
             "put the wait at the end",
         ),
         NoPattern::TooLong => (

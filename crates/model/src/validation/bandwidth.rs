@@ -115,8 +115,13 @@ fn per_cpu(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held
                 .collect();
             check.error(
                 &last.place,
-                format!("CPU {cpu} is reserved to {}{in_mode}: {}", total.in_percent(), parts.join(" + ")),
-                "reservations on a CPU sum up to at most 100%; shorten budgets, lengthen periods, or use another CPU",
+                format!(
+                    "CPU {cpu} is reserved to {}{in_mode}: {}",
+                    total.in_percent(),
+                    parts.join(" + ")
+                ),
+                "reservations on a CPU sum up to at most 100%; shorten \
+budgets, lengthen periods, or use another CPU",
             );
         }
         same_priority(check, cpu, &in_mode, &sharing);
@@ -140,7 +145,8 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, sharing: &[&Hel
             check.warning(
                 &later.place,
                 format!(
-                    "`{}` and `{}` have the same priority {} on CPU {cpu}{in_mode}, so neither is ahead",
+                    "`{}` and `{}` have the same priority {} on CPU \
+{cpu}{in_mode}, so neither is ahead",
                     rival.domain, later.domain, later.reservation.priority.0
                 ),
                 "give them different priorities; the higher number runs first",
@@ -180,8 +186,11 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
             check.warning(
                 &Place::root().key("services").key(name).key("tasks"),
                 format!(
-                    "the tasks need {} of a CPU, and `{}` has {}{in_mode}: latencies grow without bound",
-                    used.in_percent(), service.domain, given.in_percent()
+                    "the tasks need {} of a CPU, and `{}` has {}{in_mode}: \
+latencies grow without bound",
+                    used.in_percent(),
+                    service.domain,
+                    given.in_percent()
                 ),
                 "lengthen the budget of the domain's reservation, or send less",
             );

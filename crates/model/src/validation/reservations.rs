@@ -60,29 +60,7 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
         }
         return;
     }
-    match given.as_slice() {
-        ["budget", "period"] | ["derive"] => {}
-        [] => check.error(
-            place,
-            "neither budget and period nor `derive` are given",
-            "add `budget` and `period`, or derive = \"virtualization-agnostic\"",
-        ),
-        ["budget"] => check.error(
-            place,
-            "the budget has no period",
-            "add `period`, the distance between replenishments",
-        ),
-        ["period"] => check.error(
-            place,
-            "the period has no budget",
-            "add `budget`, the CPU time per period",
-        ),
-        _ => check.error(
-            &place.key("derive"),
-            "`derive` and a given budget or period contradict each other",
-            "give either `budget` and `period`, or `derive`",
-        ),
-    }
+    given_keys(check, place, &given);
     if let Some(budget) = budget {
         check.above_zero(&place.key("budget"), "the budget", *budget);
     }
@@ -107,6 +85,32 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             "a margin is added to a derived budget, and this one is given",
             "leave it out, and write the budget that you want",
         );
+    }
+}
+
+fn given_keys(check: &mut Check<'_>, place: &Place, given: &[&str]) {
+    match given {
+        ["budget", "period"] | ["derive"] => {}
+        [] => check.error(
+            place,
+            "neither budget and period nor `derive` are given",
+            "add `budget` and `period`, or derive = \"virtualization-agnostic\"",
+        ),
+        ["budget"] => check.error(
+            place,
+            "the budget has no period",
+            "add `period`, the distance between replenishments",
+        ),
+        ["period"] => check.error(
+            place,
+            "the period has no budget",
+            "add `budget`, the CPU time per period",
+        ),
+        _ => check.error(
+            &place.key("derive"),
+            "`derive` and a given budget or period contradict each other",
+            "give either `budget` and `period`, or `derive`",
+        ),
     }
 }
 
@@ -137,7 +141,12 @@ fn derivation(check: &mut Check<'_>, place: &Place, domain: &str) {
         }
         if longest(&content.execution_time).is_none() {
             let message = format!("the execution time of {task} is not known before the run");
-            check.error(&here, message, "make it constant or uniform, add `expected` to calibrated, or give `budget` and `period`");
+            check.error(
+                &here,
+                message,
+                "make it constant or uniform, add `expected` to \
+calibrated, or give `budget` and `period`",
+            );
         }
     }
 }

@@ -156,7 +156,10 @@ fn builtins_without_service(check: &mut Check<'_>) {
             check.error(
                 &Place::root().key("domains").key(name).key("builtin"),
                 "no service says what the synthetic service does",
-                format!("describe one: a table below [services] with domain = \"{name}\" and protocol = \"synthetic\""),
+                format!(
+                    "describe one: a table below [services] with domain = \
+\"{name}\" and protocol = \"synthetic\""
+                ),
             );
         }
     }

@@ -156,7 +156,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_plain_fractions(parts in prop::collection::vec((1_u64..1000, 1_u64..1000), 1..4)) {
+        fn agrees_with_plain_fractions(
+            parts in prop::collection::vec((1_u64..1000, 1_u64..1000), 1..4),
+        ) {
             let sum = parts.iter().map(|(a, b)| share(*a, *b)).fold(Share::ZERO, Share::plus);
             let denominator: u128 = parts.iter().map(|(_, b)| u128::from(*b)).product();
             let numerator: u128 = parts
@@ -167,7 +169,9 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(parts in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u32>()), 0..40)) {
+        fn never_panics(
+            parts in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u32>()), 0..40),
+        ) {
             let sum = parts
                 .iter()
                 .map(|(a, b, n)| share(*a, *b).times(*n))

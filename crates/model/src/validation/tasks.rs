@@ -112,7 +112,12 @@ fn execution_time(
                 );
             }
             if service.protocol == Protocol::Synthetic {
-                check.error(place, "the synthetic service runs for as long as it is told, so there is nothing to calibrate", "use constant, uniform or samples");
+                check.error(
+                    place,
+                    "the synthetic service runs for as long as it is told, \
+so there is nothing to calibrate",
+                    "use constant, uniform or samples",
+                );
             }
         }
     }
