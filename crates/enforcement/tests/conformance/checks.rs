@@ -332,8 +332,6 @@ fn reserves_a_single_thread(bench: &Bench<'_>) -> Result<Outcome, String> {
             .apply(&[request])
             .map_err(|error| error.to_string())?;
         let share = bench.share(&[busy.pid()], start, end);
-            eprintln!("{:#?}", enforcer.status());
-        }
         enforcer.revert_all().map_err(|error| error.to_string())?;
         match snapshot(&[busy.pid()]) == before {
             true => bench.judge(share),
