@@ -197,7 +197,10 @@ fn measure(
         share: whole,
         error: whole / bandwidth - 1.0,
         median_block_error: blocks[blocks.len() / 2],
-        bursts: bursts.iter().map(|b| b.length().as_millis_f64()).collect(),
+        bursts: bursts
+            .iter()
+            .map(|b| b.end.saturating_since(b.start).as_millis_f64())
+            .collect(),
         ledger: json!(ledger),
     })
 }

@@ -4,6 +4,7 @@
 //! cannot run. They assert shares and order, never times on their own.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod ds_freeze_domain;
@@ -13,12 +14,21 @@ use tailbound_enforcement::ds_freeze::{
     ChangeAt, CpuManager, Detection, Heartbeat, LedgerSnapshot, Liveness, ManagerError,
     ManagerOptions, ServedDomain, WatchdogView,
 };
+use tailbound_linux::cgroup;
 use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::perf::CgroupAlarm;
+use tailbound_linux::thread::{PollSet, Readiness};
 use tailbound_time::{Clock, Duration};
 
 const AS_LOAD: &[&str] = &["--ignored", "--exact", "busy_program", "--nocapture"];
 const BUDGET: Duration = Duration::from_millis(4);
 const PERIOD: Duration = Duration::from_millis(10);
+
+/// Whether a domain is frozen, or being frozen.
+fn is_frozen(domain: &TestDomain) -> bool {
+    let text = cgroup::read_control(&domain.cgroup.join("cgroup.freeze")).expect("cgroup.freeze");
+    text.trim() == "1"
+}
 
 /// One host test at a time: they share a CPU.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -81,7 +91,7 @@ fn served(test: &str, programs: u32, threads: u32, detection: Detection) -> Opti
     pause(1300);
     let ledger = manager.ledger(test).expect("served");
     manager.stop().expect("stop");
-    assert!(!domain.is_frozen(), "{test}: stop has to thaw");
+    assert!(!is_frozen(&domain), "{test}: stop has to thaw");
     Some(ledger)
 }
 
@@ -167,7 +177,7 @@ fn a_budget_is_kept_while_the_domain_sleeps() {
     );
     let total = ledger.used.as_nanos() as f64;
     assert!(total <= ledger.reserved.as_nanos() as f64 * 1.02);
-    assert!(!domain.is_frozen());
+    assert!(!is_frozen(&domain));
 }
 
 #[test]
@@ -186,16 +196,16 @@ fn a_domain_does_not_stay_frozen_without_its_manager() {
     load.fifo_priority = 0;
     domain.start(load, AS_LOAD);
     let give_up = Monotonic.now() + Duration::from_secs(1);
-    while !domain.is_frozen() && Monotonic.now() < give_up {
+    while !is_frozen(&domain) && Monotonic.now() < give_up {
         pause(1);
     }
-    assert!(domain.is_frozen(), "a depleted domain is frozen");
+    assert!(is_frozen(&domain), "a depleted domain is frozen");
     let before = domain.used();
     pause(100);
     let while_frozen = domain.used().saturating_sub(before);
     assert!(while_frozen < Duration::from_millis(5), "{while_frozen}");
     drop(manager);
-    assert!(!domain.is_frozen(), "dropping the handle has to thaw");
+    assert!(!is_frozen(&domain), "dropping the handle has to thaw");
     let before = domain.used();
     pause(300);
     assert!(domain.used() > before, "it runs again");
@@ -263,14 +273,14 @@ fn domains_come_go_and_change_while_the_manager_runs() {
     );
     let last = manager.remove("high").expect("remove");
     assert!(last.periods > 10);
-    assert!(!high.is_frozen());
+    assert!(!is_frozen(&high));
     assert!(matches!(
         manager.remove("high"),
         Err(ManagerError::Unknown { .. })
     ));
     assert_eq!(manager.domains(), ["low"]);
     manager.stop().expect("stop");
-    assert!(!low.is_frozen());
+    assert!(!is_frozen(&low));
 }
 
 #[test]
@@ -278,7 +288,7 @@ fn a_manager_shows_that_it_is_alive() {
     let test = "a_manager_shows_that_it_is_alive";
     let _alone = alone();
     let heartbeat = Heartbeat::create(1).expect("memory");
-    let view = WatchdogView::open(std::os::fd::AsFd::as_fd(&heartbeat)).expect("view");
+    let view = WatchdogView::open(heartbeat.as_fd()).expect("view");
     let options = ManagerOptions {
         heartbeat: heartbeat.row(0),
         ..ManagerOptions::default()
@@ -300,6 +310,41 @@ fn a_manager_shows_that_it_is_alive() {
     manager.stop().expect("stop");
     let pulse = view.pulse(0, Monotonic.now()).expect("row");
     assert_eq!(pulse.liveness, Liveness::Stopped);
+}
+
+#[test]
+fn an_alarm_goes_off_after_use_and_says_when() {
+    let test = "an_alarm_goes_off_after_use_and_says_when";
+    let _alone = alone();
+    let Some(mut domain) = domain_for(test) else {
+        return;
+    };
+    let armed = Duration::from_millis(5);
+    let alarm = match CgroupAlarm::open(&domain.cgroup, test_cpu().0, armed) {
+        Ok(alarm) => alarm,
+        Err(cause) => {
+            skip::<()>(test, &cause.to_string());
+            return;
+        }
+    };
+    let mut waiting = PollSet::with_capacity(1);
+    let place = waiting.push(Some(alarm.as_fd()));
+    waiting.wait(Duration::from_millis(50)).expect("poll");
+    assert_eq!(waiting.readiness(place), Readiness::Quiet, "nobody has run");
+    let before = Monotonic.now();
+    domain.start(
+        Load {
+            fifo_priority: 0,
+            ..Load::busy(test_cpu(), 1, Duration::from_secs(2))
+        },
+        AS_LOAD,
+    );
+    waiting.wait(Duration::from_secs(5)).expect("poll");
+    assert_eq!(waiting.readiness(place), Readiness::Readable);
+    let at = alarm.take().expect("went off").at.expect("with a time");
+    assert!(at > before && at <= Monotonic.now());
+    assert!(alarm.used().expect("counter") >= armed);
+    assert_eq!(alarm.take(), None, "told once");
 }
 
 #[test]

@@ -117,12 +117,14 @@ pub struct FixedGridServer {
     debt: Duration,
     credit: Duration,
     stopped_early_by: Duration,
-    frozen: bool,
+    /// Whether the domain is stopped; `None` before the first switch and after one that failed,
+    /// so that the next action switches whatever the kernel's state is.
+    frozen: Option<bool>,
 }
 
 impl FixedGridServer {
-    /// A server whose first budget is due at `origin`; the domain has used `used_total` so far and
-    /// runs. Call [`FixedGridServer::observed`] or, from `origin` on,
+    /// A server whose first budget is due at `origin`; the domain has used `used_total` so far;
+    /// whether it runs is not known, so the first action says. Call [`FixedGridServer::observed`] or, from `origin` on,
     /// [`FixedGridServer::replenish`] next: before `origin` the domain has no budget.
     pub fn new(
         parameters: ServerParameters,
@@ -147,7 +149,7 @@ impl FixedGridServer {
             debt: Duration::ZERO,
             credit: Duration::ZERO,
             stopped_early_by: Duration::ZERO,
-            frozen: false,
+            frozen: None,
         }
     }
 
@@ -158,7 +160,7 @@ impl FixedGridServer {
 
     /// Whether the domain is stopped.
     pub fn is_frozen(&self) -> bool {
-        self.frozen
+        self.frozen == Some(true)
     }
 
     /// What later budgets owe.
@@ -171,9 +173,9 @@ impl FixedGridServer {
         self.parameters
     }
 
-    /// The last switch could not be carried out: the domain is as it was before.
+    /// The last switch could not be carried out: the next action asks for it again.
     pub fn switch_failed(&mut self) {
-        self.frozen = !self.frozen;
+        self.frozen = None;
     }
 
     /// The domain has used `used_total` in total; asked when the alarm goes off, or by polling,
@@ -328,8 +330,8 @@ impl FixedGridServer {
 
     fn actions(&mut self, wanted: Switch, arm_depletion: Option<Duration>) -> Actions {
         let freeze = wanted == Switch::Freeze;
-        let switch = (self.frozen != freeze).then_some(wanted);
-        self.frozen = freeze;
+        let switch = (self.frozen != Some(freeze)).then_some(wanted);
+        self.frozen = Some(freeze);
         Actions {
             switch,
             arm_depletion,

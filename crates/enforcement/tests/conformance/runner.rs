@@ -31,7 +31,7 @@ pub fn run(arguments: &[String], cases: &[Case<'_>]) -> bool {
             true => case.name == **filter,
             false => case.name.contains(filter.as_str()),
         };
-        !ignored && (filters.is_empty() || filters.iter().any(|filter| fits(filter)))
+        !ignored && (filters.is_empty() || filters.iter().any(fits))
     });
     let (mut held, mut failed) = (0, Vec::new());
     for case in chosen {

@@ -14,13 +14,6 @@ pub struct Burst {
     pub end: Instant,
 }
 
-impl Burst {
-    /// How long it ran.
-    pub fn length(self) -> Duration {
-        self.end.saturating_since(self.start)
-    }
-}
-
 /// Spins until `end`; a stretch without running that is longer than `gap` ends a burst.
 pub fn spin(end: Instant, gap: Duration) -> Vec<Burst> {
     let mut bursts = Vec::with_capacity(1 << 16);

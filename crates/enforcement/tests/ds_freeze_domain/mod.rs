@@ -224,12 +224,6 @@ impl TestDomain {
         Duration::from_micros(number.parse().expect("number"))
     }
 
-    /// Whether it is frozen, or being frozen.
-    pub fn is_frozen(&self) -> bool {
-        let text = cgroup::read_control(&self.cgroup.join("cgroup.freeze")).expect("cgroup.freeze");
-        text.trim() == "1"
-    }
-
     /// Waits until its programs end by themselves; the bursts (ns) that each saw.
     pub fn finish(&mut self) -> Vec<Vec<u64>> {
         let mut all = Vec::new();
