@@ -1,0 +1,140 @@
+//! Descriptions and the files they name, read from a folder.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tailbound_model::{LoadError, check, load, load_inputs};
+use tailbound_time::Duration;
+
+/// A folder with the good HTTP description, which names a trace and samples.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text = include_str!("good/http.toml");
+    fs::write(folder.path().join("d.toml"), text).unwrap();
+    folder
+}
+
+#[test]
+fn inputs_are_found_beside_the_description() {
+    let folder = folder();
+    fs::write(folder.path().join("releases.txt"), "1ms\n2ms\n").unwrap();
+    fs::write(
+        folder.path().join("execution.csv"),
+        "value_ns,count\n500,2\n",
+    )
+    .unwrap();
+    let loaded = load(folder.path().join("d.toml")).unwrap();
+    let inputs = loaded.inputs().unwrap();
+    let times = [Duration::from_millis(1), Duration::from_millis(2)];
+    assert_eq!(
+        inputs.trace(Path::new("releases.txt")),
+        Some(times.as_slice())
+    );
+    assert_eq!(
+        inputs.samples(Path::new("execution.csv")).unwrap()[0].count,
+        2
+    );
+    assert_eq!(load_inputs(&loaded.description, folder.path()), Ok(inputs));
+}
+
+#[test]
+fn a_missing_file_is_told_at_the_line_that_names_it() {
+    let folder = folder();
+    fs::write(folder.path().join("execution.csv"), "value_ns\n500\nfast\n").unwrap();
+    let loaded = load(folder.path().join("d.toml")).unwrap();
+    let problems = loaded.inputs().unwrap_err();
+    let told: Vec<(&str, usize, &str)> = problems
+        .iter()
+        .map(|p| (p.file.rsplit('/').next().unwrap(), p.line, p.key.as_str()))
+        .collect();
+    let line = loaded
+        .text
+        .lines()
+        .position(|line| line.contains("releases.txt"))
+        .unwrap()
+        + 1;
+    let key = "services.web.tasks.replay.arrivals.file";
+    assert_eq!(told, [("d.toml", line, key), ("execution.csv", 3, "")]);
+    let problems = load_inputs(&loaded.description, folder.path()).unwrap_err();
+    let files: Vec<PathBuf> = problems.iter().map(|p| PathBuf::from(&p.file)).collect();
+    let expected = ["execution.csv", "releases.txt"].map(|name| folder.path().join(name));
+    assert_eq!(files, expected);
+}
+
+#[test]
+fn an_input_that_has_no_end_is_refused() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("releases.txt")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("execution.csv")).unwrap();
+    let problems = load(folder.path().join("d.toml"))
+        .unwrap()
+        .inputs()
+        .unwrap_err();
+    assert!(
+        problems.iter().all(|p| p.message.contains("no plain file")),
+        "{problems}"
+    );
+    assert_eq!(problems.len(), 2);
+}
+
+#[test]
+fn what_is_no_text_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("d.toml");
+    fs::write(&path, b"schema_version = 1\nname = \"\xff\"\n").unwrap();
+    let LoadError::Problems { problems, .. } = load(&path).unwrap_err() else {
+        panic!("no problems");
+    };
+    let problem = problems.iter().next().unwrap();
+    assert_eq!((problem.line, problem.column), (2, 9));
+    assert!(matches!(
+        load(folder.path().join("none.toml")),
+        Err(LoadError::Read { .. })
+    ));
+    assert!(matches!(load(folder.path()), Err(LoadError::Read { .. })));
+}
+
+#[test]
+fn a_description_has_an_end() {
+    let folder = folder();
+    let path = folder.path().join("d.toml");
+    fs::write(&path, "#".repeat(3 << 20)).unwrap();
+    let LoadError::Problems { problems, text } = load(&path).unwrap_err() else {
+        panic!("no problems");
+    };
+    assert_eq!(problems.len(), 1);
+    assert!(text.len() < 2 << 20);
+}
+
+#[test]
+fn the_examples_are_descriptions() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut found = 0;
+    for example in fs::read_dir(root).unwrap() {
+        let example = example.unwrap().path();
+        let Ok(files) = fs::read_dir(&example) else {
+            continue;
+        };
+        for file in files {
+            let path = file.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let is_toml = path
+                .extension()
+                .is_some_and(|extension| extension == "toml");
+            if !is_toml || !text.contains("schema_version") {
+                continue;
+            }
+            let checked = check(&text, &path.display().to_string());
+            assert!(!checked.problems.has_errors(), "{}", checked.problems);
+            let description = checked.description.unwrap();
+            assert!(
+                load_inputs(&description, &example).is_ok(),
+                "{}",
+                path.display()
+            );
+            found += 1;
+        }
+    }
+    assert!(found > 0);
+}
