@@ -45,92 +45,77 @@ fn spread(mean_us: f64, count: usize) -> Vec<Duration> {
     (0..count).map(value).collect()
 }
 
+/// A service with one Poisson task on a deferrable server.
+struct Case {
+    name: &'static str,
+    rate: &'static str,
+    execution_times: Vec<Duration>,
+    budget: Duration,
+    period: Duration,
+}
+
+fn ms(value: f64) -> Duration {
+    Duration::from_nanos((value * 1e6).round() as u64)
+}
+
+#[rustfmt::skip]
+fn cases() -> Vec<Case> {
+    let one = |value_ms| vec![ms(value_ms)];
+    let many = |mean_us| spread(mean_us, 5_000);
+    let case = |name, rate, execution_times, budget_ms, period_ms| Case {
+        name,
+        rate,
+        execution_times,
+        budget: ms(budget_ms),
+        period: ms(period_ms),
+    };
+    vec![
+        case("constant 1 ms, 4 ms x 70 %", "0.4/ms", one(1.0), 2.8, 4.0),
+        case("constant 1 ms, 2 ms x 60 %", "0.4/ms", one(1.0), 1.2, 2.0),
+        case("constant 100 ms, 10 ms x 60 %", "4/s", one(100.0), 6.0, 10.0),
+        case("samples ~8.55 ms, 10 ms x 60 %", "40/s", many(8_550.0), 6.0, 10.0),
+        case("samples ~8.55 ms, 100 ms x 60 %", "40/s", many(8_550.0), 60.0, 100.0),
+        case("samples ~1 ms, 10 ms x 60 %", "0.4/ms", many(1_000.0), 6.0, 10.0),
+        case("samples ~0.1 ms, 10 ms x 60 %", "4/ms", many(100.0), 6.0, 10.0),
+        case("samples ~1 ms, 10 ms x 45 %", "0.4/ms", many(1_000.0), 4.5, 10.0),
+        case("constant 1.237 ms, 10 ms x 60 %", "0.4/ms", one(1.237), 6.0, 10.0),
+    ]
+}
+
+/// The quantile as `low-high` in milliseconds, `?` for what is not known.
+fn quantile(distribution: &Distribution, probability: f64) -> String {
+    let Some(interval) = distribution.quantile(probability) else {
+        return "?".into();
+    };
+    let high = interval
+        .high
+        .map(|high| format!("{:.3}", high.as_millis_f64()));
+    let high = high.unwrap_or_else(|| "?".into());
+    format!("{:.3}-{high}", interval.low.as_millis_f64())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let ms = |value: f64| Duration::from_nanos((value * 1e6).round() as u64);
-    let one = |value| vec![ms(value)];
-    let cases: Vec<(&str, &str, Vec<Duration>, f64, f64)> = vec![
-        ("constant 1 ms, 4 ms x 70 %", "0.4/ms", one(1.0), 2.8, 4.0),
-        ("constant 1 ms, 2 ms x 60 %", "0.4/ms", one(1.0), 1.2, 2.0),
-        (
-            "constant 100 ms, 10 ms x 60 %",
-            "4/s",
-            one(100.0),
-            6.0,
-            10.0,
-        ),
-        (
-            "samples ~8.55 ms, 10 ms x 60 %",
-            "40/s",
-            spread(8_550.0, 5_000),
-            6.0,
-            10.0,
-        ),
-        (
-            "samples ~8.55 ms, 100 ms x 60 %",
-            "40/s",
-            spread(8_550.0, 5_000),
-            60.0,
-            100.0,
-        ),
-        (
-            "samples ~1 ms, 10 ms x 60 %",
-            "0.4/ms",
-            spread(1_000.0, 5_000),
-            6.0,
-            10.0,
-        ),
-        (
-            "samples ~0.1 ms, 10 ms x 60 %",
-            "4/ms",
-            spread(100.0, 5_000),
-            6.0,
-            10.0,
-        ),
-        (
-            "samples ~1 ms, 10 ms x 45 %",
-            "0.4/ms",
-            spread(1_000.0, 5_000),
-            4.5,
-            10.0,
-        ),
-        (
-            "constant 1.237 ms, 10 ms x 60 %",
-            "0.4/ms",
-            one(1.237),
-            6.0,
-            10.0,
-        ),
-    ];
     println!("{:34} {:>9}  p50, p90, p99, p99.9 in ms", "case", "time");
-    for (name, rate, samples, budget, period) in cases {
-        let service = service(rate)?;
+    for case in cases() {
+        let service = service(case.rate)?;
         let provenance = Provenance::new(Evidence::Sample, "execution time", "made up");
-        let times = Distribution::from_samples(provenance, samples);
+        let times = Distribution::from_samples(provenance, case.execution_times);
         let query = ServiceQuery {
             name: "service",
             service: &service,
             execution_times: BTreeMap::from([("task".to_string(), times)]),
             server: ReservationServer::Deferrable {
-                budget: ms(budget),
-                period: ms(period),
+                budget: case.budget,
+                period: case.period,
             },
             dispatch_overhead: Duration::ZERO,
         };
         let begin = Instant::now();
         let prediction = predict(&query)?;
         let took = begin.elapsed();
-        print!("{name:34} {:7.1} ms", took.as_secs_f64() * 1e3);
+        print!("{:34} {:7.1} ms", case.name, took.as_secs_f64() * 1e3);
         for probability in [0.5, 0.9, 0.99, 0.999] {
-            match prediction.overall.quantile(probability) {
-                Some(interval) => print!(
-                    "  {:.3}-{}",
-                    interval.low.as_millis_f64(),
-                    interval
-                        .high
-                        .map_or("?".into(), |high| format!("{:.3}", high.as_millis_f64()))
-                ),
-                None => print!("  ?"),
-            }
+            print!("  {}", quantile(&prediction.overall, probability));
         }
         println!();
     }

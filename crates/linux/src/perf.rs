@@ -142,10 +142,10 @@ impl CgroupAlarm {
     /// # Errors
     /// What the ioctl reports; not expected once opened.
     pub fn arm(&self, length: Duration) -> io::Result<()> {
-        let period: u64 = length.max(SHORTEST_ALARM).as_nanos();
+        let period_ns: u64 = length.max(SHORTEST_ALARM).as_nanos();
         self.take();
         // SAFETY: the ioctl reads one u64 through the pointer.
-        match unsafe { libc::ioctl(self.event.as_raw_fd(), PERF_EVENT_IOC_PERIOD, &period) } {
+        match unsafe { libc::ioctl(self.event.as_raw_fd(), PERF_EVENT_IOC_PERIOD, &period_ns) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }

@@ -85,14 +85,14 @@ fn a_dedicated_cpu_never_waits() {
     );
 }
 
-fn task(period: u64, offset: u64, execution: u64) -> Task {
+fn task(period_ms: u64, offset_ms: u64, execution_ms: u64) -> Task {
     Task {
         arrivals: Arrivals::Periodic {
-            period: ms(period),
-            offset: ms(offset),
+            period: ms(period_ms),
+            offset: ms(offset_ms),
         },
         execution_time: ExecutionTime::Constant {
-            value: ms(execution),
+            value: ms(execution_ms),
         },
         deadline: None,
         priority: None,

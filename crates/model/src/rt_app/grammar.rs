@@ -303,12 +303,12 @@ in rt-app; here releases keep their distance",
 
 fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<Step> {
     let mut name = None;
-    let mut period = None;
+    let mut period_us = None;
     for entry in entries(value, place, log) {
         let here = format!("{place}.{}", entry.key);
         match entry.key.as_str() {
             "ref" => name = text(&entry.value, &here, log),
-            "period" => period = Some(microseconds(&entry.value, &here, log)?),
+            "period" => period_us = Some(microseconds(&entry.value, &here, log)?),
             "mode" => match text(&entry.value, &here, log).as_deref() {
                 Some("absolute") | None => {}
                 Some("relative") => log.note(
@@ -327,7 +327,7 @@ fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<Step> {
             _ => unknown(entry, here, log),
         }
     }
-    let Some(period) = period else {
+    let Some(period_us) = period_us else {
         log.error(
             &value.span,
             place,
@@ -347,7 +347,7 @@ fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<Step> {
             "nothing need be done if only one uses it",
         );
     }
-    Some(Step::Timer { name, period })
+    Some(Step::Timer { name, period_us })
 }
 
 fn entries<'j>(json: &'j Json, place: &str, log: &mut Log<'_>) -> &'j [Entry] {

@@ -340,32 +340,7 @@ impl Builder {
                 );
                 return None;
             }
-            Policy::Fixed if *pattern == Pattern::Always => {
-                log.warn(
-                    &thread.span,
-                    place,
-                    "a fixed-priority thread that never waits would starve \
-its CPU; the domain is best effort",
-                    "give the domain a reservation",
-                );
-                return None;
-            }
-            Policy::Fixed => {
-                let wanted = thread.priority.unwrap_or(10).clamp(1, 90);
-                reservation.backend = BackendKind::DsFreeze;
-                reservation.derive = Some(DerivationRule::VirtualizationAgnostic);
-                reservation.priority = Priority(u8::try_from(wanted).unwrap_or(90));
-                log.note(
-                    &thread.span,
-                    place,
-                    format!(
-                        "its fixed priority became a reservation of priority \
-{wanted} with the budget that its jobs need; rt-app \
-sets it no limit"
-                    ),
-                    "give `budget` and `period` if it should have others",
-                );
-            }
+            Policy::Fixed => fixed_priority(thread, pattern, &mut reservation, place, log)?,
             Policy::Deadline => deadline(thread, &mut reservation, place, log)?,
         }
         if cpus.len() > 1 {
@@ -401,6 +376,40 @@ sets it no limit"
             }
         }
     }
+}
+
+/// Gives a reservation what the jobs of a fixed-priority thread need; `None` if they never end.
+fn fixed_priority(
+    thread: &Thread,
+    pattern: &Pattern,
+    reservation: &mut Reservation,
+    place: &str,
+    log: &mut Log<'_>,
+) -> Option<()> {
+    if *pattern == Pattern::Always {
+        log.warn(
+            &thread.span,
+            place,
+            "a fixed-priority thread that never waits would starve its CPU; the domain is best \
+             effort",
+            "give the domain a reservation",
+        );
+        return None;
+    }
+    let wanted = thread.priority.unwrap_or(10).clamp(1, 90);
+    reservation.backend = BackendKind::DsFreeze;
+    reservation.derive = Some(DerivationRule::VirtualizationAgnostic);
+    reservation.priority = Priority(u8::try_from(wanted).unwrap_or(90));
+    log.note(
+        &thread.span,
+        place,
+        format!(
+            "its fixed priority became a reservation of priority {wanted} with the budget that \
+             its jobs need; rt-app sets it no limit"
+        ),
+        "give `budget` and `period` if it should have others",
+    );
+    Some(())
 }
 
 /// Gives a reservation the parameters of a SCHED_DEADLINE thread; `None` if it has no budget.

@@ -17,8 +17,8 @@ pub(super) enum Step {
     Timer {
         /// The name.
         name: String,
-        /// The period.
-        period: u64,
+        /// The period in microseconds.
+        period_us: u64,
     },
 }
 
@@ -165,9 +165,9 @@ impl Clock {
                     self.now_us = later;
                 }
                 Step::Sleep(_) => self.now_us = later,
-                Step::Timer { name, period } => {
+                Step::Timer { name, period_us } => {
                     let last = self.timers.entry(name.clone()).or_insert(0);
-                    *last += period;
+                    *last += period_us;
                     if *last < self.now_us {
                         return Err(NoPattern::Late);
                     }
@@ -184,7 +184,7 @@ impl Step {
     fn length(&self) -> u64 {
         match self {
             Self::Run(length) | Self::Sleep(length) => *length,
-            Self::Timer { period, .. } => *period,
+            Self::Timer { period_us, .. } => *period_us,
         }
     }
 }
@@ -194,10 +194,10 @@ mod tests {
     use super::*;
     use Step::{Run, Sleep};
 
-    fn timer(period: u64) -> Step {
+    fn timer(period_us: u64) -> Step {
         Step::Timer {
             name: "t".into(),
-            period,
+            period_us,
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         );
         let late = Step::Timer {
             name: "b".into(),
-            period: 5,
+            period_us: 5,
         };
         assert_eq!(
             pattern(&[Run(1), timer(9), Run(1), late]),

@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::{BackendKind, Cpu, Percentile, Priority, ResourceInterface, Slo};
 use tailbound_report::{
-    Labelled, LedgerSummary, MeasuredRun, RawData, RunReport, VariantResult, Verdict, Warning,
-    compare, noise_floor,
+    Comparison, Labelled, LedgerSummary, MeasuredRun, RawData, RunReport, VariantResult, Verdict,
+    Warning, compare, noise_floor,
 };
 use tailbound_time::{ClockId, Duration};
 
@@ -182,8 +182,8 @@ fn result(
     }
 }
 
-/// The report.
-pub fn sample_report() -> RunReport {
+/// The service under a reservation, on its own CPU twice, and beside the hog without either.
+fn variants() -> [VariantResult; 3] {
     let deferrable = Sharing::Deferrable { budget_ns: 6e6 };
     let ledger = LedgerSummary {
         periods: 3_300,
@@ -195,50 +195,49 @@ pub fn sample_report() -> RunReport {
         overrun_max_ns: 187_000,
         manager_ns: 96_000_000,
     };
-    let reserved = result(
-        "reserved",
-        BackendKind::DsFreeze,
-        deferrable,
-        vec![run(deferrable, 1, Some(ledger))],
-    );
-    let dedicated = result(
-        "dedicated",
-        BackendKind::Dedicated,
-        Sharing::Dedicated,
-        vec![
-            run(Sharing::Dedicated, 2, None),
-            run(Sharing::Dedicated, 3, None),
-        ],
-    );
-    let unreserved = result(
-        "unreserved",
-        BackendKind::None,
-        Sharing::Hog,
-        vec![run(Sharing::Hog, 4, None)],
-    );
-    let dedicated_runs: Vec<&Distribution> =
-        dedicated.measured.iter().map(|run| &run.overall).collect();
-    let floor = noise_floor(&dedicated_runs);
-    let reserved_run = &reserved.measured[0].overall;
+    let reserved = vec![run(deferrable, 1, Some(ledger))];
+    let dedicated = vec![
+        run(Sharing::Dedicated, 2, None),
+        run(Sharing::Dedicated, 3, None),
+    ];
+    let unreserved = vec![run(Sharing::Hog, 4, None)];
+    [
+        result("reserved", BackendKind::DsFreeze, deferrable, reserved),
+        result(
+            "dedicated",
+            BackendKind::Dedicated,
+            Sharing::Dedicated,
+            dedicated,
+        ),
+        result("unreserved", BackendKind::None, Sharing::Hog, unreserved),
+    ]
+}
+
+fn comparisons([reserved, dedicated, unreserved]: &[VariantResult; 3]) -> Vec<Comparison> {
+    let dedicated: Vec<&Distribution> = dedicated.measured.iter().map(|run| &run.overall).collect();
+    let floor = noise_floor(&dedicated);
+    let measured = ("reserved", &reserved.measured[0].overall);
+    let predicted = &reserved.predicted[0].distribution;
+    let simulated = reserved.simulated.as_ref().unwrap();
     let pairs = [
+        (("reserved, predicted", predicted), measured),
+        (("reserved, simulated", simulated), measured),
+        (("dedicated", dedicated[0]), measured),
         (
-            ("reserved, predicted", &reserved.predicted[0].distribution),
-            ("reserved", reserved_run),
-        ),
-        (
-            ("reserved, simulated", reserved.simulated.as_ref().unwrap()),
-            ("reserved", reserved_run),
-        ),
-        (("dedicated", dedicated_runs[0]), ("reserved", reserved_run)),
-        (
-            ("dedicated", dedicated_runs[0]),
+            ("dedicated", dedicated[0]),
             ("unreserved", &unreserved.measured[0].overall),
         ),
     ];
-    let comparisons = pairs
+    pairs
         .into_iter()
         .map(|(left, right)| compare("redis", left, right, floor).unwrap())
-        .collect();
+        .collect()
+}
+
+/// The report.
+pub fn sample_report() -> RunReport {
+    let variants = variants();
+    let comparisons = comparisons(&variants);
     let host = [
         ("kernel", "Linux 6.18.5 PREEMPT_DYNAMIC"),
         ("cpu", "2 x virtual CPU at 2.6 GHz"),
@@ -260,7 +259,7 @@ pub fn sample_report() -> RunReport {
             advice: "Stop what runs there, or choose another CPU; `tailbound doctor` lists them."
                 .into(),
         }],
-        variants: vec![reserved, dedicated, unreserved],
+        variants: variants.into(),
         comparisons,
         raw_data: vec![RawData {
             label: "Latencies of redis in reserved, run 1 (CSV)".into(),

@@ -14,12 +14,12 @@ const MOST_STATES: f64 = 16_000.0;
 /// still a bound.
 const MOST_OPERATIONS: usize = 400_000_000;
 
-/// A reservation of `budget` steps in every `period` steps, fed with `work`.
+/// A reservation of `budget_steps` in every `period_steps`, fed with `work`.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub work: Work,
-    pub budget: usize,
-    pub period: usize,
+    pub budget_steps: usize,
+    pub period_steps: usize,
 }
 
 /// The work of 0, 1, ... steps of time, as far as the first passages need it.
@@ -27,25 +27,25 @@ pub(super) struct Queue {
 pub(super) struct Passages {
     /// `work[t][i]`: probability that t steps bring i steps of work.
     pub work: Vec<Vec<f64>>,
-    /// `work[t][t-1] - work[t][t]` for t = budget down to 1: backwards, since the sums over it
+    /// `work[t][t-1] - work[t][t]` for t = budget_steps down to 1: backwards, since the sums over it
     /// run against another index.
     renewal_backwards: Vec<f64>,
 }
 
 impl Passages {
     pub(super) fn of(queue: &Queue) -> Self {
-        let reach = queue.work.reach(queue.budget);
+        let reach = queue.work.reach(queue.budget_steps);
         let length = |t| {
-            if t <= queue.budget {
-                reach.max(queue.budget) + 1
+            if t <= queue.budget_steps {
+                reach.max(queue.budget_steps) + 1
             } else {
-                queue.budget + 1
+                queue.budget_steps + 1
             }
         };
-        let work = queue.work.rows(queue.period, &[1.0], length);
+        let work = queue.work.rows(queue.period_steps, &[1.0], length);
         let at = |t: usize, i: usize| work[t].get(i).copied().unwrap_or(0.0);
         let renewal = |t: usize| at(t, t - 1) - at(t, t);
-        let renewal_backwards = (1..=queue.budget).rev().map(renewal).collect();
+        let renewal_backwards = (1..=queue.budget_steps).rev().map(renewal).collect();
         Self {
             work,
             renewal_backwards,
@@ -128,7 +128,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// The law of the workload at the start of a period, rounded up to the lattice: a bound towards
 /// `side`; what is missing from a sum of 1 lies beyond.
 pub(super) fn workload(queue: &Queue, passages: &Passages, side: Side) -> Vec<f64> {
-    let decay = queue.work.decay(queue.budget as f64 / queue.period as f64);
+    let decay = queue
+        .work
+        .decay(queue.budget_steps as f64 / queue.period_steps as f64);
     let states = ((1.0 / TAIL).ln() / decay).ceil().min(MOST_STATES) as usize + 1;
     let floor: Vec<f64> = match side {
         Side::Pessimistic => (0..=states)
@@ -189,9 +191,10 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     fn new(queue: &'a Queue, passages: &'a Passages, states: usize) -> Self {
-        let transform =
-            Transform::holding(states.max(queue.budget) + queue.work.reach(queue.period) + 2);
-        let exponent = queue.work.jobs_per_step * queue.period as f64;
+        let transform = Transform::holding(
+            states.max(queue.budget_steps) + queue.work.reach(queue.period_steps) + 2,
+        );
+        let exponent = queue.work.jobs_per_step * queue.period_steps as f64;
         let period_spectrum = transform
             .forward(&queue.work.sizes)
             .iter()
@@ -209,7 +212,7 @@ impl<'a> Sweep<'a> {
     /// Roughly what one sweep costs.
     fn operations(&self) -> usize {
         let size = self.transform.size();
-        size * size.ilog2() as usize + self.queue.budget * self.queue.budget
+        size * size.ilog2() as usize + self.queue.budget_steps * self.queue.budget_steps
     }
 
     /// Q'(b) = Pr(z + X(P) <= b + B) - sum over j of empty_j Pr(X(B-j) = b + B - j): what the
@@ -223,8 +226,8 @@ impl<'a> Sweep<'a> {
             .zip(&self.period_spectrum)
             .for_each(product);
         self.transform.inverse(&mut spectrum);
-        let budget = self.queue.budget;
-        let idle_until = self.queue.period - budget;
+        let budget = self.queue.budget_steps;
+        let idle_until = self.queue.period_steps - budget;
         let empty = self.passages.empty(&start, idle_until, budget);
         let mut wasted = vec![0.0; self.states + 1];
         for (j, probability) in empty.iter().enumerate() {

@@ -175,10 +175,10 @@ impl Plan<'_> {
         let budget = lattice.steps(self.budget.as_nanos(), side == Side::Optimistic);
         let queue = Queue {
             work,
-            budget,
-            period: lattice.points,
+            budget_steps: budget,
+            period_steps: lattice.points,
         };
-        if queue.work.load() * queue.period as f64 >= budget as f64 {
+        if queue.work.load() * queue.period_steps as f64 >= budget as f64 {
             return match side {
                 Side::Pessimistic => Err(AnalysisError::NotAnalysed {
                     reason: format!(
@@ -240,14 +240,16 @@ impl Plan<'_> {
 
     /// Steps of response time that hold all but the rest of the jobs, by the bound of the tail.
     fn length(&self, queue: &Queue, job: &[f64]) -> usize {
-        let decay = queue.work.decay(queue.budget as f64 / queue.period as f64);
+        let decay = queue
+            .work
+            .decay(queue.budget_steps as f64 / queue.period_steps as f64);
         let behind = (1.0 / REST).ln() / decay + job.len() as f64;
-        let periods = behind / queue.budget as f64 + 2.0;
+        let periods = behind / queue.budget_steps as f64 + 2.0;
         let length = match self.kind {
             None => behind,
-            Some(_) => periods * queue.period as f64,
+            Some(_) => periods * queue.period_steps as f64,
         };
-        (length as usize).clamp(4, MOST_PAIRS / queue.period)
+        (length as usize).clamp(4, MOST_PAIRS / queue.period_steps)
     }
 
     /// The function as steps in time, rounded outward, without steps that say nothing new.

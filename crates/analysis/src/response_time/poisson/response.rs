@@ -35,14 +35,14 @@ impl Responses<'_> {
     pub(super) fn of(&self, job: &[f64], length: usize) -> Vec<f64> {
         let mut sums = Sums {
             side: self.side,
-            period: self.queue.period,
+            period_steps: self.queue.period_steps,
             values: vec![0.0; length],
         };
         let early = self.later_periods(job, &mut sums);
         if self.kind == Kind::Deferrable {
             self.same_period(job, &early, &mut sums);
         }
-        let share = 1.0 / self.queue.period as f64;
+        let share = 1.0 / self.queue.period_steps as f64;
         let mut highest = 0.0_f64;
         let cumulative = |sum: &f64| {
             highest = highest.max((sum * share).clamp(0.0, 1.0));
@@ -58,8 +58,8 @@ impl Responses<'_> {
     fn later_periods(&self, job: &[f64], sums: &mut Sums) -> Vec<Vec<f64>> {
         let Queue {
             work,
-            budget,
-            period,
+            budget_steps: budget,
+            period_steps: period,
         } = self.queue;
         let (budget, period) = (*budget, *period);
         let idle_until = period - budget;
@@ -124,7 +124,7 @@ impl Responses<'_> {
     /// w = n - max(T - B, 0). Only sums along T - n are needed, which is why the second term is
     /// summed over T before it is formed.
     fn same_period(&self, job: &[f64], early: &[Vec<f64>], sums: &mut Sums) {
-        let (budget, period) = (self.queue.budget, self.queue.period);
+        let (budget, period) = (self.queue.budget_steps, self.queue.period_steps);
         let with_job = self.queue.work.rows(budget, job, |_| budget + 1);
         let arrived = |n: usize, given: usize| early[n].get(given).copied().unwrap_or(1.0);
         for done_by in 0..period {
@@ -199,7 +199,7 @@ fn cumulate(both: &[Complex], size: usize) -> (Vec<f64>, Vec<f64>) {
 /// The sums over the arrival's place in the period.
 struct Sums {
     side: Side,
-    period: usize,
+    period_steps: usize,
     values: Vec<f64>,
 }
 
@@ -208,7 +208,7 @@ impl Sums {
     fn add(&mut self, n: usize, done_by: usize, value: f64) {
         let index = match self.side {
             Side::Pessimistic if n > 0 => Some(done_by + 1 - n),
-            Side::Optimistic if n < self.period => (done_by - n).checked_sub(2),
+            Side::Optimistic if n < self.period_steps => (done_by - n).checked_sub(2),
             _ => None,
         };
         if let Some(sum) = index.and_then(|k| self.values.get_mut(k)) {
@@ -231,7 +231,7 @@ impl Sums {
     fn add_from(&mut self, n: usize, first: usize, value: impl Fn(usize) -> f64) {
         let (counts, offset) = match self.side {
             Side::Pessimistic => (n > 0, n.wrapping_sub(1)),
-            Side::Optimistic => (n < self.period, n + 2),
+            Side::Optimistic => (n < self.period_steps, n + 2),
         };
         if !counts {
             return;
