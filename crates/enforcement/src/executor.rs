@@ -76,10 +76,12 @@ pub(crate) fn make(
 /// What the change would replace.
 fn previous(kernel: &dyn KernelView, change: &Change) -> io::Result<Previous> {
     Ok(match change {
-        Change::MakeCgroup { directory } => match kernel.has_directory(directory) {
-            true => Previous::Present,
-            false => Previous::Absent,
-        },
+        Change::MakeCgroup { directory } => {
+            match kernel.has_directory(directory) && !is_deserted(kernel, directory) {
+                true => Previous::Present,
+                false => Previous::Absent,
+            }
+        }
         Change::WriteFile { file, .. } => Previous::Text {
             text: kernel.read_file(file)?,
         },
@@ -99,10 +101,21 @@ fn previous(kernel: &dyn KernelView, change: &Change) -> io::Result<Previous> {
     })
 }
 
+/// Whether a cgroup is empty. One of ours that is so was left behind by an enforcer whose journal
+/// is lost; it is taken over, and removed in the end as if it had been made now.
+fn is_deserted(kernel: &dyn KernelView, directory: &Path) -> bool {
+    let threads = kernel.threads_in(directory);
+    let below = kernel.cgroups_below(directory);
+    threads.is_ok_and(|threads| threads.is_empty()) && below.is_ok_and(|below| below.is_empty())
+}
+
 fn perform(kernel: &mut dyn KernelState, entry: &Entry) -> io::Result<()> {
     match (&entry.change, &entry.previous) {
         (Change::MakeCgroup { .. }, Previous::Present) => Ok(()),
-        (Change::MakeCgroup { directory }, _) => kernel.make_cgroup(directory),
+        (Change::MakeCgroup { directory }, _) => match kernel.has_directory(directory) {
+            true => Ok(()),
+            false => kernel.make_cgroup(directory),
+        },
         (Change::WriteFile { value, .. }, Previous::Text { text }) if text == value => Ok(()),
         (Change::WriteFile { file, value }, _) => kernel.write_file(file, value),
         // A process whose threads are spread over threaded groups below is in its place already;

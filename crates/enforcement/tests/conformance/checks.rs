@@ -304,8 +304,11 @@ fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         for pid in children {
             // It may have ended meanwhile; then there is nothing to put back.
             let left = snapshot(&[pid]).remove(&format!("thread {pid}"));
-            if left.is_some_and(|left| left.contains("tailbound") || left.contains("Fifo")) {
-                return Err("the child was not put back".into());
+            if left
+                .as_ref()
+                .is_some_and(|left| left.contains("tailbound") || left.contains("Fifo"))
+            {
+                return Err(format!("the child was not put back: {left:?}"));
             }
         }
         bench.judge(share)
