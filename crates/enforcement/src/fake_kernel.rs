@@ -315,6 +315,13 @@ impl KernelView for FakeKernel {
         Ok(self.lock().state.thread(tid)?.started)
     }
 
+    fn process_started(&self, pid: u32) -> io::Result<u64> {
+        let fake = self.lock();
+        let threads = fake.state.threads.values();
+        let started = threads.filter(|one| one.pid == pid).map(|one| one.started);
+        started.min().ok_or(io::ErrorKind::NotFound.into())
+    }
+
     fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting> {
         Ok(self.lock().state.thread(tid)?.scheduling)
     }

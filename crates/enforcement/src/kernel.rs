@@ -48,6 +48,13 @@ pub trait KernelView {
     /// `NotFound` if it has gone.
     fn started(&self, tid: u32) -> io::Result<u64>;
 
+    /// When process `pid` started, as [`KernelView::started`]; but it lives for as long as any of
+    /// its threads, even if the first one has exited.
+    ///
+    /// # Errors
+    /// `NotFound` if all its threads have gone.
+    fn process_started(&self, pid: u32) -> io::Result<u64>;
+
     /// The scheduling policy of thread `tid`.
     ///
     /// # Errors

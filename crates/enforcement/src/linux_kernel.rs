@@ -58,6 +58,10 @@ impl KernelView for LinuxKernel {
         process::started(tid)
     }
 
+    fn process_started(&self, pid: u32) -> io::Result<u64> {
+        process::process_started(pid)
+    }
+
     fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting> {
         scheduling::scheduling_of(tid).map(Into::into)
     }

@@ -96,11 +96,41 @@ pub fn parent_of(pid: u32) -> io::Result<u32> {
 /// `NotFound` if it has gone, or is a zombie: such a one can be neither moved nor run again.
 pub fn started(tid: u32) -> io::Result<u64> {
     let fields = stat_fields(tid)?;
-    if matches!(fields.first().map(String::as_str), Some("Z" | "X")) {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "it has exited"));
+    if has_exited(&fields) {
+        return Err(exited());
     }
-    fields
-        .get(19)
+    start_time(&fields)
+}
+
+/// When process `pid` started, as [`started`]; but a process lives for as long as any of its
+/// threads, even if its first one has exited. Until the last one has, its files and sockets are
+/// open, its locks are held, and its system calls may be under way.
+///
+/// # Errors
+/// `NotFound` if it has gone: every thread has exited, reaped or not.
+pub fn process_started(pid: u32) -> io::Result<u64> {
+    let fields = stat_fields(pid)?;
+    let threads: u64 = fields
+        .get(17)
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| malformed("/proc/PID/stat"))?;
+    // A zombie counts itself until it is reaped, a thread that has exited is not counted.
+    if has_exited(&fields) && threads <= 1 {
+        return Err(exited());
+    }
+    start_time(&fields)
+}
+
+fn has_exited(stat: &[String]) -> bool {
+    matches!(stat.first().map(String::as_str), Some("Z" | "X"))
+}
+
+fn exited() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "it has exited")
+}
+
+fn start_time(stat: &[String]) -> io::Result<u64> {
+    stat.get(19)
         .and_then(|text| text.parse().ok())
         .ok_or_else(|| malformed("/proc/TID/stat"))
 }
@@ -184,6 +214,8 @@ pub fn lock_exclusively(file: &File) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::process::Stdio;
+
     use super::*;
 
     #[test]
@@ -207,10 +239,11 @@ mod tests {
         assert_eq!(parent_of(child.id()).unwrap(), std::process::id());
         child.kill().unwrap();
         // A zombie counts as gone, before and after it is reaped.
-        while started(child.id()).is_ok() {
+        while started(child.id()).is_ok() || process_started(child.id()).is_ok() {
             std::thread::yield_now();
         }
         child.wait().unwrap();
+        assert!(process_started(child.id()).is_err());
         assert_eq!(
             threads_of(child.id()).unwrap_err().kind(),
             io::ErrorKind::NotFound
@@ -219,6 +252,51 @@ mod tests {
             send_signal(child.id(), 0).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    /// Ends the first thread of this process, from another.
+    fn end_first_thread() {
+        extern "C" fn exit_thread(_: libc::c_int) {
+            // SAFETY: ends the thread that is interrupted, with what is on its stack left in place.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        let first = std::process::id();
+        assert_ne!(own_thread(), first);
+        let handler = exit_thread as *const () as libc::sighandler_t;
+        // SAFETY: the handler makes one system call, and the signal goes to the thread meant.
+        unsafe {
+            libc::signal(libc::SIGUSR1, handler);
+            libc::syscall(libc::SYS_tgkill, first, first, libc::SIGUSR1);
+        }
+    }
+
+    #[test]
+    fn a_process_lives_for_as_long_as_one_of_its_threads() {
+        const VARIABLE: &str = "TAILBOUND_TEST_FIRST_THREAD_EXITS";
+        if std::env::var_os(VARIABLE).is_some() {
+            end_first_thread();
+            let _ = io::stdin().read_line(&mut String::new());
+            std::process::exit(0);
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let name = "process::tests::a_process_lives_for_as_long_as_one_of_its_threads";
+        command
+            .args(["--exact", name])
+            .env(VARIABLE, "")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null());
+        let mut child = die_with_parent(&mut command).spawn().unwrap();
+        let began = process_started(child.id()).unwrap();
+        while let Ok(first_began) = started(child.id()) {
+            assert_eq!(first_began, began);
+            std::thread::yield_now();
+        }
+        assert_eq!(process_started(child.id()).unwrap(), began);
+        drop(child.stdin.take());
+        while process_started(child.id()).is_ok() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
     }
 
     #[test]

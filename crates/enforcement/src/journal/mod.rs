@@ -64,7 +64,9 @@ impl Journal {
         let owner = Owner {
             version: JOURNAL_VERSION,
             pid,
-            started: kernel.started(pid).map_err(|e| failure(directory, e))?,
+            started: kernel
+                .process_started(pid)
+                .map_err(|e| failure(directory, e))?,
             boot: kernel.boot().map_err(|e| failure(directory, e))?,
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
@@ -224,10 +226,11 @@ pub(crate) fn journals_in(directory: &Path) -> Result<Vec<PathBuf>, EnforcementE
     Ok(paths)
 }
 
-/// Whether the process that a journal belongs to lives.
+/// Whether the process that a journal belongs to lives. One of which only the first thread has
+/// exited does: its managers may still be stopping and starting domains.
 pub(crate) fn owner_lives(owner: &Owner, kernel: &dyn KernelView) -> bool {
     kernel.boot().is_ok_and(|boot| boot == owner.boot)
         && kernel
-            .started(owner.pid)
+            .process_started(owner.pid)
             .is_ok_and(|started| started == owner.started)
 }
