@@ -98,6 +98,8 @@ pub struct Client {
     stream: UnixStream,
     socket: PathBuf,
     decoder: Decoder,
+    /// How long an answer may take.
+    answer_within: Duration,
     daemon: u32,
     release: String,
 }
@@ -108,6 +110,17 @@ impl Client {
     /// # Errors
     /// If there is none, or it cannot be trusted or understood.
     pub fn connect(state_directory: &Path) -> Result<Self, ClientError> {
+        Self::connect_within(state_directory, ANSWER_WITHIN)
+    }
+
+    /// As [`Client::connect`], to a daemon that says who it is within `limit`.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub(crate) fn connect_within(
+        state_directory: &Path,
+        limit: Duration,
+    ) -> Result<Self, ClientError> {
         let socket = StateDirectory::new(state_directory).socket();
         let stream =
             UnixStream::connect(&socket).map_err(|source| connect_error(&socket, source))?;
@@ -126,19 +139,27 @@ impl Client {
             stream,
             socket,
             decoder: Decoder::new(RESPONSE_BYTES_MAX),
+            answer_within: limit,
             daemon: 0,
             release: String::new(),
         };
         let hello = Request::Hello {
             client: concat!("tailbound ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
-        match client.ask(&hello)? {
-            Response::Hello { release, pid } => {
+        match client.ask(&hello) {
+            Ok(Response::Hello { release, pid }) => {
+                client.answer_within = ANSWER_WITHIN;
                 client.daemon = pid;
                 client.release = release;
                 Ok(client)
             }
-            other => Err(nonsense(&other)),
+            Ok(other) => Err(nonsense(&other)),
+            // The kernel takes connections for a daemon that is ending, until the last of its
+            // threads has closed the socket. One that never says who it is serves nobody.
+            Err(ClientError::Closed) => Err(ClientError::NotRunning {
+                socket: client.socket,
+            }),
+            Err(error) => Err(error),
         }
     }
 
@@ -152,25 +173,19 @@ impl Client {
         options: &StartOptions,
     ) -> Result<Self, ClientError> {
         let deadline = time::Instant::now() + std_duration(options.start_within);
-        loop {
-            match Self::connect(state_directory) {
-                // The daemon was about to end when we came.
-                Err(ClientError::NotRunning { .. } | ClientError::Closed) => {}
-                Err(ClientError::Refused(refusal)) if refusal.kind == RefusalKind::ShuttingDown => {
-                }
-                other => return other,
-            }
+        let mut connected = Self::connect(state_directory);
+        while let Err(ClientError::NotRunning { .. }) = connected {
             launch::start(state_directory, options)?;
-            match Self::connect(state_directory) {
-                Err(error @ (ClientError::NotRunning { .. } | ClientError::Closed)) => {
-                    if remaining(deadline).is_none() {
-                        return Err(error);
-                    }
-                }
-                other => return other,
+            connected = Self::connect(state_directory);
+            if remaining(deadline).is_none() {
+                break;
             }
-            std::thread::sleep(time::Duration::from_millis(20));
+            if connected.is_err() {
+                // The one that serves this directory ended between the two calls.
+                std::thread::sleep(time::Duration::from_millis(20));
+            }
         }
+        connected
     }
 
     /// The daemon's process.
@@ -303,13 +318,14 @@ impl Client {
     }
 
     fn answer(&mut self) -> Result<Response, ClientError> {
-        let deadline = time::Instant::now() + std_duration(ANSWER_WITHIN);
+        let limit = self.answer_within;
+        let deadline = time::Instant::now() + std_duration(limit);
         let mut bytes = [0; 64 * 1024];
         loop {
             if let Some(payload) = self.decoder.next_payload().map_err(frame_error)? {
                 return frame::decode(&payload).map_err(frame_error);
             }
-            let left = remaining(deadline).ok_or(ClientError::Slow(ANSWER_WITHIN))?;
+            let left = remaining(deadline).ok_or(ClientError::Slow(limit))?;
             let received = self
                 .stream
                 .set_read_timeout(Some(left))
@@ -319,7 +335,7 @@ impl Client {
                 Ok(count) => self.decoder.push(&bytes[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => {
-                    return Err(ClientError::Slow(ANSWER_WITHIN));
+                    return Err(ClientError::Slow(limit));
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     return Err(ClientError::Closed);

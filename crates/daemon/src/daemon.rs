@@ -18,6 +18,7 @@ use tailbound_linux::scheduling::{Scheduling, scheduling_of, set_scheduling};
 use tailbound_linux::thread::WakeUp;
 use tailbound_time::Duration;
 
+use crate::client::{Client, ClientError};
 use crate::connection::{self, End, Patience, std_duration};
 use crate::frame::{self, RESPONSE_BYTES_MAX};
 use crate::guardian::{Guardian, Stopping, WatchdogParts};
@@ -151,7 +152,8 @@ fn leave_real_time() {
     }
 }
 
-/// Takes the lock; a watchdog that is still taking back what a dead daemon left is waited for.
+/// Takes the lock; a daemon that is ending is waited for, and so is a watchdog that is still taking
+/// back what a dead daemon left.
 fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
     let deadline = time::Instant::now() + LOCK_WITHIN;
     loop {
@@ -159,11 +161,14 @@ fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
             return Ok(lock);
         }
         let name = directory.path().display().to_string();
-        if UnixStream::connect(directory.socket()).is_ok() {
-            return Err(DaemonError::AlreadyRunning(name));
-        }
-        if connection::remaining(deadline).is_none() {
+        let Some(left) = connection::remaining(deadline) else {
             return Err(DaemonError::LockHeld(name));
+        };
+        let left = Duration::from_nanos(left.as_nanos() as u64);
+        // An open socket alone says nothing: it may belong to a daemon that is dying, or stopped.
+        match Client::connect_within(directory.path(), left) {
+            Err(ClientError::NotRunning { .. } | ClientError::Slow(_)) => {}
+            _ => return Err(DaemonError::AlreadyRunning(name)),
         }
         thread::sleep(time::Duration::from_millis(20));
     }

@@ -89,89 +89,98 @@ fn ledger(one: &ReservationStatus) -> Option<&LedgerSummary> {
     one.enforced.ledger.as_ref()
 }
 
-/// The text, in Prometheus' format version 0.0.4.
-pub fn render(status: &DaemonStatus, counters: &Counters) -> String {
-    let mut text = String::new();
-    let reservations = status.reservations.len() as f64;
-    single(
-        &mut text,
+/// A count since the daemon started: name, help, and which one it is.
+type Counted = (&'static str, &'static str, fn(&Counters) -> &AtomicU64);
+
+const COUNTED: [Counted; 5] = [
+    (
+        "tailbound_connections_total",
+        "Connections taken.",
+        |counters| &counters.connections,
+    ),
+    (
+        "tailbound_connections_refused_total",
+        "Connections refused because there were too many.",
+        |counters| &counters.connections_refused,
+    ),
+    (
+        "tailbound_requests_total",
+        "Requests answered, refusals included.",
+        |counters| &counters.requests,
+    ),
+    (
+        "tailbound_refusals_total",
+        "Requests refused.",
+        |counters| &counters.refusals,
+    ),
+    (
+        "tailbound_bad_frames_total",
+        "Connections closed for a malformed frame or for being too slow.",
+        |counters| &counters.bad_frames,
+    ),
+];
+
+/// A metric of one number for the whole daemon: name, type, help, and where the number comes from.
+type OfDaemon = (
+    &'static str,
+    &'static str,
+    &'static str,
+    fn(&DaemonStatus) -> f64,
+);
+
+const OF_DAEMON: [OfDaemon; 4] = [
+    (
         "tailbound_reservations",
         "gauge",
         "Active reservations.",
-        reservations,
-    );
-    for (name, kind, help, number) in PER_RESERVATION {
-        header(&mut text, name, kind, help);
-        for reservation in &status.reservations {
-            if let Some(number) = number(reservation) {
-                let domain = escape(&reservation.enforced.domain);
-                // Writing to a string cannot fail.
-                let _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {number}");
-            }
-        }
-    }
-    let up = if status.watchdog.pid.is_some() {
-        1.0
-    } else {
-        0.0
-    };
-    single(
-        &mut text,
+        |status| status.reservations.len() as f64,
+    ),
+    (
         "tailbound_watchdog_up",
         "gauge",
         "Whether a watchdog runs.",
-        up,
-    );
-    let restarts = status.watchdog.restarts as f64;
-    single(
-        &mut text,
+        |status| f64::from(u8::from(status.watchdog.pid.is_some())),
+    ),
+    (
         "tailbound_watchdog_restarts_total",
         "counter",
         "Watchdogs started because the one before died.",
-        restarts,
-    );
-    let connections = status.connections as f64;
-    single(
-        &mut text,
+        |status| status.watchdog.restarts as f64,
+    ),
+    (
         "tailbound_connections",
         "gauge",
         "Open connections.",
-        connections,
-    );
-    for (name, help, counter) in [
-        (
-            "tailbound_connections_total",
-            "Connections taken.",
-            &counters.connections,
-        ),
-        (
-            "tailbound_connections_refused_total",
-            "Connections refused because there were too many.",
-            &counters.connections_refused,
-        ),
-        (
-            "tailbound_requests_total",
-            "Requests answered, refusals included.",
-            &counters.requests,
-        ),
-        (
-            "tailbound_refusals_total",
-            "Requests refused.",
-            &counters.refusals,
-        ),
-        (
-            "tailbound_bad_frames_total",
-            "Connections closed for a malformed frame or for being too slow.",
-            &counters.bad_frames,
-        ),
-    ] {
-        single(&mut text, name, "counter", help, read(counter));
+        |status| status.connections as f64,
+    ),
+];
+
+/// The text, in Prometheus' format version 0.0.4.
+pub fn render(status: &DaemonStatus, counters: &Counters) -> String {
+    let mut text = String::new();
+    for (name, kind, help, number) in OF_DAEMON {
+        single(&mut text, name, kind, help, number(status));
+    }
+    for (name, help, counter) in COUNTED {
+        let count = counter(counters).load(Ordering::Relaxed) as f64;
+        single(&mut text, name, "counter", help, count);
+    }
+    for metric in PER_RESERVATION {
+        of_each_reservation(&mut text, metric, &status.reservations);
     }
     text
 }
 
-fn read(counter: &AtomicU64) -> f64 {
-    counter.load(Ordering::Relaxed) as f64
+fn of_each_reservation(text: &mut String, metric: PerReservation, all: &[ReservationStatus]) {
+    let (name, kind, help, number) = metric;
+    header(text, name, kind, help);
+    for reservation in all {
+        if let Some(number) = number(reservation) {
+            let domain = escape(&reservation.enforced.domain);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {number}");
+        }
+    }
 }
 
 fn header(text: &mut String, name: &str, kind: &str, help: &str) {
@@ -251,7 +260,9 @@ mod tests {
             assert!(text.contains(&format!("# TYPE {bare} ")), "{bare}");
             samples += 1;
         }
-        assert_eq!(samples, 1 + 11 + 3 + 5);
+        let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
+        assert_eq!(samples, expected);
+        assert_eq!(expected, 4 + 5 + 11);
     }
 
     #[test]

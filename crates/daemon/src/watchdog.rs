@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time;
 
 use tailbound_enforcement::ds_freeze::{Liveness, WatchdogView};
@@ -100,7 +100,7 @@ pub fn run() -> Result<(), WatchdogError> {
                 }
             ));
             watch.end_daemon();
-            take_back(&watch.journals)
+            watch.take_back()
         }
     }
 }
@@ -237,6 +237,39 @@ impl Watch {
             )),
         }
     }
+
+    /// Recovers from the journals, trying again where something could not be put back at once.
+    fn take_back(&self) -> Result<(), WatchdogError> {
+        let mut problem = String::new();
+        for attempt in 0..RECOVERY_ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            // Before recovery looks, which leaves the journal of a living process alone.
+            let ended = self.daemon.wait_ended(Duration::ZERO).unwrap_or(true);
+            match recover(&self.journals) {
+                Ok(recovery) if !recovery.failures.is_empty() => {
+                    problem = recovery.failures.join("; ");
+                }
+                Ok(recovery) if !ended && !recovery.alive.is_empty() => {
+                    problem = "the daemon has been killed but does not end".to_owned();
+                }
+                Ok(recovery) => {
+                    note(format_args!(
+                        "watchdog: took back: {}",
+                        if recovery.reverted.is_empty() {
+                            "nothing was left".to_owned()
+                        } else {
+                            recovery.reverted.join(", ")
+                        }
+                    ));
+                    return Ok(());
+                }
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        Err(WatchdogError::NotRecovered(problem))
+    }
 }
 
 /// Makes us run before everything else, with our memory in place; tells how that went.
@@ -248,30 +281,4 @@ fn prepare() -> String {
         Ok(()) => format!("SCHED_FIFO {PRIORITY}"),
         Err(error) => format!("SCHED_OTHER: {error}"),
     }
-}
-
-/// Recovers from the journals, trying again where something could not be put back at once.
-fn take_back(journals: &Path) -> Result<(), WatchdogError> {
-    let mut problem = String::new();
-    for attempt in 0..RECOVERY_ATTEMPTS {
-        if attempt > 0 {
-            std::thread::sleep(BETWEEN_ATTEMPTS);
-        }
-        match recover(journals) {
-            Ok(recovery) if recovery.failures.is_empty() => {
-                note(format_args!(
-                    "watchdog: took back: {}",
-                    if recovery.reverted.is_empty() {
-                        "nothing was left".to_owned()
-                    } else {
-                        recovery.reverted.join(", ")
-                    }
-                ));
-                return Ok(());
-            }
-            Ok(recovery) => problem = recovery.failures.join("; "),
-            Err(error) => problem = error.to_string(),
-        }
-    }
-    Err(WatchdogError::NotRecovered(problem))
 }

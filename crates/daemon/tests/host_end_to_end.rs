@@ -4,238 +4,29 @@
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod stage;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration as StdDuration;
 
 use proptest::prelude::*;
-use tailbound_daemon::{Client, ClientError, Lease, RefusalKind, Selection, StartOptions};
-use tailbound_enforcement::linux_kernel::LinuxKernel;
-use tailbound_enforcement::{
-    Change, KernelView, ReservationRequest, SchedulingSetting, Target, recover,
-};
+use tailbound_daemon::{Client, ClientError, Lease, Selection, StartOptions};
 use tailbound_linux::clock::cpu_time_of_process;
-use tailbound_linux::process::{children_of, die_with_parent, own_thread, send_signal, started};
-use tailbound_linux::scheduling::affinity_of;
-use tailbound_model::{BackendKind, Cpu, CpuSet, Priority, ResourceInterface};
-use tailbound_time::Duration;
+use tailbound_linux::process::{die_with_parent, process_started, send_signal};
 
+use crate::stage::{Stage, cgroups_named, eventually, journals_in, request_for};
+
+const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
-const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
 const SIGSTOP: i32 = 19;
-/// Looks at the host until something has to have happened, and the time between them.
-const LOOKS: u32 = 600;
-const BETWEEN_LOOKS: StdDuration = StdDuration::from_millis(20);
 /// Set in the process that holds a lease until it is killed: the state directory.
 const HOLDER_VARIABLE: &str = "TAILBOUND_TEST_HOLDS_LEASE_IN";
 const HOLDER_TARGET_VARIABLE: &str = "TAILBOUND_TEST_HOLDS_LEASE_FOR";
-
-/// One test at a time: they share a CPU.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..LOOKS {
-        if holds() {
-            return;
-        }
-        thread::sleep(BETWEEN_LOOKS);
-    }
-    panic!("not within {LOOKS} looks: {what}");
-}
-
-/// What a domain is before and after.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct State {
-    cgroup: PathBuf,
-    scheduling: SchedulingSetting,
-    affinity: CpuSet,
-}
-
-/// A busy process of ours, a private state directory, and whatever runs for them.
-struct Stage {
-    _turn: MutexGuard<'static, ()>,
-    directory: tempfile::TempDir,
-    busy: Child,
-    kernel: LinuxKernel,
-    /// Any directory of the hierarchy that the back end uses.
-    hierarchy: PathBuf,
-    before: State,
-    processes: BTreeSet<u32>,
-}
-
-impl Stage {
-    /// `None`, said aloud, where the host cannot do it.
-    fn set(test: &str) -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = tempfile::tempdir().unwrap();
-        let mut command = Command::new("sh");
-        // With SIGUSR1 it starts a child as busy as itself.
-        let script = "trap '(while :; do :; done) &' USR1; while :; do :; done";
-        command.args(["-c", script]);
-        let busy = die_with_parent(&mut command).spawn().unwrap();
-        let kernel = LinuxKernel::new().unwrap();
-        let mut stage = Self {
-            _turn: turn,
-            directory,
-            kernel,
-            hierarchy: PathBuf::new(),
-            before: State {
-                cgroup: PathBuf::new(),
-                scheduling: SchedulingSetting::Idle,
-                affinity: CpuSet::new(),
-            },
-            processes: BTreeSet::new(),
-            busy,
-        };
-        let planned = stage.client().plan(&[stage.request()]);
-        let plans = match planned {
-            Ok(plans) => plans,
-            Err(error) if error.refusal_kind() == Some(RefusalKind::MissingRequirement) => {
-                eprintln!("SKIP {test}: needs the ds-freeze back end: {error}");
-                return None;
-            }
-            Err(error) => panic!("{error}"),
-        };
-        stage.hierarchy = plans[0]
-            .changes
-            .iter()
-            .find_map(|change| match change {
-                Change::MoveProcess { directory, .. } => directory.parent().map(Path::to_owned),
-                _ => None,
-            })
-            .expect("ds-freeze moves the process");
-        while !stage.hierarchy.is_dir() {
-            stage.hierarchy.pop();
-        }
-        stage.before = stage.now();
-        Some(stage)
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
-    fn client(&mut self) -> Client {
-        let options = StartOptions {
-            program: Some(env!("CARGO_BIN_EXE_tailboundd").into()),
-            idle_time: Duration::from_secs(2),
-            ..StartOptions::default()
-        };
-        let client = Client::connect_or_start(self.path(), &options).unwrap();
-        self.processes.insert(client.daemon_pid());
-        client
-    }
-
-    fn domain(&self) -> String {
-        format!("daemon-test-{}", self.busy.id())
-    }
-
-    fn request(&self) -> ReservationRequest {
-        request_for(self.busy.id())
-    }
-
-    fn now(&self) -> State {
-        self.state_of(self.busy.id())
-    }
-
-    /// Has the busy process start a child, and returns it.
-    fn fork(&self) -> u32 {
-        send_signal(self.busy.id(), SIGUSR1).unwrap();
-        let children = || children_of(self.busy.id()).unwrap();
-        eventually("it has a child", || !children().is_empty());
-        children()[0]
-    }
-
-    fn state_of(&self, tid: u32) -> State {
-        State {
-            cgroup: self.kernel.cgroup_of(tid, &self.hierarchy).unwrap(),
-            scheduling: self.kernel.scheduling(tid).unwrap(),
-            affinity: self.kernel.affinity(tid).unwrap(),
-        }
-    }
-
-    /// The watchdog's process.
-    fn watchdog(&mut self, client: &mut Client) -> u32 {
-        let pid = client.status().unwrap().watchdog.pid.expect("a watchdog");
-        self.processes.insert(pid);
-        pid
-    }
-
-    fn assert_reserved(&self) {
-        let now = self.now();
-        assert!(
-            matches!(now.scheduling, SchedulingSetting::Fifo { .. }),
-            "{now:?}"
-        );
-        assert_ne!(now.cgroup, self.before.cgroup);
-    }
-
-    /// As it was before, and running.
-    fn expect_restored(&self) {
-        eventually("the domain is as it was before", || {
-            self.now() == self.before
-        });
-        let used = cpu_time_of_process(self.busy.id()).unwrap();
-        eventually("the domain runs", || {
-            cpu_time_of_process(self.busy.id()).unwrap() > used
-        });
-        eventually("its cgroup is gone", || {
-            !self
-                .hierarchy
-                .join("tailbound")
-                .join(self.domain())
-                .exists()
-        });
-    }
-
-    fn expect_gone(&self, pid: u32) {
-        eventually("the process has ended", || started(pid).is_err());
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        for pid in &self.processes {
-            // Most have ended by now.
-            let _ = send_signal(*pid, SIGKILL);
-        }
-        for _ in 0..LOOKS {
-            if self.processes.iter().all(|pid| started(*pid).is_err()) {
-                break;
-            }
-            thread::sleep(BETWEEN_LOOKS);
-        }
-        // What a failed test left; a watchdog that we do not know of may do the same.
-        let _ = recover(self.path());
-        let children = children_of(self.busy.id()).unwrap_or_default();
-        let _ = self.busy.kill();
-        for child in children {
-            let _ = send_signal(child, SIGKILL);
-        }
-        let _ = self.busy.wait();
-    }
-}
-
-fn request_for(pid: u32) -> ReservationRequest {
-    // The last CPU that we may use.
-    let cpu = *affinity_of(own_thread()).unwrap().last().unwrap();
-    ReservationRequest {
-        domain: format!("daemon-test-{pid}"),
-        target: Target::Processes(vec![pid]),
-        interface: ResourceInterface {
-            budget: Duration::from_millis(2),
-            period: Duration::from_millis(10),
-            priority: Priority(40),
-            cpus: [Cpu(cpu)].into(),
-        },
-        backend: BackendKind::DsFreeze,
-    }
-}
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) })]
@@ -333,6 +124,89 @@ fn a_daemon_that_stands_still_is_killed_and_undone() {
 }
 
 #[test]
+fn who_asks_a_daemon_that_stands_still_gets_the_next_one() {
+    let Some(mut stage) = Stage::set("who_asks_a_daemon_that_stands_still") else {
+        return;
+    };
+    let mut client = stage.client();
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
+    let watchdog = stage.watchdog(&mut client);
+    send_signal(client.daemon_pid(), SIGSTOP).unwrap();
+    let mut next = stage.client();
+    assert_ne!(next.daemon_pid(), client.daemon_pid());
+    assert_eq!(next.status().unwrap().reservations, []);
+    assert!(matches!(client.status(), Err(ClientError::Closed)));
+    stage.expect_restored();
+    stage.expect_gone(watchdog);
+}
+
+#[test]
+fn a_daemon_started_while_another_dies_takes_its_place() {
+    for _ in 0..8 {
+        let Some(mut stage) = Stage::set("a_daemon_started_while_another_dies") else {
+            return;
+        };
+        let mut client = stage.client();
+        client.apply(&[stage.request()], Lease::Persistent).unwrap();
+        send_signal(client.daemon_pid(), SIGKILL).unwrap();
+        let mut next = stage.daemon_in_foreground();
+        assert_eq!(stage.now(), stage.before, "before the next one is ready");
+        stage.expect_restored();
+        stage.client().shutdown().unwrap();
+        assert!(next.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn interrupts_from_the_terminal_take_everything_back() {
+    let Some(mut stage) = Stage::set("interrupts_from_the_terminal") else {
+        return;
+    };
+    // The one that was started to plan ends first.
+    stage.client().shutdown().unwrap();
+    for pid in stage.processes.clone() {
+        stage.expect_gone(pid);
+    }
+    let mut daemon = stage.daemon_in_foreground();
+    let mut client = stage.client();
+    assert_eq!(client.daemon_pid(), daemon.id());
+    client.apply(&[stage.request()], Lease::Connection).unwrap();
+    stage.assert_reserved();
+    let watchdog = stage.watchdog(&mut client);
+    // As Ctrl-C by somebody impatient: to the whole group, and more than once.
+    let group = format!("-{}", daemon.id());
+    for _ in 0..3 {
+        let mut kill = Command::new("kill");
+        // There may be nobody left to be told.
+        let _ = kill
+            .args(["-INT", "--", &group])
+            .stderr(Stdio::null())
+            .status();
+    }
+    let status = daemon.wait().unwrap();
+    assert!(status.success(), "{status}");
+    assert_eq!(stage.now(), stage.before, "before it ended");
+    stage.expect_restored();
+    stage.expect_gone(watchdog);
+    assert!(matches!(client.status(), Err(ClientError::Closed)));
+}
+
+#[test]
+fn a_watchdog_that_stands_still_is_ended_with_the_daemon() {
+    let Some(mut stage) = Stage::set("a_watchdog_that_stands_still") else {
+        return;
+    };
+    let mut client = stage.client();
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
+    let watchdog = stage.watchdog(&mut client);
+    send_signal(watchdog, SIGSTOP).unwrap();
+    send_signal(client.daemon_pid(), SIGTERM).unwrap();
+    stage.expect_gone(client.daemon_pid());
+    stage.expect_restored();
+    stage.expect_gone(watchdog);
+}
+
+#[test]
 fn children_started_under_a_reservation_are_put_back_too() {
     let Some(mut stage) = Stage::set("children_started_under_a_reservation") else {
         return;
@@ -354,7 +228,7 @@ fn children_started_under_a_reservation_are_put_back_too() {
 
 #[test]
 fn a_daemon_told_to_end_takes_everything_back_first() {
-    for signal in [SIGTERM, SIGINT] {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
         let Some(mut stage) = Stage::set("a_daemon_told_to_end") else {
             return;
         };
@@ -364,6 +238,7 @@ fn a_daemon_told_to_end_takes_everything_back_first() {
         send_signal(client.daemon_pid(), signal).unwrap();
         stage.expect_gone(client.daemon_pid());
         assert_eq!(stage.now(), stage.before, "before it ended");
+        assert_eq!(journals_in(stage.path()), [] as [PathBuf; 0]);
         stage.expect_restored();
         stage.expect_gone(watchdog);
         assert!(!stage.path().join("control.sock").exists());
@@ -390,6 +265,8 @@ fn a_client_killed_with_a_lease_loses_it() {
         !client.status().unwrap().reservations.is_empty()
     });
     stage.assert_reserved();
+    assert_ne!(cgroups_named(&stage.domain()), [] as [PathBuf; 0]);
+    assert_ne!(journals_in(stage.path()), [] as [PathBuf; 0]);
     let watchdog = stage.watchdog(&mut client);
     holder.kill().unwrap();
     holder.wait().unwrap();
@@ -443,7 +320,7 @@ fn clients_that_come_at_once_find_one_daemon() {
         .shutdown()
         .unwrap();
     let daemon = *daemons.first().unwrap();
-    eventually("the daemon has ended", || started(daemon).is_err());
+    eventually("the daemon has ended", || process_started(daemon).is_err());
 }
 
 #[test]
