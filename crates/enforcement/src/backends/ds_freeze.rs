@@ -268,6 +268,26 @@ fn group_in_place(
     Ok(vec![(Manager { cpu, cgroup }, members.threads.clone())])
 }
 
+/// The process of single threads, if they are of one, and can be divided among the CPUs.
+fn the_process(request: &ReservationRequest, members: &Members) -> Result<u32, PlanError> {
+    let &[pid] = members.processes.as_slice() else {
+        return Err(not_supported(
+            request,
+            "keeps single threads in a threaded cgroup, which holds those of one process",
+            "make one reservation per process",
+        ));
+    };
+    let (threads, cpus) = (members.threads.len(), request.interface.cpus.len());
+    if cpus != 1 && cpus != threads {
+        return Err(not_supported(
+            request,
+            format!("cannot divide {threads} threads among {cpus} CPUs"),
+            "name one CPU, or as many CPUs as threads",
+        ));
+    }
+    Ok(pid)
+}
+
 /// Threaded groups: one for all the threads on one CPU, or one per thread and CPU.
 fn groups_of_threads(
     request: &ReservationRequest,
@@ -276,25 +296,8 @@ fn groups_of_threads(
     view: &dyn KernelView,
     changes: &mut Vec<Change>,
 ) -> Result<Vec<Group>, PlanError> {
-    let &[pid] = members.processes.as_slice() else {
-        return Err(not_supported(
-            request,
-            "keeps single threads in a threaded cgroup, which holds those of one process",
-            "make one reservation per process",
-        ));
-    };
+    let pid = the_process(request, members)?;
     let cpus = &request.interface.cpus;
-    if cpus.len() != 1 && cpus.len() != members.threads.len() {
-        return Err(not_supported(
-            request,
-            format!(
-                "cannot divide {} threads among {} CPUs",
-                members.threads.len(),
-                cpus.len()
-            ),
-            "name one CPU, or as many CPUs as threads",
-        ));
-    }
     let parent = own_group(root).join(format!("{THREADED_ROOT_PREFIX}{pid}"));
     let home = view.cgroup_of(pid, root);
     let here = home.is_ok_and(|home| home.starts_with(&parent));
