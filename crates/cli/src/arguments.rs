@@ -289,6 +289,15 @@ pub enum InternalProgram {
     },
     /// A loop that uses all the CPU that it gets.
     CpuHog,
+    /// A process that waits for the parent's word and then becomes a command.
+    Hold {
+        /// The abstract Unix socket on which the parent gives the word.
+        #[arg(long)]
+        socket: String,
+        /// The command and its arguments.
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
 }
 
 fn percentile(text: &str) -> Result<Percentile, String> {

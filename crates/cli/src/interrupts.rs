@@ -1,9 +1,19 @@
 //! Ctrl-C: the first ends cleanly and reports, the second aborts; both leave the host restored.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::failure::Failure;
+use crate::held::{Ender, HeldCommand};
+
+/// What the second signal ends first.
+static TO_KILL: Mutex<Option<Ender>> = Mutex::new(None);
+
+/// Has the second signal kill `command`, with its group, before this process ends; its death with
+/// us would leave its children.
+pub fn kill_at_abort(command: &HeldCommand) {
+    *TO_KILL.lock().unwrap_or_else(PoisonError::into_inner) = Some(command.ender());
+}
 
 /// Raises the returned flag at the first SIGINT or SIGTERM; the second ends the process at once,
 /// and the daemon takes back what hung on our connection.
@@ -19,6 +29,13 @@ pub fn watch() -> Result<Arc<AtomicBool>, Failure> {
         if seen.fetch_add(1, Ordering::SeqCst) == 0 {
             eprintln!("\ntailbound: ending cleanly; once more to abort");
         } else {
+            let to_kill = TO_KILL
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if let Some(command) = to_kill {
+                command.kill();
+            }
             // Children die with us, and the daemon reverts when our connection closes.
             std::process::exit(130);
         }

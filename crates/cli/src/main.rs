@@ -3,6 +3,7 @@
 mod arguments;
 mod excerpt;
 mod failure;
+mod held;
 mod interrupts;
 mod output;
 mod progress;

@@ -30,7 +30,7 @@ pub enum ExperimentError {
     },
     /// A budget with its margin fell to zero or grew beyond the period.
     #[error(
-        "domain \"{domain}\": a margin of {points:+} points makes the budget {budget} of a period \
+        "domain \"{domain}\": a margin of {points:+} points makes the budget {budget_ns} ns of a period \
          of {period}; choose a margin that leaves it above zero and below the period"
     )]
     Margin {
@@ -38,8 +38,8 @@ pub enum ExperimentError {
         domain: String,
         /// The margin.
         points: f64,
-        /// The budget that came out, in nanoseconds, signed.
-        budget: i128,
+        /// The budget that came out, signed.
+        budget_ns: i128,
         /// The period.
         period: Duration,
     },

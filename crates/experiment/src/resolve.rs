@@ -124,44 +124,44 @@ fn with_margin(
         _ => Err(ExperimentError::Margin {
             domain: domain.into(),
             points: points.0,
-            budget: sum,
+            budget_ns: sum,
             period,
         }),
     }
 }
 
-/// The requests that a run of the first variant would make, with process `pid` in place of the
-/// programs that it would start.
+/// The requests that a run of the first variant would make, with the processes `stand_ins` (one of
+/// each domain's) in place of the programs that it would start. A domain without one is left out.
 ///
 /// # Errors
 /// As [`resolve`].
 pub fn rehearsal(
     description: &Description,
-    pid: u32,
+    stand_ins: &BTreeMap<String, u32>,
 ) -> Result<Vec<ReservationRequest>, ExperimentError> {
     let Some(variant) = description.experiment.variants.first() else {
         return Ok(Vec::new());
     };
     let resolved = resolve(description, variant)?;
-    let reserved = resolved
-        .into_iter()
-        .filter(|(_, one)| one.backend != BackendKind::None);
-    Ok(reserved
-        .map(|(domain, one)| {
-            let described = &description.domains[&domain];
-            let target = match &described.cgroup {
-                Some(cgroup) => Target::Cgroup(cgroup.clone()),
-                None if described.pids.is_empty() => Target::Processes(vec![pid]),
-                None => Target::Processes(described.pids.clone()),
-            };
-            ReservationRequest {
+    let mut requests = Vec::new();
+    for (domain, one) in resolved {
+        let described = &description.domains[&domain];
+        let target = match (&described.cgroup, stand_ins.get(&domain)) {
+            (Some(cgroup), _) => Target::Cgroup(cgroup.clone()),
+            (None, _) if !described.pids.is_empty() => Target::Processes(described.pids.clone()),
+            (None, Some(pid)) => Target::Processes(vec![*pid]),
+            (None, None) => continue,
+        };
+        if one.backend != BackendKind::None {
+            requests.push(ReservationRequest {
                 domain,
                 target,
                 interface: one.interface,
                 backend: one.backend,
-            }
-        })
-        .collect())
+            });
+        }
+    }
+    Ok(requests)
 }
 
 /// The domain that `service` runs in, with its name.

@@ -5,11 +5,11 @@ use tailbound_measurement::{Endpoint, hog};
 
 use crate::arguments::{InternalArguments, InternalProgram};
 use crate::failure::Failure;
+use crate::held;
 use crate::interrupts;
 
 /// Runs the program until it is told to end.
 pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
-    let stop = interrupts::watch()?;
     match &arguments.program {
         InternalProgram::SyntheticService {
             endpoint,
@@ -18,11 +18,15 @@ pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
             let here = std::env::current_dir().map_err(Failure::from_error)?;
             let endpoint = Endpoint::resolve(endpoint, &here).map_err(Failure::from_error)?;
             let options = ServeOptions::new(endpoint, *scheduling);
+            let stop = interrupts::watch()?;
             synthetic::serve(&options, &stop).map_err(Failure::from_error)
         }
         InternalProgram::CpuHog => {
+            let stop = interrupts::watch()?;
             hog::run(&stop);
             Ok(())
         }
+        // Signals keep their default effect: what is held ends at once.
+        InternalProgram::Hold { socket, command } => match held::hold(socket, command)? {},
     }
 }

@@ -1,87 +1,101 @@
 //! `tailbound run -b BUDGET -p PERIOD -- COMMAND`: one command under a reservation.
 
-use std::collections::BTreeSet;
-use std::process::Command;
-use std::sync::atomic::Ordering;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as Pause;
 
 use tailbound_daemon::{Client, Lease, Selection, StartOptions};
-use tailbound_enforcement::{ReservationRequest, Target, state_directory};
-use tailbound_linux::spawn;
+use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
 use tailbound_model::{Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 use crate::arguments::RunArguments;
 use crate::failure::Failure;
+use crate::held::HeldCommand;
 use crate::interrupts;
 use crate::output::Output;
 
 /// How often the command is looked at; its end is noticed this late at most.
 const LOOK_EVERY: Pause = Pause::from_millis(5);
 
-/// Starts the command, puts it under the reservation, waits, and ends as it ended.
+/// Starts the command held, puts it under the reservation, lets it go, and ends as it ended.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
     let (budget, period) = lengths(arguments)?;
     let name = format!("run-{}", std::process::id());
     if arguments.dry_run {
-        let own = std::process::id();
-        return super::apply::dry_run(&[request(arguments, name, budget, period, own)], output);
+        let held = HeldCommand::start(&arguments.command, arguments.cpus)?;
+        output.note(format!(
+            "nothing is changed and the command does not run: process {} stood for it",
+            held.pid()
+        ));
+        let request = request(arguments, name, budget, period, held.pid());
+        return super::apply::dry_run(&[request], output);
     }
     let stop = interrupts::watch()?;
+    let mut held = HeldCommand::start(&arguments.command, arguments.cpus)?;
+    interrupts::kill_at_abort(&held);
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
-    let program = &arguments.command[0];
-    let mut command = Command::new(program);
-    command.args(&arguments.command[1..]);
-    let mut child =
-        spawn::spawn_on(&mut command, &BTreeSet::from([arguments.cpus])).map_err(|error| {
-            Failure::with_help(
-                format!("cannot start {program}: {error}"),
-                "name a program on the PATH, and a CPU that exists",
-            )
-        })?;
-    let request = request(arguments, name.clone(), budget, period, child.id());
-    if let Err(refused) = client.apply(&[request], Lease::Connection) {
-        let _gone = spawn::kill_group(&child);
-        let _reaped = child.wait();
-        return Err(Failure::from_error(refused));
-    }
-    let mut told = false;
-    let status = loop {
-        if let Some(status) = child.try_wait().map_err(Failure::from_error)? {
-            break status;
-        }
-        if stop.load(Ordering::SeqCst) && !told {
-            told = true;
-            let _gone = spawn::terminate_group(&child);
-        }
-        std::thread::sleep(LOOK_EVERY);
-    };
+    let request = request(arguments, name.clone(), budget, period, held.pid());
+    client
+        .apply(&[request], Lease::Connection)
+        .map_err(Failure::from_error)?;
+    let ended = wait(&mut held, &stop);
+    // A command that did not come to its own end goes before its reservation does.
+    drop(held);
     let seen = client.ledger().map_err(Failure::from_error)?;
     client
         .revert(Selection::Domain(name.clone()))
         .map_err(Failure::from_error)?;
+    let status = ended?;
     if let Some(ledger) = seen.get(&name) {
-        output.note(format!(
-            "{} periods, budget used up in {}, {} of CPU time, overrun p99 {}",
-            ledger.periods,
-            ledger.depletions,
-            ledger.consumed,
-            super::status::told(ledger.overrun_p99)
-        ));
+        output.note(told(ledger));
     }
     if status.success() {
         return Ok(());
     }
+    let program = &arguments.command[0];
     Err(Failure::error(format!("{program} ended with {status}")))
+}
+
+/// Lets the command go and waits for its end; asks it to end when the user wants to stop.
+fn wait(held: &mut HeldCommand, stop: &AtomicBool) -> Result<ExitStatus, Failure> {
+    if !stop.load(Ordering::SeqCst) {
+        held.release()?;
+    }
+    let mut told = false;
+    loop {
+        if let Some(status) = held.ended()? {
+            return Ok(status);
+        }
+        if stop.load(Ordering::SeqCst) && !told {
+            told = true;
+            held.ender().terminate();
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// What the manager has seen, as people read it.
+fn told(ledger: &LedgerSummary) -> String {
+    if ledger.periods == 0 {
+        return "it ended within its first period".into();
+    }
+    format!(
+        "{} periods, budget used up in {}, {} of CPU time, overrun p99 {}",
+        ledger.periods,
+        ledger.depletions,
+        ledger.consumed,
+        super::status::told(ledger.overrun_p99)
+    )
 }
 
 fn lengths(arguments: &RunArguments) -> Result<(Duration, Duration), Failure> {
     match (arguments.budget, arguments.period) {
         (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
             Err(Failure::with_help(
-                format!("a budget of {budget} every {period} is none"),
-                "it lies above zero and at most at the period",
+                format!("a budget of {budget} does not fit in a period of {period}"),
+                "a budget lies above zero and at most at its period",
             ))
         }
         (Some(budget), Some(period)) => Ok((budget, period)),

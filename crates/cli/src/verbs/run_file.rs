@@ -1,5 +1,6 @@
 //! `tailbound run FILE`: the whole story of a description, and its report.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tailbound_experiment::{CampaignOptions, run};
@@ -8,6 +9,7 @@ use tailbound_report::{Outcome, RunReport};
 
 use crate::arguments::{Format, RunArguments};
 use crate::failure::Failure;
+use crate::held::HeldCommand;
 use crate::interrupts;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -100,14 +102,26 @@ fn default_out(loaded: &LoadedDescription) -> PathBuf {
     loaded.base().join("out").join(&loaded.description.name)
 }
 
-/// Every change that the reservations of the first variant would make, for domains that run.
+/// Every change that the reservations of the first variant would make. What would be started does
+/// not run: for each of its domains a held process stands in.
 fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
-    let own = std::process::id();
-    let requests = tailbound_experiment::resolve::rehearsal(&loaded.description, own)
+    let mut held = Vec::new();
+    let mut stand_ins = BTreeMap::new();
+    for (name, domain) in &loaded.description.domains {
+        let Some(reservation) = &domain.reservation else {
+            continue;
+        };
+        let cpu = reservation.cpus.first().map_or(0, |cpu| cpu.0);
+        let stand_in = HeldCommand::start(&["/proc/self/exe".into()], cpu)?;
+        output.note(format!(
+            "domain \"{name}\": process {} stands in for what would be started",
+            stand_in.pid()
+        ));
+        stand_ins.insert(name.clone(), stand_in.pid());
+        held.push(stand_in);
+    }
+    let requests = tailbound_experiment::resolve::rehearsal(&loaded.description, &stand_ins)
         .map_err(Failure::from_error)?;
-    output.note(format!(
-        "nothing is started: process {own} (this one) stands for the programs of each domain"
-    ));
     super::apply::dry_run(&requests, output)
 }
 
