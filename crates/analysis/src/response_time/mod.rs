@@ -2,6 +2,7 @@
 
 mod poisson;
 mod schedule;
+mod varying;
 
 use std::collections::BTreeMap;
 
@@ -167,57 +168,117 @@ fn predict_poisson(query: &ServiceQuery<'_>, laws: Vec<Law>) -> Result<Predictio
 }
 
 fn predict_periodic(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<Prediction, AnalysisError> {
-    if laws
-        .iter()
-        .any(|law| law.few_values().is_none_or(|values| values.len() != 1))
-    {
-        return Err(AnalysisError::NotAnalysed {
-            reason: "periodic tasks are analysed with constant execution times only".into(),
-        });
+    let varies = |law: &Law| law.few_values().is_none_or(|values| values.len() != 1);
+    let own_cpu = match query.server {
+        ReservationServer::Dedicated => "",
+        _ => ", as on a dedicated CPU, since the budget is never used up (Li 2021, Theorem 1)",
+    };
+    if laws.iter().any(varies) {
+        return predict_varying(query, laws, own_cpu);
     }
     let load = PeriodicLoad::of(query.service, &query.execution_times)?;
     schedule::check_never_depleted(&load, query.server)?;
     let steady = schedule::steady_state(query.service, &load)?;
-    let method = match query.server {
-        ReservationServer::Dedicated => "the schedule of one hyperperiod",
-        _ => {
-            "the schedule of one hyperperiod, which is that of a dedicated CPU, since the budget \
-             is never used up (Li 2021, Theorem 1)"
-        }
-    };
-    let mut assumptions = vec![
-        "releases are strictly periodic from their offsets on".to_string(),
-        "execution times are constant".into(),
-    ];
-    assumptions.extend(server_assumptions(query));
-    let distribution = |subject: String, task: Option<usize>| {
-        let of = steady
-            .responses
-            .iter()
-            .filter(|(owner, _)| task.is_none_or(|t| t == *owner));
-        let responses = of
-            .map(|(_, r)| r.saturating_add(query.dispatch_overhead))
-            .collect();
-        let mut provenance = Provenance::new(Evidence::Bound, subject, method);
-        provenance.assumptions.clone_from(&assumptions);
-        Ok(Distribution::from_curve(
-            provenance,
-            schedule::curve(responses)?,
-        ))
-    };
-    let mut per_task = BTreeMap::new();
-    for (index, name) in query.service.tasks.keys().enumerate() {
-        let subject = format!("response time of {}.{name}", query.name);
-        per_task.insert(name.clone(), distribution(subject, Some(index))?);
+    let found = |task| schedule::curve(steady.of(task, query.dispatch_overhead));
+    let per_task = (0..laws.len()).map(|task| found(Some(task)));
+    let per_task: Vec<_> = per_task.collect::<Result<_, _>>()?;
+    let assumptions = vec!["execution times are constant".to_string()];
+    let method = format!("the schedule of one hyperperiod{own_cpu}");
+    let answer = PeriodicAnswer::new(query, laws, method, assumptions);
+    Ok(answer.with(found(None)?, per_task, Distribution::from_curve))
+}
+
+/// Periodic tasks of which at least one has no constant execution time.
+fn predict_varying(
+    query: &ServiceQuery<'_>,
+    laws: &[Law],
+    own_cpu: &str,
+) -> Result<Prediction, AnalysisError> {
+    let mut worst = PeriodicLoad::of(query.service, &query.execution_times)?;
+    for (task, owner) in worst.tasks.iter_mut().zip(schedule::owners(query.service)) {
+        task.execution = Duration::from_nanos(laws[owner].longest_ns());
     }
-    Ok(Prediction {
-        overall: distribution(format!("response time of {}", query.name), None)?,
-        per_task,
-        method: method.into(),
-        assumptions: assumptions.clone(),
-        utilisation: utilisation(query, laws),
-        bandwidth: bandwidth(query.server),
-    })
+    let found = schedule::check_never_depleted(&worst, query.server).and_then(|()| {
+        varying::response_times(query.service, laws, &worst, query.dispatch_overhead)
+    });
+    let found = found.map_err(|error| match error {
+        AnalysisError::NotAnalysed { reason } => AnalysisError::NotAnalysed {
+            reason: format!("if every job takes its longest execution time, {reason}"),
+        },
+        AnalysisError::Overloaded { utilisation, .. } => AnalysisError::NotAnalysed {
+            reason: format!(
+                "periodic tasks are analysed if they keep up even where every job takes its \
+                 longest execution time; these would need {:.2} % of a CPU",
+                utilisation * 100.0
+            ),
+        },
+        other => other,
+    })?;
+    let method = format!("{}{own_cpu}", found.method);
+    let answer = PeriodicAnswer::new(query, laws, method, found.assumptions);
+    let bracket = |provenance, enclosure: varying::Enclosure| {
+        Distribution::from_bracket(provenance, enclosure.optimistic, enclosure.pessimistic)
+    };
+    Ok(answer.with(found.overall, found.per_task, bracket))
+}
+
+/// What is common to the answers for periodic tasks.
+struct PeriodicAnswer<'a> {
+    query: &'a ServiceQuery<'a>,
+    method: String,
+    assumptions: Vec<String>,
+    utilisation: f64,
+}
+
+impl<'a> PeriodicAnswer<'a> {
+    fn new(
+        query: &'a ServiceQuery<'a>,
+        laws: &[Law],
+        method: String,
+        of_method: Vec<String>,
+    ) -> Self {
+        let mut assumptions =
+            vec!["releases are strictly periodic from their offsets on".to_string()];
+        assumptions.extend(of_method);
+        assumptions.extend(server_assumptions(query));
+        Self {
+            query,
+            method,
+            assumptions,
+            utilisation: utilisation(query, laws),
+        }
+    }
+
+    /// The answer, with a distribution for each function found.
+    fn with<T>(
+        self,
+        overall: T,
+        per_task: Vec<T>,
+        distribution: impl Fn(Provenance, T) -> Distribution,
+    ) -> Prediction {
+        let provenance = |subject| {
+            let mut provenance = Provenance::new(Evidence::Bound, subject, self.method.clone());
+            provenance.assumptions.clone_from(&self.assumptions);
+            provenance
+        };
+        let name = self.query.name;
+        let overall = distribution(provenance(format!("response time of {name}")), overall);
+        let tasks = self.query.service.tasks.keys().zip(per_task);
+        let per_task = tasks
+            .map(|(task, found)| {
+                let subject = format!("response time of {name}.{task}");
+                (task.clone(), distribution(provenance(subject), found))
+            })
+            .collect();
+        Prediction {
+            overall,
+            per_task,
+            method: self.method.clone(),
+            assumptions: self.assumptions.clone(),
+            utilisation: self.utilisation,
+            bandwidth: bandwidth(self.query.server),
+        }
+    }
 }
 
 fn poisson_assumptions(query: &ServiceQuery<'_>, step: Duration) -> Vec<String> {

@@ -16,6 +16,23 @@ pub(super) struct SteadyState {
     pub responses: Vec<(usize, Duration)>,
 }
 
+impl SteadyState {
+    /// The response times of all jobs, or of one task's, as the client sees them.
+    pub(super) fn of(&self, task: Option<usize>, overhead: Duration) -> Vec<Duration> {
+        self.responses
+            .iter()
+            .filter(|(owner, _)| task.is_none_or(|task| task == *owner))
+            .map(|(_, response)| response.saturating_add(overhead))
+            .collect()
+    }
+}
+
+/// Whose each entry of a service's load is, by the task's index: the load has one per client.
+pub(super) fn owners(service: &Service) -> impl Iterator<Item = usize> {
+    let tasks = service.tasks.values().enumerate();
+    tasks.flat_map(|(index, task)| (0..task.clients).map(move |_| index))
+}
+
 /// The reservation under which the schedule is that of a CPU of its own (thesis, Theorem 1).
 ///
 /// # Errors
@@ -64,13 +81,13 @@ pub(super) fn steady_state(
     }
     let from = load.last_offset().saturating_add(hyperperiod);
     let until = from.saturating_add(hyperperiod);
-    // The load has an entry per client.
-    let (mut owner, mut ranks) = (Vec::new(), Vec::new());
-    for (index, task) in service.tasks.values().enumerate() {
-        let rank = rank(service.scheduling, task);
-        owner.extend((0..task.clients).map(|_| index));
-        ranks.extend((0..task.clients).map(|_| rank));
-    }
+    let owner: Vec<usize> = owners(service).collect();
+    let by_task: Vec<u64> = service
+        .tasks
+        .values()
+        .map(|task| rank(service.scheduling, task))
+        .collect();
+    let ranks: Vec<u64> = owner.iter().map(|task| by_task[*task]).collect();
     // What comes in the hyperperiod after still delays the jobs of this one.
     let releases = load.releases(until.saturating_add(hyperperiod), false)?;
     let steady = from.as_nanos()..until.as_nanos();

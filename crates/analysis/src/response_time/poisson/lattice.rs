@@ -8,7 +8,7 @@ use crate::AnalysisError;
 
 /// Which end of a bracket is computed: everything is rounded towards it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(in crate::response_time) enum Side {
     /// Execution times down, budget up: shorter responses than the true ones.
     Optimistic,
     /// Execution times up, budget down: longer ones.
@@ -17,14 +17,14 @@ pub(super) enum Side {
 
 /// A lattice of `points` steps per `period`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lattice {
-    pub period_ns: u64,
-    pub points: usize,
+pub(in crate::response_time) struct Lattice {
+    pub(in crate::response_time) period_ns: u64,
+    pub(in crate::response_time) points: usize,
 }
 
 impl Lattice {
     /// The length in steps, rounded.
-    pub(super) fn steps(self, length_ns: u64, side_rounds_up: bool) -> usize {
+    pub(in crate::response_time) fn steps(self, length_ns: u64, side_rounds_up: bool) -> usize {
         let scaled = u128::from(length_ns) * self.points as u128;
         let period = u128::from(self.period_ns);
         let steps = if side_rounds_up {
@@ -36,7 +36,7 @@ impl Lattice {
     }
 
     /// The time of a step, rounded to nanoseconds.
-    pub(super) fn time(self, step: usize, side: Side) -> Duration {
+    pub(in crate::response_time) fn time(self, step: usize, side: Side) -> Duration {
         let scaled = step as u128 * u128::from(self.period_ns);
         let points = self.points as u128;
         let nanos = match side {
@@ -47,7 +47,7 @@ impl Lattice {
     }
 
     /// The length of a step in seconds.
-    pub(super) fn step_seconds(self) -> f64 {
+    pub(in crate::response_time) fn step_seconds(self) -> f64 {
         self.period_ns as f64 * 1e-9 / self.points as f64
     }
 }
@@ -159,6 +159,18 @@ impl Law {
         }
     }
 
+    /// The shortest value, in nanoseconds.
+    pub(in crate::response_time) fn shortest_ns(&self) -> u64 {
+        match self {
+            Self::Atoms { optimistic, .. } => optimistic
+                .iter()
+                .map(|(value, _)| *value)
+                .min()
+                .unwrap_or(0),
+            Self::Uniform(min, _) => *min,
+        }
+    }
+
     /// The mean in seconds, of the pessimistic end.
     pub(in crate::response_time) fn mean_seconds(&self) -> f64 {
         match self {
@@ -171,7 +183,7 @@ impl Law {
     }
 
     /// The probabilities of 0, 1, 2, ... steps, rounded towards `side`.
-    pub(super) fn on(&self, lattice: Lattice, side: Side) -> Vec<f64> {
+    pub(in crate::response_time) fn on(&self, lattice: Lattice, side: Side) -> Vec<f64> {
         let up = side == Side::Pessimistic;
         let mut weights = vec![0.0; lattice.steps(self.longest_ns(), up) + 1];
         match self {

@@ -19,8 +19,7 @@ use tailbound_time::Duration;
 use crate::AnalysisError;
 use boundary::{Passages, Queue};
 use compound::Work;
-pub(super) use lattice::Law;
-use lattice::{Lattice, Side};
+pub(super) use lattice::{Lattice, Law, Side};
 use response::{Kind, Responses};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
