@@ -57,7 +57,7 @@
       this.figure = figure;
       this.model = data.plots[Number(figure.dataset.plot)];
       this.axis = "share";
-      this.scale = "linear";
+      this.scale = this.model.scale;
       this.hidden = new Set();
       this.holder = figure.querySelector(".canvas");
       this.outputs = [...figure.querySelectorAll(".legend output")];

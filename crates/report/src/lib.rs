@@ -15,6 +15,7 @@ mod png;
 pub mod run_report;
 mod svg;
 mod table;
+mod ticks;
 mod verdict;
 mod wording;
 
@@ -22,11 +23,11 @@ pub use comparison::{compare, noise_floor};
 pub use html::render_html;
 pub use json::ReportError;
 pub use palette::Theme;
-pub use plot::{Axis, Plot, Promise, Series, SeriesKind, plots};
+pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};
 #[cfg(feature = "png")]
 pub use png::{PngError, render_png};
 pub use run_report::*;
-pub use svg::render_svg;
+pub use svg::{render_svg, render_svg_on};
 pub use table::{Cell, Column, Table, tables};
 pub use verdict::CONFIDENCE;
 pub use wording::{readable, readable_interval};

@@ -16,6 +16,16 @@ const FAR_BEYOND_PROMISES: u64 = 5;
 /// A series that reaches beyond this many times the middle one is cut, without promises.
 const FAR_BEYOND_OTHERS: u64 = 8;
 
+/// Where the longest series is so many times as long as half of the shortest one, a linear axis
+/// would have that half in a hundredth of its width: two decades.
+const SQUEEZED: u64 = 100;
+
+/// A logarithmic axis begins where this share of some series lies below, and not at a stray value.
+const STRAY: f64 = 0.001;
+
+/// The most that the end of a logarithmic axis is away from its beginning, as a factor.
+const WIDEST: u64 = 100_000_000;
+
 /// What the vertical axis shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
@@ -23,6 +33,25 @@ pub enum Axis {
     Share,
     /// The share of responses beyond a latency, logarithmic: the tail.
     Tail,
+}
+
+/// What the horizontal axis of latencies is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From nothing on; a series that lies far beyond the others is cut.
+    Linear,
+    /// A decade as wide as any other; everything is shown.
+    Logarithmic,
+}
+
+impl Scale {
+    /// The scale in a word, as the page's script has it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Logarithmic => "log",
+        }
+    }
 }
 
 /// Where a series comes from.
@@ -231,6 +260,44 @@ impl Plot {
         Duration::from_nanos((longest.as_nanos() as f64 * 1.06) as u64).max(Duration::from_nanos(1))
     }
 
+    /// The scale on which all series can be told apart: logarithmic if they span more than two
+    /// decades, from what half of the shortest one's responses take to the end of the longest.
+    pub fn scale(&self, axis: Axis) -> Scale {
+        let shortest = self
+            .series
+            .iter()
+            .map(|series| series.reached_at(0.5))
+            .min();
+        let longest = self.series.iter().map(|series| series.reach(axis)).max();
+        let spans = |(shortest, longest): (Duration, Duration)| {
+            longest.as_nanos() / SQUEEZED > shortest.as_nanos()
+        };
+        if shortest.zip(longest).is_some_and(spans) {
+            Scale::Logarithmic
+        } else {
+            Scale::Linear
+        }
+    }
+
+    /// The shortest and the longest latency that the axis should show.
+    pub(crate) fn range(&self, axis: Axis, scale: Scale) -> (Duration, Duration) {
+        if scale == Scale::Linear {
+            return (Duration::ZERO, self.extent(axis));
+        }
+        let promised = self.promises.iter().map(|promise| promise.latency);
+        let ends = self.series.iter().map(|series| series.reach(axis));
+        let longest = ends.chain(promised.clone()).max().unwrap_or_default();
+        let longest = (longest.as_nanos() as f64 * 1.06) as u64;
+        let starts = self.series.iter().map(|series| series.reached_at(STRAY));
+        let shortest = starts.chain(promised).min().unwrap_or_default();
+        let shortest = (shortest.as_nanos() as f64 * 0.9) as u64;
+        let shortest = shortest.max(longest / WIDEST).max(1);
+        (
+            Duration::from_nanos(shortest),
+            Duration::from_nanos(longest.max(shortest.saturating_add(1))),
+        )
+    }
+
     /// The smallest tail that the logarithmic axis should show, a power of ten: below the smallest
     /// that any measurement still resolves (any series, if there is none), and below every promise.
     pub(crate) fn tail_floor(&self) -> f64 {
@@ -255,6 +322,15 @@ impl Plot {
 }
 
 impl Series {
+    /// The least latency at which the function with the shortest latencies has `share`.
+    fn reached_at(&self, share: f64) -> Duration {
+        let index = self
+            .upper
+            .partition_point(|(_, cumulative)| *cumulative < share);
+        let index = index.min(self.upper.len().saturating_sub(1));
+        self.upper.get(index).map_or(Duration::ZERO, |(at, _)| *at)
+    }
+
     /// Where the series ends, or has nearly ended on the axis of shares.
     pub(crate) fn reach(&self, axis: Axis) -> Duration {
         let share = match axis {

@@ -6,8 +6,8 @@ use tailbound_time::Duration;
 
 use crate::html::escaped;
 use crate::palette::{Palette, Theme};
-use crate::wording::exactly;
-use crate::{Axis, Plot, Series, SeriesKind};
+use crate::ticks::ticks;
+use crate::{Axis, Plot, Scale, Series, SeriesKind};
 
 const WIDTH: f64 = 840.0;
 const LEFT: f64 = 72.0;
@@ -19,14 +19,24 @@ const LEGEND_ROW: f64 = 24.0;
 /// How coordinates map onto the picture.
 struct Frame {
     axis: Axis,
+    scale: Scale,
+    shortest: Duration,
     longest: Duration,
     floor: f64,
 }
 
 impl Frame {
     fn x(&self, at: Duration) -> f64 {
-        let share = at.as_nanos() as f64 / self.longest.as_nanos() as f64;
-        LEFT + share.min(1.0) * (WIDTH - LEFT - RIGHT)
+        let ns = |at: Duration| at.as_nanos() as f64;
+        let share = match self.scale {
+            Scale::Linear => ns(at) / ns(self.longest),
+            Scale::Logarithmic => {
+                let decades = |at: Duration| ns(at.max(self.shortest)).log10();
+                let start = decades(self.shortest);
+                (decades(at) - start) / (decades(self.longest) - start)
+            }
+        };
+        LEFT + share.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
     }
 
     fn y(&self, cumulative: f64) -> f64 {
@@ -41,13 +51,22 @@ impl Frame {
     }
 }
 
-/// Draws `plot` as an SVG document. An arrow in the legend marks a series that runs on beyond the
-/// right edge.
+/// Draws `plot` as an SVG document, on the scale of latencies that shows all of its series (see
+/// [`Plot::scale`]).
 pub fn render_svg(plot: &Plot, axis: Axis, theme: Theme) -> String {
+    render_svg_on(plot, axis, plot.scale(axis), theme)
+}
+
+/// Draws `plot` as an SVG document on a given scale of latencies. An arrow in the legend marks a
+/// series that runs on beyond the right edge of a linear one.
+pub fn render_svg_on(plot: &Plot, axis: Axis, scale: Scale, theme: Theme) -> String {
     let palette = theme.palette();
+    let (shortest, longest) = plot.range(axis, scale);
     let frame = Frame {
         axis,
-        longest: plot.extent(axis),
+        scale,
+        shortest,
+        longest,
         floor: plot.tail_floor(),
     };
     let rows = legend_places(plot).last().map_or(0, |(_, row)| row + 1) as f64;
@@ -124,45 +143,40 @@ fn vertical_axis(out: &mut String, frame: &Frame, palette: &Palette) {
     }
 }
 
-/// The step of a tidy axis: 1, 2 or 5 times a power of ten, with four to eight steps to `longest`.
-fn tick_step(longest: Duration) -> u64 {
-    let longest = longest.as_nanos();
-    let mut decade = 1_u64;
-    loop {
-        for factor in [1, 2, 5] {
-            let step = decade.saturating_mul(factor);
-            if longest / step <= 8 {
-                return step;
-            }
-        }
-        decade = decade.saturating_mul(10);
-    }
-}
-
 fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
-    let step = tick_step(frame.longest);
     let bottom = TOP + FIELD;
-    for index in 0..=frame.longest.as_nanos() / step {
-        let at = Duration::from_nanos(index * step);
-        let x = frame.x(at);
+    for tick in ticks(frame.scale, frame.shortest, frame.longest) {
+        let x = frame.x(tick.at);
+        let length = if tick.label.is_some() { 5.0 } else { 3.0 };
         put(
             out,
             format_args!(
-                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{:.1}\" stroke=\"{}\"/>\
-             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
-                bottom + 5.0,
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{bottom}\" y2=\"{:.1}\" stroke=\"{}\"/>",
+                bottom + length,
                 palette.axis,
-                bottom + 20.0,
-                palette.faint_ink,
-                exactly(at),
             ),
         );
+        if let Some(label) = tick.label {
+            put(
+                out,
+                format_args!(
+                    "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{}\">{label}\
+                     </text>",
+                    bottom + 20.0,
+                    palette.faint_ink,
+                ),
+            );
+        }
     }
+    let title = match frame.scale {
+        Scale::Linear => "latency",
+        Scale::Logarithmic => "latency, logarithmic",
+    };
     put(
         out,
         format_args!(
             "<line x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{bottom}\" y2=\"{bottom}\" stroke=\"{}\"/>\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{}\">latency</text>",
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{}\">{title}</text>",
             WIDTH - RIGHT,
             palette.axis,
             WIDTH - RIGHT,

@@ -1,5 +1,7 @@
 //! The tables of a report as plain rows; the terminal and the page lay them out.
 
+use std::collections::BTreeMap;
+
 use tailbound_distribution::{Distribution, Interval, merge};
 use tailbound_model::BackendKind;
 
@@ -13,7 +15,8 @@ use crate::{CONFIDENCE, Outcome, RunReport, VariantResult};
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// A short name that stays the same: `verdicts`, `latencies`, `distances`, `load`, `ledger`.
+    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `distances`,
+    /// `load`, `ledger`.
     pub id: &'static str,
     /// The heading.
     pub title: &'static str,
@@ -98,6 +101,7 @@ pub fn tables(report: &RunReport) -> Vec<Table> {
     [
         verdicts(report),
         latencies(report),
+        tasks(report),
         distances(report),
         load(report),
         ledger(report),
@@ -155,9 +159,6 @@ fn verdicts(report: &RunReport) -> Table {
     }
 }
 
-/// The source of what the host did.
-const MEASURED: &str = "measured";
-
 /// All repetitions of a result as one sample, if there are any.
 pub(crate) fn measured_together(result: &VariantResult) -> Option<Distribution> {
     let parts: Vec<&Distribution> = result.measured.iter().map(|run| &run.overall).collect();
@@ -169,20 +170,20 @@ fn latencies(report: &RunReport) -> Table {
     for result in &report.variants {
         for predicted in &result.predicted {
             let source = Cell::text("predicted").with_detail(Some(predicted.label.clone()));
-            rows.push(quantile_row(result, source, &predicted.distribution));
+            rows.push(quantile_row(result, source, &predicted.distribution, false));
         }
         if let Some(simulated) = &result.simulated {
-            rows.push(quantile_row(result, Cell::text("simulated"), simulated));
+            // A simulation is a sample too, but the user asks what the host did.
+            let source = Cell::text("simulated");
+            rows.push(quantile_row(result, source, simulated, false));
         }
         if let Some(measured) = measured_together(result) {
             let repetitions = result.measured.len();
             let detail = (repetitions > 1).then(|| format!("{repetitions} repetitions"));
-            let source = Cell::text(MEASURED).with_detail(detail);
-            rows.push(quantile_row(result, source, &measured));
+            let source = Cell::text("measured").with_detail(detail);
+            rows.push(quantile_row(result, source, &measured, true));
         }
     }
-    let mut numbers: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
-    numbers.push("max");
     Table {
         id: "latencies",
         title: "Latencies",
@@ -192,18 +193,55 @@ fn latencies(report: &RunReport) -> Table {
              were lost, to bound it from above.",
             confidence_percent()
         ),
-        columns: columns(&["Service", "Variant", "Source"], &numbers),
+        columns: columns(&["Service", "Variant", "Source"], &quantile_names()),
         rows,
     }
 }
 
-fn quantile_row(result: &VariantResult, source: Cell, distribution: &Distribution) -> Vec<Cell> {
-    // A simulation is a sample too, but the user asks what the host did.
-    let with_intervals = source.text == MEASURED;
+fn quantile_names() -> Vec<&'static str> {
+    let names = PERCENTILES.iter().map(|(name, _)| *name);
+    names.chain(["max"]).collect()
+}
+
+/// The measured latencies of each task, where a service has several.
+fn tasks(report: &RunReport) -> Table {
+    let mut rows = Vec::new();
+    for result in &report.variants {
+        let mut by_task: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
+        for (task, distribution) in result.measured.iter().flat_map(|run| &run.per_task) {
+            by_task.entry(task).or_default().push(distribution);
+        }
+        for (task, repetitions) in by_task {
+            if let Ok(measured) = merge(&repetitions) {
+                let count = measured.count().map(|count| format!("{count} requests"));
+                let task = Cell::text(task).with_detail(count);
+                rows.push(quantile_row(result, task, &measured, true));
+            }
+        }
+    }
+    Table {
+        id: "tasks",
+        title: "Latencies by task",
+        note: format!(
+            "What was measured of each task, all repetitions together; under a percentile stands \
+             its {}% confidence interval.",
+            confidence_percent()
+        ),
+        columns: columns(&["Service", "Variant", "Task"], &quantile_names()),
+        rows,
+    }
+}
+
+fn quantile_row(
+    result: &VariantResult,
+    about: Cell,
+    distribution: &Distribution,
+    with_intervals: bool,
+) -> Vec<Cell> {
     let mut row = vec![
         Cell::text(&result.service),
         Cell::text(&result.variant),
-        source,
+        about,
     ];
     for (_, probability) in PERCENTILES {
         let interval = distribution

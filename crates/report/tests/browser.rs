@@ -37,6 +37,16 @@ fn ends(interval: Interval) -> Value {
     ])
 }
 
+/// The cells of a row: percentiles and the longest.
+fn cells_of(distribution: &Distribution) -> Value {
+    let mut cells: Vec<Value> = [0.5, 0.9, 0.95, 0.99, 0.999]
+        .into_iter()
+        .map(|probability| ends(distribution.quantile(probability).unwrap()))
+        .collect();
+    cells.push(ends(distribution.max().unwrap()));
+    json!(cells)
+}
+
 /// What the table of latencies has to show, computed from the report alone.
 fn expected_latencies(report: &RunReport) -> Vec<Value> {
     let mut rows = Vec::new();
@@ -48,12 +58,20 @@ fn expected_latencies(report: &RunReport) -> Vec<Value> {
             .iter()
             .map(|labelled| &labelled.distribution);
         for distribution in predicted.chain(&result.simulated).chain([&measured]) {
-            let mut cells: Vec<Value> = [0.5, 0.9, 0.95, 0.99, 0.999]
-                .into_iter()
-                .map(|probability| ends(distribution.quantile(probability).unwrap()))
-                .collect();
-            cells.push(ends(distribution.max().unwrap()));
-            rows.push(json!(cells));
+            rows.push(cells_of(distribution));
+        }
+    }
+    rows
+}
+
+/// What the table of latencies by task has to show.
+fn expected_of_tasks(report: &RunReport) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for result in &report.variants {
+        for task in ["get", "set"] {
+            let runs = result.measured.iter();
+            let runs: Vec<&Distribution> = runs.map(|run| &run.per_task[task]).collect();
+            rows.push(cells_of(&merge(&runs).unwrap()));
         }
     }
     rows
@@ -75,6 +93,8 @@ fn the_numbers_are_those_of_the_report() {
 
     let shown = browser.script(&CELLS.replace("TABLE", "table-latencies"));
     assert_eq!(shown, json!(expected_latencies(&report)));
+    let shown = browser.script(&CELLS.replace("TABLE", "table-tasks"));
+    assert_eq!(shown, json!(expected_of_tasks(&report)));
 
     let verdicts: Vec<_> = report
         .variants
@@ -152,13 +172,15 @@ fn the_controls_change_the_plot() {
     let state = || browser.script("return {...document.querySelector('.plot').dataset}");
 
     assert_eq!(state()["axis"], "share");
+    // The curves of the sample span more than two decades.
+    assert_eq!(state()["scale"], "log");
     let drawn = "const c = document.querySelector('.plot canvas'); \
         return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0)";
     assert!(browser.becomes_true(drawn), "an empty plot");
     for (control, name, expected) in [
         ("[data-axis=tail]", "axis", "tail"),
-        ("[data-scale=log]", "scale", "log"),
         ("[data-scale=linear]", "scale", "linear"),
+        ("[data-scale=log]", "scale", "log"),
         ("[data-series=\"2\"]", "visible", "6"),
         ("[data-series=\"2\"]", "visible", "7"),
         ("[data-axis=share]", "axis", "share"),
@@ -260,6 +282,8 @@ fn hostile_report() -> RunReport {
         }
         for run in &mut result.measured {
             run.interrupted = Some(hostile());
+            let own = run.overall.clone();
+            run.per_task.insert(hostile(), own);
         }
         for verdict in &mut result.verdicts {
             verdict.slo.task = Some(hostile());

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_report::{
-    Axis, Outcome, ReportError, RunReport, Theme, plots, render_html, render_svg, tables,
+    Axis, Outcome, ReportError, RunReport, Scale, Theme, plots, render_html, render_svg,
+    render_svg_on, tables,
 };
 use tailbound_time::Duration;
 
@@ -84,7 +85,14 @@ fn every_row_has_a_cell_for_every_column() {
     let ids: Vec<&str> = found.iter().map(|table| table.id).collect();
     assert_eq!(
         ids,
-        ["verdicts", "latencies", "distances", "load", "ledger"]
+        [
+            "verdicts",
+            "latencies",
+            "tasks",
+            "distances",
+            "load",
+            "ledger"
+        ]
     );
     for table in &found {
         for row in &table.rows {
@@ -128,11 +136,105 @@ fn an_empty_report_is_still_a_page() {
 }
 
 #[test]
+fn every_task_has_its_own_row() {
+    let report = sample::sample_report();
+    let found = tables(&report);
+    let tasks = found.iter().find(|table| table.id == "tasks").unwrap();
+    let names: Vec<(&str, &str)> = tasks
+        .rows
+        .iter()
+        .map(|row| (row[1].text.as_str(), row[2].text.as_str()))
+        .collect();
+    let variants = ["reserved", "dedicated", "unreserved"];
+    let expected: Vec<_> = variants
+        .iter()
+        .flat_map(|variant| [(*variant, "get"), (*variant, "set")])
+        .collect();
+    assert_eq!(names, expected);
+    // Both repetitions of the dedicated CPU count.
+    let runs = &report.variants[1].measured;
+    let get: Vec<&Distribution> = runs.iter().map(|run| &run.per_task["get"]).collect();
+    let p99 = tailbound_distribution::merge(&get).unwrap().quantile(0.99);
+    assert_eq!(tasks.rows[2][6].value, p99);
+    assert_eq!(tasks.rows[2][2].detail.as_deref(), Some("8000 requests"));
+    assert!(tasks.rows[2][6].detail.is_some());
+    assert!(render_html(&report).contains("id=\"table-tasks\""));
+    let mut report = report;
+    for result in &mut report.variants {
+        result
+            .measured
+            .iter_mut()
+            .for_each(|run| run.per_task.clear());
+    }
+    assert!(tables(&report).iter().all(|table| table.id != "tasks"));
+}
+
+#[test]
 fn a_series_far_out_does_not_squeeze_the_others() {
     let plot = &plots(&sample::sample_report())[0];
-    let svg = render_svg(plot, Axis::Share, Theme::Light);
+    let svg = render_svg_on(plot, Axis::Share, Scale::Linear, Theme::Light);
     assert!(svg.contains(">25 ms<") && !svg.contains(">1 s<"));
     assert!(svg.contains("unreserved, measured \u{2192}<"));
+}
+
+/// The coordinates of the last path in the picture that has the colour, which is a measurement's.
+fn last_line(svg: &str, colour: &str) -> Vec<(f64, f64)> {
+    let stroke = format!("stroke=\"{colour}\"");
+    let lines = svg.split("<path d=\"").filter(|part| {
+        let own = part.split("/>").next().unwrap();
+        own.contains("fill=\"none\"") && own.contains(&stroke)
+    });
+    let data = lines.last().unwrap().split('"').next().unwrap();
+    let corners = data.split(['M', 'L']).skip(1);
+    corners
+        .map(|corner| {
+            let (x, y) = corner.split_once(' ').unwrap();
+            (x.parse().unwrap(), y.parse().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn curves_far_apart_are_all_shown_on_a_logarithmic_axis() {
+    let report = sample::sample_report();
+    let plot = &plots(&report)[0];
+    assert_eq!(plot.scale(Axis::Share), Scale::Logarithmic);
+    for axis in [Axis::Share, Axis::Tail] {
+        let svg = render_svg(plot, axis, Theme::Light);
+        assert!(svg.contains(">latency, logarithmic<") && !svg.contains("\u{2192}<"));
+        assert!(svg.contains(">10 ms<") && svg.contains(">100 ms<"));
+        // In the order of the palette: reserved, dedicated, unreserved.
+        for colour in ["#0072b2", "#d55e00", "#009e73"] {
+            let line = last_line(&svg, colour);
+            // What lies between 2% and 98% of the height takes a tenth of the width at least.
+            let inside: Vec<f64> = line
+                .iter()
+                .filter(|(_, y)| (71.0..397.0).contains(y))
+                .map(|(x, _)| *x)
+                .collect();
+            let width = inside.iter().fold(0.0_f64, |a, x| a.max(*x))
+                - inside.iter().fold(f64::INFINITY, |a, x| a.min(*x));
+            assert!(width > 74.0, "{colour} takes {width} of 744");
+            assert!(line.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        }
+    }
+    let page = render_html(&report);
+    assert!(page.contains("data-scale=\"log\" aria-pressed=\"true\""));
+    assert!(page.contains("\"scale\":\"log\""));
+}
+
+#[test]
+fn curves_close_together_stay_on_a_linear_axis() {
+    let mut report = sample::sample_report();
+    report.variants.truncate(2);
+    let plot = &plots(&report)[0];
+    assert_eq!(plot.scale(Axis::Share), Scale::Linear);
+    let svg = render_svg(plot, Axis::Share, Theme::Light);
+    assert!(svg.contains(">latency<") && svg.contains(">0<"));
+    assert!(render_html(&report).contains("data-scale=\"linear\" aria-pressed=\"true\""));
+    // Whoever wants the other gets it.
+    let svg = render_svg_on(plot, Axis::Share, Scale::Logarithmic, Theme::Light);
+    assert!(svg.contains(">latency, logarithmic<") && !svg.contains(">0<"));
 }
 
 #[test]
@@ -204,7 +306,7 @@ proptest! {
     #[test]
     fn any_steps_make_a_plot(
         steps in prop::collection::btree_map(any::<u64>(), 0.0_f64..=1.0, 1..8),
-        label in any::<String>(),
+        label in any::<String>(), logarithmic: bool,
     ) {
         let mut cumulative: Vec<f64> = steps.values().copied().collect();
         cumulative.sort_by(f64::total_cmp);
@@ -221,7 +323,9 @@ proptest! {
         let page = render_html(&report);
         prop_assert_eq!(page.matches("<script").count(), 3);
         for axis in [Axis::Share, Axis::Tail] {
-            let svg = render_svg(&plots(&report)[0], axis, Theme::Dark);
+            let plot = &plots(&report)[0];
+            let scale = if logarithmic { Scale::Logarithmic } else { Scale::Linear };
+            let svg = render_svg_on(plot, axis, scale, Theme::Dark);
             prop_assert!(!svg.contains("NaN") && !svg.contains("inf"));
             #[cfg(feature = "png")]
             if let Err(error) = tailbound_report::render_png(&svg, 0.1) {

@@ -35,6 +35,7 @@ fn plot_data(plot: &Plot) -> Value {
     json!({
         "id": plot.id,
         "service": plot.service,
+        "scale": plot.scale(Axis::Share).word(),
         "share_extent_ns": plot.extent(Axis::Share).as_nanos(),
         "tail_extent_ns": plot.extent(Axis::Tail).as_nanos(),
         "tail_floor": plot.tail_floor(),

@@ -7,7 +7,9 @@ use super::escape::escaped;
 use crate::palette::Theme;
 use crate::svg::render_svg;
 use crate::wording::{readable, readable_interval, readable_option};
-use crate::{Axis, Cell, Outcome, Plot, RunReport, SeriesKind, Table, VariantResult, Verdict};
+use crate::{
+    Axis, Cell, Outcome, Plot, RunReport, Scale, SeriesKind, Table, VariantResult, Verdict,
+};
 
 pub(super) fn header(report: &RunReport) -> String {
     let fact = |text: &str| match text {
@@ -289,6 +291,7 @@ fn figure(index: usize, plot: &Plot) -> String {
         })
         .collect();
     let description = escaped(&plot.description);
+    let scale = plot.scale(Axis::Share);
     format!(
         "<figure class=\"plot\" data-plot=\"{index}\" id=\"{}\">\
          <div class=\"plot-head\"><h3>{}</h3><div class=\"controls\">\
@@ -296,8 +299,8 @@ fn figure(index: usize, plot: &Plot) -> String {
          <button type=\"button\" data-axis=\"share\" aria-pressed=\"true\">Distribution</button>\
          <button type=\"button\" data-axis=\"tail\" aria-pressed=\"false\">Tail</button></div>\
          <div class=\"choice\" role=\"group\" aria-label=\"Latency axis\">\
-         <button type=\"button\" data-scale=\"linear\" aria-pressed=\"true\">Linear</button>\
-         <button type=\"button\" data-scale=\"log\" aria-pressed=\"false\">Log</button></div>\
+         <button type=\"button\" data-scale=\"linear\" aria-pressed=\"{}\">Linear</button>\
+         <button type=\"button\" data-scale=\"log\" aria-pressed=\"{}\">Log</button></div>\
          </div></div>\
          <p class=\"axis-title\">Share of responses within a latency</p>\
          <div class=\"canvas\" role=\"img\" aria-label=\"{description}\"></div>\
@@ -308,6 +311,8 @@ fn figure(index: usize, plot: &Plot) -> String {
          </figcaption></figure>\n",
         plot.id,
         escaped(&plot.service),
+        scale == Scale::Linear,
+        scale == Scale::Logarithmic,
         render_svg(plot, Axis::Share, Theme::Light),
     )
 }

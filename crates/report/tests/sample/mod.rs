@@ -114,12 +114,22 @@ fn run(sharing: Sharing, seed: u64, ledger: Option<LedgerSummary>) -> MeasuredRu
     let late = (0..JOBS)
         .map(|_| Duration::from_nanos(4_000 + (22_000.0 * random.random::<f64>().powi(6)) as u64))
         .collect();
+    let method = "measured with open-loop load";
+    let all = latencies(sharing, seed, 0.06);
+    // One request in three is a SET.
+    let of_task = |is_set: bool| {
+        let own = all
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| (index % 3 == 0) == is_set);
+        sampled(method, own.map(|(_, latency)| *latency).collect())
+    };
     MeasuredRun {
-        overall: sampled(
-            "measured with open-loop load",
-            latencies(sharing, seed, 0.06),
-        ),
-        per_task: BTreeMap::new(),
+        per_task: BTreeMap::from([
+            ("get".into(), of_task(false)),
+            ("set".into(), of_task(true)),
+        ]),
+        overall: sampled(method, all),
         lateness: sampled("lateness of the load generator", late),
         sent: JOBS as u64,
         answered: JOBS as u64,
