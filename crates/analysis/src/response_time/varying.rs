@@ -168,12 +168,25 @@ impl Cycle {
             .releases
             .iter()
             .fold(self.hyperperiod_ns, |divisor, (at, _)| gcd(divisor, *at));
-        let on_releases = (finest..=finest.saturating_mul(2)).find(|step| common % step == 0);
         Some(Lattice {
-            period_ns: on_releases.unwrap_or(finest),
+            period_ns: divisor_from(common, finest).unwrap_or(finest),
             points: 1,
         })
     }
+}
+
+/// The least divisor of `number` from `least` to twice that. Whichever is quicker, steps or parts
+/// are tried: never more than the root of `number`.
+fn divisor_from(number: u64, least: u64) -> Option<u64> {
+    let most = least.saturating_mul(2);
+    if least <= number / least {
+        return (least..=most).find(|step| number.is_multiple_of(*step));
+    }
+    let parts = (number.div_ceil(most)..=number / least).rev();
+    parts
+        .filter(|parts| *parts > 0 && number.is_multiple_of(*parts))
+        .map(|parts| number / parts)
+        .find(|step| (least..=most).contains(step))
 }
 
 /// Lindley's recursion over a cycle.
@@ -326,5 +339,36 @@ fn add(sum: &mut Vec<f64>, response: &[f64], off: usize, side: Side) {
             sum.resize(at + 1, 0.0);
         }
         sum[at] += weight;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_divisor_is_found_from_either_side() {
+        for (number, least) in [
+            (1_000_000, 113),
+            (1_000, 113),
+            (997, 10),
+            (12, 5),
+            (7, 7),
+            (8, 9),
+        ] {
+            let tried = (least..=2 * least).find(|step| number % step == 0);
+            assert_eq!(divisor_from(number, least), tried, "{number} from {least}");
+        }
+        assert_eq!(
+            divisor_from(3_600_000_000_000, 900_000_000),
+            Some(900_000_000)
+        );
+    }
+
+    #[test]
+    fn what_is_left_after_a_gap_keeps_its_weight() {
+        assert_eq!(later(&[0.0, 0.25, 0.25, 0.5], 2), [0.5, 0.5]);
+        assert_eq!(later(&[0.5, 0.5], 7), [1.0]);
+        assert_eq!(sum_of(&[0.5, 0.5], &[0.0, 1.0]), [0.0, 0.5, 0.5]);
     }
 }
