@@ -91,6 +91,7 @@ fn from_facts(facts: &HostFacts, query: &AdviceQuery<'_>) -> Vec<Advice> {
     all.extend(shared_cores(facts, &query.served));
     all.extend(throttling(facts));
     all.extend(fair_server(facts, &query.served));
+    all.extend(slow_cgroup_moves(facts));
     let both: Vec<Cpu> = query
         .served
         .intersection(&query.housekeeping)
@@ -155,6 +156,22 @@ fn shared_cores(facts: &HostFacts, served: &CpuSet) -> Vec<Advice> {
         })
     });
     told.collect()
+}
+
+fn slow_cgroup_moves(facts: &HostFacts) -> Option<Advice> {
+    let at = facts.slow_cgroup_moves()?;
+    Some(Advice {
+        what: format!(
+            "cgroup v2 at {} is mounted without favordynmods: while anybody moves a process \
+             between cgroups, the kernel can hold up ds-freeze for 8 to 20 ms",
+            at.display()
+        ),
+        advice: format!(
+            "start no containers or services while measuring, or: mount -o \
+             remount,favordynmods {}",
+            at.display()
+        ),
+    })
 }
 
 fn throttling(facts: &HostFacts) -> Option<Advice> {
@@ -389,6 +406,8 @@ mod tests {
             "1000000\n",
         );
         put(folder.path(), "proc/sys/kernel/osrelease", "6.12.1\n");
+        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n";
+        put(folder.path(), "proc/self/mounts", mounts);
         let facts = HostFacts::under(folder.path());
         let text = told(&from_facts(&facts, &query(&[1, 9], &[1])));
         for expected in [
@@ -396,6 +415,7 @@ mod tests {
             "shares its core with CPU 3",
             "throttling is off",
             "fair server",
+            "remount,favordynmods /sys/fs/cgroup",
             "both served and for housekeeping",
             "CPU 9 is not online",
         ] {

@@ -165,9 +165,10 @@ const NO_BUDGET: Outcome = Outcome::Declared("it enforces no budget");
 fn patiently(attempt: impl Fn() -> Result<Outcome, String>) -> Result<Outcome, String> {
     let mut outcome = attempt();
     for _ in 1..ATTEMPTS {
-        if outcome.is_ok() {
+        let Err(why) = &outcome else {
             break;
-        }
+        };
+        eprintln!("once more, since: {why}");
         outcome = attempt();
     }
     outcome
