@@ -48,7 +48,7 @@ pub enum Verb {
     /// What works on this host, why the rest does not, and what to do about it.
     Doctor(DoctorArguments),
     /// Whether a description is well-formed, fits its hosts, and is schedulable.
-    Check(FileArguments),
+    Check(CheckArguments),
     /// The response times that the reservations of a description will give.
     Predict(PredictArguments),
     /// The same by discrete-event simulation.
@@ -89,9 +89,12 @@ pub struct DoctorArguments {
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
-pub struct FileArguments {
+pub struct CheckArguments {
     /// The description (TOML).
     pub file: PathBuf,
+    /// The description is for another machine: take its word for the CPUs that there are.
+    #[arg(long)]
+    pub elsewhere: bool,
 }
 
 /// Arguments of `predict`.

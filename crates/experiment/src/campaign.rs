@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tailbound_daemon::ClientError;
+use tailbound_linux::HostCapabilities;
 use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
 use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{RunReport, Warning};
 use tailbound_time::Duration;
 
 use crate::execution_times::{Known, execution_times};
+use crate::fitness::{Obstacle, obstacle};
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
 use crate::resolve::{ResolvedDomain, resolve};
@@ -44,11 +47,12 @@ pub struct CampaignOptions {
 
 /// Runs the experiment of `loaded` and returns what it found out.
 ///
-/// A variant that the host refuses is left unmeasured, with a warning; a service that dies ends the
-/// run, and what was measured until then is reported.
+/// Where the host cannot enforce the first variant, the run predicts and simulates only, and says
+/// why; another variant that it refuses is left unmeasured, with a warning. A service or a daemon
+/// that dies ends the run, and what was measured until then is reported.
 ///
 /// # Errors
-/// Nothing could be predicted or measured at all.
+/// The first variant asks for more than there is, or nothing could be predicted or measured at all.
 pub fn run(
     loaded: &LoadedDescription,
     inputs: &InputFiles,
@@ -57,14 +61,22 @@ pub fn run(
     observer: &mut dyn Observer,
 ) -> Result<RunReport, ExperimentError> {
     let seed = options.seed.unwrap_or(loaded.description.seed);
-    let mut findings = Findings::new(loaded, inputs, seed);
-    findings.warnings = warnings(loaded, options, observer);
+    let mut findings = Findings::new(loaded, inputs, seed, &options.out);
     let mut resolved = BTreeMap::new();
     for variant in &loaded.description.experiment.variants {
         resolved.insert(variant.name.clone(), resolve(&loaded.description, variant)?);
     }
+    let simulated_only = options.simulate_only
+        || !host_is_fit(
+            &loaded.description.experiment.variants,
+            &resolved,
+            &mut findings,
+            observer,
+        )?;
+    findings.warnings.extend(scale_warning(options));
     let mut testbed = None;
-    if !options.simulate_only {
+    if !simulated_only {
+        findings.warnings.extend(host_warnings(loaded, observer));
         observer.step(&step("starting the domains", 0.0));
         let surroundings = Surroundings {
             base: crate::programs::absolute(loaded.base()),
@@ -75,6 +87,12 @@ pub fn run(
         observer.step(&step("measuring execution times on an idle CPU", 0.02));
         started.calibrate(seed, stop, observer)?;
         testbed = Some(started);
+    } else if options.simulate_only {
+        findings.warnings.push(Warning {
+            what: "nothing was measured: this run predicts and simulates only".into(),
+            advice: "run it without --simulate-only on a host that `tailbound doctor` passes"
+                .into(),
+        });
     }
     let calibrations = testbed
         .as_ref()
@@ -111,6 +129,49 @@ pub fn run(
     Ok(findings.into_report(options))
 }
 
+/// Whether the described system, the first variant, can be enforced here; if not, that is told, and
+/// nothing shall be started. Other variants that cannot are refused one by one.
+///
+/// # Errors
+/// The first variant asks for more than there is, which no rights and no other kernel would mend.
+fn host_is_fit(
+    variants: &[Variant],
+    resolved: &BTreeMap<String, BTreeMap<String, ResolvedDomain>>,
+    findings: &mut Findings<'_>,
+    observer: &mut dyn Observer,
+) -> Result<bool, ExperimentError> {
+    let host = HostCapabilities::probe();
+    for (index, variant) in variants.iter().enumerate() {
+        let found = obstacle(&resolved[&variant.name], &host);
+        match (found, index) {
+            (None, _) => {}
+            (Some(Obstacle::TooMuch(reason)), 0) => {
+                let variant = variant.name.clone();
+                return Err(ExperimentError::DoesNotFit { variant, reason });
+            }
+            (Some(Obstacle::Lacking(reason)), 0) => {
+                let what = format!(
+                    "nothing was measured, only predicted and simulated: variant {} cannot be \
+                     enforced here: {reason}",
+                    variant.name
+                );
+                observer.remark(&what);
+                findings.warnings.push(Warning {
+                    what,
+                    advice: "`tailbound doctor` tells what this host lacks and what to do".into(),
+                });
+                return Ok(false);
+            }
+            (Some(obstacle), _) => {
+                let reason = obstacle.to_string();
+                observer.remark(&format!("{} is not measured: {reason}", variant.name));
+                findings.refuse(&variant.name, &reason);
+            }
+        }
+    }
+    Ok(true)
+}
+
 /// Measures every repetition of every variant: first the first of each, then the second of each,
 /// so that a host that drifts does not favour one.
 fn measure_all(
@@ -144,11 +205,16 @@ fn measure_all(
                     findings.interrupted = ended_early;
                 }
             }
-            Err(ExperimentError::Daemon(refusal)) => {
+            // Without what the description is about there is little to compare with.
+            Err(ExperimentError::Daemon(ClientError::Refused(refusal)))
+                if Some(*variant) != bench.loaded.description.experiment.variants.first() =>
+            {
                 observer.remark(&format!("{} is not measured: {refusal}", variant.name));
                 findings.refuse(&variant.name, &refusal.to_string());
             }
-            Err(error) => findings.interrupted = Some(error.to_string()),
+            Err(error) => {
+                findings.interrupted = Some(format!("variant {}: {error}", variant.name));
+            }
         }
         if let Err(dead) = testbed.check_alive() {
             findings.interrupted = Some(dead.to_string());
@@ -196,31 +262,18 @@ fn step(what: &str, done: f64) -> Step {
     }
 }
 
+/// That the run is not of the described length.
+fn scale_warning(options: &CampaignOptions) -> Option<Warning> {
+    let factor = options.duration_scale;
+    (factor != 1.0).then(|| Warning {
+        what: format!("the run was scaled to {factor} of its duration"),
+        advice: "run it without --duration-scale before you rely on its tail".into(),
+    })
+}
+
 /// What on this host may spoil the result.
-fn warnings(
-    loaded: &LoadedDescription,
-    options: &CampaignOptions,
-    observer: &mut dyn Observer,
-) -> Vec<Warning> {
+fn host_warnings(loaded: &LoadedDescription, observer: &mut dyn Observer) -> Vec<Warning> {
     let description = &loaded.description;
-    let mut warnings = Vec::new();
-    if options.duration_scale != 1.0 {
-        warnings.push(Warning {
-            what: format!(
-                "the run was scaled to {} of its duration",
-                options.duration_scale
-            ),
-            advice: "run it without --duration-scale before you rely on its tail".into(),
-        });
-    }
-    if options.simulate_only {
-        warnings.push(Warning {
-            what: "nothing was measured: this run predicts and simulates only".into(),
-            advice: "run it without --simulate-only on a host that `tailbound doctor` passes"
-                .into(),
-        });
-        return warnings;
-    }
     let reserved = description
         .domains
         .values()
@@ -246,11 +299,11 @@ fn warnings(
         noise: &sampled,
         tolerated_noise: TOLERATED_NOISE,
     };
-    warnings.extend(advice(&query).into_iter().map(|advice| Warning {
+    let advised = advice(&query).into_iter().map(|advice| Warning {
         what: advice.what,
         advice: advice.advice,
-    }));
-    warnings
+    });
+    advised.collect()
 }
 
 /// The host's fingerprint, for the report.

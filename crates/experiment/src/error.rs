@@ -43,6 +43,14 @@ pub enum ExperimentError {
         /// The period.
         period: Duration,
     },
+    /// The host cannot be asked for what the description's first variant asks.
+    #[error("variant {variant}: {reason}")]
+    DoesNotFit {
+        /// The variant.
+        variant: String,
+        /// What is too much, and what would fit.
+        reason: String,
+    },
     /// An execution time is not known without a calibration.
     #[error(
         "the execution time of {task} is calibrated, so it is not known before a run; give \

@@ -7,6 +7,7 @@ pub mod campaign;
 pub mod driving;
 mod error;
 pub mod execution_times;
+pub mod fitness;
 pub mod forecast;
 mod observer;
 pub mod programs;

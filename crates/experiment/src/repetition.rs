@@ -85,23 +85,41 @@ impl Bench<'_> {
             client = Some(connected);
             await_first_budget(resolved, self.stop);
         }
-        let measured = self.drive_all(testbed, variant, observer, done);
+        let mut measured = self.drive_all(testbed, variant, observer, done)?;
         let mut ledgers = BTreeMap::new();
-        if let Some(client) = &mut client {
-            let seen = client.ledger()?;
-            for (name, service) in &self.loaded.description.services {
-                if let Some(ledger) = seen.get(&service.domain) {
-                    ledgers.insert(name.clone(), ledger.clone());
+        if let Some(mut client) = client {
+            match self.take_back(&mut client, &requests) {
+                Ok(seen) => ledgers = seen,
+                // What was measured stays worth telling, though not as a whole run.
+                Err(error) => {
+                    for one in measured.values_mut() {
+                        let why = format!("the reservation did not last to the end: {error}");
+                        one.interrupted.get_or_insert(why);
+                    }
                 }
             }
-            for request in &requests {
-                client.revert(Selection::Domain(request.domain.clone()))?;
+        }
+        Ok(Repetition { measured, ledgers })
+    }
+
+    /// Takes the reservations back; tells what their managers have seen, by service. Where this is
+    /// not reached, the daemon does it when the connection closes.
+    fn take_back(
+        &self,
+        client: &mut Client,
+        requests: &[ReservationRequest],
+    ) -> Result<BTreeMap<String, LedgerSummary>, ExperimentError> {
+        let seen = client.ledger()?;
+        let mut ledgers = BTreeMap::new();
+        for (name, service) in &self.loaded.description.services {
+            if let Some(ledger) = seen.get(&service.domain) {
+                ledgers.insert(name.clone(), ledger.clone());
             }
         }
-        Ok(Repetition {
-            measured: measured?,
-            ledgers,
-        })
+        for request in requests {
+            client.revert(Selection::Domain(request.domain.clone()))?;
+        }
+        Ok(ledgers)
     }
 
     /// Drives every service at the same time, each from its own generator.

@@ -1,6 +1,7 @@
 //! From what was found out to the result document.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use tailbound_distribution::{Distribution, merge};
 use tailbound_enforcement::LedgerSummary;
@@ -18,6 +19,7 @@ use crate::execution_times::Known;
 use crate::forecast::{Span, faithful, forecast, simulation};
 use crate::repetition::{Bench, Repetition};
 use crate::resolve::ResolvedDomain;
+use crate::writing::{requests_path, write_requests};
 
 /// What an experiment has found out so far.
 pub struct Findings<'a> {
@@ -26,6 +28,10 @@ pub struct Findings<'a> {
     seed: u64,
     results: Vec<VariantResult>,
     refusals: BTreeSet<String>,
+    /// The folder of the results.
+    out: PathBuf,
+    /// The files with every request, as they were written.
+    request_files: Vec<RawData>,
     /// What may spoil the result.
     pub warnings: Vec<Warning>,
     /// Why the run ended early, if it did.
@@ -34,13 +40,20 @@ pub struct Findings<'a> {
 
 impl<'a> Findings<'a> {
     /// Nothing yet.
-    pub fn new(loaded: &'a LoadedDescription, inputs: &'a InputFiles, seed: u64) -> Self {
+    pub fn new(
+        loaded: &'a LoadedDescription,
+        inputs: &'a InputFiles,
+        seed: u64,
+        out: &Path,
+    ) -> Self {
         Self {
             loaded,
             inputs,
             seed,
             results: Vec::new(),
             refusals: BTreeSet::new(),
+            out: out.to_owned(),
+            request_files: Vec::new(),
             warnings: Vec::new(),
             interrupted: None,
         }
@@ -112,7 +125,8 @@ impl<'a> Findings<'a> {
         });
     }
 
-    /// Adds one repetition of a variant.
+    /// Adds one repetition of a variant, and writes its requests to the result folder at once, so
+    /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
         for result in self
             .results
@@ -136,6 +150,18 @@ impl<'a> Findings<'a> {
                     what: format!("{label}: {times} requests failed: {text}"),
                     advice: "look at the service's log in the result folder".into(),
                 });
+            }
+            let index = result.measured.len();
+            let file = requests_path(result, index);
+            match write_requests(&measured, &self.out.join(&file)) {
+                Ok(()) => self.request_files.push(RawData {
+                    label: format!("{}: every request", run_label(result, index)),
+                    path: file,
+                }),
+                Err(error) => self.warnings.push(Warning {
+                    what: error.to_string(),
+                    advice: "the distributions are kept all the same".into(),
+                }),
             }
             result.measured.push(measured_run(measured, ledger));
         }
@@ -162,7 +188,8 @@ impl<'a> Findings<'a> {
                 .collect();
         }
         let comparisons = comparisons(&self.results);
-        let raw_data = raw_data(&self.results);
+        let mut raw_data = raw_data(&self.results);
+        raw_data.extend(self.request_files);
         RunReport {
             name: self.loaded.description.name.clone(),
             description_toml: self.loaded.text.clone(),
@@ -184,16 +211,20 @@ impl<'a> Findings<'a> {
 fn raw_data(results: &[VariantResult]) -> Vec<RawData> {
     let runs = results.iter().flat_map(|result| {
         (0..result.measured.len()).map(move |index| RawData {
-            label: format!(
-                "{} of {}, run {}",
-                result.service,
-                result.variant,
-                index + 1
-            ),
+            label: run_label(result, index),
             path: format!("raw/{}.csv", crate::writing::raw_name(result, index)),
         })
     });
     runs.collect()
+}
+
+fn run_label(result: &VariantResult, index: usize) -> String {
+    format!(
+        "{} of {}, run {}",
+        result.service,
+        result.variant,
+        index + 1
+    )
 }
 
 fn measured_run(measured: Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::{Duration as Pause, Instant};
 
 use tailbound_measurement::{
-    Calibration, CalibrationPlan, Endpoint, await_service, calibrate, fingerprint,
-    fingerprint_line, run_setup,
+    Calibration, CalibrationPlan, Endpoint, MeasurementError, await_service, calibrate,
+    fingerprint, fingerprint_line, run_setup,
 };
 use tailbound_model::{LoadedDescription, Service};
 use tailbound_time::Duration;
@@ -17,6 +18,9 @@ use crate::{ExperimentError, Observer};
 
 /// How long a service may take to answer after its start.
 const READY_WITHIN: Duration = Duration::from_secs(15);
+
+/// How often it is looked whether its programs still live meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How long the setup of a service may take.
 const SETUP_WITHIN: Duration = Duration::from_secs(60);
@@ -61,9 +65,7 @@ impl<'a> Testbed<'a> {
         }
         for service in description.services.values() {
             let endpoint = testbed.endpoint(service)?;
-            testbed.watching(service, |_| {
-                await_service(&endpoint, service.protocol, READY_WITHIN, stop)
-            })?;
+            testbed.await_ready(service, &endpoint, stop)?;
             testbed.watching(service, |_| {
                 run_setup(service, &endpoint, seed, SETUP_WITHIN, stop).map(|_| ())
             })?;
@@ -169,6 +171,38 @@ impl<'a> Testbed<'a> {
 
     fn endpoint(&self, service: &Service) -> Result<Endpoint, ExperimentError> {
         Ok(Endpoint::resolve(&service.endpoint, self.loaded.base())?)
+    }
+
+    /// Waits until a service answers, no longer than its programs live.
+    fn await_ready(
+        &mut self,
+        service: &Service,
+        endpoint: &Endpoint,
+        stop: &AtomicBool,
+    ) -> Result<(), ExperimentError> {
+        let give_up = Instant::now() + Pause::from_nanos(READY_WITHIN.as_nanos());
+        loop {
+            let answered = self.watching(service, |_| {
+                await_service(endpoint, service.protocol, LOOK_EVERY, stop)
+            });
+            match answered {
+                Err(ExperimentError::Measurement(MeasurementError::NotReady {
+                    endpoint,
+                    last,
+                    ..
+                })) if Instant::now() >= give_up => {
+                    let waited = READY_WITHIN;
+                    return Err(MeasurementError::NotReady {
+                        endpoint,
+                        waited,
+                        last,
+                    }
+                    .into());
+                }
+                Err(ExperimentError::Measurement(MeasurementError::NotReady { .. })) => {}
+                other => return other,
+            }
+        }
     }
 
     /// Does something with a service; if it fails because a program of the domain has ended, says

@@ -1,8 +1,11 @@
 //! The result folder: document, page, plots and raw data.
 
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use tailbound_distribution::write_hdr_log;
+use tailbound_measurement::Measurement;
 use tailbound_report::{
     Axis, RunReport, Theme, VariantResult, plots, render_html, render_png, render_svg,
 };
@@ -26,7 +29,8 @@ pub struct Written {
     pub remarks: Vec<String>,
 }
 
-/// Writes `report.json`, `report.html`, `plots/*.svg|png` and `raw/*.csv|hdr` into `out`.
+/// Writes `report.json`, `report.html`, `plots/*.svg|png` and `raw/*.csv|hdr` into `out`; the
+/// requests of every repetition, `raw/*-requests.csv`, lie there since it was measured.
 ///
 /// # Errors
 /// The document or the page cannot be written; plots that fail are remarks.
@@ -92,6 +96,28 @@ pub(crate) fn raw_name(result: &VariantResult, index: usize) -> String {
     name.chars()
         .map(|c| if kept(c) { c } else { '-' })
         .collect()
+}
+
+/// Where the requests of a repetition are kept, relative to the result folder.
+pub(crate) fn requests_path(result: &VariantResult, index: usize) -> String {
+    format!("raw/{}-requests.csv", raw_name(result, index))
+}
+
+/// Every request of a repetition as CSV: when it was meant to be sent, when it was, when its reply
+/// came, and what became of it.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_requests(measured: &Measurement, path: &Path) -> Result<(), ExperimentError> {
+    let written = || -> std::io::Result<()> {
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let mut file = BufWriter::new(File::create(path)?);
+        measured.write_csv(&mut file)?;
+        file.flush()
+    };
+    written().map_err(|cause| failed(path, &cause))
 }
 
 /// Every measured distribution as CSV and HdrHistogram log.

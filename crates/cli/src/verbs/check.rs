@@ -1,18 +1,32 @@
 //! `tailbound check`: whether a description is well-formed, fits its hosts and is schedulable.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use tailbound_experiment::resolve::resolve;
+use tailbound_experiment::fitness::{Obstacle, obstacle};
+use tailbound_experiment::resolve::{ResolvedDomain, resolve};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Description};
 
-use crate::arguments::FileArguments;
+use crate::arguments::CheckArguments;
 use crate::failure::Failure;
 use crate::output::Output;
+
+const HEADER: [&str; 7] = [
+    "variant",
+    "domain",
+    "back end",
+    "budget",
+    "period",
+    "bandwidth",
+    "CPUs",
+];
 
 #[derive(Serialize)]
 struct Checked<'a> {
     name: &'a str,
     reservations: Vec<CheckedReservation>,
+    unfit: Vec<UnfitVariant>,
 }
 
 #[derive(Serialize)]
@@ -26,8 +40,15 @@ struct CheckedReservation {
     cpus: Vec<u32>,
 }
 
-/// Loads, resolves every variant and admits it against this host's rules; applies nothing.
-pub fn carry_out(arguments: &FileArguments, output: &Output) -> Result<(), Failure> {
+/// A variant that asks for more than there is.
+#[derive(Serialize)]
+struct UnfitVariant {
+    variant: String,
+    reason: String,
+}
+
+/// Loads, resolves every variant and admits it; applies nothing. Status 2 if one does not fit.
+pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
     let description = &loaded.description;
     tailbound_model::load_inputs(description, loaded.base()).map_err(|problems| {
@@ -36,44 +57,63 @@ pub fn carry_out(arguments: &FileArguments, output: &Output) -> Result<(), Failu
             text: loaded.text.clone(),
         }
     })?;
+    let mut host = HostCapabilities::probe();
+    if arguments.elsewhere {
+        let named = description.hosts.values().flat_map(|host| &host.cpus);
+        host.online_cpus = named.map(|cpu| cpu.0).collect();
+    }
     let mut reservations = Vec::new();
+    let mut unfit = Vec::new();
     for variant in &description.experiment.variants {
         let resolved = resolve(description, variant).map_err(Failure::from_error)?;
-        for (domain, resolved) in resolved {
-            let Some(interface) = resolved.enforced_interface() else {
-                continue;
-            };
-            reservations.push(CheckedReservation {
+        match obstacle(&resolved, &host) {
+            Some(Obstacle::TooMuch(reason)) => unfit.push(UnfitVariant {
                 variant: variant.name.clone(),
-                domain,
-                backend: resolved.backend,
-                budget_ns: interface.budget.as_nanos(),
-                period_ns: interface.period.as_nanos(),
-                bandwidth: interface.bandwidth().as_f64(),
-                cpus: interface.cpus.iter().map(|cpu| cpu.0).collect(),
-            });
+                reason,
+            }),
+            Some(Obstacle::Lacking(reason)) if !arguments.elsewhere => output.note(format!(
+                "warning: variant {} cannot be enforced here: {reason}",
+                variant.name
+            )),
+            _ => {}
         }
+        reservations.extend(checked(&variant.name, resolved));
     }
-    note_absent_cpus(description, output);
-    let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
-    let header = [
-        "variant",
-        "domain",
-        "back end",
-        "budget",
-        "period",
-        "bandwidth",
-        "CPUs",
-    ];
+    note_absent_cpus(description, &host, output);
     output.note(format!("{}: well-formed", arguments.file.display()));
-    output.rows(
-        &header,
-        &rows,
-        &Checked {
-            name: &description.name,
-            reservations,
-        },
-    )
+    let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
+    let name = &description.name;
+    let reasons: Vec<String> = unfit
+        .iter()
+        .map(|one| format!("variant {} does not fit: {}", one.variant, one.reason))
+        .collect();
+    let answer = Checked {
+        name,
+        reservations,
+        unfit,
+    };
+    output.rows(&HEADER, &rows, &answer)?;
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Verdict(reasons.join("\n")))
+}
+
+/// The budgets of a variant's reservations.
+fn checked(variant: &str, resolved: BTreeMap<String, ResolvedDomain>) -> Vec<CheckedReservation> {
+    let each = resolved.into_iter().filter_map(|(domain, resolved)| {
+        let interface = resolved.enforced_interface()?;
+        Some(CheckedReservation {
+            variant: variant.into(),
+            domain,
+            backend: resolved.backend,
+            budget_ns: interface.budget.as_nanos(),
+            period_ns: interface.period.as_nanos(),
+            bandwidth: interface.bandwidth().as_f64(),
+            cpus: interface.cpus.iter().map(|cpu| cpu.0).collect(),
+        })
+    });
+    each.collect()
 }
 
 fn row(reservation: &CheckedReservation) -> Vec<String> {
@@ -90,20 +130,20 @@ fn row(reservation: &CheckedReservation) -> Vec<String> {
     ]
 }
 
-/// A description may be for another machine, so CPUs that this one lacks are no error here.
-fn note_absent_cpus(description: &Description, output: &Output) {
-    let online = HostCapabilities::probe().online_cpus;
+/// CPUs that no reservation needs are no error.
+fn note_absent_cpus(description: &Description, here: &HostCapabilities, output: &Output) {
     for (name, host) in &description.hosts {
         let absent: Vec<String> = host
             .cpus
             .iter()
-            .filter(|cpu| !online.contains(&cpu.0))
+            .filter(|cpu| !here.online_cpus.contains(&cpu.0))
             .map(ToString::to_string)
             .collect();
         if !absent.is_empty() {
             let list = absent.join(", ");
             output.note(format!(
-                "warning: host \"{name}\": CPU {list} is not online on this machine"
+                "warning: host \"{name}\": CPU {list} is not online on this machine (if the \
+                 description is for another one, add --elsewhere)"
             ));
         }
     }
