@@ -307,10 +307,10 @@ impl Recursion<'_> {
 }
 
 /// The law of the sum of two independent variables.
-fn sum_of(wait: &[f64], execution: &[f64]) -> Vec<f64> {
-    let mut sum = vec![0.0; wait.len() + execution.len() - 1];
-    for (shift, weight) in execution.iter().enumerate().filter(|(_, w)| **w > 0.0) {
-        for (total, value) in sum[shift..].iter_mut().zip(wait) {
+fn sum_of(one: &[f64], other: &[f64]) -> Vec<f64> {
+    let mut sum = vec![0.0; one.len() + other.len() - 1];
+    for (shift, weight) in other.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+        for (total, value) in sum[shift..].iter_mut().zip(one) {
             *total += weight * value;
         }
     }
