@@ -23,6 +23,9 @@ use crate::{ExperimentError, Observer, Step};
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);
 
+/// Why a run ended early at Ctrl-C.
+const STOPPED_BY_USER: &str = "the user asked to stop";
+
 /// The share of lost time that needs no warning.
 const TOLERATED_NOISE: f64 = 0.01;
 
@@ -191,7 +194,7 @@ fn measure_all(
         if bench.stop.load(Ordering::SeqCst) {
             findings
                 .interrupted
-                .get_or_insert_with(|| "the user asked to stop".into());
+                .get_or_insert_with(|| STOPPED_BY_USER.into());
             return;
         }
         if findings.refused(&variant.name) {
@@ -202,7 +205,8 @@ fn measure_all(
                 let ended_early = ended_early(&repetition);
                 findings.add(&variant.name, repetition);
                 if ended_early.is_some() {
-                    findings.interrupted = ended_early;
+                    let by_user = bench.stop.load(Ordering::SeqCst);
+                    findings.interrupted = by_user.then(|| STOPPED_BY_USER.into()).or(ended_early);
                 }
             }
             // Without what the description is about there is little to compare with.

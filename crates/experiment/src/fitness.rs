@@ -52,9 +52,14 @@ pub fn obstacle(
     fits(&requests, host).err()
 }
 
+/// What is asked for is judged first, so that it is told on hosts that lack the means, too.
 fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), Obstacle> {
     for request in requests {
         check_request(request, host)?;
+    }
+    let standing: Vec<Standing> = requests.iter().cloned().map(Standing::from_start).collect();
+    admit(&[], &standing, host)?;
+    for request in requests {
         let missing = backend(request.backend).missing(host);
         if !missing.is_empty() {
             let backend = request.backend;
@@ -63,8 +68,7 @@ fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), 
         }
         backend(request.backend).check_interface(request, host)?;
     }
-    let standing: Vec<Standing> = requests.iter().cloned().map(Standing::from_start).collect();
-    Ok(admit(&[], &standing, host)?)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use crate::arguments::PredictArguments;
+use crate::arguments::{Format, PredictArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -191,21 +191,37 @@ pub fn print(
         .collect();
     let mut header = vec!["service", "variant", "from"];
     header.extend(labels.iter().map(String::as_str));
-    let rows: Vec<Vec<String>> = answers.iter().map(row).collect();
+    let mut rows: Vec<Vec<String>> = answers
+        .iter()
+        .map(|answer| row(answer, labels.len()))
+        .collect();
+    if output.format() == Format::Csv {
+        header.push("refused");
+        for (row, answer) in rows.iter_mut().zip(answers) {
+            row.push(answer.refused.clone().unwrap_or_default());
+        }
+    } else {
+        for answer in answers {
+            if let Some(why) = &answer.refused {
+                let (service, variant) = (&answer.service, &answer.variant);
+                output.note(format!("{service} in variant {variant}: {why}"));
+            }
+        }
+    }
     if let Some(folder) = &arguments.export_csv {
         export(answers, folder)?;
     }
     output.rows(&header, &rows, &serde_json::json!({ "answers": answers }))
 }
 
-fn row(answer: &Answer) -> Vec<String> {
+fn row(answer: &Answer, percentiles: usize) -> Vec<String> {
     let mut row = vec![
         answer.service.clone(),
         answer.variant.clone(),
         answer.from.clone(),
     ];
     match &answer.refused {
-        Some(why) => row.push(why.clone()),
+        Some(_) => row.resize(row.len() + percentiles, "-".into()),
         None => row.extend(
             answer
                 .quantiles
