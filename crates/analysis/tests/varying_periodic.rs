@@ -229,7 +229,7 @@ fn simulated(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn simulated_responses_stay_inside(
@@ -250,10 +250,13 @@ proptest! {
             // Not enough for the worst case; the CPU alone may be.
             Err(_) => match ask(&service, ReservationServer::Dedicated, &times) {
                 Ok(predicted) => (ReservationServer::Dedicated, predicted),
-                Err(error) => {
-                    prop_assert!(matches!(error, AnalysisError::NotAnalysed { .. }), "{}", error);
+                // The worst case is too much for one CPU, or even the mean is.
+                Err(AnalysisError::NotAnalysed { .. }) => return Ok(()),
+                Err(AnalysisError::Overloaded { utilisation, .. }) => {
+                    prop_assert!(utilisation > 1.0);
                     return Ok(());
                 }
+                Err(other) => return Err(TestCaseError::fail(other.to_string())),
             },
         };
         // A hyperperiod has at most 12 ms.
