@@ -1,0 +1,113 @@
+//! `tailbound run -b BUDGET -p PERIOD -- COMMAND`.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, signal};
+
+const RESERVED: [&str; 6] = ["run", "-b", "2ms", "-p", "10ms", "--"];
+
+fn words<'a>(command: &[&'a str]) -> Vec<&'a str> {
+    RESERVED.iter().chain(command).copied().collect()
+}
+
+#[test]
+fn a_command_that_ends_at_once_was_under_its_reservation() {
+    let Some(bench) = Bench::enforcing("commands::at_once") else {
+        return;
+    };
+    for _ in 0..5 {
+        bench.run(&words(&["true"])).expect(0, &[]);
+    }
+    bench
+        .run(&words(&["sh", "-c", "exit 3"]))
+        .expect(1, &["sh ended with exit status: 3"]);
+    bench.assert_clean("none");
+}
+
+#[test]
+fn what_a_command_forks_first_is_under_the_reservation_too() {
+    let Some(bench) = Bench::enforcing("commands::forks") else {
+        return;
+    };
+    let ended = bench.run(&words(&["timeout", "5", "cat", "/proc/self/stat"]));
+    let ended = ended.expect(0, &[]);
+    // The scheduling policy of proc_pid_stat(5): 1 is SCHED_FIFO; the name, in parentheses, has
+    // no space.
+    assert_eq!(ended.out.split(' ').nth(40), Some("1"), "{}", ended.out);
+    let ended = bench.run(&words(&["timeout", "5", "cat", "/proc/self/cgroup"]));
+    let ended = ended.expect(0, &[]);
+    assert!(ended.out.contains("/tailbound/run-"), "{}", ended.out);
+    bench.assert_clean("none");
+}
+
+#[test]
+fn a_refused_command_never_runs() {
+    let Some(bench) = Bench::enforcing("commands::refused") else {
+        return;
+    };
+    let mark = bench.path().join("mark");
+    let touch = ["touch", mark.to_str().unwrap()];
+    let refused = ["run", "-b", "9.99ms", "-p", "10ms", "--"];
+    let refused: Vec<&str> = refused.iter().chain(&touch).copied().collect();
+    bench.run(&refused).expect(1, &["asks for", "would fit"]);
+    assert!(!mark.exists());
+    bench.run(&words(&touch)).expect(0, &[]);
+    assert!(mark.exists());
+    bench.assert_clean("none");
+}
+
+#[test]
+fn a_dry_run_plans_for_a_command_that_never_runs() {
+    let Some(bench) = Bench::enforcing("commands::dry_run") else {
+        return;
+    };
+    let mark = bench.path().join("mark");
+    let dry = ["run", "-b", "2ms", "-p", "10ms", "--dry-run", "--", "touch"];
+    let dry: Vec<&str> = dry.iter().copied().chain(mark.to_str()).collect();
+    let words = ["SCHED_FIFO", "cgroup.freeze", "does not run"];
+    bench.run(&dry).expect(0, &words);
+    assert!(!mark.exists());
+    bench.assert_clean("none");
+}
+
+#[test]
+fn a_file_that_the_kernel_does_not_run_is_named() {
+    let Some(bench) = Bench::enforcing("commands::exec") else {
+        return;
+    };
+    bench.write("script", "#!/no/such/interpreter\n");
+    let script = bench.path().join("script");
+    let mut mode = std::fs::metadata(&script).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    std::fs::set_permissions(&script, mode).unwrap();
+    bench
+        .run(&words(&["./script"]))
+        .expect(1, &["cannot run ./script", "#!"]);
+    bench.assert_clean("none");
+}
+
+#[test]
+fn the_first_interrupt_ends_and_the_second_aborts() {
+    let Some(bench) = Bench::enforcing("commands::interrupts") else {
+        return;
+    };
+    let started = Instant::now();
+    let mut child = bench.start(&words(&["sh", "-c", "echo up >&2; sleep 30 & sleep 30"]));
+    bench.until_said("up");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{}", bench.said());
+    assert!(bench.said().contains("SIGTERM"), "{}", bench.said());
+
+    let stubborn = "trap '' TERM INT; echo up >&2; while :; do sleep 1; done";
+    let mut child = bench.start(&words(&["sh", "-c", stubborn]));
+    bench.until_said("up");
+    signal(&child, "INT");
+    bench.until_said("once more to abort");
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(
+        started.elapsed() < Duration::from_secs(25),
+        "it was slept out"
+    );
+    bench.assert_clean("none");
+}

@@ -1,0 +1,10 @@
+//! What needs this host: commands under reservations, runs that go wrong, and deaths of ours.
+//!
+//! Every test has a state directory and so a daemon of its own, and has the host to itself among
+//! the tests here. Those that enforce are skipped, loudly, without privilege.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod bench;
+mod commands;
+mod deaths;
+mod faults;
