@@ -11,6 +11,6 @@ fn verbs_print_what_their_cases_show() {
     trycmd::TestCases::new()
         .register_bin("tailbound", Path::new(env!("CARGO_BIN_EXE_tailbound")))
         .env("TAILBOUND_STATE_DIR", state.display().to_string())
-        .case("tests/cases/*.md")
+        .case("tests/cases/*.trycmd")
         .run();
 }
