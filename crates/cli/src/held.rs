@@ -93,6 +93,15 @@ impl HeldCommand {
         }
     }
 
+    /// Starts a process that only stands in for what a plan is about, and never goes.
+    ///
+    /// # Errors
+    /// As [`HeldCommand::start`].
+    pub fn stand_in(cpu: u32) -> Result<Self, Failure> {
+        let own = std::env::current_exe().map_err(Failure::from_error)?;
+        Self::start(&[own.display().to_string()], cpu)
+    }
+
     /// The process that becomes the command.
     pub fn pid(&self) -> u32 {
         self.ender.pid

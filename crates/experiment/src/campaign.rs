@@ -80,16 +80,7 @@ pub fn run(
     let mut testbed = None;
     if !simulated_only {
         findings.warnings.extend(host_warnings(loaded, observer));
-        observer.step(&step("starting the domains", 0.0));
-        let surroundings = Surroundings {
-            base: crate::programs::absolute(loaded.base()),
-            out: crate::programs::absolute(&options.out),
-            executable: options.executable.clone(),
-        };
-        let mut started = Testbed::start(loaded, surroundings, seed, stop)?;
-        observer.step(&step("measuring execution times on an idle CPU", 0.02));
-        started.calibrate(seed, stop, observer)?;
-        testbed = Some(started);
+        testbed = Some(calibrated_testbed(loaded, options, seed, stop, observer)?);
     } else if options.simulate_only {
         findings.warnings.push(Warning {
             what: "nothing was measured: this run predicts and simulates only".into(),
@@ -97,12 +88,11 @@ pub fn run(
                 .into(),
         });
     }
-    let calibrations = testbed
-        .as_ref()
-        .map(|testbed: &Testbed<'_>| &testbed.calibrations);
     let mut known: BTreeMap<String, Known> = BTreeMap::new();
     for (name, service) in &loaded.description.services {
-        let calibration = calibrations.and_then(|all| all.get(name));
+        let calibration = testbed
+            .as_ref()
+            .and_then(|testbed: &Testbed<'_>| testbed.calibrations.get(name));
         known.insert(
             name.clone(),
             execution_times(name, service, inputs, calibration)?,
@@ -132,6 +122,26 @@ pub fn run(
     Ok(findings.into_report(options))
 }
 
+/// The domains, started, and the execution times of their services, measured.
+fn calibrated_testbed<'a>(
+    loaded: &'a LoadedDescription,
+    options: &CampaignOptions,
+    seed: u64,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Testbed<'a>, ExperimentError> {
+    observer.step(&step("starting the domains", 0.0));
+    let surroundings = Surroundings {
+        base: crate::programs::absolute(loaded.base()),
+        out: crate::programs::absolute(&options.out),
+        executable: options.executable.clone(),
+    };
+    let mut testbed = Testbed::start(loaded, surroundings, seed, stop)?;
+    observer.step(&step("measuring execution times on an idle CPU", 0.02));
+    testbed.calibrate(seed, stop, observer)?;
+    Ok(testbed)
+}
+
 /// Whether the described system, the first variant, can be enforced here; if not, that is told, and
 /// nothing shall be started. Other variants that cannot are refused one by one.
 ///
@@ -158,11 +168,14 @@ fn host_is_fit(
                      enforced here: {reason}",
                     variant.name
                 );
-                observer.remark(&what);
-                findings.warnings.push(Warning {
-                    what,
-                    advice: "`tailbound doctor` tells what this host lacks and what to do".into(),
-                });
+                let advice = if host.uid == 0 {
+                    "`tailbound doctor` tells what this host lacks and what to do"
+                } else {
+                    "run it as root (sudo); `tailbound doctor` tells what else this host lacks"
+                };
+                observer.remark(&format!("{what}; {advice}"));
+                let advice = advice.into();
+                findings.warnings.push(Warning { what, advice });
                 return Ok(false);
             }
             (Some(obstacle), _) => {

@@ -112,7 +112,7 @@ fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
             continue;
         };
         let cpu = reservation.cpus.first().map_or(0, |cpu| cpu.0);
-        let stand_in = HeldCommand::start(&["/proc/self/exe".into()], cpu)?;
+        let stand_in = HeldCommand::stand_in(cpu)?;
         output.note(format!(
             "domain \"{name}\": process {} stands in for what would be started",
             stand_in.pid()
