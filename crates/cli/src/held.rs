@@ -122,6 +122,11 @@ impl HeldCommand {
         })
     }
 
+    /// Whether Ctrl-C on the terminal reaches the command without us.
+    pub fn hears_terminal(&self) -> bool {
+        !self.ender.leads
+    }
+
     /// How the command ended, if it has.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration as Pause;
+use std::time::{Duration as Pause, Instant};
 
 use tailbound_daemon::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
@@ -17,6 +17,9 @@ use crate::output::Output;
 
 /// How often the command is looked at; its end is noticed this late at most.
 const LOOK_EVERY: Pause = Pause::from_millis(5);
+
+/// How long a command that got Ctrl-C from the terminal itself may take before we ask, too.
+const GRACE: Pause = Pause::from_secs(1);
 
 /// Starts the command held, puts it under the reservation, lets it go, and ends as it ended.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
@@ -63,14 +66,18 @@ fn wait(held: &mut HeldCommand, stop: &AtomicBool) -> Result<ExitStatus, Failure
     if !stop.load(Ordering::SeqCst) {
         held.release()?;
     }
+    let mut stopped_at = None;
     let mut told = false;
     loop {
         if let Some(status) = held.ended()? {
             return Ok(status);
         }
         if stop.load(Ordering::SeqCst) && !told {
-            told = true;
-            held.ender().terminate();
+            let since = stopped_at.get_or_insert_with(Instant::now).elapsed();
+            if !held.hears_terminal() || since >= GRACE {
+                told = true;
+                held.ender().terminate();
+            }
         }
         std::thread::sleep(LOOK_EVERY);
     }
