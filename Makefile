@@ -24,7 +24,7 @@ build: ## Build everything, tests too
 	$(CARGO) build $(FLAGS) --all-targets
 
 demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, measured, reported
-	$(CARGO) build $(FLAGS) --all-targets
+	$(CARGO) build $(FLAGS) --bins
 	@tools/demo $(BINARIES)
 
 test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document
