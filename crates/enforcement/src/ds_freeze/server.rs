@@ -95,8 +95,8 @@ pub enum StopLead {
 }
 
 /// A budget with no more left than this counts as used up: the meter may tell a microsecond too
-/// little, and an alarm that short is not worth setting. What is left comes back as credit.
-pub const COARSENESS: Duration = Duration::from_micros(2);
+/// little, and waking up once more costs more than that. What is left comes back as credit.
+pub const COARSENESS: Duration = Duration::from_micros(10);
 
 /// The most that [`StopLead::Learnt`] begins early.
 pub const LONGEST_LEAD: Duration = Duration::from_micros(200);
