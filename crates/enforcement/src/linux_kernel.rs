@@ -137,9 +137,11 @@ impl KernelState for LinuxKernel {
     fn set_scheduling(&mut self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
         let deadline = matches!(setting, SchedulingSetting::Deadline { .. });
         // The kernel compares the affinity with the root domain of the CPU where the thread last
-        // ran: one that was moved while asleep is refused until it has woken on its new CPU.
+        // ran: one that was moved while asleep is refused until it has woken on its new CPU. And
+        // the bandwidth of a thread that has just ended is free only after its zero-lag time.
+        let passes = [io::ErrorKind::PermissionDenied, io::ErrorKind::ResourceBusy];
         retry(
-            |error| deadline && error.kind() == io::ErrorKind::PermissionDenied,
+            |error| deadline && passes.contains(&error.kind()),
             || scheduling::set_scheduling(tid, setting.into()),
         )
     }

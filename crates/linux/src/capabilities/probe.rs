@@ -390,7 +390,15 @@ fn try_deadline(online: &BTreeSet<u32>) -> Result<String, String> {
         period_ns: 100_000_000,
         flags: scheduling::RESET_ON_FORK,
     };
-    scheduling::set_scheduling(own, deadline).map_err(|error| {
+    let outcome = scheduling::set_scheduling(own, deadline);
+    if outcome
+        .as_ref()
+        .is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+    {
+        // The kernel got as far as its admission test, so it has the class and we have the right.
+        return Ok("SCHED_DEADLINE is there, but all of its bandwidth is in use now".into());
+    }
+    outcome.map_err(|error| {
         let allowed = scheduling::affinity_of(own).unwrap_or_default();
         format!(
             "sched_setattr to SCHED_DEADLINE: {error} (CPUs allowed: {}, online: {})",
