@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_measurement::Calibration;
-use tailbound_model::{ExecutionTime, InputFiles, Service};
+use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Service};
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
@@ -16,6 +16,9 @@ pub struct Known {
     pub measured: BTreeMap<String, Distribution>,
     /// The way from client to service and back: the median of what calibration found.
     pub dispatch_overhead: Duration,
+    /// Where `measured` holds whole round trips: the medians of a trip and of the CPU time in it.
+    /// Only the latter uses budget.
+    pub trip_and_execution: Option<(Duration, Duration)>,
 }
 
 impl Known {
@@ -38,6 +41,29 @@ impl Known {
         Self {
             measured,
             dispatch_overhead: self.dispatch_overhead,
+            trip_and_execution: self.trip_and_execution,
+        }
+    }
+
+    /// The reservation server as the queue sees it: while round trips fill the queue, a budget
+    /// lasts as much longer as a trip is longer than the CPU time in it. Rounded down to a
+    /// thousandth of the period.
+    pub fn as_seen(&self, server: ReservationServer) -> ReservationServer {
+        let Some((trip, execution)) = self.trip_and_execution else {
+            return server;
+        };
+        let stretched = |budget: Duration, period: Duration| {
+            let step = period.as_nanos().div_ceil(1000).max(1);
+            let longer = budget.scaled_down(trip.as_nanos(), execution.as_nanos().max(1));
+            Duration::from_nanos(longer.as_nanos() / step * step).clamp(budget, period)
+        };
+        match server {
+            ReservationServer::Deferrable { budget, period } => ReservationServer::Deferrable {
+                budget: stretched(budget, period),
+                period,
+            },
+            // The others are not made of a budget that waits for work.
+            other => other,
         }
     }
 
@@ -49,8 +75,30 @@ impl Known {
     }
 }
 
+/// The round trips of all tasks, if they were calibrated.
+fn one_at_a_time(service: &Service, calibration: &Calibration) -> Option<Known> {
+    let found = |by_task: &BTreeMap<String, Distribution>| {
+        let medians = service.tasks.keys().map(|task| {
+            let median = by_task.get(task)?.quantile(0.5)?;
+            median.high
+        });
+        medians.sum::<Option<Duration>>()
+    };
+    let trip = found(&calibration.round_trips)?;
+    let execution = found(&calibration.execution_times)?;
+    Some(Known {
+        measured: calibration.round_trips.clone(),
+        dispatch_overhead: Duration::ZERO,
+        trip_and_execution: Some((trip, execution.min(trip))),
+    })
+}
+
 /// What is known of the execution times of `service`, with what calibration found where there was
 /// one.
+///
+/// Where requests go one at a time (`max_in_flight = 1`), the next one waits for the whole round
+/// trip of the one before: then round trips take the place of execution times, nothing is left to
+/// add as dispatch overhead, and [`Known::as_seen`] says how far a budget goes.
 ///
 /// # Errors
 /// A calibrated task without a calibration and without an expected value.
@@ -60,6 +108,11 @@ pub fn execution_times(
     inputs: &InputFiles,
     calibration: Option<&Calibration>,
 ) -> Result<Known, ExperimentError> {
+    if let (Some(1), Some(calibration)) = (service.max_in_flight, calibration)
+        && let Some(known) = one_at_a_time(service, calibration)
+    {
+        return Ok(known);
+    }
     let mut known = Known::default();
     if let Some(calibration) = calibration {
         let overhead = calibration.dispatch_overhead.quantile(0.5);
@@ -102,4 +155,46 @@ pub fn execution_times(
         }
     }
     Ok(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deferrable(budget_us: u64) -> ReservationServer {
+        ReservationServer::Deferrable {
+            budget: Duration::from_micros(budget_us),
+            period: Duration::from_millis(10),
+        }
+    }
+
+    #[test]
+    fn a_budget_lasts_longer_by_what_of_a_round_trip_is_no_execution() {
+        let us = Duration::from_micros;
+        let known = |trip, execution| Known {
+            trip_and_execution: Some((us(trip), us(execution))),
+            ..Known::default()
+        };
+        assert_eq!(
+            known(2_200, 2_000).as_seen(deferrable(6_000)),
+            deferrable(6_600)
+        );
+        // Rounded down to 10 us, never beyond the period, never below the budget.
+        assert_eq!(
+            known(2_001, 2_000).as_seen(deferrable(6_000)),
+            deferrable(6_000)
+        );
+        assert_eq!(
+            known(4_000, 2_000).as_seen(deferrable(6_000)),
+            deferrable(10_000)
+        );
+        assert_eq!(
+            known(4_000, 0).as_seen(deferrable(6_000)),
+            deferrable(10_000)
+        );
+        let plain = Known::default();
+        assert_eq!(plain.as_seen(deferrable(6_000)), deferrable(6_000));
+        let dedicated = ReservationServer::Dedicated;
+        assert_eq!(known(2_200, 2_000).as_seen(dedicated), dedicated);
+    }
 }

@@ -62,15 +62,25 @@ pub fn forecast(
         let query = ServiceQuery {
             name,
             service,
+            server: known.as_seen(server),
             execution_times: known.measured,
-            server,
             dispatch_overhead: known.dispatch_overhead,
         };
         match predict(&query) {
-            Ok(prediction) => forecast.predicted.push(Labelled {
-                label: label.into(),
-                distribution: prediction.overall,
-            }),
+            Ok(prediction) => {
+                let mut distribution = prediction.overall;
+                if let Some((trip, execution)) = known.trip_and_execution {
+                    distribution.provenance.assumptions.push(format!(
+                        "one request at a time: of a round trip of {trip}, {execution} is \
+                         execution and uses budget (medians)"
+                    ));
+                }
+                let label = label.into();
+                forecast.predicted.push(Labelled {
+                    label,
+                    distribution,
+                });
+            }
             Err(AnalysisError::Invalid { what }) => {
                 return Err(AnalysisError::Invalid { what }.into());
             }
@@ -109,7 +119,7 @@ pub fn simulation(
     let query = SimulationQuery {
         name,
         service,
-        server,
+        server: known.as_seen(server),
         grid_phase: Duration::ZERO,
         warm_up: span.warm_up,
         dispatch_overhead: known.dispatch_overhead,

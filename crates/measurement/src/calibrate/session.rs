@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
-use tailbound_model::{ExecutionTime, Protocol};
+use tailbound_model::{Arrivals, ExecutionTime, Protocol, Service, Task};
 use tailbound_time::{Clock, ClockId, Duration};
 
 use super::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource};
@@ -20,6 +20,9 @@ const REQUEST_LIMIT: Duration = Duration::from_secs(30);
 /// From a reply to reading the service's CPU time: by then it sleeps, and only the CPU time of
 /// sleeping threads is exact when read from another CPU.
 const SETTLE: Duration = Duration::from_micros(200);
+/// The longest pause between requests: it is there to let the CPU go idle as it does under load,
+/// for the deeper it sleeps, the longer a request takes to wake the service.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// Trivial requests that are counted.
 const TRIVIAL_REQUESTS: u32 = 100;
 /// The execution time at which the count of busy iterations is large enough to be measured.
@@ -44,6 +47,8 @@ pub(super) struct Session<'a> {
     exchange: Exchange<'a>,
     random: ChaCha8Rng,
     index: u64,
+    /// Idle time before each request.
+    pause: Duration,
     /// The process to ask, as long as it tells something.
     process: Option<u32>,
     remarks: Vec<String>,
@@ -62,6 +67,7 @@ impl<'a> Session<'a> {
             exchange: Exchange::open(&plan.endpoint, plan.service.protocol, stop)?,
             random: ChaCha8Rng::seed_from_u64(plan.seed),
             index: 0,
+            pause: usual_gap(&plan.service).clamp(SETTLE, LONGEST_PAUSE),
             process: plan.process,
             remarks,
         })
@@ -195,7 +201,7 @@ impl<'a> Session<'a> {
         let trip: RoundTrip = self
             .exchange
             .request(template, &mut filling, step, give_up)?;
-        let _early_at_worst = sleep_until(trip.replied + SETTLE);
+        let _early_at_worst = sleep_until(trip.replied + self.pause);
         let process = match (before, self.process_time()) {
             (Some(before), Some(after)) => Some(after.saturating_sub(before)),
             _ => None,
@@ -338,6 +344,25 @@ impl<'a> Session<'a> {
         };
         Distribution::from_samples(provenance, values)
     }
+}
+
+/// The mean time between two requests of the service under its load.
+fn usual_gap(service: &Service) -> Duration {
+    let per_second = |task: &Task| {
+        let one = match &task.arrivals {
+            Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
+            Arrivals::Sporadic {
+                min_gap, max_gap, ..
+            } => 2.0 / (*min_gap + *max_gap).as_secs_f64(),
+            Arrivals::Poisson { rate } => rate.as_per_second(),
+            // Known only when the file is read; the other tasks say enough.
+            Arrivals::Trace { .. } => 0.0,
+        };
+        one * f64::from(task.clients)
+    };
+    let together: f64 = service.tasks.values().map(per_second).sum();
+    // No rate at all makes the longest gap.
+    Duration::from_secs_f64_nearest(1.0 / together)
 }
 
 fn busy_without_effect(task: &str) -> MeasurementError {
