@@ -402,6 +402,10 @@ fn reverting_leaves_no_trace(bench: &Bench<'_>) -> Result<Outcome, String> {
         if snapshot(&[busy.pid()]) == before && bench.back_end.kind() != BackendKind::None {
             return Err("applying changed nothing".into());
         }
+        let throttling = "real-time throttling";
+        if snapshot(&[])[throttling] != before[throttling] {
+            return Err("applying changed real-time throttling".into());
+        }
         enforcer.revert(DOMAIN).map_err(|error| error.to_string())?;
         let after = snapshot(&[busy.pid()]);
         if after != before {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use tailbound_linux::cgroup::{self, hierarchies};
+use tailbound_linux::host_facts::HostFacts;
 use tailbound_linux::{process, scheduling};
 
 /// The state of the threads of `pids`, and of our groups everywhere.
@@ -26,6 +27,8 @@ pub fn snapshot(pids: &[u32]) -> BTreeMap<String, String> {
             );
         }
     }
+    let throttling = HostFacts::of_this_host().throttling();
+    state.insert("real-time throttling".into(), format!("{throttling:?}"));
     for hierarchy in hierarchies().unwrap() {
         let root = hierarchy.root;
         for file in ["cgroup.subtree_control", "cpuset.sched_load_balance"] {
