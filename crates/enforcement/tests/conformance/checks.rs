@@ -207,6 +207,7 @@ fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
             .apply(&[request])
             .map_err(|error| error.to_string())?;
         let bursts = spinner::within(&spinner::from_text(&busy.told()), start, end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
         let period = bench.period.as_nanos();
         let near = |burst: &&spinner::Burst| {
             // The grid has its origin where the clock has it.
@@ -240,6 +241,7 @@ fn serves_a_domain_that_blocks(bench: &Bench<'_>) -> Result<Outcome, String> {
             .apply(&[request])
             .map_err(|error| error.to_string())?;
         let told = blocking.told();
+        enforcer.revert_all().map_err(|error| error.to_string())?;
         let (done, all) = told.trim().split_once(' ').ok_or("it told nothing")?;
         let (done, all): (u64, u64) = (done.parse().unwrap(), all.parse().unwrap());
         let seen = format!("{done} of {all} pieces of work were done in time");
