@@ -151,7 +151,7 @@ impl HostFacts {
 
     /// Where cgroup v2 is mounted without `favordynmods`, on a kernel that knows it (6.0). There,
     /// whoever moves a process between cgroups holds the lock that freezing needs for an RCU
-    /// grace period; 8 to 20 ms were seen, and 0.1 ms with the option.
+    /// grace period; moves of 8 ms (median) to 20 ms were seen, and of 0.1 ms with the option.
     pub fn slow_cgroup_moves(&self) -> Option<PathBuf> {
         if self.kernel_version()? < (6, 0) {
             return None;
