@@ -11,6 +11,7 @@ use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{RunReport, Warning};
 use tailbound_time::Duration;
 
+use crate::conditions::{Calibrating, Calibrations, Condition};
 use crate::execution_times::{Known, execution_times};
 use crate::fitness::{Obstacle, obstacle};
 use crate::programs::Surroundings;
@@ -80,23 +81,21 @@ pub fn run(
     let mut testbed = None;
     if !simulated_only {
         findings.warnings.extend(host_warnings(loaded, observer));
-        testbed = Some(calibrated_testbed(loaded, options, seed, stop, observer)?);
+        let calibrating = Calibrating {
+            variants: measurable(loaded, &resolved, &findings),
+            seed,
+            scale: options.duration_scale,
+            stop,
+        };
+        let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
+        findings.note_calibrations(&ready.calibrations);
+        testbed = Some(ready);
     } else if options.simulate_only {
         findings.warnings.push(Warning {
             what: "nothing was measured: this run predicts and simulates only".into(),
             advice: "run it without --simulate-only on a host that `tailbound doctor` passes"
                 .into(),
         });
-    }
-    let mut known: BTreeMap<String, Known> = BTreeMap::new();
-    for (name, service) in &loaded.description.services {
-        let calibration = testbed
-            .as_ref()
-            .and_then(|testbed: &Testbed<'_>| testbed.calibrations.get(name));
-        known.insert(
-            name.clone(),
-            execution_times(name, service, inputs, calibration)?,
-        );
     }
     observer.step(&step("predicting and simulating", 0.05));
     let bench = Bench {
@@ -114,7 +113,10 @@ pub fn run(
         stop,
     };
     for variant in &loaded.description.experiment.variants {
-        findings.predict(variant, &resolved[&variant.name], &known, &bench)?;
+        let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);
+        let resolved = &resolved[&variant.name];
+        let known = known(loaded, inputs, variant, resolved, calibrations)?;
+        findings.predict(variant, resolved, &known, &bench)?;
     }
     if let Some(testbed) = &mut testbed {
         measure_all(&bench, testbed, &resolved, &mut findings, observer);
@@ -122,12 +124,43 @@ pub fn run(
     Ok(findings.into_report(options))
 }
 
+/// What is known of every service's execution times in one variant.
+fn known(
+    loaded: &LoadedDescription,
+    inputs: &InputFiles,
+    variant: &Variant,
+    resolved: &BTreeMap<String, ResolvedDomain>,
+    calibrations: Option<&Calibrations>,
+) -> Result<BTreeMap<String, Known>, ExperimentError> {
+    let mut known = BTreeMap::new();
+    for (name, service) in &loaded.description.services {
+        let condition = Condition::of(variant, resolved.get(&service.domain));
+        let calibration = calibrations.and_then(|found| found.of(name, condition));
+        let times = execution_times(name, service, inputs, calibration)?;
+        known.insert(name.clone(), times);
+    }
+    Ok(known)
+}
+
+/// The variants that the host does not refuse.
+fn measurable<'a>(
+    loaded: &'a LoadedDescription,
+    resolved: &'a BTreeMap<String, BTreeMap<String, ResolvedDomain>>,
+    findings: &Findings<'_>,
+) -> Vec<(&'a Variant, &'a BTreeMap<String, ResolvedDomain>)> {
+    let variants = &loaded.description.experiment.variants;
+    variants
+        .iter()
+        .filter(|variant| !findings.refused(&variant.name))
+        .map(|variant| (variant, &resolved[&variant.name]))
+        .collect()
+}
+
 /// The domains, started, and the execution times of their services, measured.
 fn calibrated_testbed<'a>(
     loaded: &'a LoadedDescription,
     options: &CampaignOptions,
-    seed: u64,
-    stop: &AtomicBool,
+    calibrating: &Calibrating<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Testbed<'a>, ExperimentError> {
     observer.step(&step("starting the domains", 0.0));
@@ -136,9 +169,8 @@ fn calibrated_testbed<'a>(
         out: crate::programs::absolute(&options.out),
         executable: options.executable.clone(),
     };
-    let mut testbed = Testbed::start(loaded, surroundings, seed, stop)?;
-    observer.step(&step("measuring execution times on an idle CPU", 0.02));
-    testbed.calibrate(seed, stop, observer)?;
+    let mut testbed = Testbed::start(loaded, surroundings, calibrating.seed, calibrating.stop)?;
+    testbed.calibrations = calibrating.carry_out(&mut testbed, observer)?;
     Ok(testbed)
 }
 

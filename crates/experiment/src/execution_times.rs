@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_measurement::Calibration;
 use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Service};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
 use crate::ExperimentError;
 
@@ -16,8 +16,9 @@ pub struct Known {
     pub measured: BTreeMap<String, Distribution>,
     /// The way from client to service and back: the median of what calibration found.
     pub dispatch_overhead: Duration,
-    /// Where `measured` holds whole round trips: the medians of a trip and of the CPU time in it.
-    /// Only the latter uses budget.
+    /// Where `measured` holds whole round trips: the means of a trip and of the CPU time in it.
+    /// Only the latter uses budget. Means, so that the utilisation of the stretched budget by
+    /// trips is that of the budget by CPU time, however trips are distributed.
     pub trip_and_execution: Option<(Duration, Duration)>,
 }
 
@@ -77,15 +78,23 @@ impl Known {
 
 /// The round trips of all tasks, if they were calibrated.
 fn one_at_a_time(service: &Service, calibration: &Calibration) -> Option<Known> {
-    let found = |by_task: &BTreeMap<String, Distribution>| {
-        let medians = service.tasks.keys().map(|task| {
-            let median = by_task.get(task)?.quantile(0.5)?;
-            median.high
-        });
-        medians.sum::<Option<Duration>>()
+    // Where a rate is not known, each task counts alike.
+    let rates: Option<Vec<f64>> = service
+        .tasks
+        .values()
+        .map(|task| task.mean_rate().map(Rate::as_per_second))
+        .collect();
+    let rates = rates.unwrap_or_else(|| vec![1.0; service.tasks.len()]);
+    let all: f64 = rates.iter().sum();
+    let mean = |by_task: &BTreeMap<String, Distribution>| {
+        let mut mean = 0.0;
+        for (task, rate) in service.tasks.keys().zip(&rates) {
+            mean += rate / all * by_task.get(task)?.mean()?.high?.as_secs_f64();
+        }
+        Some(Duration::from_secs_f64_nearest(mean))
     };
-    let trip = found(&calibration.round_trips)?;
-    let execution = found(&calibration.execution_times)?;
+    let trip = mean(&calibration.round_trips)?;
+    let execution = mean(&calibration.execution_times)?;
     Some(Known {
         measured: calibration.round_trips.clone(),
         dispatch_overhead: Duration::ZERO,

@@ -72,7 +72,7 @@ pub fn forecast(
                 if let Some((trip, execution)) = known.trip_and_execution {
                     distribution.provenance.assumptions.push(format!(
                         "one request at a time: of a round trip of {trip}, {execution} is \
-                         execution and uses budget (medians)"
+                         execution and uses budget (means)"
                     ));
                 }
                 let label = label.into();

@@ -4,11 +4,13 @@
 //! over one description, and their distributions end in one result document.
 
 pub mod campaign;
+pub mod conditions;
 pub mod driving;
 mod error;
 pub mod execution_times;
 pub mod fitness;
 pub mod forecast;
+pub mod holding;
 mod observer;
 pub mod programs;
 pub mod repetition;

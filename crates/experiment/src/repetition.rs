@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time;
 
-use tailbound_daemon::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest};
-use tailbound_measurement::{Measurement, Progress};
+use tailbound_measurement::{Measurement, Progress, calibration_round};
 use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
 use tailbound_time::Duration;
 
+use crate::conditions::Condition;
 use crate::driving::{Drive, generator_cpu};
+use crate::holding::Holding;
 use crate::resolve::ResolvedDomain;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
-
-/// How often a wait looks whether the user wants to end.
-const LOOK_EVERY: time::Duration = time::Duration::from_millis(50);
 
 /// What one repetition yields, by service.
 #[derive(Debug, Default)]
@@ -26,6 +23,8 @@ pub struct Repetition {
     pub measured: BTreeMap<String, Measurement>,
     /// What the reservation's manager has seen, where there is one.
     pub ledgers: BTreeMap<String, LedgerSummary>,
+    /// By which factor requests take longer afterwards than when they were calibrated.
+    pub drifts: BTreeMap<String, f64>,
 }
 
 /// What all repetitions share.
@@ -75,51 +74,64 @@ impl Bench<'_> {
         done: (f64, f64),
     ) -> Result<Repetition, ExperimentError> {
         let requests = requests(testbed, resolved)?;
-        let mut client = None;
-        if !requests.is_empty() {
-            let mut connected = Client::connect_or_start(
-                &tailbound_enforcement::state_directory(),
-                &StartOptions::default(),
-            )?;
-            connected.apply(&requests, Lease::Connection)?;
-            client = Some(connected);
-            await_first_budget(resolved, self.stop);
+        let mut holding = Holding::take(&requests, self.stop)?;
+        let measured = self.drive_all(testbed, variant, observer, done)?;
+        let mut repetition = Repetition {
+            measured,
+            ..Repetition::default()
+        };
+        // Before anything else runs under the reservations, so that they tell of the load only.
+        let seen = holding.ledgers();
+        let calm = !self.stop.load(Ordering::SeqCst)
+            && repetition
+                .measured
+                .values()
+                .all(|one| one.interrupted.is_none());
+        if calm && seen.is_ok() {
+            repetition.drifts = self.drifts(testbed, variant, resolved)?;
         }
-        let mut measured = self.drive_all(testbed, variant, observer, done)?;
-        let mut ledgers = BTreeMap::new();
-        if let Some(mut client) = client {
-            match self.take_back(&mut client, &requests) {
-                Ok(seen) => ledgers = seen,
-                // What was measured stays worth telling, though not as a whole run.
-                Err(error) => {
-                    for one in measured.values_mut() {
-                        let why = format!("the reservation did not last to the end: {error}");
-                        one.interrupted.get_or_insert(why);
+        match seen.and_then(|seen| holding.release().map(|()| seen)) {
+            Ok(mut seen) => {
+                for (name, service) in &self.loaded.description.services {
+                    if let Some(ledger) = seen.remove(&service.domain) {
+                        repetition.ledgers.insert(name.clone(), ledger);
                     }
                 }
             }
-        }
-        Ok(Repetition { measured, ledgers })
-    }
-
-    /// Takes the reservations back; tells what their managers have seen, by service. Where this is
-    /// not reached, the daemon does it when the connection closes.
-    fn take_back(
-        &self,
-        client: &mut Client,
-        requests: &[ReservationRequest],
-    ) -> Result<BTreeMap<String, LedgerSummary>, ExperimentError> {
-        let seen = client.ledger()?;
-        let mut ledgers = BTreeMap::new();
-        for (name, service) in &self.loaded.description.services {
-            if let Some(ledger) = seen.get(&service.domain) {
-                ledgers.insert(name.clone(), ledger.clone());
+            // What was measured stays worth telling, though not as a whole run.
+            Err(error) => {
+                for one in repetition.measured.values_mut() {
+                    let why = format!("the reservation did not last to the end: {error}");
+                    one.interrupted.get_or_insert(why);
+                }
             }
         }
-        for request in requests {
-            client.revert(Selection::Domain(request.domain.clone()))?;
+        Ok(repetition)
+    }
+
+    /// By which factor each service's requests take longer than when they were calibrated: a
+    /// prediction is for the machine as it was then.
+    fn drifts(
+        &self,
+        testbed: &Testbed<'_>,
+        variant: &Variant,
+        resolved: &BTreeMap<String, ResolvedDomain>,
+    ) -> Result<BTreeMap<String, f64>, ExperimentError> {
+        let mut drifts = BTreeMap::new();
+        for (name, service) in &self.loaded.description.services {
+            let condition = Condition::of(variant, resolved.get(&service.domain));
+            if condition == Condition::PLAIN {
+                continue;
+            }
+            let mut plan = testbed.calibration_plan(name, service)?;
+            plan.seed = self.seed;
+            plan.busy = testbed.calibrations.busy(name);
+            let round = calibration_round(&plan, self.stop)?;
+            if let Some(drift) = testbed.calibrations.drift(name, condition, &round) {
+                drifts.insert(name.clone(), drift);
+            }
         }
-        Ok(ledgers)
+        Ok(drifts)
     }
 
     /// Drives every service at the same time, each from its own generator.
@@ -145,7 +157,7 @@ impl Bench<'_> {
                     warm_up: self.warm_up,
                     seed: self.seed,
                     cpu: generator_cpu(description, service),
-                    busy: testbed.calibrations.get(name).and_then(|found| found.busy),
+                    busy: testbed.calibrations.busy(name),
                 };
                 let (stop, sender) = (self.stop, sender.clone());
                 running.push(scope.spawn(move || {
@@ -179,23 +191,6 @@ impl Bench<'_> {
             }
         }
         Ok(all)
-    }
-}
-
-/// Waits until every reservation has begun: a budget is first given at a point of its grid, up to
-/// a period away, and what is released before that would wait for it.
-fn await_first_budget(resolved: &BTreeMap<String, ResolvedDomain>, stop: &AtomicBool) {
-    let interfaces = resolved
-        .values()
-        .filter_map(ResolvedDomain::enforced_interface);
-    let longest = interfaces
-        .map(|interface| interface.period)
-        .max()
-        .unwrap_or(Duration::ZERO);
-    let until = time::Instant::now() + time::Duration::from_nanos(longest.as_nanos());
-    while time::Instant::now() < until && !stop.load(Ordering::SeqCst) {
-        let left = until.saturating_duration_since(time::Instant::now());
-        std::thread::sleep(left.min(LOOK_EVERY));
     }
 }
 

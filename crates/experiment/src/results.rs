@@ -15,11 +15,15 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::campaign::{CampaignOptions, host};
+use crate::conditions::Calibrations;
 use crate::execution_times::Known;
 use crate::forecast::{Span, faithful, forecast, simulation};
 use crate::repetition::{Bench, Repetition};
 use crate::resolve::ResolvedDomain;
-use crate::writing::{requests_path, write_requests};
+use crate::writing::{requests_path, write_calibrations, write_requests};
+
+/// How much the time of a request may change from its calibration to the end of a run.
+const TOLERATED_DRIFT: f64 = 0.1;
 
 /// What an experiment has found out so far.
 pub struct Findings<'a> {
@@ -56,6 +60,30 @@ impl<'a> Findings<'a> {
             request_files: Vec::new(),
             warnings: Vec::new(),
             interrupted: None,
+        }
+    }
+
+    /// Keeps what calibration has to say about itself, and writes its requests to the result
+    /// folder.
+    pub fn note_calibrations(&mut self, calibrations: &Calibrations) {
+        let path = "raw/calibration.csv".to_owned();
+        match write_calibrations(calibrations, &self.out.join(&path)) {
+            Ok(()) => self.request_files.push(RawData {
+                label: "every request of the calibration".into(),
+                path,
+            }),
+            Err(error) => self.warnings.push(Warning {
+                what: error.to_string(),
+                advice: "the predictions rest on it all the same".into(),
+            }),
+        }
+        for (service, condition, calibration) in calibrations.iter() {
+            let words = condition.in_words();
+            self.warnings
+                .extend(calibration.remarks.iter().map(|remark| Warning {
+                    what: format!("calibration of {service}, {words}: {remark}"),
+                    advice: "predictions rest on it: a quiet machine makes them better".into(),
+                }));
         }
     }
 
@@ -138,6 +166,9 @@ impl<'a> Findings<'a> {
             };
             let ledger = repetition.ledgers.remove(&result.service);
             let label = format!("{} of variant {variant}", result.service);
+            let drift = repetition.drifts.get(&result.service);
+            self.warnings
+                .extend(drift.and_then(|factor| drift_warning(&label, *factor)));
             for remark in &measured.remarks {
                 let what = format!("{label}: {remark}");
                 let advice = "see `tailbound doctor`".to_owned();
@@ -205,6 +236,19 @@ impl<'a> Findings<'a> {
             ..RunReport::default()
         }
     }
+}
+
+/// That requests take another time than when they were calibrated.
+fn drift_warning(label: &str, factor: f64) -> Option<Warning> {
+    let changed = (factor - 1.0).abs() > TOLERATED_DRIFT;
+    changed.then(|| Warning {
+        what: format!(
+            "{label}: after the run a single request took {factor:.2} times as long as when it was \
+             calibrated: the prediction is for the machine as it was then"
+        ),
+        advice: "run it again on a quieter machine before you blame or praise the prediction"
+            .into(),
+    })
 }
 
 /// The files that [`crate::write`] makes, for the page to link to.

@@ -5,16 +5,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration as Pause, Instant};
 
 use tailbound_measurement::{
-    Calibration, CalibrationPlan, Endpoint, MeasurementError, await_service, calibrate,
-    fingerprint, fingerprint_line, run_setup,
+    CalibrationPlan, Endpoint, MeasurementError, await_service, fingerprint, fingerprint_line,
+    run_setup,
 };
-use tailbound_model::{LoadedDescription, Service};
+use tailbound_model::{Description, LoadedDescription, Service};
 use tailbound_time::Duration;
 
+use crate::ExperimentError;
+use crate::conditions::Calibrations;
 use crate::driving::generator_cpu;
 use crate::programs::{Programs, Surroundings};
 use crate::resolve::domain_of;
-use crate::{ExperimentError, Observer};
 
 /// How long a service may take to answer after its start.
 const READY_WITHIN: Duration = Duration::from_secs(15);
@@ -34,8 +35,8 @@ pub struct Testbed<'a> {
     residents: BTreeMap<String, Programs>,
     /// The others, while they run.
     neighbours: BTreeMap<String, Programs>,
-    /// What calibration found, by service.
-    pub calibrations: BTreeMap<String, Calibration>,
+    /// What calibration found.
+    pub calibrations: Calibrations,
 }
 
 impl<'a> Testbed<'a> {
@@ -55,7 +56,7 @@ impl<'a> Testbed<'a> {
             surroundings,
             residents: BTreeMap::new(),
             neighbours: BTreeMap::new(),
-            calibrations: BTreeMap::new(),
+            calibrations: Calibrations::default(),
         };
         for (name, domain) in &description.domains {
             if testbed.is_resident(name) {
@@ -73,33 +74,41 @@ impl<'a> Testbed<'a> {
         Ok(testbed)
     }
 
-    /// Measures the execution times of every service, alone on its CPU.
+    /// The description.
+    pub fn description(&self) -> &'a Description {
+        &self.loaded.description
+    }
+
+    /// A service of the description.
     ///
     /// # Errors
-    /// A service that fails at it.
-    pub fn calibrate(
-        &mut self,
-        seed: u64,
-        stop: &AtomicBool,
-        observer: &mut dyn Observer,
-    ) -> Result<(), ExperimentError> {
-        let description = &self.loaded.description;
-        for (name, service) in &description.services {
-            let mut plan = CalibrationPlan::new(name, service.clone(), self.endpoint(service)?);
-            plan.process = self
-                .residents
-                .get(&service.domain)
-                .and_then(Programs::first_process);
-            plan.seed = seed;
-            plan.cpu = generator_cpu(description, service);
-            plan.host = Some(fingerprint_line(&fingerprint()));
-            let calibration = calibrate(&plan, stop)?;
-            for remark in &calibration.remarks {
-                observer.remark(&format!("{name}: {remark}"));
-            }
-            self.calibrations.insert(name.clone(), calibration);
-        }
-        Ok(())
+    /// There is none of that name.
+    pub fn service(&self, name: &str) -> Result<&'a Service, ExperimentError> {
+        let services = &self.description().services;
+        services.get(name).ok_or_else(|| ExperimentError::Unknown {
+            kind: "service",
+            name: name.into(),
+            known: crate::resolve::names(services.keys()),
+        })
+    }
+
+    /// What a round of a service's calibration needs to know of the running system.
+    ///
+    /// # Errors
+    /// The service's endpoint makes no sense.
+    pub fn calibration_plan(
+        &self,
+        name: &str,
+        service: &Service,
+    ) -> Result<CalibrationPlan, ExperimentError> {
+        let mut plan = CalibrationPlan::new(name, service.clone(), self.endpoint(service)?);
+        plan.process = self
+            .residents
+            .get(&service.domain)
+            .and_then(Programs::first_process);
+        plan.cpu = generator_cpu(self.description(), service);
+        plan.host = Some(fingerprint_line(&fingerprint()));
+        Ok(plan)
     }
 
     /// Starts the domains without a reservation or a service.

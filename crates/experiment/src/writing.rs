@@ -11,6 +11,7 @@ use tailbound_report::{
 };
 
 use crate::ExperimentError;
+use crate::conditions::Calibrations;
 
 /// Significant decimal digits kept in HdrHistogram logs.
 const HDR_DIGITS: u8 = 3;
@@ -30,7 +31,8 @@ pub struct Written {
 }
 
 /// Writes `report.json`, `report.html`, `plots/*.svg|png` and `raw/*.csv|hdr` into `out`; the
-/// requests of every repetition, `raw/*-requests.csv`, lie there since it was measured.
+/// requests of every repetition, `raw/*-requests.csv`, and those of the calibration,
+/// `raw/calibration.csv`, lie there since they were measured.
 ///
 /// # Errors
 /// The document or the page cannot be written; plots that fail are remarks.
@@ -118,6 +120,21 @@ pub(crate) fn write_requests(measured: &Measurement, path: &Path) -> Result<(), 
         file.flush()
     };
     written().map_err(|cause| failed(path, &cause))
+}
+
+/// Every request of a calibration as CSV.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_calibrations(
+    calibrations: &Calibrations,
+    path: &Path,
+) -> Result<(), ExperimentError> {
+    let mut text = Vec::new();
+    calibrations
+        .write_csv(&mut text)
+        .map_err(|cause| failed(path, &cause))?;
+    write_file(path, &text)
 }
 
 /// Every measured distribution as CSV and HdrHistogram log.

@@ -1,5 +1,9 @@
-//! Execution times, measured on a CPU of the service's own.
+//! Execution times, measured one request at a time, in rounds.
+//!
+//! Machines have good and bad minutes. A calibration is therefore made of short rounds, apart in
+//! time, of which those count that agree on the shortest times; see [`Calibration::of_rounds`].
 
+mod rounds;
 mod session;
 
 use std::collections::BTreeMap;
@@ -11,6 +15,7 @@ use tailbound_model::{Cpu, Service};
 use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
+pub use rounds::{CalibrationRound, RoundRequest, agreeing};
 use session::Session;
 
 /// How many iterations of the loop in a `{busy:...}` request take how long.
@@ -28,22 +33,26 @@ impl BusyRate {
     }
 }
 
-/// What to calibrate, and how long.
+/// One round of a calibration: what to measure, and how long.
 #[derive(Clone, Debug)]
 pub struct CalibrationPlan {
     /// The service's name, for labels.
     pub name: String,
-    /// The service, as described; alone on its CPU, without a reservation, set up.
+    /// The service, as described; set up, with nothing else to answer.
     pub service: Service,
     /// Where it listens.
     pub endpoint: Endpoint,
     /// Its process; with it execution times are its CPU time, without it round trips.
     pub process: Option<u32>,
+    /// What the service runs under and beside, in words.
+    pub surroundings: String,
+    /// The rate of `{busy:...}`, once known; it is the load's, so it is found only once.
+    pub busy: Option<BusyRate>,
     /// Counted requests per task, at most.
     pub requests: u32,
     /// Uncounted requests per task before them.
     pub warm_up: u32,
-    /// Time per task, at most.
+    /// Time for all tasks together, about, shared out evenly.
     pub limit: Duration,
     /// The seed of `{random}` and of drawn execution times.
     pub seed: u64,
@@ -56,16 +65,18 @@ pub struct CalibrationPlan {
 }
 
 impl CalibrationPlan {
-    /// The usual choices: 200 requests or 3 s per task after 20 of warm-up.
+    /// The usual choices: 40 requests per task after 8 of warm-up, or what 2 s allow.
     pub fn new(name: impl Into<String>, service: Service, endpoint: Endpoint) -> Self {
         Self {
             name: name.into(),
             service,
             endpoint,
             process: None,
-            requests: 200,
-            warm_up: 20,
-            limit: Duration::from_secs(3),
+            surroundings: "on an idle CPU".into(),
+            busy: None,
+            requests: 40,
+            warm_up: 8,
+            limit: Duration::from_secs(2),
             seed: 1,
             cpu: None,
             fifo_priority: Some(92),
@@ -89,7 +100,7 @@ pub enum ServiceTimeSource {
 pub struct Calibration {
     /// Execution time of each task's request.
     pub execution_times: BTreeMap<String, Distribution>,
-    /// Round trip of each task's request, on the idle service.
+    /// Round trip of each task's request.
     pub round_trips: BTreeMap<String, Distribution>,
     /// Round trip of a request that asks for no work; `None` for HTTP, which has none.
     pub trivial_round_trip: Option<Distribution>,
@@ -104,15 +115,14 @@ pub struct Calibration {
     pub remarks: Vec<String>,
 }
 
-/// Measures the execution time of each task's request: one request at a time, on a service that
-/// has its CPU for itself.
+/// Measures one round: every task's request, one at a time.
 ///
 /// # Errors
 /// No connection, a refused request, a service that dies, or a stop before the end.
-pub fn calibrate(
+pub fn calibration_round(
     plan: &CalibrationPlan,
     stop: &AtomicBool,
-) -> Result<Calibration, MeasurementError> {
+) -> Result<CalibrationRound, MeasurementError> {
     if plan.requests == 0 {
         return Err(MeasurementError::BadPlan {
             what: "a calibration of no requests".into(),

@@ -24,7 +24,10 @@ mod stream;
 pub mod synthetic;
 
 pub use advice::{Advice, AdviceQuery, advice};
-pub use calibrate::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource, calibrate};
+pub use calibrate::{
+    BusyRate, Calibration, CalibrationPlan, CalibrationRound, RoundRequest, ServiceTimeSource,
+    agreeing, calibration_round,
+};
 pub use endpoint::Endpoint;
 pub use error::MeasurementError;
 pub use host::{fingerprint, fingerprint_line};

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use tailbound_measurement::{
     CalibrationPlan, Endpoint, Measurement, MeasurementError, Progress, ServiceTimeSource,
-    await_service, calibrate, measure,
+    await_service, measure,
 };
 use tailbound_model::{Protocol, Request, Service};
 use testbed::*;
@@ -173,7 +173,7 @@ fn http_is_calibrated_by_round_trips_over_connections_that_close() {
     let mut plan = CalibrationPlan::new("h", getting(), endpoint);
     plan.fifo_priority = None;
     (plan.requests, plan.warm_up) = (20, 2);
-    let found = calibrate(&plan, NEVER).unwrap();
+    let found = calibrated(&plan);
     assert_eq!(found.execution_times["get"].count(), Some(20));
     assert_eq!(found.source, ServiceTimeSource::RoundTrip);
     assert!(found.trivial_round_trip.is_none() && !found.remarks.is_empty());

@@ -4,7 +4,7 @@
 mod testbed;
 
 use tailbound_measurement::{
-    CalibrationPlan, MeasurementError, Progress, ServiceTimeSource, calibrate, measure, run_setup,
+    CalibrationPlan, MeasurementError, Progress, ServiceTimeSource, measure, run_setup,
 };
 use tailbound_model::{Arrivals, Protocol, Service, Task};
 use testbed::*;
@@ -162,7 +162,7 @@ fn calibration_tells_long_requests_from_short_ones_and_finds_the_busy_rate() {
         plan.process = process;
         plan.fifo_priority = None;
         (plan.requests, plan.warm_up) = (30, 5);
-        let found = calibrate(&plan, NEVER).unwrap();
+        let found = calibrated(&plan);
         let expected = match process {
             Some(_) => ServiceTimeSource::ProcessCpuTime,
             None => ServiceTimeSource::RoundTrip,
@@ -196,7 +196,7 @@ fn a_process_that_does_not_serve_is_noticed() {
         plan.process = Some(process);
         plan.fifo_priority = None;
         (plan.requests, plan.warm_up) = (10, 2);
-        let found = calibrate(&plan, NEVER).unwrap();
+        let found = calibrated(&plan);
         assert_eq!(found.source, ServiceTimeSource::RoundTrip);
         let told = found.remarks.join("\n");
         assert!(told.contains("execution times are round trips"), "{told}");

@@ -484,6 +484,22 @@ fn yes() -> bool {
     true
 }
 
+impl Task {
+    /// How many jobs are released in the long run, all clients together; `None` for a trace, which
+    /// says so only in its file.
+    pub fn mean_rate(&self) -> Option<Rate> {
+        let each = match &self.arrivals {
+            Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
+            Arrivals::Sporadic {
+                min_gap, max_gap, ..
+            } => 2.0 / (min_gap.as_secs_f64() + max_gap.as_secs_f64()),
+            Arrivals::Poisson { rate } => rate.as_per_second(),
+            Arrivals::Trace { .. } => return None,
+        };
+        Rate::per_second(each * f64::from(self.clients))
+    }
+}
+
 impl Domain {
     /// The CPUs that the domain may run on.
     pub fn allowed_cpus(&self) -> &CpuSet {

@@ -1,15 +1,16 @@
-//! One calibration, from connecting to distributions.
+//! One round of a calibration, from connecting to samples.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
-use tailbound_model::{Arrivals, ExecutionTime, Protocol, Service, Task};
-use tailbound_time::{Clock, ClockId, Duration};
+use tailbound_model::{ExecutionTime, Protocol, Service, Task};
+use tailbound_time::{Clock, Duration, Rate};
 
-use super::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource};
+use super::rounds::median;
+use super::{BusyRate, CalibrationPlan, CalibrationRound, RoundRequest};
 use crate::MeasurementError;
 use crate::client_thread::enter_client_thread;
 use crate::exchange::{Exchange, RoundTrip};
@@ -23,8 +24,14 @@ const SETTLE: Duration = Duration::from_micros(200);
 /// The longest pause between requests: it is there to let the CPU go idle as it does under load,
 /// for the deeper it sleeps, the longer a request takes to wake the service.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
-/// Trivial requests that are counted.
-const TRIVIAL_REQUESTS: u32 = 100;
+/// Trivial requests that are counted, after a few that are not.
+const TRIVIAL_REQUESTS: u32 = 20;
+/// A request that took this many times the median before it is asked again.
+const SUSPECT: u64 = 2;
+/// From so many samples on their median says what is usual.
+const ENOUGH_FOR_A_MEDIAN: usize = 5;
+/// How often a suspect request is asked again.
+const REPEATS: u32 = 2;
 /// The execution time at which the count of busy iterations is large enough to be measured.
 const BUSY_TARGET: Duration = Duration::from_millis(2);
 /// Requests per count of busy iterations. The shortest counts: a loop always takes as long, and
@@ -33,15 +40,7 @@ const BUSY_REQUESTS: usize = 15;
 /// The largest count of busy iterations tried.
 const BUSY_MOST_ITERATIONS: u64 = 1 << 32;
 
-/// One request's time, seen from both ends.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    round_trip: Duration,
-    /// CPU time of the service's process across the request.
-    process: Option<Duration>,
-}
-
-/// A calibration under way.
+/// A round under way.
 pub(super) struct Session<'a> {
     plan: &'a CalibrationPlan,
     exchange: Exchange<'a>,
@@ -52,6 +51,8 @@ pub(super) struct Session<'a> {
     /// The process to ask, as long as it tells something.
     process: Option<u32>,
     remarks: Vec<String>,
+    /// Requests that took much less when asked again.
+    disturbed: u32,
 }
 
 impl<'a> Session<'a> {
@@ -70,36 +71,47 @@ impl<'a> Session<'a> {
             pause: usual_gap(&plan.service).clamp(SETTLE, LONGEST_PAUSE),
             process: plan.process,
             remarks,
+            disturbed: 0,
         })
     }
 
     /// Measures everything.
-    pub(super) fn carry_out(mut self) -> Result<Calibration, MeasurementError> {
+    pub(super) fn carry_out(mut self) -> Result<CalibrationRound, MeasurementError> {
         let trivial = self.trivial()?;
         self.check_process(&trivial)?;
-        let busy = self.busy_rate()?;
-        let mut samples = Vec::new();
+        let busy = match self.plan.busy {
+            Some(known) => Some(known),
+            None => self.busy_rate()?,
+        };
+        let mut tasks = BTreeMap::new();
         for name in self.plan.service.tasks.keys() {
             if let Some(measured) = self.task(name, busy)? {
-                samples.push((name.clone(), measured));
+                tasks.insert(name.clone(), measured);
             }
         }
-        Ok(self.summarize(&trivial, samples, busy))
+        Ok(CalibrationRound {
+            trivial,
+            tasks,
+            process_told: self.process.is_some(),
+            busy,
+            disturbed: self.disturbed,
+            remarks: self.remarks,
+        })
     }
 
-    fn trivial(&mut self) -> Result<Vec<Sample>, MeasurementError> {
+    fn trivial(&mut self) -> Result<Vec<RoundRequest>, MeasurementError> {
         let Some(template) = RequestTemplate::trivial(self.plan.service.protocol) else {
             return Ok(Vec::new());
         };
         let mut samples = Vec::new();
-        for round in 0..TRIVIAL_REQUESTS + 10 {
+        for round in 0..TRIVIAL_REQUESTS + 3 {
             let sample = self.sample(
                 &template,
                 Busy::Unknown,
                 Duration::ZERO,
                 "a trivial request",
             )?;
-            if round >= 10 {
+            if round >= 3 {
                 samples.push(sample);
             }
         }
@@ -107,11 +119,11 @@ impl<'a> Session<'a> {
     }
 
     /// Drops a process that shows no CPU time: a wrapper around the one that does the work.
-    fn check_process(&mut self, trivial: &[Sample]) -> Result<(), MeasurementError> {
+    fn check_process(&mut self, trivial: &[RoundRequest]) -> Result<(), MeasurementError> {
         let Some(process) = self.process else {
             return Ok(());
         };
-        let told = |sample: &Sample| sample.process.is_some_and(|time| !time.is_zero());
+        let told = |sample: &RoundRequest| sample.process.is_some_and(|time| !time.is_zero());
         let silent = !trivial.is_empty() && !trivial.iter().any(told);
         if let Err(cause) = cpu_time_of_process(process) {
             self.remarks.push(format!(
@@ -133,18 +145,19 @@ impl<'a> Session<'a> {
         &mut self,
         name: &str,
         busy: Option<BusyRate>,
-    ) -> Result<Option<Vec<Sample>>, MeasurementError> {
+    ) -> Result<Option<Vec<RoundRequest>>, MeasurementError> {
         let template = RequestTemplate::of_task(&self.plan.service, name)?;
         let busy = busy.map_or(Busy::Unknown, Busy::Rate);
         let step = format!("a request of task {name}");
+        let limit = self.plan.limit / self.plan.service.tasks.len().max(1) as u64;
         let begin = Monotonic.now();
         let mut samples = Vec::new();
         for round in 0..self.plan.warm_up.saturating_add(self.plan.requests) {
             let Some(execution) = self.execution(name)? else {
                 return Ok(None);
             };
-            let sample = self.sample(&template, busy, execution, &step)?;
-            let late = Monotonic.now().saturating_since(begin) > self.plan.limit;
+            let sample = self.undisturbed(&samples, &template, busy, execution, &step)?;
+            let late = Monotonic.now().saturating_since(begin) > limit;
             // Where requests are so long that the warm-up alone takes all the time, what there is
             // has to do.
             if round >= self.plan.warm_up || late {
@@ -182,13 +195,44 @@ impl<'a> Session<'a> {
         })
     }
 
+    /// One request; if it took much longer than those before, the same is asked again, and the
+    /// shortest counts: a request that is long by itself is long again, while what the machine or
+    /// a pause of the service added is not there a second time.
+    fn undisturbed(
+        &mut self,
+        before: &[RoundRequest],
+        template: &RequestTemplate,
+        busy: Busy,
+        execution: Duration,
+        step: &str,
+    ) -> Result<RoundRequest, MeasurementError> {
+        let (index, random) = (self.index, self.random.clone());
+        let first = self.sample(template, busy, execution, step)?;
+        let usual = median(before.iter().map(|sample| sample.round_trip));
+        if before.len() < ENOUGH_FOR_A_MEDIAN || first.round_trip < usual * SUSPECT {
+            return Ok(first);
+        }
+        let mut shortest = first;
+        for _ in 0..REPEATS {
+            (self.index, self.random) = (index, random.clone());
+            let again = self.sample(template, busy, execution, step)?;
+            if again.round_trip < shortest.round_trip {
+                shortest = again;
+            }
+        }
+        if shortest.round_trip * 4 < first.round_trip * 3 {
+            self.disturbed += 1;
+        }
+        Ok(shortest)
+    }
+
     fn sample(
         &mut self,
         template: &RequestTemplate,
         busy: Busy,
         execution: Duration,
         step: &str,
-    ) -> Result<Sample, MeasurementError> {
+    ) -> Result<RoundRequest, MeasurementError> {
         let before = self.process_time();
         self.index += 1;
         let mut filling = Filling {
@@ -206,7 +250,7 @@ impl<'a> Session<'a> {
             (Some(before), Some(after)) => Some(after.saturating_sub(before)),
             _ => None,
         };
-        Ok(Sample {
+        Ok(RoundRequest {
             round_trip: trip.length(),
             process,
         })
@@ -264,103 +308,12 @@ impl<'a> Session<'a> {
         }
         Ok(shortest)
     }
-
-    fn summarize(
-        mut self,
-        trivial: &[Sample],
-        samples: Vec<(String, Vec<Sample>)>,
-        busy: Option<BusyRate>,
-    ) -> Calibration {
-        let round_trips = |samples: &[Sample]| -> Vec<Duration> {
-            samples.iter().map(|sample| sample.round_trip).collect()
-        };
-        let empty_trip = match trivial.is_empty() {
-            true => Duration::ZERO,
-            false => median(round_trips(trivial)),
-        };
-        let source = match self.process {
-            Some(_) => ServiceTimeSource::ProcessCpuTime,
-            None => ServiceTimeSource::RoundTrip,
-        };
-        if source == ServiceTimeSource::RoundTrip && trivial.is_empty() {
-            self.remarks.push(
-                "execution times are whole round trips, dispatching included: name the service's \
-                 process to tell them apart"
-                    .into(),
-            );
-        }
-        let execution = |sample: &Sample| match source {
-            ServiceTimeSource::ProcessCpuTime => sample.process.unwrap_or(sample.round_trip),
-            ServiceTimeSource::RoundTrip => sample.round_trip.saturating_sub(empty_trip),
-        };
-        let method = match source {
-            ServiceTimeSource::ProcessCpuTime => "CPU time of the service's process per request",
-            ServiceTimeSource::RoundTrip => "round trip less the median trivial round trip",
-        };
-        let name = &self.plan.name;
-        let mut overheads = Vec::new();
-        let mut calibration = Calibration {
-            execution_times: [].into(),
-            round_trips: [].into(),
-            trivial_round_trip: (!trivial.is_empty()).then(|| {
-                let subject = format!("round trip of a trivial request to {name}");
-                self.distribution(subject, "one request at a time", round_trips(trivial))
-            }),
-            dispatch_overhead: self.distribution(
-                format!("dispatch overhead of {name}"),
-                "round trip less execution time, one request at a time",
-                Vec::new(),
-            ),
-            source,
-            busy,
-            remarks: self.remarks.clone(),
-        };
-        for (task, samples) in &samples {
-            let times: Vec<Duration> = samples.iter().map(execution).collect();
-            let trips = round_trips(samples);
-            overheads.extend(trips.iter().zip(&times).map(|(a, b)| a.saturating_sub(*b)));
-            let subject = format!("execution time of {name}.{task}");
-            let times = self.distribution(subject, method, times);
-            calibration.execution_times.insert(task.clone(), times);
-            let subject = format!("round trip of {name}.{task}");
-            let trips = self.distribution(subject, "one request at a time", trips);
-            calibration.round_trips.insert(task.clone(), trips);
-        }
-        calibration.dispatch_overhead =
-            Distribution::from_samples(calibration.dispatch_overhead.provenance, overheads);
-        calibration
-    }
-
-    fn distribution(&self, subject: String, method: &str, values: Vec<Duration>) -> Distribution {
-        let provenance = Provenance {
-            seed: Some(self.plan.seed),
-            clock: Some(ClockId::Monotonic),
-            host: self.plan.host.clone(),
-            assumptions: vec![
-                "the service is idle before each request, on a CPU of its own".into(),
-                format!("the first {} requests are left out", self.plan.warm_up),
-            ],
-            ..Provenance::new(Evidence::Sample, subject, method)
-        };
-        Distribution::from_samples(provenance, values)
-    }
 }
 
 /// The mean time between two requests of the service under its load.
 fn usual_gap(service: &Service) -> Duration {
-    let per_second = |task: &Task| {
-        let one = match &task.arrivals {
-            Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
-            Arrivals::Sporadic {
-                min_gap, max_gap, ..
-            } => 2.0 / (*min_gap + *max_gap).as_secs_f64(),
-            Arrivals::Poisson { rate } => rate.as_per_second(),
-            // Known only when the file is read; the other tasks say enough.
-            Arrivals::Trace { .. } => 0.0,
-        };
-        one * f64::from(task.clients)
-    };
-    let together: f64 = service.tasks.values().map(per_second).sum();
+    let rates = service.tasks.values().filter_map(Task::mean_rate);
+    let together: f64 = rates.map(Rate::as_per_second).sum();
     // No rate at all makes the longest gap.
     Duration::from_secs_f64_nearest(1.0 / together)
 }
@@ -372,9 +325,4 @@ fn busy_without_effect(task: &str) -> MeasurementError {
                  {busy:2ms}"
             .into(),
     }
-}
-
-fn median(mut values: Vec<Duration>) -> Duration {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -10,7 +10,9 @@ use std::thread::JoinHandle;
 
 use tailbound_linux::process::die_with_parent;
 use tailbound_measurement::synthetic::{ServeOptions, serve};
-use tailbound_measurement::{Endpoint, LoadPlan, await_service};
+use tailbound_measurement::{
+    Calibration, CalibrationPlan, Endpoint, LoadPlan, await_service, calibration_round,
+};
 use tailbound_model::{
     Arrivals, ExecutionTime, InputFiles, Protocol, Request, Scheduling, Service, Task,
 };
@@ -26,6 +28,12 @@ pub fn ms(milliseconds: u64) -> Duration {
 
 pub fn us(microseconds: u64) -> Duration {
     Duration::from_micros(microseconds)
+}
+
+/// A calibration of one round.
+pub fn calibrated(plan: &CalibrationPlan) -> Calibration {
+    let round = calibration_round(plan, NEVER).unwrap();
+    Calibration::of_rounds(plan, &[round])
 }
 
 pub fn periodic(period: Duration, offset: Duration) -> Arrivals {

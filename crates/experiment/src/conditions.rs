@@ -1,0 +1,341 @@
+//! Execution times, calibrated under every condition that something is predicted for.
+//!
+//! The same request takes another time on an idle CPU, which has to wake up first, than beside
+//! neighbours, which keep the CPU awake and its caches full. So each service is calibrated under
+//! the back end of each variant, beside the neighbours of that variant, in rounds that take turns:
+//! a machine that is slow for a while is then slow for a round of each.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+
+use tailbound_daemon::ClientError;
+use tailbound_enforcement::ReservationRequest;
+use tailbound_enforcement::error::backend_name;
+use tailbound_measurement::{
+    BusyRate, Calibration, CalibrationPlan, CalibrationRound, agreeing, calibration_round,
+};
+use tailbound_model::{BackendKind, Service, Variant};
+
+use crate::holding::Holding;
+use crate::resolve::ResolvedDomain;
+use crate::testbed::Testbed;
+use crate::{ExperimentError, Observer, Step};
+
+/// Rounds that are always made.
+const ROUNDS: usize = 5;
+/// Rounds that are made at most, where they do not agree.
+const MOST_ROUNDS: usize = 10;
+/// So many rounds must agree.
+const AGREEING: usize = 3;
+/// The part of a period that a calibrated service may use, in hundredths: more than it needs, so
+/// that its requests are hardly ever throttled, and less than where real-time throttling begins.
+const ROOM: u64 = 90;
+/// The counted requests of a round, at full length and at least.
+const REQUESTS: (f64, f64) = (40.0, 10.0);
+
+/// What a service runs under and beside while it is calibrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Condition {
+    /// What enforces its reservation.
+    pub backend: BackendKind,
+    /// Whether the domains without a reservation run.
+    pub neighbours: bool,
+}
+
+impl Condition {
+    /// Alone on an idle CPU, without a reservation.
+    pub const PLAIN: Self = Self {
+        backend: BackendKind::None,
+        neighbours: false,
+    };
+
+    /// The condition of a domain in a variant. Where the kernel promises nothing, nothing is
+    /// predicted, and the plain one does.
+    pub fn of(variant: &Variant, domain: Option<&ResolvedDomain>) -> Self {
+        match domain {
+            Some(domain) if domain.server().is_some() => Self {
+                backend: domain.backend,
+                neighbours: variant.neighbours,
+            },
+            _ => Self::PLAIN,
+        }
+    }
+
+    /// For people.
+    pub fn in_words(self) -> String {
+        let under = match self.backend {
+            BackendKind::None => "without a reservation".to_owned(),
+            BackendKind::Dedicated => "on CPUs of its own".to_owned(),
+            backend => format!(
+                "under {} with {ROOM}% of each period",
+                backend_name(backend)
+            ),
+        };
+        let beside = if self.neighbours {
+            "beside the neighbours"
+        } else {
+            "nothing else running"
+        };
+        format!("{under}, {beside}")
+    }
+}
+
+/// One thing to calibrate: a service under a condition, with its reservation there.
+#[derive(Clone, Debug)]
+struct Case {
+    service: String,
+    condition: Condition,
+    domain: Option<ResolvedDomain>,
+}
+
+/// What calibration found, by service and condition.
+#[derive(Debug, Default)]
+pub struct Calibrations {
+    found: BTreeMap<(String, Condition), Calibration>,
+    rounds: BTreeMap<(String, Condition), Vec<CalibrationRound>>,
+    busy: BTreeMap<String, BusyRate>,
+}
+
+impl Calibrations {
+    /// What is known of `service` under `condition`; where it was not calibrated there, under
+    /// another one.
+    pub fn of(&self, service: &str, condition: Condition) -> Option<&Calibration> {
+        let exact = self.found.get(&(service.to_owned(), condition));
+        exact.or_else(|| {
+            let mut others = self.found.iter().filter(|((name, _), _)| name == service);
+            others.next().map(|(_, calibration)| calibration)
+        })
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Condition, &Calibration)> {
+        self.found
+            .iter()
+            .map(|((service, condition), found)| (service.as_str(), *condition, found))
+    }
+
+    /// How many loop iterations `{busy:...}` stands for in the requests to `service`: one number
+    /// for all variants, since it is part of the load.
+    pub fn busy(&self, service: &str) -> Option<BusyRate> {
+        self.busy.get(service).copied()
+    }
+
+    /// Every request of every round as CSV.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write_csv(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "service,condition,round,counts,task,round_trip_ns,process_ns"
+        )?;
+        for ((service, condition), rounds) in &self.rounds {
+            let condition = condition.in_words().replace(',', ";");
+            let kept = agreeing(rounds);
+            for (index, round) in rounds.iter().enumerate() {
+                let counts = kept.iter().any(|one| std::ptr::eq(*one, round));
+                let trivial = round.trivial.iter().map(|request| ("", request));
+                let tasks = round
+                    .tasks
+                    .iter()
+                    .flat_map(|(task, all)| all.iter().map(|request| (task.as_str(), request)));
+                for (task, request) in trivial.chain(tasks) {
+                    let process = request.process.map(|time| time.as_nanos().to_string());
+                    writeln!(
+                        out,
+                        "{service},{condition},{},{counts},{task},{},{}",
+                        index + 1,
+                        request.round_trip.as_nanos(),
+                        process.unwrap_or_default()
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// By which factor the round trips in `round` are longer than those of the calibration, by
+    /// their medians.
+    pub fn drift(
+        &self,
+        service: &str,
+        condition: Condition,
+        round: &CalibrationRound,
+    ) -> Option<f64> {
+        let calibration = self.found.get(&(service.to_owned(), condition))?;
+        let (mut before, mut after) = (0.0, 0.0);
+        for (task, median) in round.median_round_trips() {
+            let known = calibration.round_trips.get(&task)?.quantile(0.5)?.low;
+            before += known.as_secs_f64();
+            after += median.as_secs_f64();
+        }
+        (before > 0.0).then(|| after / before)
+    }
+}
+
+/// How a calibration is made.
+pub struct Calibrating<'a> {
+    /// The variants that will be measured, with what their domains get.
+    pub variants: Vec<(&'a Variant, &'a BTreeMap<String, ResolvedDomain>)>,
+    /// The seed of the requests.
+    pub seed: u64,
+    /// Factor on the number of requests.
+    pub scale: f64,
+    /// Raised when the user wants to end.
+    pub stop: &'a AtomicBool,
+}
+
+impl Calibrating<'_> {
+    /// Calibrates every service under the condition of every variant.
+    ///
+    /// # Errors
+    /// A service or a program fails at it, or the user asks to stop.
+    pub fn carry_out(
+        &self,
+        testbed: &mut Testbed<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Calibrations, ExperimentError> {
+        let mut calibrations = Calibrations::default();
+        let mut cases = self.cases(testbed);
+        let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
+        for round in 0..MOST_ROUNDS {
+            let lacking = |rounds: &Vec<CalibrationRound>| agreeing(rounds).len() < AGREEING;
+            if round >= ROUNDS && !rounds.iter().any(lacking) {
+                break;
+            }
+            observer.step(&Step {
+                what: format!("measuring execution times, round {} of {ROUNDS}", round + 1),
+                done: 0.01 + 0.004 * round as f64,
+                begins: true,
+            });
+            for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
+                if round >= ROUNDS && !lacking(rounds) {
+                    continue;
+                }
+                let measured = self.round(testbed, case, &calibrations, observer)?;
+                if let Some(busy) = measured.busy {
+                    calibrations
+                        .busy
+                        .entry(case.service.clone())
+                        .or_insert(busy);
+                }
+                rounds.push(measured);
+            }
+        }
+        for (case, rounds) in cases.into_iter().zip(rounds) {
+            let plan = self.plan(testbed, &case.service, case.condition, None)?;
+            let found = Calibration::of_rounds(&plan, &rounds);
+            let key = (case.service, case.condition);
+            calibrations.found.insert(key.clone(), found);
+            calibrations.rounds.insert(key, rounds);
+        }
+        Ok(calibrations)
+    }
+
+    /// Every service with every condition, each once.
+    fn cases(&self, testbed: &Testbed<'_>) -> Vec<Case> {
+        let mut cases: Vec<Case> = Vec::new();
+        for (name, service) in &testbed.description().services {
+            for (variant, resolved) in &self.variants {
+                let domain = resolved.get(&service.domain);
+                let condition = Condition::of(variant, domain);
+                let known = |case: &Case| case.service == *name && case.condition == condition;
+                if !cases.iter().any(known) {
+                    cases.push(Case {
+                        service: name.clone(),
+                        condition,
+                        domain: domain.cloned(),
+                    });
+                }
+            }
+            // Where something is predicted, the plain condition has nobody to serve.
+            let promised = |case: &Case| case.condition != Condition::PLAIN;
+            if cases
+                .iter()
+                .any(|case| case.service == *name && promised(case))
+            {
+                cases.retain(|case| case.service != *name || promised(case));
+            }
+        }
+        cases
+    }
+
+    /// One round of one case. A reservation with so much room may be refused where the described
+    /// one is not: then the described one has to do, for this and all later rounds.
+    fn round(
+        &self,
+        testbed: &mut Testbed<'_>,
+        case: &mut Case,
+        calibrations: &Calibrations,
+        observer: &mut dyn Observer,
+    ) -> Result<CalibrationRound, ExperimentError> {
+        if case.condition.neighbours {
+            testbed.start_neighbours()?;
+        }
+        let outcome = self.under_reservation(testbed, case, calibrations);
+        testbed.stop_neighbours();
+        match outcome {
+            Err(ExperimentError::Daemon(ClientError::Refused(refusal))) => {
+                observer.remark(&format!(
+                    "{}: calibrated without a reservation, since {refusal}",
+                    case.service
+                ));
+                case.domain = None;
+                self.round(testbed, case, calibrations, observer)
+            }
+            other => other,
+        }
+    }
+
+    fn under_reservation(
+        &self,
+        testbed: &mut Testbed<'_>,
+        case: &Case,
+        calibrations: &Calibrations,
+    ) -> Result<CalibrationRound, ExperimentError> {
+        let requests = match (&case.domain, case.condition.backend) {
+            (None, _) | (_, BackendKind::None) => Vec::new(),
+            (Some(domain), backend) => {
+                let name = testbed.service(&case.service)?.domain.clone();
+                let mut interface = domain.interface.clone();
+                interface.budget = interface
+                    .budget
+                    .max(interface.period.scaled_down(ROOM, 100));
+                vec![ReservationRequest {
+                    target: testbed.resident(&name)?.target(),
+                    domain: name,
+                    interface,
+                    backend,
+                }]
+            }
+        };
+        let holding = Holding::take(&requests, self.stop)?;
+        let busy = calibrations.busy(&case.service);
+        let plan = self.plan(testbed, &case.service, case.condition, busy)?;
+        let round = calibration_round(&plan, self.stop)?;
+        holding.release()?;
+        Ok(round)
+    }
+
+    /// The plan of a round.
+    ///
+    /// # Errors
+    /// The description has no such service.
+    pub fn plan(
+        &self,
+        testbed: &Testbed<'_>,
+        name: &str,
+        condition: Condition,
+        busy: Option<BusyRate>,
+    ) -> Result<CalibrationPlan, ExperimentError> {
+        let service: &Service = testbed.service(name)?;
+        let mut plan = testbed.calibration_plan(name, service)?;
+        plan.surroundings = condition.in_words();
+        plan.busy = busy;
+        plan.seed = self.seed;
+        let (usual, least) = REQUESTS;
+        plan.requests = (usual * self.scale).clamp(least, usual) as u32;
+        Ok(plan)
+    }
+}

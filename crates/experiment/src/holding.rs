@@ -1,0 +1,93 @@
+//! Reservations, held for as long as something is measured under them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time;
+
+use tailbound_daemon::{Client, Lease, Selection, StartOptions};
+use tailbound_enforcement::{LedgerSummary, ReservationRequest};
+use tailbound_model::BackendKind;
+use tailbound_time::Duration;
+
+use crate::ExperimentError;
+
+/// How often a wait looks whether the user wants to end.
+const LOOK_EVERY: time::Duration = time::Duration::from_millis(50);
+
+/// Reservations that stand. Whatever happens, they are taken back: by [`Holding::release`], or by
+/// the daemon when the connection in here closes.
+#[derive(Debug)]
+pub struct Holding {
+    /// None where nothing is reserved.
+    client: Option<Client>,
+    domains: Vec<String>,
+}
+
+impl Holding {
+    /// Reserves all of `requests`, or nothing, and waits until every budget has been given once: a
+    /// budget first comes at a point of its grid, up to a period away.
+    ///
+    /// # Errors
+    /// The daemon refuses, or cannot be reached.
+    pub fn take(
+        requests: &[ReservationRequest],
+        stop: &AtomicBool,
+    ) -> Result<Self, ExperimentError> {
+        if requests.is_empty() {
+            return Ok(Self {
+                client: None,
+                domains: Vec::new(),
+            });
+        }
+        let mut client = Client::connect_or_start(
+            &tailbound_enforcement::state_directory(),
+            &StartOptions::default(),
+        )?;
+        client.apply(requests, Lease::Connection)?;
+        await_first_budget(requests, stop);
+        Ok(Self {
+            client: Some(client),
+            domains: requests.iter().map(|one| one.domain.clone()).collect(),
+        })
+    }
+
+    /// What the managers of the reservations have seen so far, by domain.
+    ///
+    /// # Errors
+    /// The daemon does not answer.
+    pub fn ledgers(&mut self) -> Result<BTreeMap<String, LedgerSummary>, ExperimentError> {
+        match &mut self.client {
+            Some(client) => Ok(client.ledger()?),
+            None => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// Takes the reservations back.
+    ///
+    /// # Errors
+    /// The daemon does not answer, or no longer has them.
+    pub fn release(mut self) -> Result<(), ExperimentError> {
+        let Some(mut client) = self.client.take() else {
+            return Ok(());
+        };
+        for domain in &self.domains {
+            client.revert(Selection::Domain(domain.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+fn await_first_budget(requests: &[ReservationRequest], stop: &AtomicBool) {
+    let with_budget = requests
+        .iter()
+        .filter(|request| request.backend != BackendKind::Dedicated);
+    let longest = with_budget
+        .map(|request| request.interface.period)
+        .max()
+        .unwrap_or(Duration::ZERO);
+    let until = time::Instant::now() + time::Duration::from_nanos(longest.as_nanos());
+    while time::Instant::now() < until && !stop.load(Ordering::SeqCst) {
+        let left = until.saturating_duration_since(time::Instant::now());
+        std::thread::sleep(left.min(LOOK_EVERY));
+    }
+}

@@ -1,0 +1,320 @@
+//! From the rounds of a calibration to distributions.
+
+use std::collections::BTreeMap;
+
+use tailbound_distribution::{Distribution, Evidence, Provenance};
+use tailbound_time::{ClockId, Duration};
+
+use super::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource};
+
+/// A round agrees with the quickest one if its times are at most this many per cent longer.
+const AGREEMENT_PER_CENT: u64 = 15;
+
+/// One request's time, seen from both ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundRequest {
+    /// From just before the write to just after the read.
+    pub round_trip: Duration,
+    /// CPU time of the service's process across the request, if it can be told.
+    pub process: Option<Duration>,
+}
+
+/// What one round measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CalibrationRound {
+    /// Requests that ask for no work; none for HTTP, which has no such request.
+    pub trivial: Vec<RoundRequest>,
+    /// Each task's requests.
+    pub tasks: BTreeMap<String, Vec<RoundRequest>>,
+    /// Whether the named process is the one that serves.
+    pub process_told: bool,
+    /// The rate of `{busy:...}`, if a request uses it.
+    pub busy: Option<BusyRate>,
+    /// Requests that took much longer than usual, and not when asked again; the repetition counts.
+    pub disturbed: u32,
+    /// What should be known when reading the result.
+    pub remarks: Vec<String>,
+}
+
+impl CalibrationRound {
+    /// The median round trip of each task.
+    pub fn median_round_trips(&self) -> BTreeMap<String, Duration> {
+        let of_task = |(name, requests): (&String, &Vec<RoundRequest>)| {
+            let trips = requests.iter().map(|request| request.round_trip);
+            (name.clone(), median(trips))
+        };
+        self.tasks.iter().map(of_task).collect()
+    }
+
+    /// The sum of the median round trips of all tasks: long in a round that was disturbed.
+    fn weight(&self) -> Duration {
+        self.median_round_trips().into_values().sum()
+    }
+}
+
+/// Which of `rounds` agree with the quickest: those whose median round trips are, in sum, at most
+/// 15% longer. Whatever else happens on a machine prolongs requests, and never shortens them.
+pub fn agreeing(rounds: &[CalibrationRound]) -> Vec<&CalibrationRound> {
+    let quickest = rounds.iter().map(CalibrationRound::weight).min();
+    let Some(quickest) = quickest else {
+        return Vec::new();
+    };
+    let most = quickest.scaled_down(100 + AGREEMENT_PER_CENT, 100);
+    rounds
+        .iter()
+        .filter(|round| round.weight() <= most)
+        .collect()
+}
+
+impl Calibration {
+    /// What the rounds that agree say together; `plan` is what they have in common.
+    pub fn of_rounds(plan: &CalibrationPlan, rounds: &[CalibrationRound]) -> Self {
+        let kept = agreeing(rounds);
+        // One round that cannot tell leaves the sources mixed, so all go by round trips then.
+        let told = !kept.is_empty() && kept.iter().all(|round| round.process_told);
+        let trivial: Vec<RoundRequest> = kept.iter().flat_map(|r| r.trivial.clone()).collect();
+        let pool = Pool {
+            plan,
+            source: if told {
+                ServiceTimeSource::ProcessCpuTime
+            } else {
+                ServiceTimeSource::RoundTrip
+            },
+            empty_trip: median(trivial.iter().map(|request| request.round_trip)),
+        };
+        let mut remarks = remarks(rounds, kept.len());
+        if !told && trivial.is_empty() {
+            remarks.push(
+                "execution times are whole round trips, dispatching included: name the service's \
+                 process to tell them apart"
+                    .into(),
+            );
+        }
+        let mut found = Self {
+            execution_times: BTreeMap::new(),
+            round_trips: BTreeMap::new(),
+            trivial_round_trip: (!trivial.is_empty()).then(|| pool.trivial(&trivial)),
+            dispatch_overhead: pool.dispatch_overhead(Vec::new()),
+            source: pool.source,
+            busy: kept.iter().find_map(|round| round.busy),
+            remarks,
+        };
+        let mut overheads = Vec::new();
+        for task in plan.service.tasks.keys() {
+            let requests: Vec<RoundRequest> = kept
+                .iter()
+                .filter_map(|round| round.tasks.get(task))
+                .flatten()
+                .copied()
+                .collect();
+            if requests.is_empty() {
+                continue;
+            }
+            let (times, trips) = (
+                pool.execution_times(task, &requests),
+                pool.trips(task, &requests),
+            );
+            found.execution_times.insert(task.clone(), times);
+            found.round_trips.insert(task.clone(), trips);
+            let rest =
+                |request: &RoundRequest| request.round_trip.saturating_sub(pool.execution(request));
+            overheads.extend(requests.iter().map(rest));
+        }
+        found.dispatch_overhead = pool.dispatch_overhead(overheads);
+        found
+    }
+}
+
+/// What all rounds say that is worth knowing, each thing once.
+fn remarks(rounds: &[CalibrationRound], kept: usize) -> Vec<String> {
+    let mut remarks: Vec<String> = Vec::new();
+    for remark in rounds.iter().flat_map(|round| &round.remarks) {
+        if !remarks.contains(remark) {
+            remarks.push(remark.clone());
+        }
+    }
+    if kept < rounds.len() {
+        remarks.push(format!(
+            "{} of {} rounds of the calibration were more than {AGREEMENT_PER_CENT}% slower than \
+             the quickest and do not count: the machine was disturbed",
+            rounds.len() - kept,
+            rounds.len()
+        ));
+    }
+    let disturbed: u32 = rounds.iter().map(|round| round.disturbed).sum();
+    let requests: usize = rounds
+        .iter()
+        .flat_map(|round| round.tasks.values())
+        .map(Vec::len)
+        .sum();
+    if disturbed > 0 {
+        remarks.push(format!(
+            "{disturbed} of {requests} requests of the calibration took more than twice as long as \
+             usual, and not when asked again (the host was stalled, or the service paused); the \
+             repetition counts"
+        ));
+    }
+    remarks
+}
+
+/// What is needed to make distributions of the requests that count.
+struct Pool<'a> {
+    plan: &'a CalibrationPlan,
+    source: ServiceTimeSource,
+    /// The median round trip of a request that asks for nothing.
+    empty_trip: Duration,
+}
+
+impl Pool<'_> {
+    fn execution(&self, request: &RoundRequest) -> Duration {
+        match (self.source, request.process) {
+            (ServiceTimeSource::ProcessCpuTime, Some(time)) => time,
+            _ => request.round_trip.saturating_sub(self.empty_trip),
+        }
+    }
+
+    fn execution_times(&self, task: &str, requests: &[RoundRequest]) -> Distribution {
+        let method = match self.source {
+            ServiceTimeSource::ProcessCpuTime => "CPU time of the service's process per request",
+            ServiceTimeSource::RoundTrip => "round trip less the median trivial round trip",
+        };
+        let values = requests.iter().map(|request| self.execution(request));
+        let subject = format!("execution time of {}.{task}", self.plan.name);
+        self.distribution(subject, method, values.collect())
+    }
+
+    fn trips(&self, task: &str, requests: &[RoundRequest]) -> Distribution {
+        let subject = format!("round trip of {}.{task}", self.plan.name);
+        let values = requests.iter().map(|request| request.round_trip);
+        self.distribution(subject, "one request at a time", values.collect())
+    }
+
+    fn trivial(&self, requests: &[RoundRequest]) -> Distribution {
+        let subject = format!("round trip of a trivial request to {}", self.plan.name);
+        let values = requests.iter().map(|request| request.round_trip);
+        self.distribution(subject, "one request at a time", values.collect())
+    }
+
+    fn dispatch_overhead(&self, values: Vec<Duration>) -> Distribution {
+        let subject = format!("dispatch overhead of {}", self.plan.name);
+        let method = "round trip less execution time, one request at a time";
+        self.distribution(subject, method, values)
+    }
+
+    fn distribution(&self, subject: String, method: &str, values: Vec<Duration>) -> Distribution {
+        let plan = self.plan;
+        let provenance = Provenance {
+            seed: Some(plan.seed),
+            clock: Some(ClockId::Monotonic),
+            host: plan.host.clone(),
+            assumptions: vec![
+                format!("nothing waits before a request; {}", plan.surroundings),
+                format!(
+                    "the first {} requests of a round are left out",
+                    plan.warm_up
+                ),
+                "what is not there when the same request is asked again is the machine's".into(),
+            ],
+            ..Provenance::new(Evidence::Sample, subject, method)
+        };
+        Distribution::from_samples(provenance, values)
+    }
+}
+
+/// The median, the upper one of an even number; zero of none.
+pub(super) fn median(values: impl Iterator<Item = Duration>) -> Duration {
+    let mut values: Vec<Duration> = values.collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_model::Service;
+
+    use super::*;
+    use crate::Endpoint;
+
+    /// A round of one task whose requests take `trips_us`, of which all but 20 us is CPU time.
+    fn round(trips_us: &[u64]) -> CalibrationRound {
+        let requests = trips_us.iter().map(|us| RoundRequest {
+            round_trip: Duration::from_micros(*us),
+            process: Some(Duration::from_micros(us - 20)),
+        });
+        CalibrationRound {
+            tasks: [("work".to_owned(), requests.collect())].into(),
+            process_told: true,
+            ..CalibrationRound::default()
+        }
+    }
+
+    fn plan() -> CalibrationPlan {
+        let text = r#"
+            domain = "d"
+            protocol = "synthetic"
+            endpoint = "unix:/nowhere"
+            [tasks.work]
+            arrivals = { kind = "poisson", rate = "100/s" }
+            execution_time = { kind = "constant", value = "1ms" }
+        "#;
+        let service: Service = toml::from_str(text).unwrap();
+        CalibrationPlan::new("s", service, Endpoint::Unix("/nowhere".into()))
+    }
+
+    #[test]
+    fn disturbed_rounds_do_not_count() {
+        let rounds = [
+            round(&[1_500, 1_490, 1_510]),
+            round(&[1_000, 1_010, 1_020]),
+            round(&[1_100, 1_110, 1_120]),
+            round(&[1_170, 1_180, 1_190]),
+        ];
+        assert_eq!(agreeing(&rounds), [&rounds[1], &rounds[2]]);
+        let found = Calibration::of_rounds(&plan(), &rounds);
+        let times = &found.execution_times["work"];
+        assert_eq!(times.count(), Some(6));
+        assert_eq!(
+            times.max().unwrap().high,
+            Some(Duration::from_micros(1_100))
+        );
+        assert!(
+            found.remarks.iter().any(|r| r.contains("2 of 4 rounds")),
+            "{:?}",
+            found.remarks
+        );
+        let overhead = found.dispatch_overhead.max().unwrap();
+        assert_eq!(overhead.high, Some(Duration::from_micros(20)));
+    }
+
+    #[test]
+    fn one_disturbed_request_spoils_no_round() {
+        let rounds = [
+            round(&[1_000, 1_010, 31_000]),
+            round(&[1_000, 1_010, 1_020]),
+        ];
+        assert_eq!(agreeing(&rounds).len(), 2);
+    }
+
+    #[test]
+    fn without_cpu_time_in_one_round_all_go_by_round_trips() {
+        let mut silent = round(&[1_000; 3]);
+        silent.process_told = false;
+        silent.trivial = vec![RoundRequest {
+            round_trip: Duration::from_micros(100),
+            process: None,
+        }];
+        let found = Calibration::of_rounds(&plan(), &[round(&[1_000; 3]), silent]);
+        assert_eq!(found.source, ServiceTimeSource::RoundTrip);
+        let longest = found.execution_times["work"].max().unwrap();
+        assert_eq!(longest.high, Some(Duration::from_micros(900)));
+    }
+
+    #[test]
+    fn no_rounds_say_nothing() {
+        assert!(agreeing(&[]).is_empty());
+        let found = Calibration::of_rounds(&plan(), &[]);
+        assert!(found.execution_times.is_empty() && found.trivial_round_trip.is_none());
+    }
+}
