@@ -13,7 +13,7 @@ use tailbound_daemon::ClientError;
 use tailbound_enforcement::ReservationRequest;
 use tailbound_enforcement::error::backend_name;
 use tailbound_measurement::{
-    BusyRate, Calibration, CalibrationPlan, CalibrationRound, agreeing, calibration_round,
+    BusyRate, Calibration, CalibrationPlan, CalibrationRound, alike, calibration_round, counting,
 };
 use tailbound_model::{BackendKind, Service, Variant};
 
@@ -24,10 +24,8 @@ use crate::{ExperimentError, Observer, Step};
 
 /// Rounds that are always made.
 const ROUNDS: usize = 5;
-/// Rounds that are made at most, where they do not agree.
+/// Rounds that are made at most, where they differ.
 const MOST_ROUNDS: usize = 10;
-/// So many rounds must agree.
-const AGREEING: usize = 3;
 /// The part of a period that a calibrated service may use, in hundredths: more than it needs, so
 /// that its requests are hardly ever throttled, and less than where real-time throttling begins.
 const ROOM: u64 = 90;
@@ -132,7 +130,7 @@ impl Calibrations {
         )?;
         for ((service, condition), rounds) in &self.rounds {
             let condition = condition.in_words().replace(',', ";");
-            let kept = agreeing(rounds);
+            let kept = counting(rounds);
             for (index, round) in rounds.iter().enumerate() {
                 let counts = kept.iter().any(|one| std::ptr::eq(*one, round));
                 let trivial = round.trivial.iter().map(|request| ("", request));
@@ -200,17 +198,20 @@ impl Calibrating<'_> {
         let mut cases = self.cases(testbed);
         let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
         for round in 0..MOST_ROUNDS {
-            let lacking = |rounds: &Vec<CalibrationRound>| agreeing(rounds).len() < AGREEING;
-            if round >= ROUNDS && !rounds.iter().any(lacking) {
+            if round >= ROUNDS && rounds.iter().all(|rounds| alike(rounds)) {
                 break;
             }
             observer.step(&Step {
-                what: format!("measuring execution times, round {} of {ROUNDS}", round + 1),
+                what: format!(
+                    "measuring execution times, round {} of {}",
+                    round + 1,
+                    if round < ROUNDS { ROUNDS } else { MOST_ROUNDS }
+                ),
                 done: 0.01 + 0.004 * round as f64,
                 begins: true,
             });
             for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
-                if round >= ROUNDS && !lacking(rounds) {
+                if round >= ROUNDS && alike(rounds) {
                     continue;
                 }
                 let measured = self.round(testbed, case, &calibrations, observer)?;

@@ -1,7 +1,7 @@
 //! Execution times, measured one request at a time, in rounds.
 //!
 //! Machines have good and bad minutes. A calibration is therefore made of short rounds, apart in
-//! time, of which those count that agree on the shortest times; see [`Calibration::of_rounds`].
+//! time, of which those that were disturbed do not count; see [`Calibration::of_rounds`].
 
 mod rounds;
 mod session;
@@ -15,7 +15,7 @@ use tailbound_model::{Cpu, Service};
 use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
-pub use rounds::{CalibrationRound, RoundRequest, agreeing};
+pub use rounds::{CalibrationRound, RoundRequest, alike, counting, spread_per_cent};
 use session::Session;
 
 /// How many iterations of the loop in a `{busy:...}` request take how long.

@@ -26,7 +26,7 @@ pub mod synthetic;
 pub use advice::{Advice, AdviceQuery, advice};
 pub use calibrate::{
     BusyRate, Calibration, CalibrationPlan, CalibrationRound, RoundRequest, ServiceTimeSource,
-    agreeing, calibration_round,
+    alike, calibration_round, counting,
 };
 pub use endpoint::Endpoint;
 pub use error::MeasurementError;

@@ -7,8 +7,11 @@ use tailbound_time::{ClockId, Duration};
 
 use super::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource};
 
-/// A round agrees with the quickest one if its times are at most this many per cent longer.
-const AGREEMENT_PER_CENT: u64 = 15;
+/// A round counts if its times are at most this many per cent longer than those of the round in
+/// the middle.
+const LONGER_PER_CENT: u64 = 50;
+/// Rounds whose times differ by at most this many per cent are alike.
+const ALIKE_PER_CENT: u64 = 15;
 
 /// One request's time, seen from both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,24 +55,39 @@ impl CalibrationRound {
     }
 }
 
-/// Which of `rounds` agree with the quickest: those whose median round trips are, in sum, at most
-/// 15% longer. Whatever else happens on a machine prolongs requests, and never shortens them.
-pub fn agreeing(rounds: &[CalibrationRound]) -> Vec<&CalibrationRound> {
-    let quickest = rounds.iter().map(CalibrationRound::weight).min();
-    let Some(quickest) = quickest else {
-        return Vec::new();
-    };
-    let most = quickest.scaled_down(100 + AGREEMENT_PER_CENT, 100);
+/// Which of `rounds` count: those whose median round trips are, in sum, at most 50% longer than in
+/// the round in the middle. Longer ones were disturbed by something that is not always there;
+/// smaller differences are the machine's own, which a run will see as well.
+pub fn counting(rounds: &[CalibrationRound]) -> Vec<&CalibrationRound> {
+    let middle = median(rounds.iter().map(CalibrationRound::weight));
+    let most = middle.scaled_down(100 + LONGER_PER_CENT, 100);
     rounds
         .iter()
         .filter(|round| round.weight() <= most)
         .collect()
 }
 
+/// By how many per cent the slowest of the rounds that count is slower than the quickest.
+pub fn spread_per_cent(rounds: &[CalibrationRound]) -> u64 {
+    let weights = || counting(rounds).into_iter().map(CalibrationRound::weight);
+    match (weights().min(), weights().max()) {
+        (Some(least), Some(most)) if !least.is_zero() => {
+            let hundredths = u128::from(most.as_nanos()) * 100 / u128::from(least.as_nanos());
+            u64::try_from(hundredths).unwrap_or(u64::MAX) - 100
+        }
+        _ => 0,
+    }
+}
+
+/// Whether the rounds say the same, so that more of them would hardly say more.
+pub fn alike(rounds: &[CalibrationRound]) -> bool {
+    spread_per_cent(rounds) <= ALIKE_PER_CENT
+}
+
 impl Calibration {
-    /// What the rounds that agree say together; `plan` is what they have in common.
+    /// What the rounds that count say together; `plan` is what they have in common.
     pub fn of_rounds(plan: &CalibrationPlan, rounds: &[CalibrationRound]) -> Self {
-        let kept = agreeing(rounds);
+        let kept = counting(rounds);
         // One round that cannot tell leaves the sources mixed, so all go by round trips then.
         let told = !kept.is_empty() && kept.iter().all(|round| round.process_told);
         let trivial: Vec<RoundRequest> = kept.iter().flat_map(|r| r.trivial.clone()).collect();
@@ -135,10 +153,17 @@ fn remarks(rounds: &[CalibrationRound], kept: usize) -> Vec<String> {
     }
     if kept < rounds.len() {
         remarks.push(format!(
-            "{} of {} rounds of the calibration were more than {AGREEMENT_PER_CENT}% slower than \
-             the quickest and do not count: the machine was disturbed",
+            "{} of {} rounds of the calibration were more than {LONGER_PER_CENT}% slower than the \
+             one in the middle and do not count: the machine was disturbed",
             rounds.len() - kept,
             rounds.len()
+        ));
+    }
+    if !alike(rounds) {
+        remarks.push(format!(
+            "in the slowest of {kept} rounds of the calibration requests took {}% longer than in \
+             the quickest: the machine's speed changes, and a run may see more of one or the other",
+            spread_per_cent(rounds)
         ));
     }
     let disturbed: u32 = rounds.iter().map(|round| round.disturbed).sum();
@@ -266,26 +291,31 @@ mod tests {
     #[test]
     fn disturbed_rounds_do_not_count() {
         let rounds = [
-            round(&[1_500, 1_490, 1_510]),
+            round(&[1_700, 1_690, 1_710]),
             round(&[1_000, 1_010, 1_020]),
             round(&[1_100, 1_110, 1_120]),
-            round(&[1_170, 1_180, 1_190]),
+            round(&[1_080, 1_090, 1_100]),
         ];
-        assert_eq!(agreeing(&rounds), [&rounds[1], &rounds[2]]);
+        assert_eq!(counting(&rounds), [&rounds[1], &rounds[2], &rounds[3]]);
         let found = Calibration::of_rounds(&plan(), &rounds);
         let times = &found.execution_times["work"];
-        assert_eq!(times.count(), Some(6));
-        assert_eq!(
-            times.max().unwrap().high,
-            Some(Duration::from_micros(1_100))
-        );
-        assert!(
-            found.remarks.iter().any(|r| r.contains("2 of 4 rounds")),
-            "{:?}",
-            found.remarks
-        );
+        assert_eq!(times.count(), Some(9));
+        let longest = times.max().unwrap().high;
+        assert_eq!(longest, Some(Duration::from_micros(1_100)));
+        let told = found.remarks.join("\n");
+        assert!(told.contains("1 of 4 rounds"), "{told}");
         let overhead = found.dispatch_overhead.max().unwrap();
         assert_eq!(overhead.high, Some(Duration::from_micros(20)));
+    }
+
+    #[test]
+    fn rounds_that_differ_all_count_and_are_told_of() {
+        let rounds = [round(&[1_000; 3]), round(&[1_160; 3]), round(&[1_400; 3])];
+        assert_eq!(counting(&rounds).len(), 3);
+        assert_eq!(spread_per_cent(&rounds), 40);
+        assert!(!alike(&rounds) && alike(&rounds[..1]));
+        let told = Calibration::of_rounds(&plan(), &rounds).remarks.join("\n");
+        assert!(told.contains("40% longer"), "{told}");
     }
 
     #[test]
@@ -294,7 +324,8 @@ mod tests {
             round(&[1_000, 1_010, 31_000]),
             round(&[1_000, 1_010, 1_020]),
         ];
-        assert_eq!(agreeing(&rounds).len(), 2);
+        assert_eq!(counting(&rounds).len(), 2);
+        assert!(alike(&rounds));
     }
 
     #[test]
@@ -313,7 +344,7 @@ mod tests {
 
     #[test]
     fn no_rounds_say_nothing() {
-        assert!(agreeing(&[]).is_empty());
+        assert!(counting(&[]).is_empty() && alike(&[]));
         let found = Calibration::of_rounds(&plan(), &[]);
         assert!(found.execution_times.is_empty() && found.trivial_round_trip.is_none());
     }
