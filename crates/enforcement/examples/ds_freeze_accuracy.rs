@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p tailbound-enforcement --example ds_freeze_accuracy -- [--json]
-//!     [--seconds N] [--detection alarm|polling] [--lead learnt|none] [--only B/P] [--load NAME]
+//!     [--seconds N] [--detection automatic|alarm|polling] [--lead learnt|none] [--only B/P] [--load NAME]
 //! ```
 //!
 //! An ordinary busy program runs beside the domain on the same CPU. Prints a table on stdout (or JSON), one row per interface, load and way of detection. Periods
@@ -80,9 +80,10 @@ fn wishes() -> Wishes {
         json: arguments.iter().any(|a| a == "--json"),
         seconds: value("--seconds").map_or(2.0, |s| s.parse().expect("--seconds takes a number")),
         detection: value("--detection").map(|d| match d.as_str() {
+            "automatic" => Detection::Automatic,
             "alarm" => Detection::Alarm,
             "polling" => Detection::Polling,
-            other => panic!("--detection takes alarm or polling, not {other}"),
+            other => panic!("--detection takes automatic, alarm or polling, not {other}"),
         }),
         lead: match value("--lead").as_deref() {
             None | Some("learnt") => StopLead::Learnt,
@@ -99,8 +100,9 @@ fn main() {
     let wishes = wishes();
     let ways: &[Detection] = match wishes.detection {
         Some(Detection::Polling) => &[Detection::Polling],
-        Some(_) => &[Detection::Alarm],
-        None => &[Detection::Alarm, Detection::Polling],
+        Some(Detection::Alarm) => &[Detection::Alarm],
+        Some(Detection::Automatic) => &[Detection::Automatic],
+        None => &[Detection::Automatic, Detection::Alarm, Detection::Polling],
     };
     let mut rows = Vec::new();
     for (budget, period) in INTERFACES_US {
@@ -170,10 +172,10 @@ fn measure(
         budget_ns: budget.as_nanos(),
         period_ns: period.as_nanos(),
         load: name,
-        detection: if detection == Detection::Polling {
-            "polling"
-        } else {
-            "alarm"
+        detection: match detection {
+            Detection::Polling => "polling",
+            Detection::Alarm => "alarm",
+            Detection::Automatic => "automatic",
         },
         lead: if wishes.lead == StopLead::Learnt {
             "learnt"

@@ -16,6 +16,7 @@ use tailbound_time::{Clock, Duration, Instant};
 use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
+use super::pace::Pace;
 use super::server::{
     Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
 };
@@ -28,6 +29,9 @@ pub const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
 /// CPU whose interrupts take as long from doing anything else, the manager included (seen in a
 /// virtual machine, for tens of milliseconds).
 const SHORTEST_ARMED: Duration = Duration::from_micros(200);
+
+/// What an alarm that is not wanted is armed for.
+const OUT_OF_REACH: Duration = Duration::from_secs(3_600);
 
 /// A reservation that a manager is to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +106,11 @@ pub(super) struct ServedState {
     policy: StopLead,
     meter: UsageMeter,
     alarm: Option<CgroupAlarm>,
+    /// Whether the alarm waits for CPU time to be used.
+    armed: bool,
+    /// Whether a busy domain is looked at by the clock, although there is an alarm.
+    clock_if_busy: bool,
+    pace: Pace,
     shortest_poll: Duration,
     server: Option<FixedGridServer>,
     next_look: Option<Instant>,
@@ -153,6 +162,9 @@ impl ServedState {
             policy: options.stop_lead,
             meter,
             alarm,
+            armed: true,
+            clock_if_busy: options.detection == Detection::Automatic,
+            pace: Pace::default(),
             shortest_poll: options.shortest_poll,
             server: None,
             next_look: None,
@@ -205,6 +217,7 @@ impl ServedState {
         }
         self.ledger.count_wake_up();
         let used = self.used();
+        self.pace.look(now, used);
         let server = match &mut self.server {
             Some(server) => server,
             None => {
@@ -253,16 +266,11 @@ impl ServedState {
     }
 
     fn carry_out(&mut self, actions: Actions, now: Instant) {
-        // First the alarm, then the thaw: the domain must not run unwatched.
+        // First the watch, then the thaw: the domain must not run unwatched.
         self.next_look = None;
-        if let Some(length) = actions.arm_depletion {
-            let armed = self.place.is_some() && length >= SHORTEST_ARMED && {
-                let outcome = self.alarm.as_ref().map(|alarm| alarm.arm(length));
-                matches!(outcome, Some(Ok(())))
-            };
-            if !armed {
-                self.next_look = Some(now + length.max(self.shortest_poll));
-            }
+        match actions.arm_depletion {
+            Some(length) => self.watch(length, now),
+            None => self.pace.stopped(),
         }
         let Some(switch) = actions.switch else {
             return;
@@ -282,6 +290,25 @@ impl ServedState {
         }
         // Try again soon, but never in a loop without a pause.
         self.next_look = Some(now + self.shortest_poll.max(STALL));
+    }
+
+    /// Sees to it that the manager comes back when the domain has used `length` more.
+    fn watch(&mut self, length: Duration, now: Instant) {
+        self.pace.may_run(now, self.used_before);
+        let by_clock = length < SHORTEST_ARMED || (self.clock_if_busy && self.pace.is_busy());
+        let rearmed = match (&self.alarm, self.place) {
+            (Some(alarm), Some(_)) if !by_clock => alarm.arm(length).is_ok(),
+            // An alarm that is still armed would only wake the manager once more.
+            (Some(alarm), Some(_)) if self.armed => {
+                let _woken_in_vain = alarm.arm(OUT_OF_REACH);
+                false
+            }
+            _ => false,
+        };
+        self.armed = rearmed;
+        if !rearmed {
+            self.next_look = Some(now + length.max(self.shortest_poll));
+        }
     }
 
     /// CPU time used since the domain was taken up; as before where the kernel does not tell.

@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How a manager learns that a budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detection {
-    /// By alarm where the kernel permits it, by polling elsewhere.
+    /// By the clock while the domain keeps its CPU busy, by alarm while it mostly waits; by polling
+    /// alone where the kernel permits no alarm.
     Automatic,
     /// By a performance event that goes off after so much CPU time of the cgroup; an error where
     /// that is not permitted.

@@ -17,6 +17,7 @@ pub mod error;
 pub mod heartbeat;
 pub mod ledger;
 pub mod manager;
+mod pace;
 pub mod server;
 
 mod domain;
