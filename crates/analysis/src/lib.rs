@@ -6,7 +6,9 @@
 mod error;
 mod periodic_load;
 mod query;
+mod rational;
 pub mod response_time;
+pub mod sizing;
 mod virtualization_agnostic;
 
 pub use error::AnalysisError;

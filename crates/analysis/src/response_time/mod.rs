@@ -1,6 +1,8 @@
 //! Response-time distributions of a service on a reservation.
 
+mod exact;
 mod poisson;
+mod queue;
 mod schedule;
 mod varying;
 
@@ -12,6 +14,7 @@ use tailbound_time::Duration;
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery};
 use poisson::{Law, Stream};
+pub use queue::{PoissonQueue, ProbabilityBounds, ResponseTimes};
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
 /// bound.

@@ -1,0 +1,152 @@
+//! Nodes for integrals and interpolation of smooth functions on an interval.
+
+use std::f64::consts::PI;
+
+/// Gauss and Legendre's nodes and weights on [0, 1]: exact for polynomials of a degree below twice
+/// the number of nodes.
+#[derive(Clone, Debug)]
+pub(super) struct GaussLegendre {
+    /// Places and weights.
+    pub nodes: Vec<(f64, f64)>,
+}
+
+impl GaussLegendre {
+    /// The rule of `count` nodes, by Newton's method on the Legendre polynomial.
+    pub(super) fn new(count: usize) -> Self {
+        let degree = count as f64;
+        let node = |index: usize| {
+            let mut x = (PI * (index as f64 + 0.75) / (degree + 0.5)).cos();
+            let mut slope = 0.0;
+            for _ in 0..100 {
+                let (value, derivative) = legendre(count, x);
+                slope = derivative;
+                let change = value / derivative;
+                x -= change;
+                if change.abs() < 1e-16 {
+                    break;
+                }
+            }
+            (0.5 * (1.0 - x), 1.0 / ((1.0 - x * x) * slope * slope))
+        };
+        Self {
+            nodes: (0..count).map(node).collect(),
+        }
+    }
+
+    /// The integral of `f` from `low` to `high`.
+    pub(super) fn integrate(&self, low: f64, high: f64, mut f: impl FnMut(f64) -> f64) -> f64 {
+        let length = high - low;
+        let sum: f64 = self
+            .nodes
+            .iter()
+            .map(|(place, weight)| weight * f(low + place * length))
+            .sum();
+        sum * length
+    }
+}
+
+/// The Legendre polynomial of `degree` and its derivative at x, by the three-term recurrence.
+fn legendre(degree: usize, x: f64) -> (f64, f64) {
+    let (mut before, mut value) = (1.0, x);
+    for n in 2..=degree {
+        let n = n as f64;
+        (before, value) = (
+            value,
+            ((2.0 * n - 1.0) * x * value - (n - 1.0) * before) / n,
+        );
+    }
+    let n = degree as f64;
+    (value, n * (x * value - before) / (x * x - 1.0))
+}
+
+/// Chebyshev's points of the first kind on [0, 1], through which a polynomial is laid.
+#[derive(Clone, Debug)]
+pub(super) struct Chebyshev {
+    /// The points, rising.
+    pub points: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Chebyshev {
+    pub(super) fn new(count: usize) -> Self {
+        let angle = |index: usize| PI * (2 * index + 1) as f64 / (2 * count) as f64;
+        let weight = |index: usize| {
+            let sign = if index.is_multiple_of(2) { 1.0 } else { -1.0 };
+            sign * angle(index).sin()
+        };
+        Self {
+            points: (0..count)
+                .map(|index| 0.5 * (1.0 - angle(index).cos()))
+                .collect(),
+            weights: (0..count).map(weight).collect(),
+        }
+    }
+
+    /// What each point's value counts for at `at`: the barycentric form of Lagrange's polynomial.
+    pub(super) fn basis(&self, at: f64) -> Vec<f64> {
+        if let Some(hit) = self
+            .points
+            .iter()
+            .position(|point| (at - point).abs() < 1e-15)
+        {
+            let mut basis = vec![0.0; self.points.len()];
+            basis[hit] = 1.0;
+            return basis;
+        }
+        let terms = self.points.iter().zip(&self.weights);
+        let mut basis: Vec<f64> = terms.map(|(point, weight)| weight / (at - point)).collect();
+        let sum: f64 = basis.iter().sum();
+        basis.iter_mut().for_each(|value| *value /= sum);
+        basis
+    }
+
+    /// How far the polynomial through `values` may be from the function: the size of its last two
+    /// coefficients, which fall geometrically for a function without kinks.
+    pub(super) fn remainder(&self, values: &[f64]) -> f64 {
+        let count = values.len();
+        let coefficient = |degree: usize| {
+            let term = |(index, value): (usize, &f64)| {
+                value * (PI * (degree * (2 * index + 1)) as f64 / (2 * count) as f64).cos()
+            };
+            let sum: f64 = values.iter().enumerate().map(term).sum();
+            (2.0 / count as f64 * sum).abs()
+        };
+        (count.saturating_sub(2)..count).map(coefficient).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integrates_what_is_smooth_to_the_last_digits() {
+        let rule = GaussLegendre::new(8);
+        let weights: f64 = rule.nodes.iter().map(|(_, weight)| weight).sum();
+        assert!((weights - 1.0).abs() < 1e-14);
+        let found = rule.integrate(-1.0, 2.0, |x| x.exp());
+        assert!((found - (2.0_f64.exp() - (-1.0_f64).exp())).abs() < 1e-12);
+        let fifteenth = rule.integrate(0.0, 1.0, |x| x.powi(15));
+        assert!((fifteenth - 1.0 / 16.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn interpolates_between_the_points_and_knows_how_well() {
+        for (count, most) in [(6, 1e-4), (12, 1e-11), (16, 1e-13)] {
+            let chebyshev = Chebyshev::new(count);
+            let values: Vec<f64> = chebyshev.points.iter().map(|x| (2.0 * x).sin()).collect();
+            let remainder = chebyshev.remainder(&values);
+            assert!(remainder < most, "{count}: {remainder}");
+            for at in [0.0, 0.1, 0.5, chebyshev.points[1], 0.99, 1.0] {
+                let sum: f64 = chebyshev
+                    .basis(at)
+                    .iter()
+                    .zip(&values)
+                    .map(|(b, v)| b * v)
+                    .sum();
+                let error = (sum - (2.0 * at).sin()).abs();
+                assert!(error <= remainder.max(1e-13), "{count} at {at}: {error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The distribution function of the response time, at any time.
+
+use super::boundary::Boundary;
+use super::quadrature::GaussLegendre;
+use super::{Kind, Queue};
+
+/// Cells are cut until at most so many jobs are expected in one.
+const JOBS_PER_CELL: f64 = 1.5;
+
+/// Evaluates F(r) = (1/P) times the integral over n from 0 to P of C(n, n + r), with C(n, T) the
+/// probability that a job that comes n after a period start is done T after it.
+pub(in crate::response_time) struct Responses<'a> {
+    queue: &'a Queue,
+    boundary: &'a Boundary,
+    /// So many strides of work come in a period at most.
+    reach: usize,
+    coarse: GaussLegendre,
+    fine: GaussLegendre,
+}
+
+/// A stretch of n in which C(n, n + r) has no kink.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    low: f64,
+    high: f64,
+    /// Full periods between the one that the job comes in and the one that r leads to.
+    periods: usize,
+    /// If the server is on at n + r: so many steps of its budget are spent where the cell that
+    /// lies on the lattice begins, and where that is.
+    on: Option<(usize, f64)>,
+}
+
+/// One place of the integral.
+struct Place {
+    n: f64,
+    /// What the server has offered by then, in whole steps and the rest.
+    given: usize,
+    rest: f64,
+    /// The most that the work of the last u before n may exceed u by, plus the job itself; `None`
+    /// if the server was off up to n.
+    lead: Option<f64>,
+}
+
+impl<'a> Responses<'a> {
+    pub(super) fn new(queue: &'a Queue, boundary: &'a Boundary) -> Self {
+        Self {
+            queue,
+            boundary,
+            reach: queue.work.reach(queue.period),
+            coarse: GaussLegendre::new(6),
+            fine: GaussLegendre::new(9),
+        }
+    }
+
+    /// F(r), and about what it may be wrong by: the difference of two orders of integration, and
+    /// the error of the workload's law.
+    pub(in crate::response_time) fn cdf(&self, r: f64) -> (f64, f64) {
+        let cells = self.cells(r);
+        let fine = self.integrate(&cells, r, &self.fine);
+        let coarse = self.integrate(&cells, r, &self.coarse);
+        let error = (fine - coarse).abs() + self.boundary.error + 1e-13;
+        (fine.clamp(0.0, 1.0), error)
+    }
+
+    /// F(r) at lower order, for searching.
+    pub(in crate::response_time) fn roughly(&self, r: f64) -> f64 {
+        let cells = self.cells(r);
+        self.integrate(&cells, r, &self.coarse).clamp(0.0, 1.0)
+    }
+
+    fn integrate(&self, cells: &[Cell], r: f64, rule: &GaussLegendre) -> f64 {
+        let sum: f64 = cells
+            .iter()
+            .map(|cell| {
+                rule.integrate(cell.low, cell.high, |n| {
+                    let place = self.place(cell, n, r);
+                    self.done(&place)
+                })
+            })
+            .sum();
+        sum / self.queue.period
+    }
+
+    /// Cuts [0, P] where C(n, n + r) may have kinks: where n + r passes a lattice point of the time
+    /// that the server is on, where it goes on or off, and where work that came at the start of the
+    /// period begins to matter.
+    fn cells(&self, r: f64) -> Vec<Cell> {
+        let Queue { budget, period, .. } = *self.queue;
+        let off = period - budget as f64;
+        let mut cells = Vec::new();
+        let first = (r / period).floor() as usize;
+        for periods in first..=first + 1 {
+            let begin = periods as f64 * period - r;
+            let (on, idle) = match self.queue.kind {
+                Kind::Deferrable => (begin, begin + budget as f64),
+                Kind::Periodic => (begin + off, begin),
+            };
+            for step in 0..budget {
+                let low = on + step as f64;
+                let cell = Cell {
+                    low,
+                    high: low + 1.0,
+                    periods,
+                    on: Some((step, low)),
+                };
+                self.add(&mut cells, cell);
+            }
+            let kinks = match self.queue.kind {
+                Kind::Deferrable => period,
+                Kind::Periodic => off,
+            };
+            let mut low = idle;
+            let end = idle + off;
+            while low < end - 1e-12 {
+                // The next point above `low` that lies whole steps from `kinks`.
+                let next = kinks + ((low - kinks + 1e-9).floor() + 1.0);
+                let cell = Cell {
+                    low,
+                    high: next.min(end),
+                    periods,
+                    on: None,
+                };
+                self.add(&mut cells, cell);
+                low = next;
+            }
+        }
+        cells
+    }
+
+    /// Adds the part of `cell` that lies in the period, cut where a periodic server goes on and
+    /// where too many jobs are expected for the integral to be exact.
+    fn add(&self, cells: &mut Vec<Cell>, cell: Cell) {
+        let (low, high) = (cell.low.max(0.0), cell.high.min(self.queue.period));
+        if high - low < 1e-12 {
+            return;
+        }
+        let off = self.queue.period - self.queue.budget as f64;
+        let mut ends = vec![high];
+        if self.queue.kind == Kind::Periodic && low < off && off < high {
+            ends.insert(0, off);
+        }
+        let mut from = low;
+        for end in ends {
+            let parts = (self.queue.work.rate * (end - from) / JOBS_PER_CELL)
+                .ceil()
+                .max(1.0);
+            let length = (end - from) / parts;
+            for part in 0..parts as usize {
+                cells.push(Cell {
+                    low: from + part as f64 * length,
+                    high: from + (part + 1) as f64 * length,
+                    ..cell
+                });
+            }
+            from = end;
+        }
+    }
+
+    fn place(&self, cell: &Cell, n: f64, r: f64) -> Place {
+        let Queue { budget, period, .. } = *self.queue;
+        let off = period - budget as f64;
+        let (step, rest) = match (cell.on, self.queue.kind) {
+            (Some((step, begin)), _) => (step, n - begin),
+            (None, Kind::Deferrable) => (budget, 0.0),
+            (None, Kind::Periodic) => (0, 0.0),
+        };
+        let given = cell.periods * budget + step;
+        let lead = match self.queue.kind {
+            Kind::Deferrable if cell.periods == 0 => Some(r),
+            Kind::Deferrable => Some(period - n + (given - budget) as f64 + rest),
+            Kind::Periodic if n > off => Some(given as f64 + rest + off - n),
+            Kind::Periodic => None,
+        };
+        Place {
+            n,
+            given,
+            rest,
+            lead,
+        }
+    }
+
+    /// C at a place: over the job's own work.
+    fn done(&self, place: &Place) -> f64 {
+        let strides = place.given / self.queue.stride;
+        let arrived = self
+            .queue
+            .work
+            .probabilities(place.n, strides.min(self.reach));
+        let mixture = self.boundary.mixture(place.rest);
+        let term = |(own, share): &(usize, f64)| {
+            share * self.done_with(place, own * self.queue.stride, &arrived, &mixture)
+        };
+        self.queue.tagged.iter().map(term).sum()
+    }
+
+    /// C at a place for a job of `own` steps: Pr(z + X(n) + own <= given, and X(u) + own <= u + lead
+    /// for the last u before n), the second part by the last u at which it is an equality.
+    fn done_with(&self, place: &Place, own: usize, arrived: &[f64], mixture: &[f64]) -> f64 {
+        let Some(most) = place.given.checked_sub(own) else {
+            return 0.0;
+        };
+        let stride = self.queue.stride;
+        let waiting: Vec<f64> = (0..=(most / stride).min(self.reach))
+            .map(|strides| self.boundary.at(most - strides * stride, mixture))
+            .collect();
+        let total: f64 = arrived.iter().zip(&waiting).map(|(p, q)| p * q).sum();
+        let Some(lead) = place.lead else {
+            return total;
+        };
+        let room = lead - own as f64;
+        if room < 0.0 {
+            return 0.0;
+        }
+        let first = (room / stride as f64).floor() as usize + 1;
+        let crossed: f64 = (first..waiting.len())
+            .map_while(|k| {
+                let since = (k * stride) as f64 - room;
+                let before = place.n - since;
+                (before > 0.0).then(|| {
+                    let early = self.queue.work.probabilities(before, waiting.len() - 1 - k);
+                    let rest: f64 = early
+                        .iter()
+                        .enumerate()
+                        .zip(&waiting[k..])
+                        .map(|((y, p), q)| p * (1.0 - (y * stride) as f64 / before) * q)
+                        .sum();
+                    self.queue.work.probability(since, k) * rest
+                })
+            })
+            .sum();
+        total - crossed
+    }
+}

@@ -1,0 +1,157 @@
+//! The work that arrives in a stretch of time: compound Poisson sums, at any time.
+
+/// What is neglected of a tail.
+const NEGLECTED: f64 = 1e-18;
+/// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
+const LARGE: f64 = 1e250;
+
+/// Work that comes as a Poisson process of batches with independent sizes. Sizes are multiples of
+/// a stride.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    /// Batches per unit of time.
+    pub rate: f64,
+    /// The sizes in strides, each with its probability.
+    pub sizes: Vec<(usize, f64)>,
+}
+
+impl Work {
+    /// The mean size in strides.
+    pub(super) fn mean(&self) -> f64 {
+        self.sizes.iter().map(|(size, p)| *size as f64 * p).sum()
+    }
+
+    /// The mean of e^(theta size), for theta per stride.
+    pub(super) fn moment(&self, theta: f64) -> f64 {
+        let term = |(size, p): &(usize, f64)| p * (theta * *size as f64).exp();
+        self.sizes.iter().map(term).sum()
+    }
+
+    /// So many strides that the work of `time` exceeds them with a negligible probability
+    /// (Chernoff's bound).
+    pub(super) fn reach(&self, time: f64) -> usize {
+        let log = -NEGLECTED.ln();
+        let longest = self.sizes.iter().map(|(size, _)| *size).max().unwrap_or(1) as f64;
+        let exceeded = |theta: f64| (self.rate * time * (self.moment(theta) - 1.0) + log) / theta;
+        let candidates = (0..48).map(|power| exceeded(0.01 * 1.25_f64.powi(power) / longest));
+        let best = candidates.filter(|value| value.is_finite());
+        best.fold(1e9, f64::min).ceil() as usize
+    }
+
+    /// The probabilities that 0, 1, ... `last` strides of work come in `time`, by Panjer's
+    /// recursion.
+    pub(super) fn probabilities(&self, time: f64, last: usize) -> Vec<f64> {
+        let mean = self.rate * time;
+        let mut found = vec![0.0; last + 1];
+        found[0] = 1.0;
+        let mut log_scale = -mean;
+        for k in 1..=last {
+            let term = |(size, p): &(usize, f64)| match k.checked_sub(*size) {
+                Some(rest) => *size as f64 * p * found[rest],
+                None => 0.0,
+            };
+            let sum: f64 = self.sizes.iter().map(term).sum();
+            found[k] = mean / k as f64 * sum;
+            if found[k] > LARGE {
+                found[..=k].iter_mut().for_each(|value| *value /= LARGE);
+                log_scale += LARGE.ln();
+            }
+        }
+        let scale = log_scale.exp();
+        found.iter_mut().for_each(|value| *value *= scale);
+        found
+    }
+
+    /// The probability that exactly `strides` come in `time`.
+    pub(super) fn probability(&self, time: f64, strides: usize) -> f64 {
+        if let [(size, _)] = self.sizes[..] {
+            if !strides.is_multiple_of(size) {
+                return 0.0;
+            }
+            return poisson(self.rate * time, strides / size);
+        }
+        self.probabilities(time, strides)[strides]
+    }
+
+    /// The largest theta per stride for which work served at `share` strides per unit of time
+    /// exceeds z with at most e^(-theta z) probability (Lundberg): rate (E e^(theta size) - 1) <=
+    /// theta share. Zero if the load is not below the share.
+    pub(super) fn decay(&self, share: f64) -> f64 {
+        if self.rate * self.mean() >= share {
+            return 0.0;
+        }
+        let holds = |theta: f64| self.rate * (self.moment(theta) - 1.0) <= theta * share;
+        let (mut low, mut high) = (0.0, 1e-6);
+        while holds(high) && high < 1e3 {
+            (low, high) = (high, high * 2.0);
+        }
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if holds(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+/// The probability of `count` events where `mean` are expected.
+fn poisson(mean: f64, count: usize) -> f64 {
+    if count < 12 && mean < 600.0 {
+        let power = (1..=count).fold(1.0, |power, k| power * mean / k as f64);
+        return power * (-mean).exp();
+    }
+    if mean <= 0.0 {
+        return if count == 0 { 1.0 } else { 0.0 };
+    }
+    let log_factorial: f64 = (2..=count).map(|k| (k as f64).ln()).sum();
+    (count as f64 * mean.ln() - mean - log_factorial).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_size_is_a_poisson_law() {
+        let work = Work {
+            rate: 0.4,
+            sizes: vec![(1, 1.0)],
+        };
+        let all = work.probabilities(5.0, 40);
+        for (k, value) in all.iter().enumerate() {
+            let relative = (value - work.probability(5.0, k)) / value;
+            assert!(relative.abs() < 1e-12, "{k}");
+        }
+        let sum: f64 = all.iter().sum();
+        assert!((sum - 1.0).abs() < 1e-14);
+    }
+
+    #[test]
+    fn long_times_neither_overflow_nor_vanish() {
+        let work = Work {
+            rate: 2.0,
+            sizes: vec![(1, 0.5), (3, 0.5)],
+        };
+        let reach = work.reach(2_000.0);
+        let all = work.probabilities(2_000.0, reach);
+        let sum: f64 = all.iter().sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+        let mean: f64 = all.iter().enumerate().map(|(k, p)| k as f64 * p).sum();
+        assert!((mean / 8_000.0 - 1.0).abs() < 1e-9, "{mean}");
+    }
+
+    #[test]
+    fn the_decay_solves_lundberg_s_equation() {
+        let work = Work {
+            rate: 0.4,
+            sizes: vec![(1, 1.0)],
+        };
+        let theta = work.decay(0.6);
+        let both = (0.4 * (theta.exp() - 1.0), 0.6 * theta);
+        assert!((both.0 - both.1).abs() < 1e-9 && theta > 0.5);
+        assert_eq!(work.decay(0.4), 0.0);
+    }
+}
