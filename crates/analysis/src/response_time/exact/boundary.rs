@@ -1,21 +1,24 @@
 //! The workload at period starts, between the points of the lattice too.
 
 use super::Queue;
+use super::linear::{self, Banded};
 use super::quadrature::Chebyshev;
 use crate::AnalysisError;
 
-/// The residual at which an iteration ends, in the weighted norm.
-const SETTLED: f64 = 1e-14;
+/// By how much an iteration brings the residual down.
+const SETTLED: f64 = 1e-13;
+/// Steps of the iteration at most.
+const MOST_STEPS: usize = 200;
+/// Up to about so many multiplications the system is solved directly.
+const DIRECTLY: usize = 40_000_000;
 /// What e to the minus this is, is neglected of the workload's tail.
-const NEGLECTED_LOG: f64 = 32.0;
-/// Sweeps that are tried.
-const MOST_SWEEPS: usize = 4_000;
-/// So many past sweeps are combined into the next guess.
-const MEMORY: usize = 6;
+const NEGLECTED_LOG: f64 = 30.0;
+/// A solution that may be more wrong is none.
+const TOO_WRONG: f64 = 1e-4;
 /// Numbers of places between two lattice points, tried one after the other.
-const PLACES: [usize; 4] = [8, 14, 24, 40];
+const PLACES: [usize; 4] = [6, 12, 24, 40];
 /// Interpolation may be this wrong before more places are taken.
-const SMOOTH: f64 = 1e-12;
+const SMOOTH: f64 = 1e-9;
 /// The most places on the workload's axis.
 const MOST_STATES: usize = 2_000_000;
 
@@ -98,7 +101,7 @@ struct Norm {
     factor: f64,
     /// Where the workload's axis is cut off.
     states: usize,
-    /// What that may do to a value, in this norm.
+    /// What that may do to a value.
     cut: f64,
 }
 
@@ -117,7 +120,7 @@ impl Norm {
             .min_by(|a, b| exponent(*a).total_cmp(&exponent(*b)))
             .unwrap_or(0.0);
         let factor = exponent(theta).exp();
-        let states = (NEGLECTED_LOG / (lundberg - theta)).ceil();
+        let states = (NEGLECTED_LOG / lundberg).ceil();
         let tractable = factor < 1.0 - 1e-9 && states < MOST_STATES as f64;
         if !tractable {
             return Err(AnalysisError::NotAnalysed {
@@ -128,7 +131,9 @@ impl Norm {
             });
         }
         let states = states as usize + queue.budget + 1;
-        let cut = factor * (-(lundberg - theta) * states as f64).exp() / (1.0 - factor);
+        // Taking what lies beyond for zero makes every value too small by at most its largest: T
+        // never makes more of a constant.
+        let cut = (-lundberg * states as f64).exp();
         Ok(Self {
             theta,
             factor,
@@ -209,7 +214,8 @@ impl<'a> Equation<'a> {
         }
     }
 
-    /// One application of T, to probabilities of being above: 1 - T(1 - values).
+    /// The linear part of T, applied to probabilities of being above: with `fresh` added it is
+    /// 1 - T(1 - values).
     fn apply(&self, values: &[f64]) -> Vec<f64> {
         let (stride, budget) = (self.queue.stride, self.queue.budget);
         let at = |x: usize| values.get(x).copied().unwrap_or(0.0);
@@ -231,44 +237,30 @@ impl<'a> Equation<'a> {
                 .map(|(w, p)| p * at(x + budget - w * stride))
                 .sum();
             let wasted: f64 = self.after[x].iter().map(|(v, p)| p * idle[*v]).sum();
-            (self.fresh[x] + served - wasted).clamp(0.0, 1.0)
+            served - wasted
         };
         (0..self.norm.states).map(next).collect()
     }
 
-    /// The values, and what they may be wrong by: |Q~ - Q| <= (|Q~ - T Q~| + what was cut off) /
-    /// (1 - factor), in the weighted norm, which is at least the largest difference.
+    /// The values, and what they may be wrong by: |Q~ - Q| <= |Q~ - T Q~| / (1 - factor) in the
+    /// weighted norm, which is at least the largest difference, and what was cut off.
     fn solve(&self) -> Result<(Vec<f64>, f64), AnalysisError> {
         let weight: Vec<f64> = (0..self.norm.states)
             .map(|x| (self.norm.theta * (x as f64 + self.place)).exp())
             .collect();
-        let mut anderson = Anderson::default();
-        let mut values: Vec<f64> = weight.iter().map(|w| 0.5 / w).collect();
-        let mut best = (values.clone(), f64::INFINITY);
-        let mut stuck = 0;
-        for _ in 0..MOST_SWEEPS {
-            let next = self.apply(&values);
-            let residual = next
-                .iter()
-                .zip(&values)
-                .zip(&weight)
-                .map(|((a, b), w)| (a - b).abs() * w)
-                .fold(0.0, f64::max);
-            stuck += 1;
-            if residual < best.1 {
-                if residual < 0.5 * best.1 {
-                    stuck = 0;
-                }
-                best = (values.clone(), residual);
-            }
-            if residual < SETTLED || (stuck > 60 && best.1 < 1e-11) {
-                break;
-            }
-            values = anderson.next(values, next, &weight);
-        }
-        let (values, residual) = best;
+        let band = self.band();
+        let values = if self.norm.states.saturating_mul(band * self.queue.budget) < DIRECTLY {
+            self.matrix(band).solve(self.fresh.clone())
+        } else {
+            let apply = |values: &[f64]| self.apply(values);
+            linear::fixed_point(apply, &self.fresh, &weight, SETTLED, MOST_STEPS)
+        };
+        let image = self.apply(&values);
+        let residual = (0..values.len())
+            .map(|x| (image[x] + self.fresh[x] - values[x]).abs() * weight[x])
+            .fold(0.0, f64::max);
         let error = residual / (1.0 - self.norm.factor) + self.norm.cut + 1e-14;
-        if error > 1e-3 {
+        if error > TOO_WRONG || !error.is_finite() {
             return Err(AnalysisError::NotAnalysed {
                 reason: "the workload at period starts does not settle: the load is too near to \
                          the bandwidth"
@@ -277,105 +269,29 @@ impl<'a> Equation<'a> {
         }
         Ok((values, error))
     }
-}
 
-/// Anderson's acceleration of a fixed-point iteration: the combination of past guesses whose
-/// residual is least.
-#[derive(Debug, Default)]
-struct Anderson {
-    guesses: Vec<Vec<f64>>,
-    images: Vec<Vec<f64>>,
-}
+    /// How far below the diagonal I - T reaches.
+    fn band(&self) -> usize {
+        let arrived = (self.period.len() * self.queue.stride).saturating_sub(self.queue.budget);
+        let wasted = self.after.iter().rposition(|row| !row.is_empty());
+        arrived.max(wasted.unwrap_or(0)).min(self.norm.states)
+    }
 
-impl Anderson {
-    fn next(&mut self, guess: Vec<f64>, image: Vec<f64>, weight: &[f64]) -> Vec<f64> {
-        self.guesses.push(guess);
-        self.images.push(image);
-        if self.guesses.len() > MEMORY {
-            self.guesses.remove(0);
-            self.images.remove(0);
-        }
-        let count = self.guesses.len();
-        let residual =
-            |index: usize, x: usize| (self.images[index][x] - self.guesses[index][x]) * weight[x];
-        let last = count - 1;
-        // Least squares on the differences to the last residual, by normal equations.
-        let mut matrix = vec![vec![0.0; last]; last];
-        let mut right = vec![0.0; last];
-        for x in 0..weight.len() {
-            let own = residual(last, x);
-            let differences: Vec<f64> = (0..last).map(|i| residual(i, x) - own).collect();
-            for i in 0..last {
-                right[i] -= differences[i] * own;
-                for j in 0..=i {
-                    matrix[i][j] += differences[i] * differences[j];
+    /// I - T as a matrix.
+    fn matrix(&self, band: usize) -> Banded {
+        let (stride, budget) = (self.queue.stride, self.queue.budget);
+        let mut matrix = Banded::unit(self.norm.states, band, budget);
+        for (x, row) in self.after.iter().enumerate() {
+            let most = ((x + budget) / stride).min(self.period.len() - 1);
+            for (w, p) in self.period[..=most].iter().enumerate() {
+                matrix.subtract(x, x + budget - w * stride, *p);
+            }
+            for (v, late) in row {
+                for (y, early) in self.before[*v].iter().enumerate() {
+                    matrix.subtract(x, budget - v - y * stride, -late * early);
                 }
             }
         }
-        let shares = solved(matrix, right);
-        let own: f64 = 1.0 - shares.iter().sum::<f64>();
-        let mut next: Vec<f64> = self.images[last].iter().map(|value| value * own).collect();
-        for (share, image) in shares.iter().zip(&self.images) {
-            next.iter_mut()
-                .zip(image)
-                .for_each(|(sum, value)| *sum += share * value);
-        }
-        next.iter_mut()
-            .for_each(|value| *value = value.clamp(0.0, 1.0));
-        next
-    }
-}
-
-/// Solves a symmetric positive system given by its lower half, a little regularised, by Cholesky's
-/// factors; zeros where that does not go.
-fn solved(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
-    let size = right.len();
-    for i in 0..size {
-        for j in 0..=i {
-            let (before, row) = matrix.split_at(i);
-            let other = before.get(j).unwrap_or(&row[0]);
-            let sum: f64 = row[0][..j]
-                .iter()
-                .zip(&other[..j])
-                .map(|(a, b)| a * b)
-                .sum();
-            let value = row[0][j] * if i == j { 1.0 + 1e-12 } else { 1.0 } - sum;
-            let factor = match i == j {
-                true => value.max(0.0).sqrt(),
-                false => value / other[j],
-            };
-            matrix[i][j] = factor;
-        }
-        let known: f64 = matrix[i][..i].iter().zip(&right).map(|(a, b)| a * b).sum();
-        right[i] = (right[i] - known) / matrix[i][i];
-    }
-    for i in (0..size).rev() {
-        let known: f64 = (i + 1..size).map(|j| matrix[j][i] * right[j]).sum();
-        right[i] = (right[i] - known) / matrix[i][i];
-    }
-    if right
-        .iter()
-        .all(|value| value.is_finite() && value.abs() < 1e6)
-    {
-        right
-    } else {
-        vec![0.0; size]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_systems_are_solved_and_singular_ones_told() {
-        let lower = vec![vec![4.0, 0.0], vec![2.0, 3.0]];
-        let found = solved(lower, vec![10.0, 9.0]);
-        assert!(
-            (found[0] - 1.5).abs() < 1e-9 && (found[1] - 2.0).abs() < 1e-9,
-            "{found:?}"
-        );
-        let singular = vec![vec![0.0, 0.0], vec![0.0, 0.0]];
-        assert_eq!(solved(singular, vec![1.0, 1.0]), [0.0, 0.0]);
+        matrix
     }
 }

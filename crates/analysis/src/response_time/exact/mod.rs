@@ -22,6 +22,7 @@
 //! orders of integration, and added.
 
 mod boundary;
+mod linear;
 mod quadrature;
 mod response;
 mod work;

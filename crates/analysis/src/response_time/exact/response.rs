@@ -113,7 +113,7 @@ impl<'a> Responses<'a> {
             let end = idle + off;
             while low < end - 1e-12 {
                 // The next point above `low` that lies whole steps from `kinks`.
-                let next = kinks + ((low - kinks + 1e-9).floor() + 1.0);
+                let next = kinks + ((low - kinks + 1e-12).floor() + 1.0);
                 let cell = Cell {
                     low,
                     high: next.min(end),
