@@ -49,8 +49,10 @@ pub enum Verb {
     Doctor(DoctorArguments),
     /// Whether a description is well-formed, fits its hosts, and is schedulable.
     Check(CheckArguments),
-    /// The response times that the reservations of a description will give.
+    /// The response times that the reservations of a description will give, or those of one queue.
     Predict(PredictArguments),
+    /// The reservation that keeps a promise: the least budget at each period.
+    Size(SizeArguments),
     /// The same by discrete-event simulation.
     Simulate(SimulateArguments),
     /// Put the reservations of a description into force until `revert`.
@@ -100,6 +102,95 @@ pub struct CheckArguments {
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
 pub struct PredictArguments {
+    /// The description (TOML); without it, the queue that the options describe.
+    #[arg(conflicts_with = "rate")]
+    pub file: Option<PathBuf>,
+    /// The queue.
+    #[command(flatten)]
+    pub queue: QueueArguments,
+    /// With a FILE: only this variant of the experiment.
+    #[arg(long, requires = "file")]
+    pub variant: Option<String>,
+    /// With a FILE: percentiles to tell.
+    #[arg(long, value_delimiter = ',', default_value = "50,90,95,99,99.9", value_parser = percentile)]
+    pub percentiles: Vec<Percentile>,
+    /// With a FILE: write each distribution as CSV into this folder.
+    #[arg(long, value_name = "DIR", requires = "file")]
+    pub export_csv: Option<PathBuf>,
+}
+
+impl PredictArguments {
+    /// What is asked about a description, if one is given.
+    pub fn of_file(&self) -> Option<FileQuestion> {
+        Some(FileQuestion {
+            file: self.file.clone()?,
+            service: self.queue.load.service.clone(),
+            variant: self.variant.clone(),
+            percentiles: self.percentiles.clone(),
+            export_csv: self.export_csv.clone(),
+        })
+    }
+}
+
+/// A queue on a reservation server, without a file.
+#[derive(Debug, Args)]
+pub struct QueueArguments {
+    /// Its load.
+    #[command(flatten)]
+    pub load: LoadArguments,
+    /// Budget of the server.
+    #[arg(short, long, requires = "rate")]
+    pub budget: Option<Duration>,
+    /// Period of the server.
+    #[arg(short, long, requires = "rate")]
+    pub period: Option<Duration>,
+    /// Shares of all responses whose longest is told.
+    #[arg(long = "quantile", value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999", value_parser = share)]
+    pub quantiles: Vec<f64>,
+    /// Times for which the share of responses within is told.
+    #[arg(long, value_delimiter = ',', requires = "rate", value_name = "TIMES")]
+    pub at: Vec<Duration>,
+}
+
+/// The load of a queue.
+#[derive(Debug, Args)]
+pub struct LoadArguments {
+    /// Rate of the Poisson arrivals, such as 200/s.
+    #[arg(short = 'R', long)]
+    pub rate: Option<Rate>,
+    /// Execution time: 2ms, or with probabilities 1ms:0.5,3ms:0.5. With a FILE: only this service.
+    #[arg(long, value_name = "TIME|NAME")]
+    pub service: Option<String>,
+    /// Measured execution times, one per line, in place of --service.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "rate",
+        conflicts_with = "service"
+    )]
+    pub service_samples: Option<PathBuf>,
+    /// So many requests come at a time.
+    #[arg(long, requires = "rate", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub batch: u32,
+    /// The rule of the reservation server.
+    #[arg(long, value_enum, default_value_t = ServerName::Deferrable)]
+    pub server: ServerName,
+}
+
+/// Rules of reservation servers, on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ServerName {
+    /// Keeps its budget within the period.
+    Deferrable,
+    /// Loses what nothing needs.
+    Periodic,
+    /// A CPU of its own.
+    Dedicated,
+}
+
+/// What is asked about the services of a description.
+#[derive(Clone, Debug, Args)]
+pub struct FileQuestion {
     /// The description (TOML).
     pub file: PathBuf,
     /// Only this service.
@@ -116,12 +207,53 @@ pub struct PredictArguments {
     pub export_csv: Option<PathBuf>,
 }
 
+/// Arguments of `size`.
+#[derive(Debug, Args)]
+pub struct SizeArguments {
+    /// The load.
+    #[command(flatten)]
+    pub load: LoadArguments,
+    /// A promise, such as p99=30ms; several all have to hold.
+    #[arg(long = "slo", required = true, value_delimiter = ',', value_parser = promise)]
+    pub slos: Vec<PromiseText>,
+    /// The period of the reservation, or a range such as 1ms..100ms.
+    #[arg(short, long, value_parser = period_range)]
+    pub period: PeriodRange,
+    /// How many periods of a range are looked at.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub points: u32,
+    /// Percentage points that are added to the bandwidth for what the model leaves out.
+    #[arg(long, default_value_t = 5.0, value_name = "POINTS")]
+    pub margin: f64,
+    /// Tell every period, not only those that nothing beats.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// A promise on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PromiseText {
+    /// The share of all responses.
+    pub probability: f64,
+    /// That take at most this.
+    pub latency: Duration,
+}
+
+/// One period or a range of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeriodRange {
+    /// The shortest.
+    pub low: Duration,
+    /// The longest.
+    pub high: Duration,
+}
+
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArguments {
     /// What is predicted, too.
     #[command(flatten)]
-    pub what: PredictArguments,
+    pub what: FileQuestion,
     /// How much time is simulated.
     #[arg(short, long, default_value = "1000s")]
     pub duration: Duration,
@@ -312,6 +444,48 @@ fn percentile(text: &str) -> Result<Percentile, String> {
     } else {
         Err("a percentile lies above 0 and below 100".into())
     }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let number: f64 = text
+        .parse()
+        .map_err(|_| "a share of all responses is a number such as 0.99")?;
+    if number > 0.0 && number < 1.0 {
+        Ok(number)
+    } else {
+        Err("a share of all responses lies above 0 and below 1, such as 0.99".into())
+    }
+}
+
+fn promise(text: &str) -> Result<PromiseText, String> {
+    let form = "a promise is a percentile and a latency, such as p99=30ms";
+    let (percent, latency) = text
+        .strip_prefix('p')
+        .and_then(|rest| rest.split_once('='))
+        .ok_or(form)?;
+    let latency = latency
+        .parse()
+        .map_err(|error| format!("{form}: {error}"))?;
+    Ok(PromiseText {
+        probability: percentile(percent)?.probability(),
+        latency,
+    })
+}
+
+fn period_range(text: &str) -> Result<PeriodRange, String> {
+    let one = |text: &str| {
+        text.parse::<Duration>().map_err(|error| {
+            format!("a period is a time such as 10ms, or a range such as 1ms..100ms: {error}")
+        })
+    };
+    let (low, high) = match text.split_once("..") {
+        Some((low, high)) => (one(low)?, one(high)?),
+        None => (one(text)?, one(text)?),
+    };
+    if low.is_zero() || low > high {
+        return Err("a range of periods begins above zero and does not fall".into());
+    }
+    Ok(PeriodRange { low, high })
 }
 
 fn scale(text: &str) -> Result<f64, String> {

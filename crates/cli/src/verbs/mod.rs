@@ -1,6 +1,7 @@
 //! The verbs, one file each: read arguments, call a library, render what it returns.
 
 pub mod apply;
+pub mod calculate;
 pub mod check;
 pub mod compare;
 pub mod doctor;
@@ -14,6 +15,7 @@ pub mod run_command;
 pub mod run_file;
 pub mod schema;
 pub mod simulate;
+pub mod size;
 pub mod status;
 
 use std::path::Path;

@@ -12,7 +12,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use crate::arguments::{Format, PredictArguments};
+use crate::arguments::{FileQuestion, Format, PredictArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -44,8 +44,15 @@ pub struct Quantile {
     pub high_ns: Option<u64>,
 }
 
-/// Predicts every chosen service in every chosen variant.
+/// Predicts every chosen service in every chosen variant, or one queue without a file.
 pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Failure> {
+    match arguments.of_file() {
+        Some(question) => of_file(&question, output),
+        None => super::calculate::carry_out(&arguments.queue, output),
+    }
+}
+
+fn of_file(arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
     let answers = each(&loaded, arguments, |what| {
         let known = execution_times(what.name, what.service, what.inputs, None)
@@ -104,7 +111,7 @@ impl Chosen<'_> {
 /// Asks about every chosen service in every chosen variant.
 pub fn each(
     loaded: &LoadedDescription,
-    arguments: &PredictArguments,
+    arguments: &FileQuestion,
     mut ask: impl FnMut(&Chosen<'_>) -> Result<Vec<Answer>, Failure>,
 ) -> Result<Vec<Answer>, Failure> {
     let description = &loaded.description;
@@ -179,11 +186,7 @@ fn quantiles(distribution: &Distribution, percentiles: &[Percentile]) -> Vec<Qua
 }
 
 /// Prints the answers, and exports them where asked to.
-pub fn print(
-    answers: &[Answer],
-    arguments: &PredictArguments,
-    output: &Output,
-) -> Result<(), Failure> {
+pub fn print(answers: &[Answer], arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
     let labels: Vec<String> = arguments
         .percentiles
         .iter()

@@ -7,6 +7,9 @@ use super::{Kind, Queue};
 /// Cells are cut until at most so many jobs are expected in one.
 const JOBS_PER_CELL: f64 = 1.5;
 
+/// Less than this many steps are none.
+const NO_ROOM: f64 = 1e-10;
+
 /// Evaluates F(r) = (1/P) times the integral over n from 0 to P of C(n, n + r), with C(n, T) the
 /// probability that a job that comes n after a period start is done T after it.
 pub(in crate::response_time) struct Responses<'a> {
@@ -208,9 +211,11 @@ impl<'a> Responses<'a> {
             return total;
         };
         let room = lead - own as f64;
-        if room < 0.0 {
+        // A job that finds nothing to wait for has no room at all, up to the last digits of floats.
+        if room < -NO_ROOM {
             return 0.0;
         }
+        let room = room.max(0.0);
         let first = (room / stride as f64).floor() as usize + 1;
         let crossed: f64 = (first..waiting.len())
             .map_while(|k| {
