@@ -13,6 +13,7 @@ use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::Duration;
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery};
+pub(crate) use exact::Kind;
 use poisson::{Law, Stream};
 pub use queue::{PoissonQueue, ProbabilityBounds, ResponseTimes};
 

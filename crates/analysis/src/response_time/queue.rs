@@ -66,8 +66,15 @@ const MOST_SIZES: usize = 64;
 const MOST_STEPS: u64 = 1_500;
 /// The largest denominator of a rounded ratio of budget to execution time.
 const LARGEST_DENOMINATOR: u64 = 400;
+/// The same where little precision is asked for, and from which tolerance on that is so.
+const ROUGH_DENOMINATOR: u64 = 40;
+const ROUGH: f64 = 1e-6;
+/// What interpolation may add to a probability where nothing else is asked for.
+const PRECISE: f64 = 1e-9;
 /// Searches for a quantile end at this relative distance.
-const NEAR: f64 = 1e-12;
+const NEAR: f64 = 1e-10;
+/// The slope of the distribution function is taken over this relative distance.
+const ASIDE: f64 = 1e-5;
 /// The mean is integrated to this relative error.
 const MEAN_WITHIN: f64 = 1e-8;
 
@@ -79,37 +86,107 @@ impl PoissonQueue {
     /// the work outgrows the reservation, [`AnalysisError::NotAnalysed`] where the method would take
     /// too long or does not hold.
     pub fn solve(&self) -> Result<ResponseTimes, AnalysisError> {
+        self.solve_within(PRECISE)
+    }
+
+    /// The same, where a probability may be wrong by about `tolerance`: the bounds say so, and the
+    /// answer comes sooner.
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`].
+    pub fn solve_within(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
         self.check()?;
-        let utilisation = self.utilisation();
-        let bandwidth = bandwidth(self.server);
-        if utilisation >= bandwidth {
-            return Err(AnalysisError::Overloaded {
-                utilisation,
-                bandwidth,
-                remedy: remedy(self.server, utilisation),
-            });
-        }
+        self.check_load(bandwidth(self.server))?;
         let work = BatchWork::of(self)?;
         let (kind, budget, period) = self.budget_and_period()?;
-        let lattices = work.lattices(budget, period)?;
-        let solve = |lattice: &Lattice| {
-            let steps = |nanoseconds: f64| nanoseconds / lattice.step_ns;
-            let queue = Queue::new(
-                self.rate.as_per_second() * 1e-9 * lattice.step_ns,
-                work.total.clone(),
-                work.tagged.clone(),
-                lattice.stride,
-                (lattice.budget, steps(period.as_nanos() as f64)),
-                kind,
-            );
-            Ok::<Side, AnalysisError>(Side {
-                solved: Solved::new(queue)?,
-                step_ns: lattice.step_ns,
-                shortest_ns: work.shortest_ns(),
-            })
+        let largest = if tolerance < ROUGH {
+            LARGEST_DENOMINATOR
+        } else {
+            ROUGH_DENOMINATOR
         };
+        let lattices = work.lattices(budget, period, largest)?;
+        // Where the budget is rounded, that is what limits the precision.
+        let tolerance = match lattices.pessimistic {
+            Some(_) => tolerance.max(ROUGH),
+            None => tolerance,
+        };
+        let solve = |lattice: &Lattice| self.side(&work, lattice, kind, period, tolerance);
         let optimistic = solve(&lattices.optimistic)?;
         let pessimistic = lattices.pessimistic.as_ref().map(solve).transpose()?;
+        Ok(self.found(optimistic, pessimistic, bandwidth(self.server)))
+    }
+
+    /// The response times with a budget of `steps` times a `per_stride`-th of the stride of the
+    /// execution times, which need not be a whole number of nanoseconds.
+    pub(crate) fn solve_with_steps(
+        &self,
+        kind: Kind,
+        (steps, per_stride): (u64, u64),
+        period: Duration,
+        tolerance: f64,
+    ) -> Result<ResponseTimes, AnalysisError> {
+        self.check()?;
+        let work = BatchWork::of(self)?;
+        let lattice = Lattice {
+            step_ns: work.stride_ns as f64 / per_stride as f64,
+            stride: per_stride as usize,
+            budget: steps as usize,
+        };
+        let bandwidth = lattice.budget as f64 * lattice.step_ns / period.as_nanos() as f64;
+        self.check_load(bandwidth)?;
+        let side = self.side(&work, &lattice, kind, period, tolerance)?;
+        Ok(self.found(side, None, bandwidth))
+    }
+
+    /// The largest common divisor of the execution times.
+    pub(crate) fn stride(&self) -> Duration {
+        let times = self.execution_times.iter();
+        Duration::from_nanos(times.fold(0, |g, (time, _)| gcd(g, time.as_nanos())))
+    }
+
+    /// The mean execution time.
+    pub(crate) fn mean_execution_time(&self) -> Duration {
+        let times = self.execution_times.iter();
+        let mean = times.map(|(time, p)| time.as_secs_f64() * p).sum();
+        Duration::from_secs_f64_nearest(mean)
+    }
+
+    fn check_load(&self, bandwidth: f64) -> Result<(), AnalysisError> {
+        let utilisation = self.utilisation();
+        if utilisation < bandwidth {
+            return Ok(());
+        }
+        Err(AnalysisError::Overloaded {
+            utilisation,
+            bandwidth,
+            remedy: remedy(self.server, utilisation),
+        })
+    }
+
+    fn side(
+        &self,
+        work: &BatchWork,
+        lattice: &Lattice,
+        kind: Kind,
+        period: Duration,
+        tolerance: f64,
+    ) -> Result<Side, AnalysisError> {
+        let queue = Queue::new(
+            self.rate.as_per_second() * 1e-9 * lattice.step_ns,
+            work.total.clone(),
+            work.tagged.clone(),
+            lattice.stride,
+            (lattice.budget, period.as_nanos() as f64 / lattice.step_ns),
+            kind,
+        );
+        Ok(Side {
+            solved: Solved::new(queue, tolerance)?,
+            step_ns: lattice.step_ns,
+            shortest_ns: work.shortest_ns(),
+        })
+    }
+
+    fn found(&self, optimistic: Side, pessimistic: Option<Side>, bandwidth: f64) -> ResponseTimes {
         let mut assumptions = vec![
             "arrivals are a Poisson process, independent of execution times".to_string(),
             "first come, first served, one job at a time".into(),
@@ -121,17 +198,17 @@ impl PoissonQueue {
             assumptions
                 .push("the budget is rounded outward to a ratio of the execution time".into());
         }
-        Ok(ResponseTimes {
+        ResponseTimes {
             optimistic,
             pessimistic,
-            utilisation,
+            utilisation: self.utilisation(),
             bandwidth,
             method:
                 "M/G/1 on a reservation server in continuous time: ballot probabilities, started \
                      from the workload at replenishments (Li 2021, Theorem 5)"
                     .into(),
             assumptions,
-        })
+        }
     }
 
     /// Mean number of jobs per batch, mean execution time, and rate, multiplied.
@@ -294,12 +371,17 @@ impl BatchWork {
     }
 
     /// A lattice that holds strides and budget exactly, or two that enclose the budget.
-    fn lattices(&self, budget: Duration, period: Duration) -> Result<Lattices, AnalysisError> {
+    fn lattices(
+        &self,
+        budget: Duration,
+        period: Duration,
+        largest: u64,
+    ) -> Result<Lattices, AnalysisError> {
         let budget_ns = budget.as_nanos();
         let step = gcd(self.stride_ns, budget_ns);
         let (stride, steps) = (self.stride_ns / step, budget_ns / step);
         let longest = self.total.last().map_or(1, |(strides, _)| *strides) as u64;
-        if steps <= MOST_STEPS && stride.saturating_mul(longest) <= MOST_STEPS {
+        if stride.saturating_mul(longest) <= largest && steps <= MOST_STEPS {
             return Ok(Lattices {
                 optimistic: Lattice {
                     step_ns: step as f64,
@@ -310,7 +392,7 @@ impl BatchWork {
             });
         }
         let ratio = Fraction::new(budget_ns, self.stride_ns);
-        let largest = (LARGEST_DENOMINATOR / longest).max(1);
+        let largest = (largest / longest).max(1);
         let (below, above) = ratio.neighbours(largest);
         // A budget above the period is one CPU's share; the deferrable server of a full period is.
         let whole = Fraction::new(period.as_nanos(), self.stride_ns);
@@ -461,7 +543,12 @@ impl Side {
             return (self.shortest_ns, self.shortest_ns);
         }
         let root = root(shortest, probability, |r| responses.roughly(r));
-        let mut apart = 4e-12;
+        // How far the error of a probability reaches along the axis of time, to begin with.
+        let (at, error) = responses.cdf(root);
+        let rise =
+            responses.roughly(root * (1.0 + ASIDE)) - responses.roughly(root * (1.0 - ASIDE));
+        let reach = (error + (at - probability).abs()) * 2.0 * ASIDE / rise.max(1e-30);
+        let mut apart = (1.5 * reach).clamp(4e-12, 0.1);
         let (mut low, mut high) = (shortest, f64::INFINITY);
         while apart < 0.5 {
             let (below, above) = (root * (1.0 - apart), root * (1.0 + apart));

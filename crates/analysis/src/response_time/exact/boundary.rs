@@ -2,23 +2,29 @@
 
 use super::Queue;
 use super::linear::{self, Banded};
-use super::quadrature::Chebyshev;
+use super::quadrature::{Chebyshev, remainder};
 use crate::AnalysisError;
 
-/// By how much an iteration brings the residual down.
+/// By how much an iteration brings the residual down, at most, and next to the tolerance.
 const SETTLED: f64 = 1e-13;
+const SETTLED_TO_TOLERANCE: f64 = 1e-3;
 /// Steps of the iteration at most.
 const MOST_STEPS: usize = 200;
-/// Up to about so many multiplications the system is solved directly.
-const DIRECTLY: usize = 40_000_000;
+/// Steps that an iteration takes, about, are this over the square root of how far T is from keeping
+/// what it is given.
+const STEPS: f64 = 15.0;
+/// Multiplications per row and step for applying T.
+const ROW: f64 = 30.0;
 /// What e to the minus this is, is neglected of the workload's tail.
 const NEGLECTED_LOG: f64 = 30.0;
 /// A solution that may be more wrong is none.
 const TOO_WRONG: f64 = 1e-4;
 /// Numbers of places between two lattice points, tried one after the other.
-const PLACES: [usize; 4] = [6, 12, 24, 40];
-/// Interpolation may be this wrong before more places are taken.
-const SMOOTH: f64 = 1e-9;
+const PLACES: [usize; 6] = [3, 5, 8, 14, 24, 40];
+/// Strides of at least so many steps make a lattice so fine that few places do.
+const FINE: usize = 24;
+/// So does a tolerance like this.
+const LAX: f64 = 1e-6;
 /// The most places on the workload's axis.
 const MOST_STATES: usize = 2_000_000;
 
@@ -35,39 +41,40 @@ pub(super) struct Boundary {
 }
 
 impl Boundary {
-    /// Solves Q = T Q (see the parent module) at as many places as it takes.
-    pub(super) fn solve(queue: &Queue) -> Result<Self, AnalysisError> {
+    /// Solves Q = T Q (see the parent module) at as many places as it takes for interpolation to be
+    /// wrong by `tolerance` at most.
+    pub(super) fn solve(queue: &Queue, tolerance: f64) -> Result<Self, AnalysisError> {
         let norm = Norm::of(queue)?;
         let mut best: Option<Self> = None;
-        for count in PLACES {
-            let chebyshev = Chebyshev::new(count);
+        let first = usize::from(queue.stride < FINE && tolerance < LAX);
+        for count in &PLACES[first..] {
+            let chebyshev = Chebyshev::new(*count);
             let mut error = 0.0_f64;
-            let mut values = Vec::with_capacity(count);
+            let mut above = Vec::with_capacity(*count);
             for place in &chebyshev.points {
-                let (found, wrong) = Equation::new(queue, &norm, *place).solve()?;
+                let (found, wrong) = Equation::new(queue, &norm, *place).solve(tolerance)?;
                 error = error.max(wrong);
-                values.push(found);
+                above.push(found);
             }
-            let states = values.first().map_or(0, Vec::len);
-            let remainder = (0..states)
-                .map(|x| {
-                    let across: Vec<f64> = values.iter().map(|row| row[x]).collect();
-                    chebyshev.remainder(&across)
-                })
-                .fold(0.0, f64::max);
+            let states = above.first().map_or(0, Vec::len);
+            let coefficients = (0..states).fold((0.0_f64, 0.0_f64), |most, x| {
+                let across: Vec<f64> = above.iter().map(|row| row[x]).collect();
+                let found = chebyshev.last_coefficients(&across);
+                (most.0.max(found.0), most.1.max(found.1))
+            });
+            let remainder = remainder(coefficients);
             let found = Self {
                 chebyshev,
-                above: values,
+                above,
                 error: error + remainder,
             };
-            let good = remainder < SMOOTH;
             if best
                 .as_ref()
                 .is_none_or(|before| found.error < before.error)
             {
                 best = Some(found);
             }
-            if good {
+            if remainder < tolerance {
                 break;
             }
         }
@@ -244,16 +251,19 @@ impl<'a> Equation<'a> {
 
     /// The values, and what they may be wrong by: |Q~ - Q| <= |Q~ - T Q~| / (1 - factor) in the
     /// weighted norm, which is at least the largest difference, and what was cut off.
-    fn solve(&self) -> Result<(Vec<f64>, f64), AnalysisError> {
+    fn solve(&self, tolerance: f64) -> Result<(Vec<f64>, f64), AnalysisError> {
         let weight: Vec<f64> = (0..self.norm.states)
             .map(|x| (self.norm.theta * (x as f64 + self.place)).exp())
             .collect();
         let band = self.band();
-        let values = if self.norm.states.saturating_mul(band * self.queue.budget) < DIRECTLY {
+        let steps = (STEPS / (1.0 - self.norm.factor).sqrt()).min(MOST_STEPS as f64);
+        let iterating = steps * (2.0 * steps + ROW);
+        let values = if ((band * self.queue.budget) as f64) < iterating {
             self.matrix(band).solve(self.fresh.clone())
         } else {
             let apply = |values: &[f64]| self.apply(values);
-            linear::fixed_point(apply, &self.fresh, &weight, SETTLED, MOST_STEPS)
+            let within = SETTLED.max(tolerance * SETTLED_TO_TOLERANCE);
+            linear::fixed_point(apply, &self.fresh, &weight, within, MOST_STEPS)
         };
         let image = self.apply(&values);
         let residual = (0..values.len())

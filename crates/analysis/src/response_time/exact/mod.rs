@@ -34,7 +34,7 @@ use work::Work;
 
 /// What becomes of budget that nothing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// It is kept within the period: the deferrable server.
     Deferrable,
     /// It is lost: the periodic server.
@@ -87,12 +87,13 @@ pub(super) struct Solved {
 }
 
 impl Solved {
-    /// Finds the workload at period starts.
+    /// Finds the workload at period starts, with interpolation wrong by at most `tolerance` if that
+    /// can be had.
     ///
     /// # Errors
     /// The load is too near to the bandwidth, or the lattice too fine for it.
-    pub(super) fn new(queue: Queue) -> Result<Self, AnalysisError> {
-        let boundary = Boundary::solve(&queue)?;
+    pub(super) fn new(queue: Queue, tolerance: f64) -> Result<Self, AnalysisError> {
+        let boundary = Boundary::solve(&queue, tolerance)?;
         Ok(Self { queue, boundary })
     }
 
