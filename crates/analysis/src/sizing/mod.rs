@@ -119,7 +119,7 @@ const COARSE: u64 = 4;
 const PARTS_OF_PERIOD: f64 = 250.0;
 const FINE: (u64, u64) = (8, 64);
 /// The best choice is refined to such a part.
-const FINEST: u64 = 256;
+const FINEST: u64 = 128;
 /// Beyond so many steps of budget a lattice is not refined.
 const MOST_STEPS: u64 = 4_000;
 /// What a probability may be wrong by while searching, as a part of the share that is promised

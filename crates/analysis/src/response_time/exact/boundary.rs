@@ -13,8 +13,8 @@ const MOST_STEPS: usize = 200;
 /// Steps that an iteration takes, about, are this over the square root of how far T is from keeping
 /// what it is given.
 const STEPS: f64 = 15.0;
-/// Multiplications per row and step for applying T.
-const ROW: f64 = 30.0;
+/// Multiplications per row and step.
+const ROW: f64 = 80.0;
 /// What e to the minus this is, is neglected of the workload's tail.
 const NEGLECTED_LOG: f64 = 30.0;
 /// A solution that may be more wrong is none.
@@ -257,7 +257,7 @@ impl<'a> Equation<'a> {
             .collect();
         let band = self.band();
         let steps = (STEPS / (1.0 - self.norm.factor).sqrt()).min(MOST_STEPS as f64);
-        let iterating = steps * (2.0 * steps + ROW);
+        let iterating = steps * ROW;
         let values = if ((band * self.queue.budget) as f64) < iterating {
             self.matrix(band).solve(self.fresh.clone())
         } else {

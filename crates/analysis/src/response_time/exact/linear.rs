@@ -64,9 +64,9 @@ impl Banded {
     }
 }
 
-/// Solves x = T x + `right` for a linear T by the method of generalised minimal residuals, started
-/// from nothing; `weight` scales each unknown. Ends when the residual has fallen by `within`, or
-/// after `most` steps.
+/// Solves x = T x + `right` for a linear T by stabilised biconjugate gradients (van der Vorst 1992);
+/// `weight` scales each unknown. Ends when the residual has fallen by `within`, or after `most`
+/// steps with the best that was found.
 pub(super) fn fixed_point(
     apply: impl Fn(&[f64]) -> Vec<f64>,
     right: &[f64],
@@ -74,86 +74,97 @@ pub(super) fn fixed_point(
     within: f64,
     most: usize,
 ) -> Vec<f64> {
+    let system = |scaled: &[f64]| {
+        let plain: Vec<f64> = scaled.iter().zip(weight).map(|(v, w)| v / w).collect();
+        let image = apply(&plain).into_iter().zip(weight);
+        let rest = scaled.iter().zip(image.map(|(value, w)| value * w));
+        rest.map(|(own, value)| own - value).collect::<Vec<f64>>()
+    };
     let scaled: Vec<f64> = right.iter().zip(weight).map(|(r, w)| r * w).collect();
-    let length = norm(&scaled);
-    if length == 0.0 {
-        return vec![0.0; right.len()];
-    }
-    let mut basis = vec![
-        scaled
-            .iter()
-            .map(|value| value / length)
-            .collect::<Vec<f64>>(),
-    ];
-    // The projected matrix, turned into a triangle column by column.
-    let mut columns: Vec<Vec<f64>> = Vec::new();
-    let mut turns: Vec<(f64, f64)> = Vec::new();
-    let mut residual = vec![length];
-    for step in 0..most {
-        let unscaled: Vec<f64> = basis[step].iter().zip(weight).map(|(v, w)| v / w).collect();
-        let image = apply(&unscaled);
-        let mut next: Vec<f64> = basis[step]
-            .iter()
-            .zip(image.iter().zip(weight))
-            .map(|(own, (value, w))| own - value * w)
-            .collect();
-        let mut column = Vec::with_capacity(step + 2);
-        for direction in &basis {
-            let share: f64 = direction.iter().zip(&next).map(|(a, b)| a * b).sum();
-            next.iter_mut()
-                .zip(direction)
-                .for_each(|(n, d)| *n -= share * d);
-            column.push(share);
-        }
-        let rest = norm(&next);
-        for (index, (cosine, sine)) in turns.iter().enumerate() {
-            let (a, b) = (column[index], column[index + 1]);
-            column[index] = cosine * a + sine * b;
-            column[index + 1] = cosine * b - sine * a;
-        }
-        let size = column[step].hypot(rest);
-        let (cosine, sine) = (column[step] / size, rest / size);
-        column[step] = size;
-        turns.push((cosine, sine));
-        columns.push(column);
-        let last = residual[step];
-        residual[step] = cosine * last;
-        residual.push(-sine * last);
-        if residual[step + 1].abs() < within * length || rest == 0.0 {
+    let length = dot(&scaled, &scaled).sqrt();
+    // T x + right is near to x already where T is small: begin with that.
+    let mut state = Descent::at(scaled.clone(), &scaled, &system);
+    let mut best = (state.residual_length(), state.values.clone());
+    for _ in 0..most {
+        if best.0 <= within * length || !state.step(&system) {
             break;
         }
-        next.iter_mut().for_each(|value| *value /= rest);
-        basis.push(next);
+        let reached = state.residual_length();
+        if reached < best.0 {
+            best = (reached, state.values.clone());
+        }
     }
-    combined(&basis, &columns, residual, weight)
-}
-
-/// The combination of the directions that the triangle says, unscaled.
-fn combined(
-    basis: &[Vec<f64>],
-    columns: &[Vec<f64>],
-    mut shares: Vec<f64>,
-    weight: &[f64],
-) -> Vec<f64> {
-    let steps = columns.len();
-    for row in (0..steps).rev() {
-        let known: f64 = (row + 1..steps).map(|c| columns[c][row] * shares[c]).sum();
-        shares[row] = (shares[row] - known) / columns[row][row];
-    }
-    let mut sum = vec![0.0; weight.len()];
-    for (share, direction) in shares[..steps].iter().zip(basis) {
-        sum.iter_mut()
-            .zip(direction)
-            .for_each(|(s, d)| *s += share * d);
-    }
-    sum.iter_mut()
+    best.1
+        .iter()
         .zip(weight)
-        .for_each(|(value, w)| *value /= w);
-    sum
+        .map(|(value, w)| value / w)
+        .collect()
 }
 
-fn norm(values: &[f64]) -> f64 {
-    values.iter().map(|value| value * value).sum::<f64>().sqrt()
+/// The state of the iteration.
+struct Descent {
+    values: Vec<f64>,
+    residual: Vec<f64>,
+    /// The first residual, against which the directions are made orthogonal.
+    shadow: Vec<f64>,
+    direction: Vec<f64>,
+    image: Vec<f64>,
+    along: f64,
+}
+
+impl Descent {
+    fn at(values: Vec<f64>, right: &[f64], system: &impl Fn(&[f64]) -> Vec<f64>) -> Self {
+        let image = system(&values);
+        let residual: Vec<f64> = right.iter().zip(&image).map(|(a, b)| a - b).collect();
+        Self {
+            along: dot(&residual, &residual),
+            shadow: residual.clone(),
+            direction: residual.clone(),
+            image: system(&residual),
+            values,
+            residual,
+        }
+    }
+
+    fn residual_length(&self) -> f64 {
+        dot(&self.residual, &self.residual).sqrt()
+    }
+
+    /// One step; false where it can go no further.
+    fn step(&mut self, system: &impl Fn(&[f64]) -> Vec<f64>) -> bool {
+        let across = dot(&self.shadow, &self.image);
+        let length = self.along / across;
+        if !length.is_finite() {
+            return false;
+        }
+        add(&mut self.values, length, &self.direction);
+        add(&mut self.residual, -length, &self.image);
+        let smoothed = system(&self.residual);
+        let share = dot(&smoothed, &self.residual) / dot(&smoothed, &smoothed);
+        if !share.is_finite() || share == 0.0 {
+            return false;
+        }
+        add(&mut self.values, share, &self.residual);
+        add(&mut self.residual, -share, &smoothed);
+        let along = dot(&self.shadow, &self.residual);
+        let keep = along / self.along * length / share;
+        self.along = along;
+        add(&mut self.direction, -share, &self.image);
+        let kept = self.direction.iter_mut().zip(&self.residual);
+        kept.for_each(|(old, rest)| *old = rest + keep * *old);
+        self.image = system(&self.direction);
+        along != 0.0
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn add(sum: &mut [f64], factor: f64, other: &[f64]) {
+    sum.iter_mut()
+        .zip(other)
+        .for_each(|(s, o)| *s += factor * o);
 }
 
 #[cfg(test)]
