@@ -220,7 +220,7 @@ pub struct SizeArguments {
     #[arg(short, long, value_parser = period_range)]
     pub period: PeriodRange,
     /// How many periods of a range are looked at.
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub points: u32,
     /// Percentage points that are added to the bandwidth for what the model leaves out.
     #[arg(long, default_value_t = 5.0, value_name = "POINTS")]
