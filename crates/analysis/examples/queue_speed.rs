@@ -46,15 +46,15 @@ fn main() {
     }
 }
 
-fn queue(rate: f64, times: &[(f64, f64)], budget: f64, period: f64) -> PoissonQueue {
+fn queue(rate: f64, times: &[(f64, f64)], budget_s: f64, period_s: f64) -> PoissonQueue {
     let seconds = Duration::from_secs_f64_nearest;
     PoissonQueue {
         rate: Rate::per_second(rate).unwrap(),
         execution_times: times.iter().map(|(time, p)| (seconds(*time), *p)).collect(),
         batches: vec![(1, 1.0)],
         server: ReservationServer::Deferrable {
-            budget: seconds(budget),
-            period: seconds(period),
+            budget: seconds(budget_s),
+            period: seconds(period_s),
         },
     }
 }

@@ -13,17 +13,17 @@ fn seconds(value: f64) -> Duration {
     Duration::from_secs_f64_nearest(value)
 }
 
-fn deferrable(budget: f64, period: f64) -> ReservationServer {
+fn deferrable(budget_s: f64, period_s: f64) -> ReservationServer {
     ReservationServer::Deferrable {
-        budget: seconds(budget),
-        period: seconds(period),
+        budget: seconds(budget_s),
+        period: seconds(period_s),
     }
 }
 
-fn periodic(budget: f64, period: f64) -> ReservationServer {
+fn periodic(budget_s: f64, period_s: f64) -> ReservationServer {
     ReservationServer::Periodic {
-        budget: seconds(budget),
-        period: seconds(period),
+        budget: seconds(budget_s),
+        period: seconds(period_s),
     }
 }
 
@@ -112,15 +112,15 @@ fn the_thesis_s_example_is_just_missed() {
 /// A server in whole nanoseconds: the time, and what is left of the period's budget.
 struct SlowServer {
     keeps: bool,
-    budget: u64,
-    period: u64,
+    budget_ns: u64,
+    period_ns: u64,
     now: u64,
     left: u64,
 }
 
 impl SlowServer {
     fn next_period(&self) -> u64 {
-        (self.now / self.period + 1) * self.period
+        (self.now / self.period_ns + 1) * self.period_ns
     }
 
     /// Lets time pass, at most to the end of the period; returns how much of it was served.
@@ -140,7 +140,7 @@ impl SlowServer {
         }
         self.now += step;
         if self.now == next {
-            self.left = self.budget;
+            self.left = self.budget_ns;
         }
         served
     }
@@ -167,8 +167,8 @@ fn simulated(queue: &PoissonQueue, jobs: usize, seed: u64) -> Vec<f64> {
     };
     let mut server = SlowServer {
         keeps,
-        budget: budget.as_nanos(),
-        period: period.as_nanos(),
+        budget_ns: budget.as_nanos(),
+        period_ns: period.as_nanos(),
         now: 0,
         left: budget.as_nanos(),
     };

@@ -1,5 +1,7 @@
 //! Response-time distributions of a service on a reservation.
 
+mod answers;
+mod batch_work;
 mod exact;
 mod poisson;
 mod queue;
@@ -13,9 +15,10 @@ use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::Duration;
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery};
+pub use answers::{ProbabilityBounds, ResponseTimes};
 pub(crate) use exact::Kind;
 use poisson::{Law, Stream};
-pub use queue::{PoissonQueue, ProbabilityBounds, ResponseTimes};
+pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
 /// bound.

@@ -116,7 +116,7 @@ pub struct Sizing {
 /// Budgets are first tried in such parts of the mean execution time.
 const COARSE: u64 = 4;
 /// Then in as many as make about so many of a period, within these limits.
-const PARTS_OF_PERIOD: f64 = 250.0;
+const PARTS: f64 = 250.0;
 const FINE: (u64, u64) = (8, 64);
 /// The best choice is refined to such a part.
 const FINEST: u64 = 128;
@@ -400,7 +400,7 @@ fn least_budget(query: &SizingQuery, period: Duration) -> Result<Option<Found>, 
         }
     }
     let mean = query.queue.mean_execution_time().as_secs_f64();
-    let parts = (PARTS_OF_PERIOD * mean / period.as_secs_f64()).round() as u64;
+    let parts = (PARTS * mean / period.as_secs_f64()).round() as u64;
     let fine = Lattice::new(query, period, parts.clamp(FINE.0, FINE.1));
     let found = fine.search(guess)?;
     // A CPU of its own keeps the promises, so the whole period does.

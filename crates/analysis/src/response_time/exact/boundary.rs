@@ -115,12 +115,12 @@ struct Norm {
 impl Norm {
     fn of(queue: &Queue) -> Result<Self, AnalysisError> {
         let stride = queue.stride as f64;
-        let share = queue.budget as f64 / queue.period;
+        let share = queue.budget_steps as f64 / queue.period_steps;
         let lundberg = queue.work.decay(share / stride) / stride;
         let exponent = |theta: f64| {
             let arrived =
-                queue.work.rate * queue.period * (queue.work.moment(theta * stride) - 1.0);
-            arrived - theta * queue.budget as f64
+                queue.work.rate * queue.period_steps * (queue.work.moment(theta * stride) - 1.0);
+            arrived - theta * queue.budget_steps as f64
         };
         let candidates = (1..64).map(|part| lundberg * f64::from(part) / 64.0);
         let theta = candidates
@@ -137,7 +137,7 @@ impl Norm {
                         .into(),
             });
         }
-        let states = states as usize + queue.budget + 1;
+        let states = states as usize + queue.budget_steps + 1;
         // Taking what lies beyond for zero makes every value too small by at most its largest: T
         // never makes more of a constant.
         let cut = (-lundberg * states as f64).exp();
@@ -156,7 +156,7 @@ struct Equation<'a> {
     norm: &'a Norm,
     place: f64,
     /// The work of a period.
-    period: Vec<f64>,
+    arrived: Vec<f64>,
     /// For the last idle moment v steps before the end of the period (place later): the work from
     /// the start of the period until then, times the probability that it is the last.
     before: Vec<Vec<f64>>,
@@ -171,8 +171,8 @@ impl<'a> Equation<'a> {
         let Queue {
             ref work,
             stride,
-            budget,
-            period,
+            budget_steps: budget,
+            period_steps: period,
             ..
         } = *queue;
         let mut before = Vec::with_capacity(budget + 1);
@@ -194,9 +194,9 @@ impl<'a> Equation<'a> {
                 }
             }
         }
-        let period = work.probabilities(period, work.reach(period));
+        let arrived = work.probabilities(period, work.reach(period));
         // Summed from the small ones on.
-        let mut beyond: Vec<f64> = period.clone();
+        let mut beyond: Vec<f64> = arrived.clone();
         for index in (0..beyond.len().saturating_sub(1)).rev() {
             beyond[index] += beyond[index + 1];
         }
@@ -214,7 +214,7 @@ impl<'a> Equation<'a> {
             queue,
             norm,
             place,
-            period,
+            arrived,
             before,
             after,
             fresh,
@@ -224,7 +224,7 @@ impl<'a> Equation<'a> {
     /// The linear part of T, applied to probabilities of being above: with `fresh` added it is
     /// 1 - T(1 - values).
     fn apply(&self, values: &[f64]) -> Vec<f64> {
-        let (stride, budget) = (self.queue.stride, self.queue.budget);
+        let (stride, budget) = (self.queue.stride, self.queue.budget_steps);
         let at = |x: usize| values.get(x).copied().unwrap_or(0.0);
         let idle: Vec<f64> = self
             .before
@@ -236,9 +236,8 @@ impl<'a> Equation<'a> {
             })
             .collect();
         let next = |x: usize| {
-            let most = ((x + budget) / stride).min(self.period.len() - 1);
-            let arrived = &self.period[..=most];
-            let served: f64 = arrived
+            let most = ((x + budget) / stride).min(self.arrived.len() - 1);
+            let served: f64 = self.arrived[..=most]
                 .iter()
                 .enumerate()
                 .map(|(w, p)| p * at(x + budget - w * stride))
@@ -258,7 +257,7 @@ impl<'a> Equation<'a> {
         let band = self.band();
         let steps = (STEPS / (1.0 - self.norm.factor).sqrt()).min(MOST_STEPS as f64);
         let iterating = steps * ROW;
-        let values = if ((band * self.queue.budget) as f64) < iterating {
+        let values = if ((band * self.queue.budget_steps) as f64) < iterating {
             self.matrix(band).solve(self.fresh.clone())
         } else {
             let apply = |values: &[f64]| self.apply(values);
@@ -282,18 +281,19 @@ impl<'a> Equation<'a> {
 
     /// How far below the diagonal I - T reaches.
     fn band(&self) -> usize {
-        let arrived = (self.period.len() * self.queue.stride).saturating_sub(self.queue.budget);
+        let arrived =
+            (self.arrived.len() * self.queue.stride).saturating_sub(self.queue.budget_steps);
         let wasted = self.after.iter().rposition(|row| !row.is_empty());
         arrived.max(wasted.unwrap_or(0)).min(self.norm.states)
     }
 
     /// I - T as a matrix.
     fn matrix(&self, band: usize) -> Banded {
-        let (stride, budget) = (self.queue.stride, self.queue.budget);
+        let (stride, budget) = (self.queue.stride, self.queue.budget_steps);
         let mut matrix = Banded::unit(self.norm.states, band, budget);
         for (x, row) in self.after.iter().enumerate() {
-            let most = ((x + budget) / stride).min(self.period.len() - 1);
-            for (w, p) in self.period[..=most].iter().enumerate() {
+            let most = ((x + budget) / stride).min(self.arrived.len() - 1);
+            for (w, p) in self.arrived[..=most].iter().enumerate() {
                 matrix.subtract(x, x + budget - w * stride, *p);
             }
             for (v, late) in row {

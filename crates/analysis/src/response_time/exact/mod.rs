@@ -49,9 +49,9 @@ pub(super) struct Queue {
     /// Steps per stride.
     stride: usize,
     /// The budget in steps.
-    budget: usize,
+    budget_steps: usize,
     /// The period in steps.
-    period: f64,
+    period_steps: f64,
     /// The job that is looked at: its own work and what of its batch goes before it, in strides.
     tagged: Vec<(usize, f64)>,
     kind: Kind,
@@ -65,14 +65,14 @@ impl Queue {
         sizes: Vec<(usize, f64)>,
         tagged: Vec<(usize, f64)>,
         stride: usize,
-        (budget, period): (usize, f64),
+        (budget_steps, period_steps): (usize, f64),
         kind: Kind,
     ) -> Self {
         Self {
             work: Work { rate, sizes },
             stride,
-            budget,
-            period,
+            budget_steps,
+            period_steps,
             tagged,
             kind,
         }

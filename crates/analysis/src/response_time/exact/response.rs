@@ -49,7 +49,7 @@ impl<'a> Responses<'a> {
         Self {
             queue,
             boundary,
-            reach: queue.work.reach(queue.period),
+            reach: queue.work.reach(queue.period_steps),
             coarse: GaussLegendre::new(6),
             fine: GaussLegendre::new(9),
         }
@@ -81,14 +81,18 @@ impl<'a> Responses<'a> {
                 })
             })
             .sum();
-        sum / self.queue.period
+        sum / self.queue.period_steps
     }
 
     /// Cuts [0, P] where C(n, n + r) may have kinks: where n + r passes a lattice point of the time
     /// that the server is on, where it goes on or off, and where work that came at the start of the
     /// period begins to matter.
     fn cells(&self, r: f64) -> Vec<Cell> {
-        let Queue { budget, period, .. } = *self.queue;
+        let Queue {
+            budget_steps: budget,
+            period_steps: period,
+            ..
+        } = *self.queue;
         let off = period - budget as f64;
         let mut cells = Vec::new();
         let first = (r / period).floor() as usize;
@@ -133,11 +137,11 @@ impl<'a> Responses<'a> {
     /// Adds the part of `cell` that lies in the period, cut where a periodic server goes on and
     /// where too many jobs are expected for the integral to be exact.
     fn add(&self, cells: &mut Vec<Cell>, cell: Cell) {
-        let (low, high) = (cell.low.max(0.0), cell.high.min(self.queue.period));
+        let (low, high) = (cell.low.max(0.0), cell.high.min(self.queue.period_steps));
         if high - low < 1e-12 {
             return;
         }
-        let off = self.queue.period - self.queue.budget as f64;
+        let off = self.queue.period_steps - self.queue.budget_steps as f64;
         let mut ends = vec![high];
         if self.queue.kind == Kind::Periodic && low < off && off < high {
             ends.insert(0, off);
@@ -160,7 +164,11 @@ impl<'a> Responses<'a> {
     }
 
     fn place(&self, cell: &Cell, n: f64, r: f64) -> Place {
-        let Queue { budget, period, .. } = *self.queue;
+        let Queue {
+            budget_steps: budget,
+            period_steps: period,
+            ..
+        } = *self.queue;
         let off = period - budget as f64;
         let (step, rest) = match (cell.on, self.queue.kind) {
             (Some((step, begin)), _) => (step, n - begin),

@@ -9,7 +9,7 @@ const LARGE: f64 = 1e250;
 /// a stride.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
-    /// Batches per unit of time.
+    /// Batches per step of time.
     pub rate: f64,
     /// The sizes in strides, each with its probability.
     pub sizes: Vec<(usize, f64)>,
@@ -27,21 +27,22 @@ impl Work {
         self.sizes.iter().map(term).sum()
     }
 
-    /// So many strides that the work of `time` exceeds them with a negligible probability
+    /// So many strides that the work of `steps` of time exceeds them with a negligible probability
     /// (Chernoff's bound).
-    pub(super) fn reach(&self, time: f64) -> usize {
+    pub(super) fn reach(&self, steps: f64) -> usize {
         let log = -NEGLECTED.ln();
         let longest = self.sizes.iter().map(|(size, _)| *size).max().unwrap_or(1) as f64;
-        let exceeded = |theta: f64| (self.rate * time * (self.moment(theta) - 1.0) + log) / theta;
+        let exceeded = |theta: f64| (self.rate * steps * (self.moment(theta) - 1.0) + log) / theta;
         let candidates = (0..48).map(|power| exceeded(0.01 * 1.25_f64.powi(power) / longest));
         let best = candidates.filter(|value| value.is_finite());
         best.fold(1e9, f64::min).ceil() as usize
     }
 
-    /// The probabilities that 0, 1, ... `last` strides of work come in `time`, by Panjer's
+    /// The probabilities that 0, 1, ... `last` strides of work come in `steps` of
+    /// time, by Panjer's
     /// recursion.
-    pub(super) fn probabilities(&self, time: f64, last: usize) -> Vec<f64> {
-        let mean = self.rate * time;
+    pub(super) fn probabilities(&self, steps: f64, last: usize) -> Vec<f64> {
+        let mean = self.rate * steps;
         let mut found = vec![0.0; last + 1];
         found[0] = 1.0;
         let mut log_scale = -mean;
@@ -62,18 +63,18 @@ impl Work {
         found
     }
 
-    /// The probability that exactly `strides` come in `time`.
-    pub(super) fn probability(&self, time: f64, strides: usize) -> f64 {
+    /// The probability that exactly `strides` come in `steps` of time.
+    pub(super) fn probability(&self, steps: f64, strides: usize) -> f64 {
         if let [(size, _)] = self.sizes[..] {
             if !strides.is_multiple_of(size) {
                 return 0.0;
             }
-            return poisson(self.rate * time, strides / size);
+            return poisson(self.rate * steps, strides / size);
         }
-        self.probabilities(time, strides)[strides]
+        self.probabilities(steps, strides)[strides]
     }
 
-    /// The largest theta per stride for which work served at `share` strides per unit of time
+    /// The largest theta per stride for which work served at `share` strides per step of time
     /// exceeds z with at most e^(-theta z) probability (Lundberg): rate (E e^(theta size) - 1) <=
     /// theta share. Zero if the load is not below the share.
     pub(super) fn decay(&self, share: f64) -> f64 {

@@ -1,0 +1,152 @@
+//! What a batch of jobs brings, and lattices that it lies on.
+
+use std::collections::BTreeMap;
+
+use tailbound_time::Duration;
+
+use super::queue::PoissonQueue;
+use crate::AnalysisError;
+use crate::rational::Fraction;
+
+/// At most so many different amounts of work per batch are followed one by one.
+const MOST_SIZES: usize = 64;
+/// The most lattice steps of a budget, or of a job, before they are rounded.
+const MOST_STEPS: u64 = 1_500;
+
+/// The work of a batch, in strides.
+pub(super) struct BatchWork {
+    pub(super) stride_ns: u64,
+    /// All of a batch.
+    pub(super) total: Vec<(usize, f64)>,
+    /// A job and what of its batch goes before it.
+    pub(super) tagged: Vec<(usize, f64)>,
+}
+
+/// A lattice on which the strides and a budget lie.
+pub(super) struct Lattice {
+    pub(super) step_ns: f64,
+    pub(super) stride: usize,
+    pub(super) budget: usize,
+}
+
+pub(super) struct Lattices {
+    pub(super) optimistic: Lattice,
+    pub(super) pessimistic: Option<Lattice>,
+}
+
+impl BatchWork {
+    pub(super) fn of(queue: &PoissonQueue) -> Result<Self, AnalysisError> {
+        let times = queue.execution_times.iter();
+        let stride_ns = times.fold(0, |g, (time, _)| gcd(g, time.as_nanos()));
+        let longest_batch = queue
+            .batches
+            .iter()
+            .map(|(jobs, _)| *jobs)
+            .max()
+            .unwrap_or(1);
+        let mut one = BTreeMap::new();
+        for (time, p) in &queue.execution_times {
+            let strides = time.as_nanos() / stride_ns;
+            if strides > MOST_STEPS {
+                return Err(AnalysisError::NotAnalysed {
+                    reason: "execution times with so small a common divisor".into(),
+                });
+            }
+            *one.entry(strides as usize).or_insert(0.0) += p;
+        }
+        let mean_jobs: f64 = queue
+            .batches
+            .iter()
+            .map(|(jobs, p)| f64::from(*jobs) * p)
+            .sum();
+        let (mut total, mut tagged) = (BTreeMap::new(), BTreeMap::new());
+        let mut sum = BTreeMap::from([(0_usize, 1.0)]);
+        for place in 1..=longest_batch {
+            sum = convolved(&sum, &one);
+            if sum.len() > MOST_SIZES {
+                return Err(AnalysisError::NotAnalysed {
+                    reason: format!("more than {MOST_SIZES} different amounts of work at a time"),
+                });
+            }
+            let exactly: f64 = weight(&queue.batches, |jobs| jobs == place);
+            let at_least: f64 = weight(&queue.batches, |jobs| jobs >= place);
+            for (strides, p) in &sum {
+                if exactly > 0.0 {
+                    *total.entry(*strides).or_insert(0.0) += p * exactly;
+                }
+                *tagged.entry(*strides).or_insert(0.0) += p * at_least / mean_jobs;
+            }
+        }
+        Ok(Self {
+            stride_ns,
+            total: total.into_iter().collect(),
+            tagged: tagged.into_iter().collect(),
+        })
+    }
+
+    pub(super) fn shortest_ns(&self) -> f64 {
+        let shortest = self.tagged.first().map_or(0, |(strides, _)| *strides);
+        shortest as f64 * self.stride_ns as f64
+    }
+
+    /// A lattice that holds strides and budget exactly, or two that enclose the budget.
+    pub(super) fn lattices(
+        &self,
+        budget: Duration,
+        period: Duration,
+        largest: u64,
+    ) -> Result<Lattices, AnalysisError> {
+        let budget_ns = budget.as_nanos();
+        let step = gcd(self.stride_ns, budget_ns);
+        let (stride, steps) = (self.stride_ns / step, budget_ns / step);
+        let longest = self.total.last().map_or(1, |(strides, _)| *strides) as u64;
+        if stride.saturating_mul(longest) <= largest && steps <= MOST_STEPS {
+            return Ok(Lattices {
+                optimistic: Lattice {
+                    step_ns: step as f64,
+                    stride: stride as usize,
+                    budget: steps as usize,
+                },
+                pessimistic: None,
+            });
+        }
+        let ratio = Fraction::new(budget_ns, self.stride_ns);
+        let largest = (largest / longest).max(1);
+        let (below, above) = ratio.neighbours(largest);
+        // A budget above the period is one CPU's share; the deferrable server of a full period is.
+        let whole = Fraction::new(period.as_nanos(), self.stride_ns);
+        let lattice = |fraction: Fraction| Lattice {
+            step_ns: self.stride_ns as f64 / fraction.denominator() as f64,
+            stride: fraction.denominator() as usize,
+            budget: fraction.numerator() as usize,
+        };
+        if below.is_zero() || above.numerator() > MOST_STEPS * 4 || above > whole {
+            return Err(AnalysisError::NotAnalysed {
+                reason: "budget, period and execution times with so small a common divisor".into(),
+            });
+        }
+        Ok(Lattices {
+            optimistic: lattice(above),
+            pessimistic: Some(lattice(below)),
+        })
+    }
+}
+
+fn weight(batches: &[(u32, f64)], chosen: impl Fn(u32) -> bool) -> f64 {
+    let kept = batches.iter().filter(|(jobs, _)| chosen(*jobs));
+    kept.map(|(_, p)| p).sum()
+}
+
+fn convolved(a: &BTreeMap<usize, f64>, b: &BTreeMap<usize, f64>) -> BTreeMap<usize, f64> {
+    let mut sum = BTreeMap::new();
+    for (x, p) in a {
+        for (y, q) in b {
+            *sum.entry(x + y).or_insert(0.0) += p * q;
+        }
+    }
+    sum
+}
+
+pub(super) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
