@@ -26,7 +26,7 @@ pub(super) struct BatchWork {
 pub(super) struct Lattice {
     pub(super) step_ns: f64,
     pub(super) stride: usize,
-    pub(super) budget: usize,
+    pub(super) budget_steps: usize,
 }
 
 pub(super) struct Lattices {
@@ -105,7 +105,7 @@ impl BatchWork {
                 optimistic: Lattice {
                     step_ns: step as f64,
                     stride: stride as usize,
-                    budget: steps as usize,
+                    budget_steps: steps as usize,
                 },
                 pessimistic: None,
             });
@@ -118,7 +118,7 @@ impl BatchWork {
         let lattice = |fraction: Fraction| Lattice {
             step_ns: self.stride_ns as f64 / fraction.denominator() as f64,
             stride: fraction.denominator() as usize,
-            budget: fraction.numerator() as usize,
+            budget_steps: fraction.numerator() as usize,
         };
         if below.is_zero() || above.numerator() > MOST_STEPS * 4 || above > whole {
             return Err(AnalysisError::NotAnalysed {

@@ -83,9 +83,9 @@ impl PoissonQueue {
         let lattice = Lattice {
             step_ns: work.stride_ns as f64 / per_stride as f64,
             stride: per_stride as usize,
-            budget: steps as usize,
+            budget_steps: steps as usize,
         };
-        let bandwidth = lattice.budget as f64 * lattice.step_ns / period.as_nanos() as f64;
+        let bandwidth = lattice.budget_steps as f64 * lattice.step_ns / period.as_nanos() as f64;
         self.check_load(bandwidth)?;
         let side = self.side(&work, &lattice, kind, period, tolerance)?;
         Ok(self.found(side, None, bandwidth))
@@ -129,7 +129,10 @@ impl PoissonQueue {
             work.total.clone(),
             work.tagged.clone(),
             lattice.stride,
-            (lattice.budget, period.as_nanos() as f64 / lattice.step_ns),
+            (
+                lattice.budget_steps,
+                period.as_nanos() as f64 / lattice.step_ns,
+            ),
             kind,
         );
         Ok(Side {
