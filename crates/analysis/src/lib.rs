@@ -7,6 +7,7 @@ mod error;
 mod periodic_load;
 mod query;
 pub mod response_time;
+pub mod schedulability;
 mod virtualization_agnostic;
 
 pub use error::AnalysisError;
