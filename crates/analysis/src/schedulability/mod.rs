@@ -5,11 +5,18 @@
 //! only *sufficient* says so: what it does not accept may still be schedulable.
 //! docs/concepts/schedulability.md compares the tests.
 
+pub mod global_edf;
+pub mod global_fixed_priority;
+mod global_workload;
 mod natural;
+pub mod non_preemptive_response_time;
 pub mod priority_assignment;
+pub mod processor_demand;
 pub mod response_time;
+pub mod server_interference;
 mod task;
 mod utilisation;
+pub mod utilisation_bounds;
 
 pub use priority_assignment::PriorityOrder;
 pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};

@@ -267,7 +267,7 @@ pub(super) struct Demand {
 
 impl Demand {
     /// The releases in [0, w): ceil((w + J) / T) = floor((w + J - 1) / T) + 1 jobs, for w above zero.
-    fn preemptive(task: &SporadicTask) -> Self {
+    pub(super) fn preemptive(task: &SporadicTask) -> Self {
         Self::reaching(task, task.jitter().as_nanos().wrapping_sub(1))
     }
 
