@@ -8,6 +8,7 @@
 pub mod global_edf;
 pub mod global_fixed_priority;
 mod global_workload;
+mod level_load;
 mod natural;
 pub mod non_preemptive_response_time;
 pub mod priority_assignment;
@@ -17,6 +18,7 @@ pub mod server_interference;
 mod task;
 mod utilisation;
 pub mod utilisation_bounds;
+mod window_demand;
 
 pub use priority_assignment::PriorityOrder;
 pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};

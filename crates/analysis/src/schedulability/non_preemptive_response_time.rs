@@ -14,11 +14,10 @@
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
-use super::response_time::{
-    Capacity, Demand, LevelLoad, MOST_JOBS, MOST_STEPS, NoResponseTime, ResponseTimes,
-    TaskResponse, least_fixed_point,
-};
+use super::level_load::{Capacity, LevelLoad};
+use super::response_time::{MOST_JOBS, NoResponseTime, ResponseTimes, TaskResponse};
 use super::task::{SporadicTask, check_range, total_execution};
+use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, least_fixed_point};
 use crate::AnalysisError;
 
 /// The name of the method.
@@ -30,9 +29,6 @@ pub const ASSUMPTIONS: &[&str] = &[
     "tasks are independent but for the given blocking, and do not suspend themselves",
     "an upper bound, by at most the nanosecond that a lower priority must have begun before",
 ];
-
-/// The longest window that is followed, in nanoseconds; the demand in it is below 2^63.
-const LONGEST_WINDOW: u64 = 1 << 61;
 
 /// The worst-case response times of `tasks` under non-preemptive fixed priorities.
 ///

@@ -14,19 +14,16 @@
 //!
 //! and has taken w + J - q T. The busy period ends with the first job that takes at most T.
 
-use std::cmp::Ordering;
-
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
-use super::task::{LONGEST_PARAMETER, SporadicTask, check_range, total_execution};
-use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation, reciprocal_rounded_down};
+use super::level_load::{Capacity, LevelLoad, up_to};
+use super::task::{SporadicTask, check_range, total_execution};
+use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, least_fixed_point};
 use crate::AnalysisError;
 
 /// The most jobs of one busy period that are followed.
 pub const MOST_JOBS: u64 = 4_000_000;
-/// The most steps towards fixed points that are taken for one task.
-pub const MOST_STEPS: u64 = 40_000_000;
 
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for fixed priorities (Joseph & Pandya 1986; Audsley et al. \
@@ -39,10 +36,6 @@ pub const ASSUMPTIONS: &[&str] = &[
     "exact without blocking; with blocking an upper bound, reached if the blocking can occur at the \
      critical instant",
 ];
-
-/// The longest window that is followed, in nanoseconds. The demand in it is below 2^63: parameters are
-/// at most 2^60, so is the sum of the execution times, and the utilisation is at most one.
-const LONGEST_WINDOW: u64 = 1 << 61;
 
 /// Why a task has no worst-case response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -242,144 +235,11 @@ fn nanos_at(durations: &[Duration], index: usize) -> u64 {
     durations.get(index).map_or(0, |one| one.as_nanos())
 }
 
-fn up_to(tasks: &[SporadicTask], index: usize) -> &[SporadicTask] {
-    tasks.get(..=index).unwrap_or_default()
-}
-
 fn no_response(reason: NoResponseTime, jobs: u64) -> TaskResponse {
     TaskResponse {
         response_time: Err(reason),
         meets_deadline: false,
         jobs,
-    }
-}
-
-/// What a task asks for in a window, made for speed: the quotient by the period comes from a product with
-/// its reciprocal.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Demand {
-    period: u64,
-    reciprocal: u64,
-    execution: u64,
-    /// What is added to the window before the division; wraps around for -1.
-    reach: u64,
-}
-
-impl Demand {
-    /// The releases in [0, w): ceil((w + J) / T) = floor((w + J - 1) / T) + 1 jobs, for w above zero.
-    pub(super) fn preemptive(task: &SporadicTask) -> Self {
-        Self::reaching(task, task.jitter().as_nanos().wrapping_sub(1))
-    }
-
-    /// The releases in [0, w], floor((w + J) / T) + 1 jobs.
-    pub(super) fn closed(task: &SporadicTask) -> Self {
-        Self::reaching(task, task.jitter().as_nanos())
-    }
-
-    fn reaching(task: &SporadicTask, reach: u64) -> Self {
-        Self {
-            period: task.period().as_nanos(),
-            reciprocal: reciprocal_rounded_down(task.period().as_nanos()),
-            execution: task.execution().as_nanos(),
-            reach,
-        }
-    }
-
-    fn in_window(&self, window: u64) -> u64 {
-        let time = window.wrapping_add(self.reach);
-        // The reciprocal is short of 2^64 / T by at most one, so the quotient by at most one, too.
-        let quotient = ((u128::from(time) * u128::from(self.reciprocal)) >> 64) as u64;
-        let short = time - quotient * self.period >= self.period;
-        (quotient + 1 + u64::from(short)) * self.execution
-    }
-}
-
-/// The fixed point of `base` + the demand of `higher`, from `start`, which must not be above it.
-///
-/// `None` where it is above `limit`. Counts its steps in `steps`.
-pub(super) fn least_fixed_point(
-    higher: &[Demand],
-    base: u64,
-    start: u64,
-    limit: u64,
-    steps: &mut u64,
-) -> Option<u64> {
-    let mut window = start;
-    while window <= limit {
-        let demand: u64 = higher.iter().map(|one| one.in_window(window)).sum();
-        let next = base + demand;
-        if next <= window {
-            return Some(window);
-        }
-        window = next;
-        *steps += 1;
-        if *steps > MOST_STEPS {
-            return None;
-        }
-    }
-    None
-}
-
-/// How the load of a priority and all higher ones compares with the CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Capacity {
-    Below,
-    Exactly,
-    Above,
-}
-
-/// The load of a priority and all higher ones.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LevelLoad {
-    enclosure: Enclosure,
-    pub(super) capacity: Capacity,
-    /// The execution times of one job of each.
-    one_each: u64,
-}
-
-impl Default for LevelLoad {
-    fn default() -> Self {
-        Self {
-            enclosure: Enclosure::default(),
-            capacity: Capacity::Below,
-            one_each: 0,
-        }
-    }
-}
-
-impl LevelLoad {
-    /// This with the task `index`, after all before it.
-    pub(super) fn plus(self, tasks: &[SporadicTask], index: usize) -> Self {
-        let Some(task) = tasks.get(index) else {
-            return self;
-        };
-        let enclosure = self.enclosure.plus(task);
-        let compared = enclosure
-            .compare(ONE_CPU)
-            .unwrap_or_else(|| compare_utilisation(up_to(tasks, index), 1));
-        Self {
-            enclosure,
-            capacity: match compared {
-                Ordering::Less => Capacity::Below,
-                Ordering::Equal => Capacity::Exactly,
-                Ordering::Greater => Capacity::Above,
-            },
-            one_each: self.one_each + task.execution().as_nanos(),
-        }
-    }
-
-    /// A lower bound of every w with w = `base` + the demand in w, which is at least w times the load.
-    fn least_window(self, base: u64) -> u64 {
-        let load = (self.enclosure.rounded_down >> 32) as u64;
-        let Some(idle) = (1_u64 << 32).checked_sub(load).filter(|idle| *idle > 0) else {
-            return base;
-        };
-        match u32::try_from(base) {
-            Ok(base) => (u64::from(base) << 32) / idle,
-            Err(_) => {
-                ((u128::from(base) << 32) / u128::from(idle)).min(u128::from(LONGEST_WINDOW)) as u64
-            }
-        }
     }
 }
 
@@ -538,8 +398,6 @@ fn hyperperiod_ends(tasks: &[SporadicTask], jobs: u64, period: u64) -> bool {
         .iter()
         .all(|task| span.is_multiple_of(u128::from(task.period().as_nanos())))
 }
-
-const _: () = assert!(LONGEST_PARAMETER.as_nanos() < LONGEST_WINDOW);
 
 #[cfg(test)]
 mod tests {
