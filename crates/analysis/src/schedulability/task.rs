@@ -11,7 +11,8 @@ pub const LONGEST_PARAMETER: Duration = Duration::from_nanos(1 << 60);
 /// A stream of jobs, at least `period` apart when they arrive.
 ///
 /// A job becomes ready at most `jitter` after it arrives, needs the CPU for at most `execution`, and
-/// is to be complete `deadline` after it *arrives*. Response times count from the arrival, too.
+/// is to be complete `deadline` after it *arrives*. Response times count from the arrival, too. Jobs of a
+/// task become ready, and run, in the order in which they arrive.
 /// (Baruah, Mok & Rosier, RTSS 1990; jitter as of Audsley et al., Software Engineering Journal 8(5),
 /// 1993.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
