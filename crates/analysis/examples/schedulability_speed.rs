@@ -3,9 +3,9 @@
 //!
 //! `cargo run --release -p tailbound-analysis --example schedulability_speed [-- FILE.json]`
 //!
-//! 20 tasks, utilisations by UUniFast (Bini & Buttazzo, Real-Time Systems 30, 2005), periods log-uniform from
-//! 10 ms to 1 s in nanoseconds, deadlines equal to the periods, rate-monotonic priorities. Sets are made
-//! before the clock starts, and both sides get them sorted by priority.
+//! 20 tasks, utilisations by UUniFast (Bini & Buttazzo, Real-Time Systems 30, 2005), periods
+//! log-uniform from 10 ms to 1 s in nanoseconds, deadlines equal to the periods, rate-monotonic
+//! priorities. Sets are made before the clock starts, and both sides get them sorted by priority.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -151,7 +151,8 @@ fn measure(utilisation: f64) -> Result<serde_json::Value, Box<dyn Error>> {
     }
     let [full, verdict, peer] = [full.spread(), verdict.spread(), peer.spread()];
     println!(
-        "| {utilisation:.1} | {:4.1} % | {:9.0} ({:.0}-{:.0}) | {:9.0} ({:.0}-{:.0}) | {:8.0} ({:.0}-{:.0}) | {:5.1} |",
+        "| {utilisation:.1} | {:4.1} % | {:9.0} ({:.0}-{:.0}) | {:9.0} ({:.0}-{:.0}) \
+         | {:8.0} ({:.0}-{:.0}) | {:5.1} |",
         100.0 * schedulable as f64 / SETS as f64,
         full[1],
         full[0],
@@ -164,7 +165,13 @@ fn measure(utilisation: f64) -> Result<serde_json::Value, Box<dyn Error>> {
         peer[2],
         full[1] / peer[1],
     );
-    let speed = |[least, median, most]: [f64; 3]| serde_json::json!({ "least": least, "median": median, "most": most });
+    let speed = |[least, median, most]: [f64; 3]| {
+        serde_json::json!({
+            "least": least,
+            "median": median,
+            "most": most,
+        })
+    };
     Ok(serde_json::json!({
         "utilisation": utilisation,
         "schedulable": schedulable,

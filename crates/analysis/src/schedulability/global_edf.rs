@@ -1,12 +1,13 @@
 //! Global earliest deadline first on identical CPUs, preemptive: sufficient tests.
 //!
-//! Goossens, Funk & Baruah, *Priority-driven scheduling of periodic task systems on multiprocessors*,
-//! Real-Time Systems 25, 2003 (density); Bertogna, Cirinei & Lipari, *Improved schedulability analysis of EDF
-//! on multiprocessor platforms*, ECRTS 2005 (BCL); Bertogna & Cirinei, *Response-time analysis for globally
-//! scheduled symmetric multiprocessor platforms*, RTSS 2007 (response times and slack).
+//! Goossens, Funk & Baruah, *Priority-driven scheduling of periodic task systems on
+//! multiprocessors*, Real-Time Systems 25, 2003 (density); Bertogna, Cirinei & Lipari, *Improved
+//! schedulability analysis of EDF on multiprocessor platforms*, ECRTS 2005 (BCL); Bertogna &
+//! Cirinei, *Response-time analysis for globally scheduled symmetric multiprocessor platforms*,
+//! RTSS 2007 (response times and slack).
 //!
-//! None dominates the density test; [`sufficient_response_times`] accepts all that [`sufficient_bcl`]
-//! does.
+//! None dominates the density test; [`sufficient_response_times`] accepts all that
+//! [`sufficient_bcl`] does.
 
 use tailbound_time::Duration;
 
@@ -78,9 +79,9 @@ pub fn sufficient_density(
     Ok(verdict(left.compare(&most).is_le()))
 }
 
-/// The test of Bertogna, Cirinei & Lipari 2005, in the form for whole time units of 2007: each task k meets its
-/// deadlines if the most that others can keep it waiting with deadlines no later than its own, each capped
-/// at D - C + 1, sums up to less than m (D - C + 1).
+/// The test of Bertogna, Cirinei & Lipari 2005, in the form for whole time units of 2007: each task
+/// k meets its deadlines if the most that others can keep it waiting with deadlines no later than
+/// its own, each capped at D - C + 1, sums up to less than m (D - C + 1).
 ///
 /// # Errors
 /// As of [`sufficient_density`].
@@ -90,12 +91,12 @@ pub fn sufficient_bcl(
 ) -> Result<SufficientVerdict, AnalysisError> {
     let tasks = global_tasks(tasks, cpus)?;
     let accepted = tasks.iter().enumerate().all(|(index, task)| {
-        let Some(room) = task.deadline.checked_sub(task.execution) else {
+        let Some(room) = task.deadline_ns.checked_sub(task.execution_ns) else {
             return false;
         };
         let others = others(&tasks, index);
         let interference: u128 = others
-            .map(|other| interference_before_deadline(other, other.deadline, task.deadline))
+            .map(|other| interference_before_deadline(other, other.deadline_ns, task.deadline_ns))
             .map(|one| one.min(room + 1))
             .sum();
         interference < u128::from(cpus) * (room + 1)
@@ -114,8 +115,8 @@ pub struct GlobalResponseTimes {
     pub method: &'static str,
     /// What the method takes for granted.
     pub assumptions: &'static [&'static str],
-    /// Upper bounds of the response times, in the order of the tasks, if every task has one within its
-    /// deadline. Bounds for some tasks only would rest on others that may miss theirs.
+    /// Upper bounds of the response times, in the order of the tasks, if every task has one within
+    /// its deadline. Bounds for some tasks only would rest on others that may miss theirs.
     pub bounds: Option<Vec<Duration>>,
 }
 
@@ -127,9 +128,9 @@ impl GlobalResponseTimes {
     }
 }
 
-/// The iterative test of Bertogna & Cirinei 2007 (Theorem 6 with section 4.2): bounds each response time, and
-/// then again with the slack that the bounds have shown, until all tasks meet their deadlines or no
-/// slack is gained any more.
+/// The iterative test of Bertogna & Cirinei 2007 (Theorem 6 with section 4.2): bounds each response
+/// time, and then again with the slack that the bounds have shown, until all tasks meet their
+/// deadlines or no slack is gained any more.
 ///
 /// # Errors
 /// As of [`sufficient_density`].
@@ -138,7 +139,7 @@ pub fn sufficient_response_times(
     cpus: u32,
 ) -> Result<GlobalResponseTimes, AnalysisError> {
     let tasks = global_tasks(tasks, cpus)?;
-    let mut responses: Vec<u128> = tasks.iter().map(|task| task.deadline).collect();
+    let mut responses: Vec<u128> = tasks.iter().map(|task| task.deadline_ns).collect();
     let mut bounds = None;
     for _ in 0..MOST_ROUNDS {
         let round = slack_round(&tasks, cpus, &mut responses);
@@ -166,8 +167,9 @@ struct Round {
     gained: bool,
 }
 
-/// Bounds each task's response once more. A task without a bound keeps its deadline as one: it holds as long
-/// as no deadline was missed, and the first to miss one would contradict its own bound.
+/// Bounds each task's response once more. A task without a bound keeps its deadline as one: it
+/// holds as long as no deadline was missed, and the first to miss one would contradict its own
+/// bound.
 fn slack_round(tasks: &[GlobalTask], cpus: u32, responses: &mut [u128]) -> Round {
     let mut round = Round {
         all_within: true,
@@ -177,7 +179,7 @@ fn slack_round(tasks: &[GlobalTask], cpus: u32, responses: &mut [u128]) -> Round
         let bound = global_bound(task, cpus, MOST_STEPS, |window, cap| {
             let others = tasks.iter().zip(responses.iter()).enumerate();
             let one = |(other, response): (&GlobalTask, &u128)| {
-                let before = interference_before_deadline(other, *response, task.deadline);
+                let before = interference_before_deadline(other, *response, task.deadline_ns);
                 other.workload(window, *response).min(before).min(cap)
             };
             others
@@ -203,16 +205,16 @@ fn others(tasks: &[GlobalTask], index: usize) -> impl Iterator<Item = &GlobalTas
         .map(|(_, task)| task)
 }
 
-/// The most that jobs of `other` with deadlines no later than that of a job can take from it, between its
-/// release and its `deadline`, if they are complete `response` after their release: the last deadlines
-/// coincide (Bertogna & Cirinei 2007, equation 7).
-fn interference_before_deadline(other: &GlobalTask, response: u128, deadline: u128) -> u128 {
-    let jobs = deadline / other.period;
-    // The first job has its deadline this long after the window's start, and is complete by its slack
-    // sooner.
-    let rest = deadline - jobs * other.period;
-    let slack = other.deadline.saturating_sub(response);
-    jobs * other.execution + other.execution.min(rest.saturating_sub(slack))
+/// The most that jobs of `other` with deadlines no later than that of a job can take from it,
+/// between its release and its deadline, `deadline_ns` later, if they are complete `response` after
+/// their release: the last deadlines coincide (Bertogna & Cirinei 2007, equation 7).
+fn interference_before_deadline(other: &GlobalTask, response: u128, deadline_ns: u128) -> u128 {
+    let jobs = deadline_ns / other.period_ns;
+    // The first job has its deadline this long after the window's start, and is complete by its
+    // slack sooner.
+    let rest = deadline_ns - jobs * other.period_ns;
+    let slack = other.deadline_ns.saturating_sub(response);
+    jobs * other.execution_ns + other.execution_ns.min(rest.saturating_sub(slack))
 }
 
 #[cfg(test)]
@@ -221,9 +223,9 @@ mod tests {
 
     use super::*;
 
-    fn task(execution: u64, period: u64, deadline: u64) -> SporadicTask {
+    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
         let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution), ns(period), ns(deadline)).unwrap()
+        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
     }
 
     #[test]

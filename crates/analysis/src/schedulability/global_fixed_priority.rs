@@ -1,8 +1,8 @@
 //! Global fixed priorities on identical CPUs, preemptive: upper bounds of response times.
 //!
-//! Bertogna & Cirinei, *Response-time analysis for globally scheduled symmetric multiprocessor platforms*,
-//! RTSS 2007, Theorem 7. The bound of a task rests on those of all higher priorities, so that the test is
-//! not OPA-compatible.
+//! Bertogna & Cirinei, *Response-time analysis for globally scheduled symmetric multiprocessor
+//! platforms*, RTSS 2007, Theorem 7. The bound of a task rests on those of all higher priorities,
+//! so that the test is not OPA-compatible.
 
 use tailbound_time::Duration;
 
@@ -32,8 +32,8 @@ pub struct GlobalPriorityBounds {
     pub method: &'static str,
     /// What the method takes for granted.
     pub assumptions: &'static [&'static str],
-    /// Per task, in the order of the tasks, an upper bound of its response time within its deadline. `None`
-    /// where there is none, and for all tasks of lower priority than such a one.
+    /// Per task, in the order of the tasks, an upper bound of its response time within its
+    /// deadline. `None` where there is none, and for all tasks of lower priority than such a one.
     pub bounds: Vec<Option<Duration>>,
 }
 
@@ -48,8 +48,9 @@ impl GlobalPriorityBounds {
 /// Bounds the response times of `tasks` on `cpus` CPUs, from the highest priority down.
 ///
 /// # Errors
-/// [`AnalysisError::Invalid`] for no CPU, a task with jitter, a deadline beyond the period, or an order for
-/// another number of tasks; [`AnalysisError::OutOfRange`] where the execution times sum up to too much.
+/// [`AnalysisError::Invalid`] for no CPU, a task with jitter, a deadline beyond the period, or an
+/// order for another number of tasks; [`AnalysisError::OutOfRange`] where the execution times sum
+/// up to too much.
 pub fn sufficient_response_times(
     tasks: &[SporadicTask],
     order: &PriorityOrder,

@@ -6,28 +6,28 @@ use crate::AnalysisError;
 /// A task in 128-bit nanoseconds. With parameters up to 2^60, products stay far below 2^127.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GlobalTask {
-    pub(super) execution: u128,
-    pub(super) period: u128,
-    pub(super) deadline: u128,
+    pub(super) execution_ns: u128,
+    pub(super) period_ns: u128,
+    pub(super) deadline_ns: u128,
 }
 
 impl GlobalTask {
-    /// The most that the task executes in any window of the given length, if each of its jobs is complete
-    /// `response` after its release: the first job as late as that, all others at once (Bertogna & Cirinei
-    /// 2007, equations 4 and 5, with the slack D - `response`).
+    /// The most that the task executes in any window of the given length, if each of its jobs is
+    /// complete `response` after its release: the first job as late as that, all others at once
+    /// (Bertogna & Cirinei 2007, equations 4 and 5, with the slack D - `response`).
     pub(super) fn workload(&self, length: u128, response: u128) -> u128 {
         // A job is complete no sooner than its execution time after its release.
-        let reach = (length + response).saturating_sub(self.execution);
-        let jobs = reach / self.period;
-        jobs * self.execution + self.execution.min(reach - jobs * self.period)
+        let reach = (length + response).saturating_sub(self.execution_ns);
+        let jobs = reach / self.period_ns;
+        jobs * self.execution_ns + self.execution_ns.min(reach - jobs * self.period_ns)
     }
 }
 
 /// The tasks, if the analyses of global scheduling are for them.
 ///
 /// # Errors
-/// [`AnalysisError::Invalid`] for no CPU at all, a task with jitter, or a deadline beyond the period;
-/// [`AnalysisError::OutOfRange`] where the execution times sum up to too much.
+/// [`AnalysisError::Invalid`] for no CPU at all, a task with jitter, or a deadline beyond the
+/// period; [`AnalysisError::OutOfRange`] where the execution times sum up to too much.
 pub(super) fn global_tasks(
     tasks: &[SporadicTask],
     cpus: u32,
@@ -42,8 +42,9 @@ pub(super) fn global_tasks(
         if task.deadline() > task.period() || !task.jitter().is_zero() {
             return Err(AnalysisError::Invalid {
                 what: format!(
-                    "tests of global scheduling are for deadlines up to the periods and no jitter, and task \
-                     {index} has period {}, deadline {}, jitter {}; shorten the deadline by both",
+                    "tests of global scheduling are for deadlines up to the periods and no jitter, \
+                     and task {index} has period {}, deadline {}, jitter {}; \
+                     shorten the deadline by both",
                     task.period(),
                     task.deadline(),
                     task.jitter()
@@ -51,9 +52,9 @@ pub(super) fn global_tasks(
             });
         }
         Ok(GlobalTask {
-            execution: u128::from(task.execution().as_nanos()),
-            period: u128::from(task.period().as_nanos()),
-            deadline: u128::from(task.deadline().as_nanos()),
+            execution_ns: u128::from(task.execution().as_nanos()),
+            period_ns: u128::from(task.period().as_nanos()),
+            deadline_ns: u128::from(task.deadline().as_nanos()),
         })
     };
     tasks.iter().enumerate().map(one).collect()
@@ -70,21 +71,21 @@ pub(super) enum GlobalBound {
     GivenUp,
 }
 
-/// The least r with r = C + floor(the interference in r / CPUs), each task's capped at r - C + 1, if
-/// it is within the deadline (Bertogna & Cirinei 2007, Theorems 6 and 7).
+/// The least r with r = C + floor(the interference in r / CPUs), each task's capped at r - C + 1,
+/// if it is within the deadline (Bertogna & Cirinei 2007, Theorems 6 and 7).
 pub(super) fn global_bound(
     task: &GlobalTask,
     cpus: u32,
     most_steps: u64,
     mut interference: impl FnMut(u128, u128) -> u128,
 ) -> GlobalBound {
-    let mut response = task.execution;
+    let mut response = task.execution_ns;
     for _ in 0..most_steps {
-        if response > task.deadline {
+        if response > task.deadline_ns {
             return GlobalBound::None;
         }
-        let cap = response - task.execution + 1;
-        let next = task.execution + interference(response, cap) / u128::from(cpus);
+        let cap = response - task.execution_ns + 1;
+        let next = task.execution_ns + interference(response, cap) / u128::from(cpus);
         if next <= response {
             return GlobalBound::Within(response);
         }

@@ -54,7 +54,8 @@ impl LevelLoad {
         }
     }
 
-    /// A lower bound of every w with w = `base` + the demand in w, which is at least w times the load.
+    /// A lower bound of every w with w = `base` + the demand in w, which is at least w times the
+    /// load.
     pub(super) fn least_window(self, base: u64) -> u64 {
         let load = (self.enclosure.rounded_down >> 32) as u64;
         let Some(idle) = (1_u64 << 32).checked_sub(load).filter(|idle| *idle > 0) else {

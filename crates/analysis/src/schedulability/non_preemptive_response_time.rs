@@ -1,15 +1,15 @@
 //! Fixed priorities on one CPU or one bus, not preemptive: worst-case response times.
 //!
-//! Davis, Burns, Bril & Lukkien, *Controller Area Network (CAN) schedulability analysis: refuted, revisited
-//! and revised*, Real-Time Systems 35(3), 2007, section 3.2: all jobs of the priority's busy period count,
-//! not the first one only. The job q starts at the least w with
+//! Davis, Burns, Bril & Lukkien, *Controller Area Network (CAN) schedulability analysis: refuted,
+//! revisited and revised*, Real-Time Systems 35(3), 2007, section 3.2: all jobs of the priority's
+//! busy period count, not the first one only. The job q starts at the least w with
 //!
 //! ```text
 //! w = B + q C + sum over higher priorities j of (floor((w + J_j) / T_j) + 1) C_j
 //! ```
 //!
-//! where jobs that are released at w itself still go first; it is complete C later. B is the longest
-//! execution time of a lower priority, or a blocking that is longer.
+//! where jobs that are released at w itself still go first; it is complete C later. B is the
+//! longest execution time of a lower priority, or a blocking that is longer.
 
 use tailbound_time::Duration;
 
@@ -21,7 +21,8 @@ use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, least_fixed_point
 use crate::AnalysisError;
 
 /// The name of the method.
-pub const METHOD: &str = "response-time analysis for non-preemptive fixed priorities (Davis, Burns, Bril & Lukkien 2007)";
+pub const METHOD: &str = "response-time analysis for non-preemptive fixed priorities (Davis, \
+     Burns, Bril & Lukkien 2007)";
 /// What the method takes for granted.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU or bus that is always available",
@@ -32,8 +33,8 @@ pub const ASSUMPTIONS: &[&str] = &[
 
 /// The worst-case response times of `tasks` under non-preemptive fixed priorities.
 ///
-/// `blocking` is per task, beside the execution times of lower priorities: the longer of the two counts. It
-/// may be empty for none.
+/// `blocking` is per task, beside the execution times of lower priorities: the longer of the two
+/// counts. It may be empty for none.
 ///
 /// # Errors
 /// As of [`response_times`](super::response_time::response_times).
@@ -111,8 +112,9 @@ impl Level<'_> {
             let base = self.blocking + job * execution;
             start = least_fixed_point(&higher, base, base.max(start), LONGEST_WINDOW, &mut steps)
                 .ok_or_else(|| no_fixed_point(steps, job))?;
-            // At full utilisation the busy period may end within the hyperperiod. Jobs after that end may
-            // seem to be complete before they arrive; they do not take longer than the first.
+            // At full utilisation the busy period may end within the hyperperiod. Jobs after that
+            // end may seem to be complete before they arrive; they do not take longer than the
+            // first.
             let complete = start + execution + self.task.jitter().as_nanos();
             longest = longest.max(complete.saturating_sub(job * period));
         }
@@ -193,8 +195,8 @@ mod tests {
 
     #[test]
     fn the_second_job_of_the_refuting_example_is_late() {
-        // Three messages of equal length, the lowest with a period of 3.5 lengths: its second instance is
-        // pushed by what its first kept waiting.
+        // Three messages of equal length, the lowest with a period of 3.5 lengths: its second
+        // instance is pushed by what its first kept waiting.
         assert_eq!(
             longest(&[
                 (1_000, 2_500, 2_500),

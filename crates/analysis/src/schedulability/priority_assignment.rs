@@ -6,7 +6,8 @@ use super::response_time::FixedPriorityAnalyzer;
 use super::task::SporadicTask;
 use crate::AnalysisError;
 
-/// An order of priorities: a permutation of the indices of a set of tasks, the highest priority first.
+/// An order of priorities: a permutation of the indices of a set of tasks, the highest priority
+/// first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriorityOrder {
     highest_first: Vec<usize>,
@@ -25,8 +26,8 @@ impl PriorityOrder {
                 _ => {
                     let count = highest_first.len();
                     let what = format!(
-                        "an order of {count} priorities has the task {index} twice or lacks another; it \
-                         must hold every index from 0 to {} once",
+                        "an order of {count} priorities has the task {index} twice or lacks \
+                         another; it must hold every index from 0 to {} once",
                         count.saturating_sub(1)
                     );
                     return Err(AnalysisError::Invalid { what });
@@ -123,10 +124,11 @@ pub fn deadline_monotonic(tasks: &[SporadicTask]) -> PriorityOrder {
     PriorityOrder::by_key(tasks, SporadicTask::deadline)
 }
 
-/// The shorter the deadline less the jitter, the higher the priority; the first of equals comes first.
+/// The shorter the deadline less the jitter, the higher the priority; the first of equals comes
+/// first.
 ///
-/// Optimal for one CPU with preemption where no response may exceed the period, with jitter (Zuhily &
-/// Burns, Information Processing Letters 103(6), 2007).
+/// Optimal for one CPU with preemption where no response may exceed the period, with jitter (Zuhily
+/// & Burns, Information Processing Letters 103(6), 2007).
 #[must_use]
 pub fn deadline_minus_jitter_monotonic(tasks: &[SporadicTask]) -> PriorityOrder {
     PriorityOrder::by_key(tasks, |task| {
@@ -134,8 +136,8 @@ pub fn deadline_minus_jitter_monotonic(tasks: &[SporadicTask]) -> PriorityOrder 
     })
 }
 
-/// What Audsley's assignment asks of a test: is this task schedulable right below those, right above
-/// these?
+/// What Audsley's assignment asks of a test: is this task schedulable right below those, right
+/// above these?
 #[derive(Clone, Copy, Debug)]
 pub struct LowestQuestion<'a> {
     /// The index of the task.
@@ -147,12 +149,12 @@ pub struct LowestQuestion<'a> {
 }
 
 /// Audsley's optimal priority assignment (*On priority assignment in fixed priority scheduling*,
-/// Information Processing Letters 79(1), 2001): finds an order that `test` accepts if there is one, with at
-/// most n (n + 1) / 2 questions. `None` means that there is none.
+/// Information Processing Letters 79(1), 2001): finds an order that `test` accepts if there is one,
+/// with at most n (n + 1) / 2 questions. `None` means that there is none.
 ///
-/// Holds for tests that are OPA-compatible (Davis & Burns, Real-Time Systems 47(1), 2011): the answer must
-/// not depend on the order among the higher or the lower priorities, and must not turn to the worse for a
-/// task that gets a higher priority.
+/// Holds for tests that are OPA-compatible (Davis & Burns, Real-Time Systems 47(1), 2011): the
+/// answer must not depend on the order among the higher or the lower priorities, and must not turn
+/// to the worse for a task that gets a higher priority.
 ///
 /// # Errors
 /// Those of `test`.
@@ -189,13 +191,14 @@ pub fn audsley(
     }))
 }
 
-/// Audsley's assignment by [response times](super::response_time::response_times): finds an order under
-/// which all tasks meet their deadlines, arbitrary ones and jitter included, if there is one.
+/// Audsley's assignment by [response times](super::response_time::response_times): finds an order
+/// under which all tasks meet their deadlines, arbitrary ones and jitter included, if there is one.
 ///
 /// `blocking` is per task and must not depend on the order; it may be empty for none.
 ///
 /// # Errors
-/// As of [`response_times`](super::response_time::response_times), and [`AnalysisError::TooManySteps`].
+/// As of [`response_times`](super::response_time::response_times), and
+/// [`AnalysisError::TooManySteps`].
 pub fn audsley_by_response_time(
     tasks: &[SporadicTask],
     blocking: &[Duration],
@@ -221,9 +224,9 @@ mod tests {
 
     use super::*;
 
-    fn task(execution: u64, period: u64, deadline: u64) -> SporadicTask {
+    fn task(execution_ms: u64, period_ms: u64, deadline_ms: u64) -> SporadicTask {
         let ms = Duration::from_millis;
-        SporadicTask::new(ms(execution), ms(period), ms(deadline)).unwrap()
+        SporadicTask::new(ms(execution_ms), ms(period_ms), ms(deadline_ms)).unwrap()
     }
 
     #[test]

@@ -1,19 +1,20 @@
 //! Earliest deadline first on one CPU, preemptive: exact verdicts.
 //!
-//! Baruah, Rosier & Howell, *Algorithms and complexity concerning the preemptive scheduling of periodic,
-//! real-time tasks on one processor*, Real-Time Systems 2, 1990 (the criterion); Zhang & Burns,
-//! *Schedulability analysis for real-time systems with EDF scheduling*, IEEE Transactions on Computers
-//! 58(9), 2009 (Quick Processor-demand Analysis, QPA, Theorem 5 there).
+//! Baruah, Rosier & Howell, *Algorithms and complexity concerning the preemptive scheduling of
+//! periodic, real-time tasks on one processor*, Real-Time Systems 2, 1990 (the criterion); Zhang &
+//! Burns, *Schedulability analysis for real-time systems with EDF scheduling*, IEEE Transactions on
+//! Computers 58(9), 2009 (Quick Processor-demand Analysis, QPA, Theorem 5 there).
 //!
-//! The demand of a window of length t is the execution time of all jobs that become ready in it and have
-//! their deadlines in it:
+//! The demand of a window of length t is the execution time of all jobs that become ready in it and
+//! have their deadlines in it:
 //!
 //! ```text
 //! h(t) = sum over the tasks with t >= D - J of (floor((t - (D - J)) / T) + 1) C
 //! ```
 //!
-//! The set is schedulable if and only if the utilisation is at most one and h(t) <= t for all t. Jitter
-//! counts as if the first jobs had come late and all others on time, so that D - J takes the place of D.
+//! The set is schedulable if and only if the utilisation is at most one and h(t) <= t for all t.
+//! Jitter counts as if the first jobs had come late and all others on time, so that D - J takes the
+//! place of D.
 
 use std::cmp::Ordering;
 
@@ -70,16 +71,18 @@ pub enum Overload {
     Window {
         /// How long the window is.
         length: Duration,
-        /// How much must be executed in it; for a job whose jitter exceeds its deadline, its own execution.
+        /// How much must be executed in it; for a job whose jitter exceeds its deadline, its own
+        /// execution.
         demand: Duration,
     },
 }
 
-/// Decides by QPA: from the longest window that matters, each demand tells the next window to look at.
+/// Decides by QPA: from the longest window that matters, each demand tells the next window to look
+/// at.
 ///
 /// # Errors
-/// [`AnalysisError::OutOfRange`] where the execution times sum up to too much, or the windows that matter do;
-/// [`AnalysisError::TooManySteps`] after [`MOST_STEPS`].
+/// [`AnalysisError::OutOfRange`] where the execution times sum up to too much, or the windows that
+/// matter do; [`AnalysisError::TooManySteps`] after [`MOST_STEPS`].
 pub fn quick_processor_demand(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
     let demand = match Demands::of(tasks)? {
         Ok(demand) => demand,
@@ -109,8 +112,8 @@ pub fn quick_processor_demand(tasks: &[SporadicTask]) -> Result<DemandVerdict, A
     horizon.verdict_without_overload(QPA, windows_checked)
 }
 
-/// Decides by the plain criterion: looks at every deadline up to the longest window that matters. For
-/// cross-checks; QPA says the same sooner.
+/// Decides by the plain criterion: looks at every deadline up to the longest window that matters.
+/// For cross-checks; QPA says the same sooner.
 ///
 /// # Errors
 /// As of [`quick_processor_demand`].
@@ -175,10 +178,10 @@ struct Demands {
 }
 
 struct TaskDemand {
-    execution: u64,
-    period: u64,
+    execution_ns: u64,
+    period_ns: u64,
     /// D - J.
-    deadline: u64,
+    deadline_ns: u64,
 }
 
 impl Demands {
@@ -193,26 +196,26 @@ impl Demands {
                 return Ok(Err(window(deadline, execution)));
             }
             demands.push(TaskDemand {
-                execution,
-                period: task.period().as_nanos(),
-                deadline,
+                execution_ns: execution,
+                period_ns: task.period().as_nanos(),
+                deadline_ns: deadline,
             });
         }
         if compare_utilisation(tasks, 1) == Ordering::Greater {
             return Ok(Err(Overload::Utilisation));
         }
-        let shortest = demands.iter().map(|one| one.deadline).min().unwrap_or(0);
+        let shortest = demands.iter().map(|one| one.deadline_ns).min().unwrap_or(0);
         Ok(Ok(Self {
             tasks: demands,
             shortest,
         }))
     }
 
-    /// h(length). At a utilisation of at most one, it exceeds the length by the sum of the execution times
-    /// at most.
+    /// h(length). At a utilisation of at most one, it exceeds the length by the sum of the
+    /// execution times at most.
     fn within(&self, length: u64) -> u64 {
-        let one = |task: &TaskDemand| match length.checked_sub(task.deadline) {
-            Some(rest) => (rest / task.period + 1) * task.execution,
+        let one = |task: &TaskDemand| match length.checked_sub(task.deadline_ns) {
+            Some(rest) => (rest / task.period_ns + 1) * task.execution_ns,
             None => 0,
         };
         self.tasks.iter().map(one).sum()
@@ -221,8 +224,8 @@ impl Demands {
     /// The last deadline at or before `limit`, in the synchronous pattern.
     fn last_deadline_to(&self, limit: u64) -> Option<u64> {
         let last = |task: &TaskDemand| {
-            let rest = limit.checked_sub(task.deadline)?;
-            Some(limit - rest % task.period)
+            let rest = limit.checked_sub(task.deadline_ns)?;
+            Some(limit - rest % task.period_ns)
         };
         self.tasks.iter().filter_map(last).max()
     }
@@ -230,8 +233,8 @@ impl Demands {
     /// The first deadline at or after `start`.
     fn first_deadline_from(&self, start: u64) -> Option<u64> {
         let first = |task: &TaskDemand| {
-            let rest = start.saturating_sub(task.deadline);
-            task.deadline + rest.div_ceil(task.period) * task.period
+            let rest = start.saturating_sub(task.deadline_ns);
+            task.deadline_ns + rest.div_ceil(task.period_ns) * task.period_ns
         };
         self.tasks.iter().map(first).min()
     }
@@ -246,10 +249,11 @@ struct Horizon {
 }
 
 impl Horizon {
-    /// The least length that holds of these: below full utilisation (George, Rivierre & Spuri, INRIA report
-    /// 2966, 1996) the sum of max(0, T - (D - J)) U over 1 - U; unless full utilisation meets jitter, the
-    /// first time that a CPU on which all tasks start together is idle; else a hyperperiod after all tasks
-    /// have begun to count, since from then on the demand grows by a hyperperiod in every hyperperiod.
+    /// The least length that holds of these: below full utilisation (George, Rivierre & Spuri,
+    /// INRIA report 2966, 1996) the sum of max(0, T - (D - J)) U over 1 - U; unless full
+    /// utilisation meets jitter, the first time that a CPU on which all tasks start together is
+    /// idle; else a hyperperiod after all tasks have begun to count, since from then on the demand
+    /// grows by a hyperperiod in every hyperperiod.
     fn of(
         tasks: &[SporadicTask],
         demand: &Demands,
@@ -303,16 +307,18 @@ fn utilisation_window_rounded_up(tasks: &[SporadicTask], demand: &Demands) -> Op
     let idle = ONE_CPU
         .checked_sub(enclosure.rounded_up)
         .filter(|idle| *idle > 0)?;
-    // In 2^-32 ns: each term is at most T - D + J times the utilisation, below 2^61, and their sum is too.
+    // In 2^-32 ns: each term is at most T - D + J times the utilisation, below 2^61, and their sum
+    // is too.
     let term = |task: &TaskDemand| {
-        let gap = u128::from(task.period.saturating_sub(task.deadline));
-        let product = gap * u128::from(task.execution);
-        let period = u128::from(task.period);
+        let gap = u128::from(task.period_ns.saturating_sub(task.deadline_ns));
+        let product = gap * u128::from(task.execution_ns);
+        let period = u128::from(task.period_ns);
         let (whole, rest) = (product / period, product % period);
         (whole << 32) + ((rest << 32) / period) + 1
     };
     let sum: u128 = demand.tasks.iter().map(term).sum();
-    // Times 2^64 over the idle share, and back from 2^-32 ns, in an order that keeps the most digits.
+    // Times 2^64 over the idle share, and back from 2^-32 ns, in an order that keeps the most
+    // digits.
     let idle_rounded_down = idle >> 32;
     let length = sum.checked_div(idle_rounded_down)? + 1;
     u64::try_from(length)
@@ -352,9 +358,9 @@ fn hyperperiod_window(demand: &Demands) -> Option<u64> {
     let mut hyperperiod: u64 = 1;
     let mut all_count = 0;
     for task in &demand.tasks {
-        let factor = task.period / greatest_common_divisor(hyperperiod, task.period);
+        let factor = task.period_ns / greatest_common_divisor(hyperperiod, task.period_ns);
         hyperperiod = hyperperiod.checked_mul(factor)?;
-        all_count = all_count.max(task.deadline);
+        all_count = all_count.max(task.deadline_ns);
     }
     hyperperiod.checked_add(all_count)
 }
@@ -373,9 +379,9 @@ mod tests {
 
     use super::*;
 
-    fn task(execution: u64, period: u64, deadline: u64) -> SporadicTask {
+    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
         let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution), ns(period), ns(deadline)).unwrap()
+        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
     }
 
     fn both(tasks: &[SporadicTask]) -> bool {

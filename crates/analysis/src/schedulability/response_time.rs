@@ -1,10 +1,10 @@
 //! Fixed priorities on one CPU, preemptive: exact worst-case response times.
 //!
 //! Joseph & Pandya, *Finding response times in a real-time system*, Computer Journal 29(5), 1986;
-//! Audsley, Burns, Richardson, Tindell & Wellings, *Applying new scheduling theory to static priority
-//! pre-emptive scheduling*, Software Engineering Journal 8(5), 1993 (jitter, blocking); Tindell, Burns
-//! & Wellings, *An extendible approach for analyzing fixed priority hard real-time tasks*, Real-Time
-//! Systems 6(2), 1994 (arbitrary deadlines: every job of the busy period).
+//! Audsley, Burns, Richardson, Tindell & Wellings, *Applying new scheduling theory to static
+//! priority pre-emptive scheduling*, Software Engineering Journal 8(5), 1993 (jitter, blocking);
+//! Tindell, Burns & Wellings, *An extendible approach for analyzing fixed priority hard real-time
+//! tasks*, Real-Time Systems 6(2), 1994 (arbitrary deadlines: every job of the busy period).
 //!
 //! The job q of the busy period, counted from 0, is complete at the least w with
 //!
@@ -26,15 +26,15 @@ use crate::AnalysisError;
 pub const MOST_JOBS: u64 = 4_000_000;
 
 /// The name of the method.
-pub const METHOD: &str = "response-time analysis for fixed priorities (Joseph & Pandya 1986; Audsley et al. \
-     1993; Tindell, Burns & Wellings 1994)";
+pub const METHOD: &str = "response-time analysis for fixed priorities (Joseph & Pandya 1986; \
+     Audsley et al. 1993; Tindell, Burns & Wellings 1994)";
 /// What the method takes for granted.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU that is always available",
     "fixed priorities, preemption at no cost",
     "tasks are independent but for the given blocking, and do not suspend themselves",
-    "exact without blocking; with blocking an upper bound, reached if the blocking can occur at the \
-     critical instant",
+    "exact without blocking; with blocking an upper bound, reached if the blocking can occur \
+     at the critical instant",
 ];
 
 /// Why a task has no worst-case response time.
@@ -60,13 +60,13 @@ pub enum NoResponseTime {
 /// What the analysis says of one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskResponse {
-    /// The longest time from arrival to completion, or why there is none. It is there for tasks that miss
-    /// their deadlines, too.
+    /// The longest time from arrival to completion, or why there is none. It is there for tasks
+    /// that miss their deadlines, too.
     pub response_time: Result<Duration, NoResponseTime>,
     /// Whether that is within the deadline; `false` where there is no response time.
     pub meets_deadline: bool,
-    /// The jobs of the task in its longest busy period; where that never ends (full utilisation with jitter
-    /// or blocking) those of a hyperperiod, after which response times repeat.
+    /// The jobs of the task in its longest busy period; where that never ends (full utilisation
+    /// with jitter or blocking) those of a hyperperiod, after which response times repeat.
     pub jobs: u64,
 }
 
@@ -91,13 +91,14 @@ impl ResponseTimes {
 
 /// The worst-case response times of `tasks` under preemptive fixed priorities on one CPU.
 ///
-/// `blocking` holds, per task, the longest time that tasks of lower priority keep it waiting, such as by
-/// critical sections; it may be empty for none at all.
+/// `blocking` holds, per task, the longest time that tasks of lower priority keep it waiting, such
+/// as by critical sections; it may be empty for none at all.
 ///
 /// # Errors
 /// [`AnalysisError::Invalid`] where `order` or `blocking` are not for these tasks,
-/// [`AnalysisError::OutOfRange`] where the execution times sum up to more than [`LONGEST_PARAMETER`], or
-/// a blocking is longer. A task without a response time is no error: its [`TaskResponse`] says why.
+/// [`AnalysisError::OutOfRange`] where the execution times sum up to more than
+/// [`LONGEST_PARAMETER`], or a blocking is longer. A task without a response time is no error: its
+/// [`TaskResponse`] says why.
 pub fn response_times(
     tasks: &[SporadicTask],
     order: &PriorityOrder,
@@ -128,7 +129,8 @@ impl FixedPriorityAnalyzer {
         Self::default()
     }
 
-    /// The response times of tasks that are given by priority, the highest first; see [`response_times`].
+    /// The response times of tasks that are given by priority, the highest first; see
+    /// [`response_times`].
     ///
     /// # Errors
     /// As of [`response_times`].
@@ -157,7 +159,8 @@ impl FixedPriorityAnalyzer {
     /// Whether all tasks meet their deadlines; stops at the first that does not.
     ///
     /// # Errors
-    /// As of [`response_times`], and [`AnalysisError::TooManySteps`] where the verdict is out of reach.
+    /// As of [`response_times`], and [`AnalysisError::TooManySteps`] where the verdict is out of
+    /// reach.
     pub fn schedulable(
         &mut self,
         highest_first: &[SporadicTask],
@@ -322,14 +325,14 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// Follows the jobs of the busy period, until one is not complete `deadline` after its release if
-    /// that is given.
+    /// Follows the jobs of the busy period, until one is not complete `deadline_ns` after its
+    /// release if that is given.
     fn follow(
         &self,
         before: &mut FirstJob,
         capacity: Capacity,
         tasks: &[SporadicTask],
-        deadline: Option<u64>,
+        deadline_ns: Option<u64>,
     ) -> Followed {
         let (execution, period) = (
             self.task.execution().as_nanos(),
@@ -338,7 +341,7 @@ impl<'a> Level<'a> {
         let jitter = self.task.jitter().as_nanos();
         let mut base = self.blocking + execution;
         let mut start = self.first_start(base, *before);
-        let mut limit = deadline.unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW);
+        let mut limit = deadline_ns.unwrap_or(LONGEST_WINDOW).min(LONGEST_WINDOW);
         let (mut jobs, mut worst, mut steps) = (0, 0, 0);
         loop {
             let Some(completion) = least_fixed_point(self.higher, base, start, limit, &mut steps)
@@ -370,14 +373,14 @@ impl<'a> Level<'a> {
             }
             base += execution;
             start = completion + execution;
-            if deadline.is_some() {
+            if deadline_ns.is_some() {
                 limit = (limit + period).min(LONGEST_WINDOW);
             }
         }
     }
 
-    /// The highest known lower bound of the first completion: one job of each; the load, as if it were
-    /// fluid; what the priority above needs, and this job.
+    /// The highest known lower bound of the first completion: one job of each; the load, as if it
+    /// were fluid; what the priority above needs, and this job.
     fn first_start(&self, base: u64, before: FirstJob) -> u64 {
         let one_each = base + self.load_above.one_each;
         let fluid = self.load_above.least_window(base);
@@ -390,10 +393,10 @@ impl<'a> Level<'a> {
     }
 }
 
-/// Whether `jobs` jobs with this period span the hyperperiod of all tasks. At full utilisation, what happens
-/// in a hyperperiod repeats for ever: all demands and the completions shift by it.
-fn hyperperiod_ends(tasks: &[SporadicTask], jobs: u64, period: u64) -> bool {
-    let span = u128::from(jobs) * u128::from(period);
+/// Whether `jobs` jobs with this period span the hyperperiod of all tasks. At full utilisation,
+/// what happens in a hyperperiod repeats for ever: all demands and the completions shift by it.
+fn hyperperiod_ends(tasks: &[SporadicTask], jobs: u64, period_ns: u64) -> bool {
+    let span = u128::from(jobs) * u128::from(period_ns);
     tasks
         .iter()
         .all(|task| span.is_multiple_of(u128::from(task.period().as_nanos())))
@@ -405,9 +408,9 @@ mod tests {
 
     use super::*;
 
-    fn task(execution: u64, period: u64, deadline: u64) -> SporadicTask {
+    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
         let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution), ns(period), ns(deadline)).unwrap()
+        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
     }
 
     fn analysed(tasks: &[SporadicTask], blocking: &[u64]) -> Vec<TaskResponse> {

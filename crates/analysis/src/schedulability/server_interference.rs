@@ -1,13 +1,13 @@
 //! What reservation servers take from the tasks below them under fixed priorities.
 //!
-//! Strosnider, Lehoczky & Sha, *The deferrable server algorithm for enhanced aperiodic responsiveness in
-//! hard real-time environments*, IEEE Transactions on Computers 44(1), 1995; Bernat & Burns, *New results on
-//! fixed priority aperiodic servers*, RTSS 1999; Sprunt, Sha & Lehoczky, *Aperiodic task scheduling for
-//! hard-real-time systems*, Real-Time Systems 1, 1989.
+//! Strosnider, Lehoczky & Sha, *The deferrable server algorithm for enhanced aperiodic
+//! responsiveness in hard real-time environments*, IEEE Transactions on Computers 44(1), 1995;
+//! Bernat & Burns, *New results on fixed priority aperiodic servers*, RTSS 1999; Sprunt, Sha &
+//! Lehoczky, *Aperiodic task scheduling for hard-real-time systems*, Real-Time Systems 1, 1989.
 //!
-//! A deferrable server keeps its budget. It may use one at the end of a period and the next at once, so
-//! that in a window of length w it takes up to ceil((w + T - C) / T) C: as a periodic task with
-//! the jitter T - C. Polling, periodic and sporadic servers take what a periodic task would.
+//! A deferrable server keeps its budget. It may use one at the end of a period and the next at
+//! once, so that in a window of length w it takes up to ceil((w + T - C) / T) C: as a periodic task
+//! with the jitter T - C. Polling, periodic and sporadic servers take what a periodic task would.
 
 use tailbound_time::Duration;
 
@@ -17,16 +17,17 @@ use super::task::SporadicTask;
 use crate::AnalysisError;
 
 /// The method of [`response_times_below`].
-pub const METHOD: &str = "response-time analysis with reservation servers as tasks, deferrable ones with \
-     jitter T - C (Strosnider, Lehoczky & Sha 1995; Bernat & Burns 1999)";
+pub const METHOD: &str = "response-time analysis with reservation servers as tasks, deferrable \
+     ones with jitter T - C (Strosnider, Lehoczky & Sha 1995; Bernat & Burns 1999)";
 /// What it takes for granted.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU that is always available",
     "fixed priorities, preemption at no cost",
-    "servers never exceed their budget between two replenishments; sporadic ones replenish exactly what was \
-     used, one period after its use began",
+    "servers never exceed their budget between two replenishments; sporadic ones replenish exactly \
+     what was used, one period after its use began",
     "tasks are independent but for the given blocking, and do not suspend themselves",
-    "exact for servers of higher priority than all tasks, without blocking; otherwise an upper bound",
+    "exact for servers of higher priority than all tasks, without blocking; otherwise an upper \
+     bound",
 ];
 
 /// By which rule a reservation server keeps and regains its budget.
@@ -62,8 +63,8 @@ impl InterferingServer {
     ) -> Result<Self, AnalysisError> {
         let Some(rest) = period.checked_sub(budget).filter(|_| !budget.is_zero()) else {
             let what = format!(
-                "a reservation server has the budget {budget} per period {period}; the budget must be above \
-                 zero and at most the period"
+                "a reservation server has the budget {budget} per period {period}; the budget must \
+                 be above zero and at most the period"
             );
             return Err(AnalysisError::Invalid { what });
         };
@@ -93,15 +94,15 @@ impl InterferingServer {
         self.task.period()
     }
 
-    /// The task that takes as much from lower priorities as the server does at worst. Its own response time
-    /// means nothing: it says nothing of the work that the server serves.
+    /// The task that takes as much from lower priorities as the server does at worst. Its own
+    /// response time means nothing: it says nothing of the work that the server serves.
     #[must_use]
     pub const fn as_interfering_task(&self) -> SporadicTask {
         self.task
     }
 
-    /// The most that the server takes in a window of the given length, from when a lower priority wants the
-    /// CPU on: ceil((w + J) / T) C, but never more than the window; saturates.
+    /// The most that the server takes in a window of the given length, from when a lower priority
+    /// wants the CPU on: ceil((w + J) / T) C, but never more than the window; saturates.
     #[must_use]
     pub fn interference_rounded_up(&self, window: Duration) -> Duration {
         let reach = u128::from(window.as_nanos()) + u128::from(self.task.jitter().as_nanos());
@@ -116,8 +117,8 @@ impl InterferingServer {
     }
 }
 
-/// The worst-case response times of `tasks`, in `order`, below reservation servers that all have higher
-/// priorities than they. For servers between tasks, give
+/// The worst-case response times of `tasks`, in `order`, below reservation servers that all have
+/// higher priorities than they. For servers between tasks, give
 /// [`InterferingServer::as_interfering_task`] its place in
 /// [`response_times`](super::response_time::response_times).
 ///

@@ -10,11 +10,10 @@ pub const LONGEST_PARAMETER: Duration = Duration::from_nanos(1 << 60);
 
 /// A stream of jobs, at least `period` apart when they arrive.
 ///
-/// A job becomes ready at most `jitter` after it arrives, needs the CPU for at most `execution`, and
-/// is to be complete `deadline` after it *arrives*. Response times count from the arrival, too. Jobs of a
-/// task become ready, and run, in the order in which they arrive.
-/// (Baruah, Mok & Rosier, RTSS 1990; jitter as of Audsley et al., Software Engineering Journal 8(5),
-/// 1993.)
+/// A job becomes ready at most `jitter` after it arrives, needs the CPU for at most `execution`,
+/// and is to be complete `deadline` after it *arrives*. Response times count from the arrival, too.
+/// Jobs of a task become ready, and run, in the order in which they arrive. (Baruah, Mok & Rosier,
+/// RTSS 1990; jitter as of Audsley et al., Software Engineering Journal 8(5), 1993.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SporadicTask {
     execution: Duration,
@@ -94,8 +93,8 @@ impl SporadicTask {
         self.jitter
     }
 
-    /// How long after its readiness the latest job has until its deadline: D - J, or `None` where the
-    /// jitter alone exceeds the deadline.
+    /// How long after its readiness the latest job has until its deadline: D - J, or `None` where
+    /// the jitter alone exceeds the deadline.
     #[must_use]
     pub const fn deadline_after_release(&self) -> Option<Duration> {
         self.deadline.checked_sub(self.jitter)

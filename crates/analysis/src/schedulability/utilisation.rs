@@ -72,9 +72,9 @@ mod tests {
 
     use super::*;
 
-    fn task(execution: u64, period: u64) -> SporadicTask {
+    fn task(execution_ns: u64, period_ns: u64) -> SporadicTask {
         let ns = Duration::from_nanos;
-        SporadicTask::implicit(ns(execution), ns(period)).unwrap()
+        SporadicTask::implicit(ns(execution_ns), ns(period_ns)).unwrap()
     }
 
     #[test]

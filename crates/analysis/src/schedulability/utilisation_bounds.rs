@@ -25,9 +25,9 @@ pub struct SufficientVerdict {
     pub accepted: bool,
 }
 
-/// The bound of Liu & Layland (*Scheduling algorithms for multiprogramming in a hard-real-time environment*,
-/// Journal of the ACM 20(1), 1973, Theorem 5): U <= n (2^(1/n) - 1). Decided exactly, as
-/// (n + U)^n <= 2 n^n.
+/// The bound of Liu & Layland (*Scheduling algorithms for multiprogramming in a hard-real-time
+/// environment*, Journal of the ACM 20(1), 1973, Theorem 5): U <= n (2^(1/n) - 1). Decided exactly,
+/// as (n + U)^n <= 2 n^n.
 ///
 /// # Errors
 /// [`AnalysisError::Invalid`] for a task with jitter or a deadline shorter than its period.
@@ -49,9 +49,9 @@ pub fn sufficient_liu_layland(tasks: &[SporadicTask]) -> Result<SufficientVerdic
     })
 }
 
-/// The hyperbolic bound (Bini, Buttazzo & Buttazzo, *Rate monotonic analysis: the hyperbolic bound*, IEEE
-/// Transactions on Computers 52(7), 2003, Theorem 1): the product of all U_i + 1 is at most 2. Decided
-/// exactly. Accepts all that the bound of Liu & Layland does.
+/// The hyperbolic bound (Bini, Buttazzo & Buttazzo, *Rate monotonic analysis: the hyperbolic
+/// bound*, IEEE Transactions on Computers 52(7), 2003, Theorem 1): the product of all U_i + 1 is at
+/// most 2. Decided exactly. Accepts all that the bound of Liu & Layland does.
 ///
 /// # Errors
 /// As of [`sufficient_liu_layland`].
@@ -89,8 +89,9 @@ fn check_applicable(tasks: &[SporadicTask]) -> Result<(), AnalysisError> {
         if task.deadline() < task.period() || !task.jitter().is_zero() {
             return Err(AnalysisError::Invalid {
                 what: format!(
-                    "a utilisation bound is for deadlines no shorter than the periods and no jitter, and task \
-                     {index} has period {}, deadline {}, jitter {}; use response times",
+                    "a utilisation bound is for deadlines no shorter than the periods and no \
+                     jitter, and task {index} has period {}, deadline {}, jitter {}; \
+                     use response times",
                     task.period(),
                     task.deadline(),
                     task.jitter()
@@ -112,9 +113,9 @@ mod tests {
     use super::super::response_time::response_times;
     use super::*;
 
-    fn task(execution: u64, period: u64) -> SporadicTask {
+    fn task(execution_ns: u64, period_ns: u64) -> SporadicTask {
         let ns = Duration::from_nanos;
-        SporadicTask::implicit(ns(execution), ns(period)).unwrap()
+        SporadicTask::implicit(ns(execution_ns), ns(period_ns)).unwrap()
     }
 
     #[test]
@@ -155,7 +156,8 @@ mod tests {
             numbers in prop::collection::vec((1_u64..30, 5_u64..120), 1..6),
         ) {
             let tasks: Vec<_> = numbers.into_iter().map(|(c, t)| task(c.min(t), t)).collect();
-            let schedulable = response_times(&tasks, &rate_monotonic(&tasks), &[]).unwrap().schedulable();
+            let exact = response_times(&tasks, &rate_monotonic(&tasks), &[]).unwrap();
+            let schedulable = exact.schedulable();
             let hyperbolic = sufficient_hyperbolic(&tasks).unwrap().accepted;
             prop_assert!(schedulable || !hyperbolic);
             prop_assert!(hyperbolic || !sufficient_liu_layland(&tasks).unwrap().accepted);

@@ -1,5 +1,5 @@
-//! How much tasks ask for in a window, and the window that just holds it: the inner loop of the analyses of
-//! fixed priorities.
+//! How much tasks ask for in a window, and the window that just holds it: the inner loop of the
+//! analyses of fixed priorities.
 
 use super::task::{LONGEST_PARAMETER, SporadicTask};
 use super::utilisation::reciprocal_rounded_down;
@@ -7,25 +7,26 @@ use super::utilisation::reciprocal_rounded_down;
 /// The most steps towards fixed points that are taken for one task.
 pub(super) const MOST_STEPS: u64 = 40_000_000;
 
-/// The longest window that is followed, in nanoseconds. The demand in it is below 2^63: parameters are
-/// at most 2^60, so is the sum of the execution times, and the utilisation is at most one.
+/// The longest window that is followed, in nanoseconds. The demand in it is below 2^63: parameters
+/// are at most 2^60, so is the sum of the execution times, and the utilisation is at most one.
 pub(super) const LONGEST_WINDOW: u64 = 1 << 61;
 
 const _: () = assert!(LONGEST_PARAMETER.as_nanos() < LONGEST_WINDOW);
 
-/// What a task asks for in a window, made for speed: the quotient by the period comes from a product with
-/// its reciprocal.
+/// What a task asks for in a window, made for speed: the quotient by the period comes from a
+/// product with its reciprocal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
-    period: u64,
+    period_ns: u64,
     reciprocal: u64,
-    execution: u64,
+    execution_ns: u64,
     /// What is added to the window before the division; wraps around for -1.
     reach: u64,
 }
 
 impl Demand {
-    /// The releases in [0, w): ceil((w + J) / T) = floor((w + J - 1) / T) + 1 jobs, for w above zero.
+    /// The releases in [0, w): ceil((w + J) / T) = floor((w + J - 1) / T) + 1 jobs, for w above
+    /// zero.
     pub(super) fn preemptive(task: &SporadicTask) -> Self {
         Self::reaching(task, task.jitter().as_nanos().wrapping_sub(1))
     }
@@ -37,9 +38,9 @@ impl Demand {
 
     fn reaching(task: &SporadicTask, reach: u64) -> Self {
         Self {
-            period: task.period().as_nanos(),
+            period_ns: task.period().as_nanos(),
             reciprocal: reciprocal_rounded_down(task.period().as_nanos()),
-            execution: task.execution().as_nanos(),
+            execution_ns: task.execution().as_nanos(),
             reach,
         }
     }
@@ -48,8 +49,8 @@ impl Demand {
         let time = window.wrapping_add(self.reach);
         // The reciprocal is short of 2^64 / T by at most one, so the quotient by at most one, too.
         let quotient = ((u128::from(time) * u128::from(self.reciprocal)) >> 64) as u64;
-        let short = time - quotient * self.period >= self.period;
-        (quotient + 1 + u64::from(short)) * self.execution
+        let short = time - quotient * self.period_ns >= self.period_ns;
+        (quotient + 1 + u64::from(short)) * self.execution_ns
     }
 }
 

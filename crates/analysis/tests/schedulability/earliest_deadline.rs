@@ -1,4 +1,5 @@
-//! EDF on one CPU: QPA against the plain criterion, every window of the hyperperiod, and the simulation.
+//! EDF on one CPU: QPA against the plain criterion, every window of the hyperperiod, and the
+//! simulation.
 
 use proptest::prelude::*;
 use tailbound_analysis::schedulability::SporadicTask;
@@ -6,13 +7,13 @@ use tailbound_analysis::schedulability::processor_demand::{
     Overload, processor_demand_criterion, quick_processor_demand,
 };
 
-use super::tick_simulation::{any_late, completions, critical_instant, sporadic_pattern};
+use super::tick_simulation::{Job, any_late, completions, critical_instant, sporadic_pattern};
 use super::{HYPERPERIOD, nanos, small_set, task, work_per_hyperperiod};
 
 /// The demand of a window, from the jobs in it one by one.
 fn demand(tasks: &[SporadicTask], length: i64) -> i64 {
     let jobs = critical_instant(tasks, 0, length);
-    let within = jobs.iter().filter(|job| job.deadline <= length);
+    let within = jobs.iter().filter(|job| job.deadline_ticks <= length);
     within.map(|job| job.execution as i64).sum()
 }
 
@@ -29,15 +30,15 @@ fn simulated(tasks: &[SporadicTask]) -> bool {
     let horizon = 6 * HYPERPERIOD as i64;
     let jobs = critical_instant(tasks, 0, horizon);
     let complete = completions(&jobs, 1, true, horizon, |job| {
-        (job.deadline, job.task, job.arrival)
+        (job.deadline_ticks, job.task, job.arrival)
     });
     !any_late(&jobs, &complete, horizon)
 }
 
 /// Sets whose demand comes close to what fits.
-fn dense_set(most_jitter: u64) -> impl Strategy<Value = Vec<SporadicTask>> {
+fn dense_set(most_jitter_ticks: u64) -> impl Strategy<Value = Vec<SporadicTask>> {
     let shrink = prop::collection::vec(2_u64..6, 6);
-    (small_set(6, 10, most_jitter), shrink).prop_map(|(tasks, shrink)| {
+    (small_set(6, 10, most_jitter_ticks), shrink).prop_map(|(tasks, shrink)| {
         let one = |(old, part): (SporadicTask, u64)| {
             let execution = (nanos(old.execution()) / part).max(1);
             let deadline = nanos(old.deadline())
@@ -112,7 +113,7 @@ proptest! {
         if quick_processor_demand(&tasks).unwrap().schedulable() {
             let horizon = 4 * HYPERPERIOD as i64;
             let jobs = sporadic_pattern(&tasks, &offsets, &choices, horizon);
-            let key = |job: &super::tick_simulation::Job| (job.deadline, job.task, job.arrival);
+            let key = |job: &Job| (job.deadline_ticks, job.task, job.arrival);
             let complete = completions(&jobs, 1, true, horizon, key);
             prop_assert!(!any_late(&jobs, &complete, horizon));
         }

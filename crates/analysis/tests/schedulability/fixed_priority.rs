@@ -10,8 +10,8 @@ use super::tick_simulation::{
 };
 use super::{HYPERPERIOD, nanos, small_set, work_per_hyperperiod};
 
-/// The longest simulated response of the last of `tasks`, at its critical instant, with `blocking` ticks of
-/// a lower priority before it.
+/// The longest simulated response of the last of `tasks`, at its critical instant, with `blocking`
+/// ticks of a lower priority before it.
 fn simulated_lowest(tasks: &[SporadicTask], blocking: u64) -> u64 {
     let horizon = 12 * HYPERPERIOD as i64;
     let mut jobs = critical_instant(tasks, 0, horizon);
@@ -20,7 +20,7 @@ fn simulated_lowest(tasks: &[SporadicTask], blocking: u64) -> u64 {
         arrival: 0,
         ready: 0,
         execution: blocking,
-        deadline: 0,
+        deadline_ticks: 0,
     };
     jobs.push(blocker);
     let key = |job: &Job| (job.task.wrapping_add(1), job.arrival);

@@ -1,4 +1,5 @@
-//! Global scheduling against the simulation: what a test accepts is never late, in any pattern tried.
+//! Global scheduling against the simulation: what a test accepts is never late, in any pattern
+//! tried.
 
 use proptest::prelude::*;
 use tailbound_analysis::schedulability::global_edf::{
@@ -55,7 +56,7 @@ proptest! {
         let iterative = sufficient_response_times(&tasks, cpus).unwrap();
         prop_assert!(iterative.accepted() || !bcl);
         for jobs in patterns(&tasks, &offsets, &choices) {
-            let key = |job: &Job| (job.deadline, job.task, job.arrival);
+            let key = |job: &Job| (job.deadline_ticks, job.task, job.arrival);
             let complete = completions(&jobs, cpus as usize, true, HORIZON, key);
             let late = any_late(&jobs, &complete, HORIZON);
             prop_assert!(!late || !(density || bcl || iterative.accepted()));
@@ -74,7 +75,8 @@ proptest! {
         choices in prop::collection::vec((0_u64..20, 0_u64..9), 64),
     ) {
         let order = deadline_monotonic(&tasks);
-        let result = global_fixed_priority::sufficient_response_times(&tasks, &order, cpus).unwrap();
+        let result = global_fixed_priority::sufficient_response_times(&tasks, &order, cpus);
+        let result = result.unwrap();
         let mut rank = vec![0; tasks.len()];
         for (place, index) in order.highest_first().iter().enumerate() {
             rank[*index] = place;

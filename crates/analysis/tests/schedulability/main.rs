@@ -16,10 +16,10 @@ use tailbound_analysis::schedulability::SporadicTask;
 use tailbound_time::Duration;
 
 /// A tick of the simulations is a nanosecond of the analyses.
-fn task(execution: u64, period: u64, deadline: u64, jitter: u64) -> SporadicTask {
+fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64, jitter_ns: u64) -> SporadicTask {
     let ns = Duration::from_nanos;
-    let task = SporadicTask::new(ns(execution), ns(period), ns(deadline)).unwrap();
-    task.with_jitter(ns(jitter)).unwrap()
+    let task = SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap();
+    task.with_jitter(ns(jitter_ns)).unwrap()
 }
 
 /// Periods whose hyperperiod is at most 120.
@@ -33,11 +33,16 @@ const HYPERPERIOD: u64 = 120;
 fn small_set(
     most: usize,
     slack: u64,
-    most_jitter: u64,
+    most_jitter_ticks: u64,
 ) -> impl Strategy<Value = Vec<SporadicTask>> {
     let one = short_period().prop_flat_map(move |period| {
         let execution = 1..=(period / 2).max(1);
-        (execution, Just(period), 1..=period + slack, 0..=most_jitter)
+        (
+            execution,
+            Just(period),
+            1..=period + slack,
+            0..=most_jitter_ticks,
+        )
     });
     prop::collection::vec(one, 1..=most).prop_map(|numbers| {
         numbers

@@ -10,8 +10,8 @@ use super::tick_simulation::{
 };
 use super::{HYPERPERIOD, nanos, small_set, work_per_hyperperiod};
 
-/// The longest simulated response of the last of `level`, where a lower priority has begun a tick before
-/// the critical instant.
+/// The longest simulated response of the last of `level`, where a lower priority has begun a tick
+/// before the critical instant.
 fn simulated_lowest(level: &[SporadicTask], longest_lower: u64) -> u64 {
     let horizon = 12 * HYPERPERIOD as i64;
     let mut jobs = critical_instant(level, i64::from(longest_lower > 0), horizon);
@@ -20,7 +20,7 @@ fn simulated_lowest(level: &[SporadicTask], longest_lower: u64) -> u64 {
         arrival: 0,
         ready: 0,
         execution: longest_lower,
-        deadline: 0,
+        deadline_ticks: 0,
     });
     let complete = completions(&jobs, 1, false, horizon, |job| (job.task, job.arrival));
     *longest_responses(&jobs, &complete, level.len())

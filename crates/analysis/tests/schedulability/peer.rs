@@ -1,5 +1,5 @@
-//! Against the crate `response-time-analysis`, which derives its bounds from arrival curves (Bozhko &
-//! Brandenburg, ECRTS 2020), and against exact sums in 128 bits.
+//! Against the crate `response-time-analysis`, which derives its bounds from arrival curves (Bozhko
+//! & Brandenburg, ECRTS 2020), and against exact sums in 128 bits.
 
 use proptest::prelude::*;
 use response_time_analysis::arrival::Sporadic;
@@ -26,7 +26,8 @@ fn request_bound(task: &SporadicTask, with_jitter: bool) -> RBF<Sporadic, Scalar
     RBF::new(arrivals(task, with_jitter), cost)
 }
 
-/// Sets with periods in microseconds to milliseconds, below full utilisation; the deadlines are anything.
+/// Sets with periods in microseconds to milliseconds, below full utilisation; the deadlines are
+/// anything.
 fn realistic_set() -> impl Strategy<Value = Vec<SporadicTask>> {
     let one = (1_000_u64..5_000_000, 1_u64..1_000, 1_u64..200, 0_u64..150);
     (prop::collection::vec(one, 1..9), 50_u64..97).prop_map(|(numbers, load)| {
@@ -44,8 +45,12 @@ fn realistic_set() -> impl Strategy<Value = Vec<SporadicTask>> {
     })
 }
 
+fn request_bounds(tasks: &[SporadicTask]) -> Vec<RBF<Sporadic, Scalar>> {
+    tasks.iter().map(|one| request_bound(one, true)).collect()
+}
+
 fn peer_accepts_earliest_deadline_first(tasks: &[SporadicTask]) -> bool {
-    let bounds: Vec<_> = tasks.iter().map(|one| request_bound(one, true)).collect();
+    let bounds = request_bounds(tasks);
     let all = || {
         let pair = |(task, rbf): (&SporadicTask, _)| {
             let deadline = nanos(task.deadline_after_release()?).into();
@@ -74,7 +79,7 @@ proptest! {
     #[test]
     fn fixed_priorities_agree(tasks in realistic_set()) {
         for (index, own) in tasks.iter().enumerate() {
-            let higher: Vec<_> = tasks[..index].iter().map(|one| request_bound(one, true)).collect();
+            let higher: Vec<_> = request_bounds(&tasks[..index]);
             let theirs = fixed_priority::fully_preemptive::dedicated_uniproc_rta(
                 &request_bound(own, false), &higher, LIMIT.into());
             let mut level = tasks[..=index].to_vec();
@@ -88,7 +93,7 @@ proptest! {
     #[test]
     fn non_preemptive_fixed_priorities_agree(tasks in realistic_set(), blocking in 0_u64..90_000) {
         for (index, own) in tasks.iter().enumerate() {
-            let higher: Vec<_> = tasks[..index].iter().map(|one| request_bound(one, true)).collect();
+            let higher: Vec<_> = request_bounds(&tasks[..index]);
             let theirs = fixed_priority::fully_nonpreemptive::dedicated_uniproc_rta(
                 &fixed_priority::fully_nonpreemptive::TaskUnderAnalysis {
                     wcet: Scalar::new(nanos(own.execution()).into()),
@@ -108,8 +113,8 @@ proptest! {
         }
     }
 
-    /// The set is schedulable under EDF if each task's response, from its release, is within D - J. With jitter
-    /// that is not necessary: a job that is not late has until D.
+    /// The set is schedulable under EDF if each task's response, from its release, is within D - J.
+    /// With jitter that is not necessary: a job that is not late has until D.
     #[test]
     fn earliest_deadline_first_agrees(tasks in realistic_set()) {
         let ours = quick_processor_demand(&tasks).unwrap().schedulable();
@@ -128,7 +133,8 @@ proptest! {
         let tasks: Vec<_> = numbers.iter().map(|(c, t)| task(*c, *t, *t, 0)).collect();
         // Products of up to seven numbers below 2^12 fit.
         let product: u128 = numbers.iter().map(|(_, t)| u128::from(*t)).product();
-        let sum: u128 = numbers.iter().map(|(c, t)| product / u128::from(*t) * u128::from(*c)).sum();
+        let part = |(c, t): &(u64, u64)| product / u128::from(*t) * u128::from(*c);
+        let sum: u128 = numbers.iter().map(part).sum();
         prop_assert_eq!(compare_utilisation(&tasks, cpus), sum.cmp(&(product * u128::from(cpus))));
     }
 }

@@ -43,7 +43,8 @@ proptest! {
         let blocking: Vec<_> =
             blocking[..tasks.len()].iter().copied().map(Duration::from_nanos).collect();
         let found = audsley_by_response_time(&tasks, &blocking).unwrap();
-        let mut orders = permutations(tasks.len()).into_iter().map(|p| PriorityOrder::new(p).unwrap());
+        let permutations = permutations(tasks.len()).into_iter();
+        let mut orders = permutations.map(|one| PriorityOrder::new(one).unwrap());
         let exists = orders.any(|order| schedulable(&tasks, &order, &blocking));
         prop_assert_eq!(found.is_some(), exists);
         if let Some(order) = found {

@@ -14,8 +14,8 @@ use super::{nanos, task};
 #[derive(Clone, Debug)]
 struct Server {
     rule: ServerRule,
-    budget: u64,
-    period: u64,
+    budget_ticks: u64,
+    period_ticks: u64,
     /// The first replenishment.
     phase: u64,
     /// When the server has work; for ever after the end.
@@ -26,17 +26,23 @@ struct Server {
 }
 
 impl Server {
-    fn new(rule: ServerRule, budget: u64, period: u64, phase: u64, wants: Vec<bool>) -> Self {
+    fn new(
+        rule: ServerRule,
+        budget_ticks: u64,
+        period_ticks: u64,
+        phase: u64,
+        wants: Vec<bool>,
+    ) -> Self {
         // A server that polls had nothing to do before the start, so that its budget is lost.
         let left = if rule == ServerRule::Polling {
             0
         } else {
-            budget
+            budget_ticks
         };
         Self {
             rule,
-            budget,
-            period,
+            budget_ticks,
+            period_ticks,
             phase,
             wants,
             left,
@@ -53,8 +59,8 @@ impl Server {
             let before = self.regains.len();
             self.regains.retain(|at| *at != now);
             self.left += (before - self.regains.len()) as u64;
-        } else if now >= self.phase && (now - self.phase).is_multiple_of(self.period) {
-            self.left = self.budget;
+        } else if now >= self.phase && (now - self.phase).is_multiple_of(self.period_ticks) {
+            self.left = self.budget_ticks;
         }
         if self.rule == ServerRule::Polling && !self.wants_at(now) {
             self.left = 0;
@@ -71,7 +77,7 @@ impl Server {
             self.left -= 1;
         }
         if wants && self.rule == ServerRule::Sporadic {
-            self.regains.push(now + self.period);
+            self.regains.push(now + self.period_ticks);
         }
         wants
     }
@@ -143,9 +149,9 @@ fn simulate(contenders: &mut [Contender], horizon: u64) -> Vec<u64> {
     contenders.iter().filter_map(longest).collect()
 }
 
-fn server(rule: ServerRule, budget: u64, period: u64) -> InterferingServer {
+fn server(rule: ServerRule, budget_ticks: u64, period_ticks: u64) -> InterferingServer {
     let ns = Duration::from_nanos;
-    InterferingServer::new(rule, ns(budget), ns(period)).unwrap()
+    InterferingServer::new(rule, ns(budget_ticks), ns(period_ticks)).unwrap()
 }
 
 fn rule() -> impl Strategy<Value = ServerRule> {
@@ -177,7 +183,8 @@ proptest! {
         let bounds = response_times_below(&[above], &tasks, &order, &[]).unwrap();
         let mut longest = vec![0; tasks.len()];
         for phase in 0..period {
-            let one = Server::new(ServerRule::Deferrable, budget, period, phase, vec![false; START as usize]);
+            let idle = vec![false; START as usize];
+            let one = Server::new(ServerRule::Deferrable, budget, period, phase, idle);
             let mut contenders = vec![Contender::Server(one)];
             contenders.extend(tasks.iter().map(contender));
             for (longest, one) in longest.iter_mut().zip(simulate(&mut contenders, 2_000)) {
@@ -224,7 +231,8 @@ proptest! {
                 Some(index) => {
                     let (rule, (budget, period), _) = servers[*index];
                     let phase = [first, second][*index];
-                    Contender::Server(Server::new(rule, budget, period, phase, wants[*index].clone()))
+                    let wants = wants[*index].clone();
+                    Contender::Server(Server::new(rule, budget, period, phase, wants))
                 }
             }).collect();
             for (bound, longest) in bounds.iter().zip(simulate(&mut contenders, 400)) {

@@ -13,11 +13,11 @@ pub struct Job {
     pub ready: i64,
     pub execution: u64,
     /// The absolute deadline.
-    pub deadline: i64,
+    pub deadline_ticks: i64,
 }
 
-/// When each job is complete; `None` where that is not before `horizon`. Of the ready jobs, those with
-/// the least keys run, one per CPU.
+/// When each job is complete; `None` where that is not before `horizon`. Of the ready jobs, those
+/// with the least keys run, one per CPU.
 pub fn completions<K: Ord>(
     jobs: &[Job],
     cpus: usize,
@@ -55,8 +55,8 @@ pub fn completions<K: Ord>(
     complete
 }
 
-/// Every task's first job ready at `start`, as late after its arrival as it can be, all others as soon as
-/// they can be: the worst case for one CPU.
+/// Every task's first job ready at `start`, as late after its arrival as it can be, all others as
+/// soon as they can be: the worst case for one CPU.
 pub fn critical_instant(tasks: &[SporadicTask], start: i64, horizon: i64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
@@ -101,7 +101,7 @@ fn job(task: &SporadicTask, index: usize, arrival: i64, ready: i64) -> Job {
         arrival,
         ready,
         execution: nanos(task.execution()),
-        deadline: arrival + nanos(task.deadline()) as i64,
+        deadline_ticks: arrival + nanos(task.deadline()) as i64,
     }
 }
 
@@ -119,6 +119,7 @@ pub fn longest_responses(jobs: &[Job], complete: &[Option<i64>], tasks: usize) -
 /// Whether a job with its deadline before the horizon is late.
 pub fn any_late(jobs: &[Job], complete: &[Option<i64>], horizon: i64) -> bool {
     jobs.iter().zip(complete).any(|(job, complete)| {
-        job.deadline < horizon && complete.is_none_or(|complete| complete > job.deadline)
+        job.deadline_ticks < horizon
+            && complete.is_none_or(|complete| complete > job.deadline_ticks)
     })
 }
