@@ -6,8 +6,8 @@
 //! Cirinei, *Response-time analysis for globally scheduled symmetric multiprocessor platforms*,
 //! RTSS 2007 (response times and slack).
 //!
-//! None dominates the density test; [`sufficient_response_times`] accepts all that
-//! [`sufficient_bcl`] does.
+//! The density test and the others accept different sets; [`sufficient_response_times`] accepts all
+//! that [`sufficient_bcl`] does.
 
 use tailbound_time::Duration;
 
@@ -30,8 +30,9 @@ pub const ASSUMPTIONS: &[&str] = &[
 const MOST_ROUNDS: u64 = 10_000;
 const MOST_STEPS: u64 = 1_000_000;
 
-/// The density test: the densities C / D sum up to at most m - (m - 1) times the largest.
-/// Decided exactly.
+/// The density test: the densities C / D sum up to at most m - (m - 1) times the largest. Decided
+/// exactly. Goossens, Funk & Baruah prove it for utilisations, with D = T; Bertogna, Cirinei &
+/// Lipari 2005 carry it over to densities.
 ///
 /// # Errors
 /// [`AnalysisError::Invalid`] for no CPU, a task with jitter, or a deadline beyond the period;
@@ -128,7 +129,7 @@ impl GlobalResponseTimes {
     }
 }
 
-/// The iterative test of Bertogna & Cirinei 2007 (Theorem 6 with section 4.2): bounds each response
+/// The iterative test of Bertogna & Cirinei 2007: bounds each response
 /// time, and then again with the slack that the bounds have shown, until all tasks meet their
 /// deadlines or no slack is gained any more.
 ///
@@ -207,7 +208,7 @@ fn others(tasks: &[GlobalTask], index: usize) -> impl Iterator<Item = &GlobalTas
 
 /// The most that jobs of `other` with deadlines no later than that of a job can take from it,
 /// between its release and its deadline, `deadline_ns` later, if they are complete `response` after
-/// their release: the last deadlines coincide (Bertogna & Cirinei 2007, equation 7).
+/// their release: the last deadlines coincide (Bertogna & Cirinei 2007).
 fn interference_before_deadline(other: &GlobalTask, response: u128, deadline_ns: u128) -> u128 {
     let jobs = deadline_ns / other.period_ns;
     // The first job has its deadline this long after the window's start, and is complete by its

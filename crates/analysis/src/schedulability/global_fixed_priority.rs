@@ -1,7 +1,7 @@
 //! Global fixed priorities on identical CPUs, preemptive: upper bounds of response times.
 //!
 //! Bertogna & Cirinei, *Response-time analysis for globally scheduled symmetric multiprocessor
-//! platforms*, RTSS 2007, Theorem 7. The bound of a task rests on those of all higher priorities,
+//! platforms*, RTSS 2007. The bound of a task rests on those of all higher priorities,
 //! so that the test is not OPA-compatible.
 
 use tailbound_time::Duration;

@@ -14,7 +14,7 @@ pub(super) struct GlobalTask {
 impl GlobalTask {
     /// The most that the task executes in any window of the given length, if each of its jobs is
     /// complete `response` after its release: the first job as late as that, all others at once
-    /// (Bertogna & Cirinei 2007, equations 4 and 5, with the slack D - `response`).
+    /// (Bertogna & Cirinei 2007; the slack there is D - `response`).
     pub(super) fn workload(&self, length: u128, response: u128) -> u128 {
         // A job is complete no sooner than its execution time after its release.
         let reach = (length + response).saturating_sub(self.execution_ns);
@@ -72,7 +72,7 @@ pub(super) enum GlobalBound {
 }
 
 /// The least r with r = C + floor(the interference in r / CPUs), each task's capped at r - C + 1,
-/// if it is within the deadline (Bertogna & Cirinei 2007, Theorems 6 and 7).
+/// if it is within the deadline (Bertogna & Cirinei 2007).
 pub(super) fn global_bound(
     task: &GlobalTask,
     cpus: u32,

@@ -1,7 +1,7 @@
 //! Fixed priorities on one CPU or one bus, not preemptive: worst-case response times.
 //!
 //! Davis, Burns, Bril & Lukkien, *Controller Area Network (CAN) schedulability analysis: refuted,
-//! revisited and revised*, Real-Time Systems 35(3), 2007, section 3.2: all jobs of the priority's
+//! revisited and revised*, Real-Time Systems 35(3), 2007: all jobs of the priority's
 //! busy period count, not the first one only. The job q starts at the least w with
 //!
 //! ```text
@@ -17,7 +17,7 @@ use super::PriorityOrder;
 use super::level_load::{Capacity, LevelLoad};
 use super::response_time::{MOST_JOBS, NoResponseTime, ResponseTimes, TaskResponse};
 use super::task::{SporadicTask, check_range, total_execution};
-use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, least_fixed_point};
+use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_fixed_point};
 use crate::AnalysisError;
 
 /// The name of the method.
@@ -106,7 +106,8 @@ impl Level<'_> {
             self.task.execution().as_nanos(),
             self.task.period().as_nanos(),
         );
-        let higher: Vec<_> = self.higher().iter().map(Demand::closed).collect();
+        let mut higher = Vec::new();
+        Demand::fill(&mut higher, self.higher(), Releases::UpToEnd);
         let (mut longest, mut start, mut steps) = (0, 0, 0);
         for job in 0..jobs {
             let base = self.blocking + job * execution;
@@ -127,7 +128,8 @@ impl Level<'_> {
 
     /// The jobs in the longest time that this and higher priorities keep the CPU busy.
     fn jobs_of_busy_period(&self) -> Result<u64, NoResponseTime> {
-        let demands: Vec<_> = self.up_to.iter().map(Demand::preemptive).collect();
+        let mut demands = Vec::new();
+        Demand::fill(&mut demands, self.up_to, Releases::BeforeEnd);
         let first = self.blocking + self.task.execution().as_nanos();
         let mut steps = 0;
         let length = least_fixed_point(&demands, self.blocking, first, LONGEST_WINDOW, &mut steps)

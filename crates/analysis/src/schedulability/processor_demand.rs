@@ -3,7 +3,7 @@
 //! Baruah, Rosier & Howell, *Algorithms and complexity concerning the preemptive scheduling of
 //! periodic, real-time tasks on one processor*, Real-Time Systems 2, 1990 (the criterion); Zhang &
 //! Burns, *Schedulability analysis for real-time systems with EDF scheduling*, IEEE Transactions on
-//! Computers 58(9), 2009 (Quick Processor-demand Analysis, QPA, Theorem 5 there).
+//! Computers 58(9), 2009 (Quick Processor-demand Analysis, QPA).
 //!
 //! The demand of a window of length t is the execution time of all jobs that become ready in it and
 //! have their deadlines in it:

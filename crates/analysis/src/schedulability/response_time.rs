@@ -19,7 +19,7 @@ use tailbound_time::Duration;
 use super::PriorityOrder;
 use super::level_load::{Capacity, LevelLoad, up_to};
 use super::task::{SporadicTask, check_range, total_execution};
-use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, least_fixed_point};
+use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_fixed_point};
 use crate::AnalysisError;
 
 /// The most jobs of one busy period that are followed.
@@ -228,8 +228,7 @@ impl FixedPriorityAnalyzer {
         for one in blocking {
             check_range(*one, "blocking of a task")?;
         }
-        self.demands.clear();
-        self.demands.extend(tasks.iter().map(Demand::preemptive));
+        Demand::fill(&mut self.demands, tasks, Releases::BeforeEnd);
         Ok(())
     }
 }

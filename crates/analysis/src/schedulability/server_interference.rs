@@ -26,8 +26,8 @@ pub const ASSUMPTIONS: &[&str] = &[
     "servers never exceed their budget between two replenishments; sporadic ones replenish exactly \
      what was used, one period after its use began",
     "tasks are independent but for the given blocking, and do not suspend themselves",
-    "exact for servers of higher priority than all tasks, without blocking; otherwise an upper \
-     bound",
+    "exact without blocking where the highest priority alone is a deferrable server; otherwise an \
+     upper bound",
 ];
 
 /// By which rule a reservation server keeps and regains its budget.

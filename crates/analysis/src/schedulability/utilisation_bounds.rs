@@ -50,7 +50,7 @@ pub fn sufficient_liu_layland(tasks: &[SporadicTask]) -> Result<SufficientVerdic
 }
 
 /// The hyperbolic bound (Bini, Buttazzo & Buttazzo, *Rate monotonic analysis: the hyperbolic
-/// bound*, IEEE Transactions on Computers 52(7), 2003, Theorem 1): the product of all U_i + 1 is at
+/// bound*, IEEE Transactions on Computers 52(7), 2003): the product of all U_i + 1 is at
 /// most 2. Decided exactly. Accepts all that the bound of Liu & Layland does.
 ///
 /// # Errors
