@@ -53,6 +53,25 @@ pub enum AnalysisError {
         /// The task.
         task: String,
     },
+    /// A time is too long to calculate with.
+    #[error("{quantity}, is beyond the {limit} that is calculated with; give shorter times")]
+    OutOfRange {
+        /// What is too long, and how long.
+        quantity: String,
+        /// The longest that is taken.
+        limit: Duration,
+    },
+    /// An analysis would take too long.
+    #[error(
+        "{method} gave up after {limit} steps; a load further below the capacity, or harmonic periods, \
+         need fewer"
+    )]
+    TooManySteps {
+        /// The analysis.
+        method: &'static str,
+        /// The most steps that are taken.
+        limit: u64,
+    },
     /// The description does not make sense here.
     #[error("{what}")]
     Invalid {

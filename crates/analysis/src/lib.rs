@@ -8,6 +8,7 @@ mod periodic_load;
 mod query;
 mod rational;
 pub mod response_time;
+pub mod schedulability;
 pub mod sizing;
 mod virtualization_agnostic;
 

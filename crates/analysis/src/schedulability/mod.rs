@@ -1,0 +1,26 @@
+//! Whether every job of a set of sporadic tasks meets its deadline: one file per published test.
+//!
+//! Each analysis takes tasks that it never changes and returns a result that names its method and
+//! what it takes for granted. Verdicts are exact arithmetic on integer nanoseconds. A test that is
+//! only *sufficient* says so: what it does not accept may still be schedulable.
+//! docs/concepts/schedulability.md compares the tests.
+
+pub mod global_edf;
+pub mod global_fixed_priority;
+mod global_workload;
+mod level_load;
+mod natural;
+pub mod non_preemptive_response_time;
+pub mod priority_assignment;
+pub mod processor_demand;
+pub mod response_time;
+pub mod server_interference;
+mod task;
+mod utilisation;
+pub mod utilisation_bounds;
+mod window_demand;
+
+pub use priority_assignment::PriorityOrder;
+pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};
+pub use task::{LONGEST_PARAMETER, SporadicTask};
+pub use utilisation::compare_utilisation;

@@ -1,0 +1,441 @@
+//! Earliest deadline first on one CPU, preemptive: exact verdicts.
+//!
+//! Baruah, Rosier & Howell, *Algorithms and complexity concerning the preemptive scheduling of
+//! periodic, real-time tasks on one processor*, Real-Time Systems 2, 1990 (the criterion); Zhang &
+//! Burns, *Schedulability analysis for real-time systems with EDF scheduling*, IEEE Transactions on
+//! Computers 58(9), 2009 (Quick Processor-demand Analysis, QPA).
+//!
+//! The demand of a window of length t is the execution time of all jobs that become ready in it and
+//! have their deadlines in it:
+//!
+//! ```text
+//! h(t) = sum over the tasks with t >= D - J of (floor((t - (D - J)) / T) + 1) C
+//! ```
+//!
+//! The set is schedulable if and only if the utilisation is at most one and h(t) <= t for all t.
+//! Jitter counts as if the first jobs had come late and all others on time, so that D - J takes the
+//! place of D.
+
+use std::cmp::Ordering;
+
+use tailbound_time::Duration;
+
+use super::task::{SporadicTask, total_execution};
+use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
+use crate::AnalysisError;
+
+/// The most windows that are looked at, and the most steps towards the end of a busy period.
+pub const MOST_STEPS: u64 = 40_000_000;
+
+/// What both methods take for granted.
+pub const ASSUMPTIONS: &[&str] = &[
+    "one CPU that is always available",
+    "earliest deadline first, preemption at no cost",
+    "tasks are independent, do not suspend themselves, and may all be ready at the same time",
+    "exact",
+];
+
+/// The longest window that is looked at, in nanoseconds; the demand in it is below 2^63.
+const LONGEST_WINDOW: u64 = 1 << 61;
+
+const QPA: &str = "Quick Processor-demand Analysis (Zhang & Burns 2009)";
+const CRITERION: &str = "processor-demand criterion (Baruah, Rosier & Howell 1990)";
+
+/// The verdict of a processor-demand analysis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DemandVerdict {
+    /// The method by name, with its source.
+    pub method: &'static str,
+    /// What the method takes for granted.
+    pub assumptions: &'static [&'static str],
+    /// Why not, where the set is not schedulable.
+    pub overload: Option<Overload>,
+    /// The window lengths for which the demand was computed.
+    pub windows_checked: u64,
+}
+
+impl DemandVerdict {
+    /// Whether every job meets its deadline.
+    #[must_use]
+    pub const fn schedulable(&self) -> bool {
+        self.overload.is_none()
+    }
+}
+
+/// Why a set is not schedulable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overload {
+    /// The utilisation is above one.
+    Utilisation,
+    /// There is a window with more demand than time.
+    Window {
+        /// How long the window is.
+        length: Duration,
+        /// How much must be executed in it; for a job whose jitter exceeds its deadline, its own
+        /// execution.
+        demand: Duration,
+    },
+}
+
+/// Decides by QPA: from the longest window that matters, each demand tells the next window to look
+/// at.
+///
+/// # Errors
+/// [`AnalysisError::OutOfRange`] where the execution times sum up to too much, or the windows that
+/// matter do; [`AnalysisError::TooManySteps`] after [`MOST_STEPS`].
+pub fn quick_processor_demand(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
+    let demand = match Demands::of(tasks)? {
+        Ok(demand) => demand,
+        Err(overload) => return Ok(verdict(QPA, Some(overload), 0)),
+    };
+    let horizon = Horizon::of(tasks, &demand, QPA)?;
+    let mut windows_checked = 0;
+    let mut next = demand.last_deadline_to(horizon.longest);
+    while let Some(length) = next {
+        windows_checked += 1;
+        if windows_checked > MOST_STEPS {
+            return Err(too_many(QPA));
+        }
+        let needed = demand.within(length);
+        if needed > length {
+            return Ok(verdict(QPA, Some(window(length, needed)), windows_checked));
+        }
+        if needed <= demand.shortest {
+            break;
+        }
+        // No window between the demand and the length can be overloaded: h grows with the length.
+        next = match needed.cmp(&length) {
+            Ordering::Less => Some(needed),
+            _ => demand.last_deadline_to(length - 1),
+        };
+    }
+    horizon.verdict_without_overload(QPA, windows_checked)
+}
+
+/// Decides by the plain criterion: looks at every deadline up to the longest window that matters.
+/// For cross-checks; QPA says the same sooner.
+///
+/// # Errors
+/// As of [`quick_processor_demand`].
+pub fn processor_demand_criterion(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
+    let demand = match Demands::of(tasks)? {
+        Ok(demand) => demand,
+        Err(overload) => return Ok(verdict(CRITERION, Some(overload), 0)),
+    };
+    let horizon = Horizon::of(tasks, &demand, CRITERION)?;
+    let mut windows_checked = 0;
+    let mut next = demand.first_deadline_from(0);
+    while let Some(length) = next.filter(|length| *length <= horizon.longest) {
+        windows_checked += 1;
+        if windows_checked > MOST_STEPS {
+            return Err(too_many(CRITERION));
+        }
+        let needed = demand.within(length);
+        if needed > length {
+            return Ok(verdict(
+                CRITERION,
+                Some(window(length, needed)),
+                windows_checked,
+            ));
+        }
+        next = demand.first_deadline_from(length + 1);
+    }
+    horizon.verdict_without_overload(CRITERION, windows_checked)
+}
+
+fn verdict(
+    method: &'static str,
+    overload: Option<Overload>,
+    windows_checked: u64,
+) -> DemandVerdict {
+    DemandVerdict {
+        method,
+        assumptions: ASSUMPTIONS,
+        overload,
+        windows_checked,
+    }
+}
+
+fn window(length: u64, demand: u64) -> Overload {
+    Overload::Window {
+        length: Duration::from_nanos(length),
+        demand: Duration::from_nanos(demand),
+    }
+}
+
+const fn too_many(method: &'static str) -> AnalysisError {
+    AnalysisError::TooManySteps {
+        method,
+        limit: MOST_STEPS,
+    }
+}
+
+/// The tasks as the demand function wants them; their utilisation is at most one.
+struct Demands {
+    tasks: Vec<TaskDemand>,
+    /// The shortest D - J.
+    shortest: u64,
+}
+
+struct TaskDemand {
+    execution_ns: u64,
+    period_ns: u64,
+    /// D - J.
+    deadline_ns: u64,
+}
+
+impl Demands {
+    /// The demands, or the overload that shows at once.
+    fn of(tasks: &[SporadicTask]) -> Result<Result<Self, Overload>, AnalysisError> {
+        total_execution(tasks)?;
+        let mut demands = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let execution = task.execution().as_nanos();
+            let deadline = task.deadline_after_release().map_or(0, Duration::as_nanos);
+            if execution > deadline {
+                return Ok(Err(window(deadline, execution)));
+            }
+            demands.push(TaskDemand {
+                execution_ns: execution,
+                period_ns: task.period().as_nanos(),
+                deadline_ns: deadline,
+            });
+        }
+        if compare_utilisation(tasks, 1) == Ordering::Greater {
+            return Ok(Err(Overload::Utilisation));
+        }
+        let shortest = demands.iter().map(|one| one.deadline_ns).min().unwrap_or(0);
+        Ok(Ok(Self {
+            tasks: demands,
+            shortest,
+        }))
+    }
+
+    /// h(length). At a utilisation of at most one, it exceeds the length by the sum of the
+    /// execution times at most.
+    fn within(&self, length: u64) -> u64 {
+        let one = |task: &TaskDemand| match length.checked_sub(task.deadline_ns) {
+            Some(rest) => (rest / task.period_ns + 1) * task.execution_ns,
+            None => 0,
+        };
+        self.tasks.iter().map(one).sum()
+    }
+
+    /// The last deadline at or before `limit`, in the synchronous pattern.
+    fn last_deadline_to(&self, limit: u64) -> Option<u64> {
+        let last = |task: &TaskDemand| {
+            let rest = limit.checked_sub(task.deadline_ns)?;
+            Some(limit - rest % task.period_ns)
+        };
+        self.tasks.iter().filter_map(last).max()
+    }
+
+    /// The first deadline at or after `start`.
+    fn first_deadline_from(&self, start: u64) -> Option<u64> {
+        let first = |task: &TaskDemand| {
+            let rest = start.saturating_sub(task.deadline_ns);
+            task.deadline_ns + rest.div_ceil(task.period_ns) * task.period_ns
+        };
+        self.tasks.iter().map(first).min()
+    }
+}
+
+/// How long the windows are that must be looked at.
+struct Horizon {
+    /// The longest window to look at.
+    longest: u64,
+    /// What is too long to calculate with, where windows beyond the longest would matter, too.
+    beyond: Option<&'static str>,
+}
+
+impl Horizon {
+    /// The least length that holds of these: below full utilisation (George, Rivierre & Spuri,
+    /// INRIA report 2966, 1996) the sum of max(0, T - (D - J)) U over 1 - U; unless full
+    /// utilisation meets jitter, the first time that a CPU on which all tasks start together is
+    /// idle; else a hyperperiod after all tasks have begun to count, since from then on the demand
+    /// grows by a hyperperiod in every hyperperiod.
+    fn of(
+        tasks: &[SporadicTask],
+        demand: &Demands,
+        method: &'static str,
+    ) -> Result<Self, AnalysisError> {
+        let full = compare_utilisation(tasks, 1) == Ordering::Equal;
+        let (longest, beyond) = if full && tasks.iter().any(|task| !task.jitter().is_zero()) {
+            let hyperperiod = hyperperiod_window(demand);
+            (
+                hyperperiod,
+                "the hyperperiod, which decides at full utilisation with jitter",
+            )
+        } else {
+            let by_utilisation = utilisation_window_rounded_up(tasks, demand);
+            let sooner =
+                busy_period_within(by_utilisation.unwrap_or(LONGEST_WINDOW), tasks, method)?;
+            (sooner.or(by_utilisation), "the busy period")
+        };
+        Ok(match longest.filter(|longest| *longest < LONGEST_WINDOW) {
+            Some(longest) => Self {
+                longest,
+                beyond: None,
+            },
+            None => Self {
+                longest: LONGEST_WINDOW,
+                beyond: Some(beyond),
+            },
+        })
+    }
+
+    fn verdict_without_overload(
+        self,
+        method: &'static str,
+        windows_checked: u64,
+    ) -> Result<DemandVerdict, AnalysisError> {
+        match self.beyond {
+            None => Ok(verdict(method, None, windows_checked)),
+            Some(quantity) => Err(AnalysisError::OutOfRange {
+                quantity: quantity.into(),
+                limit: Duration::from_nanos(LONGEST_WINDOW),
+            }),
+        }
+    }
+}
+
+/// The bound by the utilisation, rounded up; `None` where it is too close to one to tell.
+fn utilisation_window_rounded_up(tasks: &[SporadicTask], demand: &Demands) -> Option<u64> {
+    let enclosure = tasks
+        .iter()
+        .fold(Enclosure::default(), |sum, task| sum.plus(task));
+    let idle = ONE_CPU
+        .checked_sub(enclosure.rounded_up)
+        .filter(|idle| *idle > 0)?;
+    // In 2^-32 ns: each term is at most T - D + J times the utilisation, below 2^61, and their sum
+    // is too.
+    let term = |task: &TaskDemand| {
+        let gap = u128::from(task.period_ns.saturating_sub(task.deadline_ns));
+        let product = gap * u128::from(task.execution_ns);
+        let period = u128::from(task.period_ns);
+        let (whole, rest) = (product / period, product % period);
+        (whole << 32) + ((rest << 32) / period) + 1
+    };
+    let sum: u128 = demand.tasks.iter().map(term).sum();
+    // Times 2^64 over the idle share, and back from 2^-32 ns, in an order that keeps the most
+    // digits.
+    let idle_rounded_down = idle >> 32;
+    let length = sum.checked_div(idle_rounded_down)? + 1;
+    u64::try_from(length)
+        .ok()
+        .map(|length| length.min(LONGEST_WINDOW))
+}
+
+/// The first idle time after a synchronous start, if it comes before `limit`.
+fn busy_period_within(
+    limit: u64,
+    tasks: &[SporadicTask],
+    method: &'static str,
+) -> Result<Option<u64>, AnalysisError> {
+    let released = |end: u64| -> u64 {
+        let one = |task: &SporadicTask| {
+            let jobs = (end + task.jitter().as_nanos()).div_ceil(task.period().as_nanos());
+            jobs * task.execution().as_nanos()
+        };
+        tasks.iter().map(one).sum()
+    };
+    let mut end: u64 = tasks.iter().map(|task| task.execution().as_nanos()).sum();
+    for _ in 0..MOST_STEPS {
+        if end >= limit {
+            return Ok(None);
+        }
+        let next = released(end);
+        if next <= end {
+            return Ok(Some(end));
+        }
+        end = next;
+    }
+    Err(too_many(method))
+}
+
+/// A hyperperiod after every task has begun to count, or `None` where that is beyond all bounds.
+fn hyperperiod_window(demand: &Demands) -> Option<u64> {
+    let mut hyperperiod: u64 = 1;
+    let mut all_count = 0;
+    for task in &demand.tasks {
+        let factor = task.period_ns / greatest_common_divisor(hyperperiod, task.period_ns);
+        hyperperiod = hyperperiod.checked_mul(factor)?;
+        all_count = all_count.max(task.deadline_ns);
+    }
+    hyperperiod.checked_add(all_count)
+}
+
+const fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
+        let ns = Duration::from_nanos;
+        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
+    }
+
+    fn both(tasks: &[SporadicTask]) -> bool {
+        let quick = quick_processor_demand(tasks).unwrap();
+        let plain = processor_demand_criterion(tasks).unwrap();
+        assert_eq!(
+            quick.schedulable(),
+            plain.schedulable(),
+            "{quick:?} {plain:?}"
+        );
+        quick.schedulable()
+    }
+
+    #[test]
+    fn implicit_deadlines_need_nothing_but_the_utilisation() {
+        assert!(both(&[task(1, 2, 2), task(1, 3, 3), task(1, 6, 6)]));
+        assert!(!both(&[task(1, 2, 2), task(1, 3, 3), task(2, 11, 11)]));
+        assert!(both(&[]));
+    }
+
+    #[test]
+    fn an_overloaded_window_is_named() {
+        let verdict = quick_processor_demand(&[task(2, 8, 4), task(3, 9, 4)]).unwrap();
+        let ns = Duration::from_nanos;
+        let window = Overload::Window {
+            length: ns(4),
+            demand: ns(5),
+        };
+        assert_eq!(verdict.overload, Some(window));
+    }
+
+    #[test]
+    fn full_utilisation_with_jitter_is_decided_over_the_hyperperiod() {
+        let ns = Duration::from_nanos;
+        let jittery = |jitter| task(2, 4, 4).with_jitter(ns(jitter)).unwrap();
+        assert!(both(&[jittery(1), task(3, 6, 6)]));
+        assert!(!both(&[jittery(2), task(3, 6, 6)]));
+    }
+
+    #[test]
+    fn jitter_beyond_the_deadline_is_hopeless() {
+        let ns = Duration::from_nanos;
+        assert!(!both(&[task(1, 9, 3).with_jitter(ns(3)).unwrap()]));
+        assert!(!both(&[task(1, 9, 3).with_jitter(ns(4)).unwrap()]));
+        assert!(both(&[task(1, 9, 3).with_jitter(ns(2)).unwrap()]));
+    }
+
+    #[test]
+    fn full_utilisation_of_huge_periods_is_no_loop() {
+        let (a, b) = ((1 << 55) + 1, (1 << 55) + 3);
+        let tasks = [task(a, 2 * a, a + 5), task(b, 2 * b, b + 7)];
+        assert!(quick_processor_demand(&tasks).is_ok_and(|one| !one.schedulable()));
+        let implicit = [task(a, 2 * a, 2 * a), task(b, 2 * b, 2 * b)];
+        let refused = quick_processor_demand(&implicit);
+        assert!(matches!(refused, Err(AnalysisError::OutOfRange { .. })));
+    }
+}

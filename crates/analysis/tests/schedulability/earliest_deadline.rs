@@ -1,0 +1,140 @@
+//! EDF on one CPU: QPA against the plain criterion, every window of the hyperperiod, and the
+//! simulation.
+
+use proptest::prelude::*;
+use tailbound_analysis::schedulability::SporadicTask;
+use tailbound_analysis::schedulability::processor_demand::{
+    Overload, processor_demand_criterion, quick_processor_demand,
+};
+
+use super::tick_simulation::{Job, any_late, completions, critical_instant, sporadic_pattern};
+use super::{HYPERPERIOD, nanos, small_set, task, work_per_hyperperiod};
+
+/// The demand of a window, from the jobs in it one by one.
+fn demand(tasks: &[SporadicTask], length: i64) -> i64 {
+    let jobs = critical_instant(tasks, 0, length);
+    let within = jobs.iter().filter(|job| job.deadline_ticks <= length);
+    within.map(|job| job.execution as i64).sum()
+}
+
+/// Whether no window up to some hyperperiods holds more demand than time.
+fn brute_force(tasks: &[SporadicTask]) -> bool {
+    let longest = 3 * HYPERPERIOD as i64;
+    let fits = work_per_hyperperiod(tasks) <= HYPERPERIOD;
+    let hopeless = |task: &SporadicTask| task.deadline() < task.jitter();
+    fits && !tasks.iter().any(hopeless)
+        && (0..=longest).all(|length| demand(tasks, length) <= length)
+}
+
+fn simulated(tasks: &[SporadicTask]) -> bool {
+    let horizon = 6 * HYPERPERIOD as i64;
+    let jobs = critical_instant(tasks, 0, horizon);
+    let complete = completions(&jobs, 1, true, horizon, |job| {
+        (job.deadline_ticks, job.task, job.arrival)
+    });
+    !any_late(&jobs, &complete, horizon)
+}
+
+/// Sets whose demand comes close to what fits.
+fn dense_set(most_jitter_ticks: u64) -> impl Strategy<Value = Vec<SporadicTask>> {
+    let shrink = prop::collection::vec(2_u64..6, 6);
+    (small_set(6, 10, most_jitter_ticks), shrink).prop_map(|(tasks, shrink)| {
+        let one = |(old, part): (SporadicTask, u64)| {
+            let execution = (nanos(old.execution()) / part).max(1);
+            let deadline = nanos(old.deadline())
+                .max(nanos(old.period()) * part / 6)
+                .max(execution);
+            task(
+                execution,
+                nanos(old.period()),
+                deadline + nanos(old.jitter()) / 2,
+                nanos(old.jitter()),
+            )
+        };
+        tasks.into_iter().zip(shrink).map(one).collect()
+    })
+}
+
+fn check(tasks: &[SporadicTask]) -> Result<(), TestCaseError> {
+    let quick = quick_processor_demand(tasks).unwrap();
+    let plain = processor_demand_criterion(tasks).unwrap();
+    prop_assert_eq!(quick.schedulable(), brute_force(tasks));
+    prop_assert_eq!(plain.schedulable(), quick.schedulable());
+    if quick.overload != Some(Overload::Utilisation) {
+        // With more work than time, the first late job may lie beyond every horizon.
+        prop_assert_eq!(simulated(tasks), quick.schedulable());
+    }
+    for verdict in [quick, plain] {
+        match verdict.overload {
+            Some(Overload::Window {
+                length,
+                demand: needed,
+            }) => {
+                prop_assert!(needed > length);
+                let window = nanos(length) as i64;
+                let hopeless = |task: &SporadicTask| task.deadline() < task.jitter();
+                if !tasks.iter().any(hopeless) {
+                    prop_assert!(demand(tasks, window) >= nanos(needed) as i64);
+                }
+            }
+            Some(Overload::Utilisation) => {
+                prop_assert!(work_per_hyperperiod(tasks) > HYPERPERIOD);
+            }
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn agrees_with_every_window_and_the_simulation(tasks in dense_set(0)) {
+        check(&tasks)?;
+    }
+
+    #[test]
+    fn agrees_with_jitter(tasks in dense_set(12)) {
+        check(&tasks)?;
+    }
+
+    #[test]
+    fn agrees_on_arbitrary_sets(tasks in small_set(5, 30, 14)) {
+        check(&tasks)?;
+    }
+
+    #[test]
+    fn no_pattern_of_releases_is_late(
+        tasks in dense_set(8),
+        offsets in prop::collection::vec(0_u64..40, 6),
+        choices in prop::collection::vec((0_u64..20, 0_u64..8), 64),
+    ) {
+        if quick_processor_demand(&tasks).unwrap().schedulable() {
+            let horizon = 4 * HYPERPERIOD as i64;
+            let jobs = sporadic_pattern(&tasks, &offsets, &choices, horizon);
+            let key = |job: &Job| (job.deadline_ticks, job.task, job.arrival);
+            let complete = completions(&jobs, 1, true, horizon, key);
+            prop_assert!(!any_late(&jobs, &complete, horizon));
+        }
+    }
+}
+
+/// The sets are of both kinds, or the agreement would mean little; full utilisation is among them.
+#[test]
+fn the_sets_are_of_both_kinds() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut fit, mut full, mut late) = (0, 0, 0);
+    for _ in 0..1_000 {
+        let tasks = dense_set(12).new_tree(&mut runner).unwrap().current();
+        match quick_processor_demand(&tasks).unwrap().overload {
+            None => fit += 1,
+            Some(Overload::Window { .. }) => late += 1,
+            Some(Overload::Utilisation) => {}
+        }
+        full += u32::from(work_per_hyperperiod(&tasks) == HYPERPERIOD);
+    }
+    assert!(fit > 100 && late > 100 && full > 3, "{fit} {late} {full}");
+}
