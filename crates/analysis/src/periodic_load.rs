@@ -13,8 +13,8 @@ use tailbound_time::Duration;
 
 use crate::AnalysisError;
 use busy::BusyCycle;
-pub(crate) use exact::compare_sum;
-use exact::{Natural, common_multiple};
+use exact::Natural;
+pub(crate) use exact::{common_multiple, compare_sum};
 use window::Stream;
 
 /// The longest hyperperiod that is taken: beyond it, neighbours would starve for as long.

@@ -66,7 +66,7 @@ pub(super) fn worked(
         demand += u128::from(count) * u128::from(stream.execution);
         let share = (u128::from(stream.execution) << FRACTION) / u128::from(stream.period);
         utilisation += share;
-        delayed += ((share + 1) * u128::from(*phase) >> FRACTION) + 1;
+        delayed += (((share + 1) * u128::from(*phase)) >> FRACTION) + 1;
     }
     let idle_share = (1_u128 << FRACTION).saturating_sub(utilisation);
     let mut least = whole.min(demand);
@@ -79,7 +79,7 @@ pub(super) fn worked(
             break;
         };
         // Up to here the sum is at least P − (1 − U) u − Σ Uᵢ φᵢ.
-        let idle = (u128::from(at) * idle_share >> FRACTION) + 1;
+        let idle = ((u128::from(at) * idle_share) >> FRACTION) + 1;
         if whole.saturating_sub(idle + delayed) >= least {
             break;
         }
