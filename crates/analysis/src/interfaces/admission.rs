@@ -194,7 +194,7 @@ fn said(query: &AdmissionQuery) -> (Vec<String>, Vec<String>) {
     if used(HostScheduler::PartitionedFixedPriority) {
         methods.push(
             "fixed priorities per CPU by response times, deferrable servers with a jitter of \
-             period - budget (Bernat and Burns 1999); exact for servers that are free to wait"
+             period - budget (Bernat and Burns 1999), sufficient"
                 .into(),
         );
     }
