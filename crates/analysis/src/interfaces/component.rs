@@ -42,7 +42,8 @@ pub enum Shortage {
         task: usize,
         /// The length of the window.
         window: Duration,
-        /// What is asked for in it.
+        /// What is asked for in it; under global EDF it may be no more than is given, and still
+        /// not be done by then.
         demand: Duration,
         /// What is given in it at least, rounded down.
         supply: Duration,
@@ -156,7 +157,7 @@ fn earliest_deadline_first(
         return Ok(None);
     };
     let demand = |at: Duration| workload.demand_bound(at);
-    let found = find_shortage(last, Duration::ZERO, supply, demand, before)?;
+    let found = find_shortage(last, Duration::ZERO, supply, demand, |_| false, before)?;
     Ok(found.map(|at| {
         // The deadline that ends the demand: no later one is in the window.
         let past = at.saturating_add(Duration::from_nanos(1));

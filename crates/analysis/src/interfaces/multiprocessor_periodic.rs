@@ -113,8 +113,9 @@ impl SupplyBound for MultiprocessorPeriodic {
 }
 
 /// Whether `workload` meets its deadlines under global EDF on this resource: the test of Easwaran,
-/// Shin and Lee (2009, section 4), which follows Baruah (2007). Sufficient only. A deadline beyond
-/// the period counts as the period, which is safe.
+/// Shin and Lee (2009, section 4), which follows Baruah (2007), with equality of demand and supply
+/// judged more strictly (docs/concepts/interfaces.md). Sufficient only. A deadline beyond the
+/// period counts as the period, which is safe.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] for tasks with jitter, and where too many points would have to
@@ -178,6 +179,7 @@ fn shortage(
             task.deadline,
             resource,
             |window| problem.demand(window),
+            |window| problem.tie_fails(window),
             |window| problem.next_before(resource, window),
         )?;
         if let Some(window) = found {
@@ -245,11 +247,7 @@ impl Problem<'_> {
         let mut sum = self.cpus as u128 * u128::from(self.execution());
         for (index, task) in self.tasks.iter().enumerate() {
             let (jobs, carried) = Self::jobs_and_carried(task, window);
-            let (own, room) = if index == self.index {
-                (1, window.saturating_sub(self.deadline()))
-            } else {
-                (0, window.saturating_sub(self.execution()))
-            };
+            let (own, room) = self.own_jobs_and_room(index, window);
             let work = jobs
                 .saturating_sub(own)
                 .saturating_mul(task.execution.as_nanos());
@@ -261,6 +259,32 @@ impl Problem<'_> {
         let most = more.iter().take(self.cpus.saturating_sub(1));
         sum += most.map(|work| u128::from(*work)).sum::<u128>();
         Duration::from_nanos(u64::try_from(sum).unwrap_or(u64::MAX))
+    }
+
+    /// Whether a demand that just equals the supply may be a miss. The paper caps the work of the
+    /// others at the window less the execution time, but a job that misses leaves them a little
+    /// more. That much more is m' times as much supply, so they must have more to do on m' tasks.
+    fn tie_fails(&self, window: Duration) -> bool {
+        let window = window.as_nanos();
+        let others = self.tasks.iter().enumerate().filter(|(index, task)| {
+            let (jobs, carried) = Self::jobs_and_carried(task, window);
+            let (own, room) = self.own_jobs_and_room(*index, window);
+            let work = jobs
+                .saturating_sub(own)
+                .saturating_mul(task.execution.as_nanos());
+            work.saturating_add(carried) > room
+        });
+        others.count() >= self.cpus
+    }
+
+    /// How many jobs of a task in the window are the job itself, and how long the others may run
+    /// beside it.
+    fn own_jobs_and_room(&self, index: usize, window: u64) -> (u64, u64) {
+        if index == self.index {
+            (1, window.saturating_sub(self.deadline()))
+        } else {
+            (0, window.saturating_sub(self.execution()))
+        }
     }
 
     /// The next lower window at which demand bends or jumps, or the supply begins to rise.

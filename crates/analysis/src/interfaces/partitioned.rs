@@ -112,7 +112,7 @@ pub(super) fn earliest_deadline_first(
     for one in reservations {
         // Beyond a whole repetition after the shortest window of interest, all repeats.
         let from = horizon.saturating_add(one.period);
-        let found = find_shortage(from, one.period, &DedicatedCpu, demand, before)?;
+        let found = find_shortage(from, one.period, &DedicatedCpu, demand, |_| false, before)?;
         failures.extend(found.map(|window| Failure {
             reservation: one.name.clone(),
             excess: Excess::Window {

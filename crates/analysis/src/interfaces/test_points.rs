@@ -101,7 +101,8 @@ pub(super) fn demand_horizon(
 /// The first point found at which a demand exceeds the supply, if any: from `from` down to
 /// `until`, by jumps that leave out only points where it does not (Zhang and Burns 2009, with the
 /// supply in place of time). `demand` never falls; between neighbouring points of `before`, which
-/// gives the next lower one, demand less supply is highest at an end.
+/// gives the next lower one, demand less supply is highest at an end. Where the two are the same,
+/// `tie_fails` decides.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] after too many points.
@@ -110,12 +111,14 @@ pub(super) fn find_shortage(
     until: Duration,
     supply: &dyn SupplyBound,
     demand: impl Fn(Duration) -> Duration,
+    tie_fails: impl Fn(Duration) -> bool,
     before: impl Fn(Duration) -> Option<Duration>,
 ) -> Result<Option<Duration>, AnalysisError> {
     let mut at = from;
     for _ in 0..MOST_POINTS {
         let demanded = demand(at);
-        if demanded > supply.supplied_down(at) {
+        let supplied = supply.supplied_down(at);
+        if demanded > supplied || (demanded == supplied && tie_fails(at)) {
             return Ok(Some(at));
         }
         // Down to where just this much is supplied, no less can be too little.
