@@ -513,3 +513,42 @@ fn a_utilisation_of_the_whole_bandwidth_is_decided() {
     let resource = PeriodicResource::new(ns(1_000), ns(1_000)).unwrap();
     assert!(schedulable(&workload, edf, &resource).unwrap().schedulable);
 }
+
+#[test]
+fn later_jobs_of_a_busy_window_may_be_the_ones_that_miss() {
+    // Two tasks, the lower with a deadline beyond its period, on little more than they need.
+    let resources = [
+        PeriodicResource::new(ns(1), ns(1)).unwrap(),
+        PeriodicResource::new(ns(7), ns(8)).unwrap(),
+    ];
+    let (mut misses, mut only_later) = (0, 0);
+    for (first_period, second_period) in [(4, 6), (5, 7), (6, 8), (7, 10)] {
+        for (first, second) in
+            (1..first_period).flat_map(|c| (1..second_period).map(move |d| (c, d)))
+        {
+            if first * second_period + second * first_period > first_period * second_period {
+                continue;
+            }
+            for deadline in second_period..2 * second_period {
+                for resource in &resources {
+                    let tasks = vec![
+                        task(first, first_period, 2 * first_period, 0),
+                        task(second, second_period, deadline, 0),
+                    ];
+                    let fixed = LocalScheduler::FixedPriority;
+                    let workload = Workload::new(tasks.clone()).unwrap();
+                    let verdict = schedulable(&workload, fixed, resource).unwrap();
+                    let slots = worst_slots(resource, 700);
+                    let jobs = worst_jobs(&tasks, 700);
+                    let in_time = all_in_time(jobs.clone(), fixed, &slots);
+                    assert_eq!(verdict.schedulable, in_time, "{tasks:?} {resource:?}");
+                    misses += u32::from(!in_time);
+                    let first_jobs = slots[..deadline as usize + 1].to_vec();
+                    let first_in_time = all_in_time(jobs, fixed, &first_jobs);
+                    only_later += u32::from(!in_time && first_in_time);
+                }
+            }
+        }
+    }
+    assert!(misses > 20 && only_later > 5, "{misses} {only_later}");
+}

@@ -280,3 +280,21 @@ fn the_fewest_cpus_are_tried_first() {
         Err(AnalysisError::Invalid { .. })
     ));
 }
+
+#[test]
+fn two_jobs_that_both_need_the_whole_cpu_at_once_do_not_pass() {
+    for tasks in [
+        [task(1, 4, 1), task(1, 4, 1)],
+        [task(3, 12, 3), task(1, 4, 1)],
+    ] {
+        let workload = Workload::new(tasks.to_vec()).unwrap();
+        let cpu = MultiprocessorPeriodic::new(ns(1), ns(1), 1).unwrap();
+        assert!(!schedulable_global_edf(&workload, &cpu).unwrap().schedulable);
+        let two = MultiprocessorPeriodic::new(ns(2), ns(1), 2).unwrap();
+        assert!(schedulable_global_edf(&workload, &two).unwrap().schedulable);
+    }
+    // One alone needs no more than it asks for.
+    let workload = Workload::new(vec![task(1, 4, 1)]).unwrap();
+    let cpu = MultiprocessorPeriodic::new(ns(1), ns(1), 1).unwrap();
+    assert!(schedulable_global_edf(&workload, &cpu).unwrap().schedulable);
+}

@@ -146,11 +146,19 @@ proptest! {
             .collect();
         let load = load(&tasks);
         prop_assume!(load.utilisation() < 0.98);
-        let point = bandwidth_curve(&load, [ns(period)]).unwrap()[0];
+        let point = match bandwidth_curve(&load, [ns(period)]) {
+            Ok(points) => points[0],
+            // Too many combinations of offsets: a bracket, and no answer.
+            Err(AnalysisError::NotAnalysed { .. }) => return Ok(()),
+            Err(error) => panic!("{error}"),
+        };
         let share = point.bandwidth().unwrap().as_f64();
         prop_assert!(share >= load.utilisation() * (1.0 - 1e-12));
         if let Ok((work, hyperperiod)) = load.work_per_hyperperiod() {
-            prop_assert_eq!(load.least_budget(hyperperiod).unwrap(), work);
+            match load.least_budget(hyperperiod) {
+                Err(AnalysisError::NotAnalysed { .. }) => {}
+                found => prop_assert_eq!(found.unwrap(), work),
+            }
         }
     }
 }

@@ -215,6 +215,18 @@ fn settle(streams: &[Stream], classes: &mut [Class], index: usize, phase: u64) {
     }
 }
 
+/// How far the phases of a class go until they repeat for all tasks after `index`.
+fn told_apart(streams: &[Stream], class: Class, index: usize) -> u64 {
+    let later = streams.iter().skip(index + 1);
+    later
+        .filter(|stream| stream.offset.is_some())
+        .map(|stream| greatest_common_divisor(streams[index].period, stream.period))
+        // All divide the period, and so does their multiple.
+        .fold(class.modulus, |multiple, modulus| {
+            multiple / greatest_common_divisor(multiple, modulus) * modulus
+        })
+}
+
 struct Search {
     length: u64,
     best: u64,
@@ -231,8 +243,11 @@ impl Search {
             return Some(());
         };
         let original = classes.clone();
-        let mut phase = classes[index].residue;
-        while phase < stream.period {
+        let mut phase = original[index].residue;
+        // What is left to settle knows this phase by its remainder only, so that of those with the
+        // same one the first will do.
+        let until = phase.saturating_add(told_apart(streams, original[index], index));
+        while phase < until.min(stream.period) {
             // Later phases of this task leave less work, with the others at their least or not.
             classes.copy_from_slice(&original);
             classes[index].residue = phase;
