@@ -151,13 +151,7 @@ fn earliest_deadline_first(
         return Ok(Some(long_run(workload, count, supply)));
     }
     let horizon = demand_horizon(workload, supply)?;
-    let before = |at: Duration| workload.latest_deadline(at).map(|(_, due)| due);
-    let past_horizon = horizon.saturating_add(Duration::from_nanos(1));
-    let Some(last) = before(past_horizon) else {
-        return Ok(None);
-    };
-    let demand = |at: Duration| workload.demand_bound(at);
-    let found = find_shortage(last, Duration::ZERO, supply, demand, |_| false, before)?;
+    let found = find_shortage(Duration::ZERO, horizon, supply, workload)?;
     Ok(found.map(|at| {
         // The deadline that ends the demand: no later one is in the window.
         let past = at.saturating_add(Duration::from_nanos(1));

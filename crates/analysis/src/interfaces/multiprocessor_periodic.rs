@@ -8,7 +8,7 @@ use tailbound_time::Duration;
 use super::component::{ComponentVerdict, Shortage, long_run};
 use super::demand::{LONGEST, RecurringTask, Workload};
 use super::supply::SupplyBound;
-use super::test_points::{find_shortage, linear_horizon};
+use super::test_points::{Demand, find_shortage, linear_horizon};
 use crate::AnalysisError;
 
 /// The budget is given in every period, on at most `cpus` CPUs at a time: μ = ⟨Π, Θ, m'⟩.
@@ -145,17 +145,36 @@ pub fn schedulable_global_edf(
     })
 }
 
-fn shortage(
-    workload: &Workload,
-    resource: &MultiprocessorPeriodic,
-) -> Result<Option<Shortage>, AnalysisError> {
-    let count = workload.tasks().len();
-    let compared = workload.compare_utilisation(count, resource.rate());
+/// The tasks with deadlines up to their periods.
+fn constrained(workload: &Workload) -> Vec<RecurringTask> {
     let constrained = workload.tasks().iter().map(|task| RecurringTask {
         deadline: task.deadline.min(task.period),
         ..*task
     });
-    let tasks: Vec<RecurringTask> = constrained.collect();
+    constrained.collect()
+}
+
+/// Whether the rate is above the utilisation by so little, if at all, that the test has no end.
+/// More budget never makes it so.
+pub(super) fn out_of_rate(workload: &Workload, resource: &MultiprocessorPeriodic) -> bool {
+    let count = workload.tasks().len();
+    let tasks = constrained(workload);
+    workload.compare_utilisation(count, resource.rate()) != Ordering::Less
+        || (0..count).any(|index| {
+            Problem::of(&tasks, index, resource)
+                .horizon(workload)
+                .is_none()
+        })
+}
+
+fn shortage(
+    workload: &Workload,
+    resource: &MultiprocessorPeriodic,
+) -> Result<Option<Shortage>, AnalysisError> {
+    if out_of_rate(workload, resource) {
+        return Ok(Some(long_run(workload, workload.tasks().len(), resource)));
+    }
+    let tasks = constrained(workload);
     for (index, task) in tasks.iter().enumerate() {
         if task.execution > task.deadline {
             return Ok(Some(Shortage::Window {
@@ -165,28 +184,15 @@ fn shortage(
                 supply: task.deadline,
             }));
         }
-        let problem = Problem {
-            tasks: &tasks,
-            index,
-            cpus: resource.cpus as usize,
-        };
-        let horizon = linear_horizon(workload, problem.constant_work(), resource);
-        let Some(horizon) = horizon.filter(|_| compared == Ordering::Less) else {
-            return Ok(Some(long_run(workload, count, resource)));
-        };
-        let found = find_shortage(
-            horizon.max(task.deadline),
-            task.deadline,
-            resource,
-            |window| problem.demand(window),
-            |window| problem.tie_fails(window),
-            |window| problem.next_before(resource, window),
-        )?;
+        let problem = Problem::of(&tasks, index, resource);
+        let horizon = problem.horizon(workload).unwrap_or_default();
+        let from = horizon.max(task.deadline);
+        let found = find_shortage(task.deadline, from, resource, &problem)?;
         if let Some(window) = found {
             return Ok(Some(Shortage::Window {
                 task: index,
                 window,
-                demand: problem.demand(window),
+                demand: problem.in_window(window),
                 supply: resource.supplied_down(window),
             }));
         }
@@ -199,10 +205,25 @@ struct Problem<'a> {
     /// All tasks, with deadlines up to their periods.
     tasks: &'a [RecurringTask],
     index: usize,
+    resource: &'a MultiprocessorPeriodic,
     cpus: usize,
 }
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
+    fn of(tasks: &'a [RecurringTask], index: usize, resource: &'a MultiprocessorPeriodic) -> Self {
+        Self {
+            tasks,
+            index,
+            resource,
+            cpus: resource.cpus as usize,
+        }
+    }
+
+    /// A length from which on no window is too short.
+    fn horizon(&self, workload: &Workload) -> Option<Duration> {
+        linear_horizon(workload, self.constant_work(), self.resource)
+    }
+
     fn execution(&self) -> u64 {
         self.tasks[self.index].execution.as_nanos()
     }
@@ -239,9 +260,21 @@ impl Problem<'_> {
         (jobs, carried.min(task.execution.as_nanos()))
     }
 
+    /// How many jobs of a task in the window are the job itself, and how long the others may run
+    /// beside it.
+    fn own_jobs_and_room(&self, index: usize, window: u64) -> (u64, u64) {
+        if index == self.index {
+            (1, window.saturating_sub(self.deadline()))
+        } else {
+            (0, window.saturating_sub(self.execution()))
+        }
+    }
+}
+
+impl Demand for Problem<'_> {
     /// The work with which the job misses its deadline at the end of the window, at least:
     /// dem(A + D, m') of the paper. It never falls with the window.
-    fn demand(&self, window: Duration) -> Duration {
+    fn in_window(&self, window: Duration) -> Duration {
         let window = window.as_nanos();
         let mut more: Vec<u64> = Vec::with_capacity(self.tasks.len());
         let mut sum = self.cpus as u128 * u128::from(self.execution());
@@ -277,24 +310,17 @@ impl Problem<'_> {
         others.count() >= self.cpus
     }
 
-    /// How many jobs of a task in the window are the job itself, and how long the others may run
-    /// beside it.
-    fn own_jobs_and_room(&self, index: usize, window: u64) -> (u64, u64) {
-        if index == self.index {
-            (1, window.saturating_sub(self.deadline()))
-        } else {
-            (0, window.saturating_sub(self.execution()))
-        }
-    }
-
     /// The next lower window at which demand bends or jumps, or the supply begins to rise.
-    fn next_before(&self, resource: &MultiprocessorPeriodic, window: Duration) -> Option<Duration> {
+    fn next_before(&self, window: Duration) -> Option<Duration> {
         let last = window.as_nanos().checked_sub(1)?;
         let latest = |first: u64, period: u64| {
             let beyond = last.checked_sub(first)?;
             Some(last - beyond % period)
         };
-        let rises = latest(resource.gap_up().as_nanos(), resource.period.as_nanos());
+        let rises = latest(
+            self.resource.gap_up().as_nanos(),
+            self.resource.period.as_nanos(),
+        );
         let bends = self.tasks.iter().enumerate().flat_map(|(index, task)| {
             let period = task.period.as_nanos();
             let execution = task.execution.as_nanos();

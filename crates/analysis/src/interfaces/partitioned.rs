@@ -106,18 +106,16 @@ pub(super) fn earliest_deadline_first(
     };
     let workload = Workload::new(reservations.iter().map(task).collect())?;
     let horizon = demand_horizon(&workload, &DedicatedCpu)?;
-    let before = |at: Duration| workload.latest_deadline(at).map(|(_, due)| due);
-    let demand = |at: Duration| workload.demand_bound(at);
     let mut failures = Vec::new();
     for one in reservations {
         // Beyond a whole repetition after the shortest window of interest, all repeats.
         let from = horizon.saturating_add(one.period);
-        let found = find_shortage(from, one.period, &DedicatedCpu, demand, |_| false, before)?;
+        let found = find_shortage(one.period, from, &DedicatedCpu, &workload)?;
         failures.extend(found.map(|window| Failure {
             reservation: one.name.clone(),
             excess: Excess::Window {
                 window,
-                shortfall: demand(window).saturating_sub(window),
+                shortfall: workload.demand_bound(window).saturating_sub(window),
             },
         }));
     }

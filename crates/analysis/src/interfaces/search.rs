@@ -1,17 +1,19 @@
 //! The least reservation on which a component meets its deadlines, per period: what the tool
 //! CARTS (Phan et al. 2011) computes, exactly in nanoseconds.
 
-use std::cell::Cell;
+use std::cmp::Ordering;
 
 use serde::Serialize;
 use tailbound_model::Bandwidth;
 use tailbound_time::Duration;
 
 use super::component::{ComponentVerdict, LocalScheduler, Shortage, schedulable};
+use super::deferrable_supply::DeferrableSupply;
 use super::demand::Workload;
 use super::explicit_deadline_periodic::ExplicitDeadlinePeriodic;
-use super::multiprocessor_periodic::{MultiprocessorPeriodic, schedulable_global_edf};
+use super::multiprocessor_periodic::{MultiprocessorPeriodic, out_of_rate, schedulable_global_edf};
 use super::periodic_resource::PeriodicResource;
+use super::supply::SupplyBound;
 use crate::AnalysisError;
 
 /// The kind of reservation that is looked for.
@@ -77,6 +79,49 @@ impl LeastInterface {
     }
 }
 
+/// What the tasks get.
+enum Resource {
+    OneCpu(Box<dyn SupplyBound>),
+    Several(MultiprocessorPeriodic),
+}
+
+impl Resource {
+    fn supplied_down(&self, window: Duration) -> Duration {
+        match self {
+            Self::OneCpu(resource) => resource.supplied_down(window),
+            Self::Several(resource) => resource.supplied_down(window),
+        }
+    }
+
+    /// Whether EDF fails in the long run.
+    fn out_of_rate(&self, workload: &Workload) -> bool {
+        match self {
+            Self::OneCpu(resource) => {
+                let count = workload.tasks().len();
+                workload.compare_utilisation(count, resource.rate()) == Ordering::Greater
+            }
+            Self::Several(resource) => out_of_rate(workload, resource),
+        }
+    }
+}
+
+/// The least budget above `bad` that is enough, by bisection; `good` is.
+fn least(
+    mut bad: u64,
+    mut good: u64,
+    enough: impl Fn(Duration) -> Result<bool, AnalysisError>,
+) -> Result<u64, AnalysisError> {
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        if enough(Duration::from_nanos(middle))? {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Ok(good)
+}
+
 impl InterfaceSearch<'_> {
     /// Whether the component meets its deadlines with this budget, overhead included.
     ///
@@ -89,40 +134,51 @@ impl InterfaceSearch<'_> {
         budget: Duration,
         period: Duration,
     ) -> Result<ComponentVerdict, AnalysisError> {
+        match self.resource(budget, period)? {
+            Resource::OneCpu(resource) => {
+                schedulable(self.workload, self.scheduler, resource.as_ref())
+            }
+            Resource::Several(_) if self.scheduler == LocalScheduler::FixedPriority => {
+                Err(AnalysisError::Invalid {
+                    what: "fixed priorities on several CPUs are not known here; use EDF".into(),
+                })
+            }
+            Resource::Several(resource) => schedulable_global_edf(self.workload, &resource),
+        }
+    }
+
+    /// What is left for the tasks.
+    fn resource(&self, budget: Duration, period: Duration) -> Result<Resource, AnalysisError> {
         let lost = self.lost()?;
         let left = budget
             .checked_sub(lost)
             .ok_or_else(|| AnalysisError::Invalid {
                 what: format!("a budget of {budget} does not even cover its overhead of {lost}"),
             })?;
-        let (workload, scheduler) = (self.workload, self.scheduler);
-        match self.model {
+        Ok(match self.model {
             ResourceModel::Periodic => {
-                schedulable(workload, scheduler, &PeriodicResource::new(left, period)?)
+                Resource::OneCpu(Box::new(PeriodicResource::new(left, period)?))
             }
-            ResourceModel::ExplicitDeadline { deadline } => {
-                let resource = ExplicitDeadlinePeriodic::new(left, period, deadline)?;
-                schedulable(workload, scheduler, &resource)
-            }
+            ResourceModel::ExplicitDeadline { deadline } => Resource::OneCpu(Box::new(
+                ExplicitDeadlinePeriodic::new(left, period, deadline)?,
+            )),
             ResourceModel::Deferrable { jitter } => {
                 // The whole budget is spent by then, wherever in it the overhead falls.
-                let deadline = budget.saturating_add(jitter);
-                let resource = ExplicitDeadlinePeriodic::new(left, period, deadline)?;
-                schedulable(workload, scheduler, &resource)
+                let delay = lost.saturating_add(jitter);
+                Resource::OneCpu(Box::new(DeferrableSupply::with_jitter(
+                    left, period, delay,
+                )?))
             }
             ResourceModel::Multiprocessor { cpus } => {
-                if scheduler != LocalScheduler::EarliestDeadlineFirst {
-                    return Err(AnalysisError::Invalid {
-                        what: "fixed priorities on several CPUs are not known here; use EDF".into(),
-                    });
-                }
-                let resource = MultiprocessorPeriodic::new(left, period, cpus)?;
-                schedulable_global_edf(workload, &resource)
+                Resource::Several(MultiprocessorPeriodic::new(left, period, cpus)?)
             }
-        }
+        })
     }
 
-    /// The least budget of this period, by bisection: more budget is never less supply.
+    /// The least budget of this period: more budget is never less supply. Under EDF, each budget
+    /// that is too small names a window, and the least budget with enough supply in it is tried
+    /// next; under fixed priorities, or where a budget close to the utilisation cannot be decided,
+    /// by bisection.
     ///
     /// # Errors
     /// [`AnalysisError::NoBudgetSuffices`] where not even the largest does,
@@ -142,29 +198,6 @@ impl InterfaceSearch<'_> {
         if let Some(shortage) = verdict.shortage {
             return Err(no_budget(shortage.to_string()));
         }
-        let undecided = Cell::new(false);
-        // `Ok` where the test passes, or else what is missing.
-        let passes = |budget_ns: u64| match self.test(Duration::from_nanos(budget_ns), period) {
-            Ok(verdict) if verdict.schedulable => Ok(None),
-            Ok(verdict) => Ok(Some(verdict.shortage)),
-            Err(AnalysisError::NotAnalysed { .. }) => {
-                undecided.set(true);
-                Ok(Some(None))
-            }
-            Err(error) => Err(error),
-        };
-        let (mut bad, mut good) = (lost.as_nanos(), most.as_nanos());
-        let mut tightest = passes(bad)?;
-        if tightest.is_none() {
-            good = bad;
-        }
-        while good - bad > 1 {
-            let middle = bad + (good - bad) / 2;
-            match passes(middle)? {
-                None => good = middle,
-                missing => (bad, tightest) = (middle, missing),
-            }
-        }
         let mut assumptions = verdict.assumptions;
         if !self.overhead.is_zero() {
             assumptions.push(format!(
@@ -172,21 +205,82 @@ impl InterfaceSearch<'_> {
                 self.overhead
             ));
         }
-        if undecided.get() {
-            assumptions.push(
-                "budgets so close to the utilisation that they could not be tested count as too \
-                 small"
-                    .into(),
-            );
-        }
+        let (low, high) = (lost.as_nanos(), most.as_nanos());
+        let budget = match self.by_windows(period, low, high)? {
+            Some(budget) => budget,
+            None => self.by_bisection(period, low, high)?,
+        };
+        let tightest = match budget.checked_sub(1).filter(|less| *less >= low) {
+            Some(less) => match self.test(Duration::from_nanos(less), period) {
+                Ok(verdict) => verdict.shortage,
+                Err(AnalysisError::NotAnalysed { .. }) => {
+                    assumptions.push(
+                        "budgets so close to the utilisation that they could not be tested count \
+                         as too small"
+                            .into(),
+                    );
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
         Ok(LeastInterface {
-            budget: Duration::from_nanos(good),
+            budget: Duration::from_nanos(budget),
             period,
             model: self.model,
-            tightest: tightest.flatten(),
-            method: format!("least budget by bisection; {}", verdict.method),
+            tightest,
+            method: format!("least budget; {}", verdict.method),
             assumptions,
         })
+    }
+
+    /// Raises the budget from `low` by the windows that are too short; at `high` the test passes.
+    /// `None` where windows do not tell.
+    fn by_windows(
+        &self,
+        period: Duration,
+        low: u64,
+        high: u64,
+    ) -> Result<Option<u64>, AnalysisError> {
+        if self.scheduler == LocalScheduler::FixedPriority {
+            return Ok(None);
+        }
+        let mut budget = low;
+        loop {
+            let verdict = match self.test(Duration::from_nanos(budget), period) {
+                Err(AnalysisError::NotAnalysed { .. }) => return Ok(None),
+                verdict => verdict?,
+            };
+            let next = match verdict.shortage {
+                None => return Ok(Some(budget)),
+                Some(Shortage::LongRun { .. }) => least(budget, high, |budget| {
+                    Ok(!self.resource(budget, period)?.out_of_rate(self.workload))
+                })?,
+                Some(Shortage::Window {
+                    window,
+                    demand,
+                    supply,
+                    ..
+                }) => least(budget, high, |budget| {
+                    let supplied = self.resource(budget, period)?.supplied_down(window);
+                    Ok(supplied > supply && supplied >= demand)
+                })?,
+            };
+            budget = next;
+        }
+    }
+
+    /// Between `low` and `high`, at which the test passes.
+    fn by_bisection(&self, period: Duration, low: u64, high: u64) -> Result<u64, AnalysisError> {
+        let passes = |budget| match self.test(budget, period) {
+            Err(AnalysisError::NotAnalysed { .. }) => Ok(false),
+            verdict => verdict.map(|verdict| verdict.schedulable),
+        };
+        if passes(Duration::from_nanos(low))? {
+            return Ok(low);
+        }
+        least(low, high, passes)
     }
 
     /// Among the least budgets of these periods, the one with the least bandwidth; of several, the

@@ -8,7 +8,7 @@ use crate::AnalysisError;
 use crate::periodic_load::common_multiple;
 
 /// The most points that demand and supply are compared at in one test.
-pub(super) const MOST_POINTS: u64 = 3_000_000;
+pub(super) const MOST_POINTS: u64 = 1_000_000;
 /// Binary digits of the fraction in rounded rates.
 const FRACTION: u32 = 40;
 
@@ -98,41 +98,92 @@ pub(super) fn demand_horizon(
     }
 }
 
-/// The first point found at which a demand exceeds the supply, if any: from `from` down to
-/// `until`, by jumps that leave out only points where it does not (Zhang and Burns 2009, with the
-/// supply in place of time). `demand` never falls; between neighbouring points of `before`, which
-/// gives the next lower one, demand less supply is highest at an end. Where the two are the same,
-/// `tie_fails` decides.
+/// What is held against a supply.
+pub(super) trait Demand {
+    /// What is asked for in a window; it never falls.
+    fn in_window(&self, window: Duration) -> Duration;
+
+    /// Whether asking for just what is supplied may be too much.
+    fn tie_fails(&self, window: Duration) -> bool;
+
+    /// The next window below at which demand less supply may be highest among its neighbours.
+    fn next_before(&self, window: Duration) -> Option<Duration>;
+}
+
+/// A window at which a demand exceeds the supply, if there is one from `until` up to `from`.
+///
+/// Most shortages are in short windows, so these are tried first, and each time eight times
+/// longer ones.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] after too many points.
 pub(super) fn find_shortage(
+    until: Duration,
+    from: Duration,
+    supply: &dyn SupplyBound,
+    demand: &impl Demand,
+) -> Result<Option<Duration>, AnalysisError> {
+    let mut points = 0;
+    let first = until.max(supply.delay_up()).max(Duration::from_nanos(1));
+    let (mut low, mut high) = (until, first.saturating_add(first).min(from));
+    loop {
+        let found = find_downwards(high, low, supply, demand, &mut points)?;
+        if found.is_some() || high >= from {
+            return Ok(found);
+        }
+        let longer = high.checked_mul(8).unwrap_or(Duration::MAX);
+        (low, high) = (high, longer.min(from));
+    }
+}
+
+/// From `from` down to `until`, by jumps that leave out only windows that are not too short
+/// (Zhang and Burns 2009, with the supply in place of time).
+fn find_downwards(
     from: Duration,
     until: Duration,
     supply: &dyn SupplyBound,
-    demand: impl Fn(Duration) -> Duration,
-    tie_fails: impl Fn(Duration) -> bool,
-    before: impl Fn(Duration) -> Option<Duration>,
+    demand: &impl Demand,
+    points: &mut u64,
 ) -> Result<Option<Duration>, AnalysisError> {
     let mut at = from;
-    for _ in 0..MOST_POINTS {
-        let demanded = demand(at);
+    loop {
+        *points += 1;
+        if *points > MOST_POINTS {
+            return Err(too_many_points("demand and supply stay close for long"));
+        }
+        let demanded = demand.in_window(at);
         let supplied = supply.supplied_down(at);
-        if demanded > supplied || (demanded == supplied && tie_fails(at)) {
+        if demanded > supplied || (demanded == supplied && demand.tie_fails(at)) {
             return Ok(Some(at));
+        }
+        if at <= until {
+            return Ok(None);
         }
         // Down to where just this much is supplied, no less can be too little.
         let enough = supply.time_to_supply(demanded);
         let next = if enough < at {
             Some(enough)
         } else {
-            before(at)
+            demand.next_before(at)
         };
         match next {
-            _ if at <= until => return Ok(None),
             Some(next) => at = next.max(until),
             None => return Ok(None),
         }
     }
-    Err(too_many_points("demand and supply stay close for long"))
+}
+
+/// The demand bound function of EDF on one CPU, which rises at deadlines only.
+impl Demand for Workload {
+    fn in_window(&self, window: Duration) -> Duration {
+        self.demand_bound(window)
+    }
+
+    fn tie_fails(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn next_before(&self, window: Duration) -> Option<Duration> {
+        self.latest_deadline(window).map(|(_, due)| due)
+    }
 }
