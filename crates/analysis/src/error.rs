@@ -44,6 +44,19 @@ pub enum AnalysisError {
         /// The longest that is taken.
         limit: Duration,
     },
+    /// No budget up to the whole of what may be had makes the deadlines.
+    #[error(
+        "no budget per {period} makes the deadlines, not even {most}: {shortage}; choose a \
+         shorter period, or give the tasks less work or later deadlines"
+    )]
+    NoBudgetSuffices {
+        /// The period of the reservation.
+        period: Duration,
+        /// The largest budget that was considered.
+        most: Duration,
+        /// What is missing even then.
+        shortage: String,
+    },
     /// A rule needs periodic or sporadic tasks.
     #[error(
         "task \"{task}\" has no period: the rule is for periodic and sporadic tasks; give budget \

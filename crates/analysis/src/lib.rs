@@ -4,6 +4,7 @@
 //! takes for granted; every refusal says what would be right.
 
 mod error;
+pub mod interfaces;
 mod periodic_load;
 mod query;
 mod rational;
@@ -16,4 +17,4 @@ pub use error::AnalysisError;
 pub use periodic_load::{PeriodicLoad, PeriodicTask};
 pub use query::{Prediction, ServiceQuery};
 pub use response_time::predict;
-pub use virtualization_agnostic::virtualization_agnostic;
+pub use virtualization_agnostic::{BandwidthPoint, bandwidth_curve, virtualization_agnostic};

@@ -1,5 +1,10 @@
 //! Periodic and sporadic tasks: their hyperperiod, utilisation and supply function.
 
+mod busy;
+mod exact;
+mod window;
+
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use tailbound_distribution::Distribution;
@@ -7,11 +12,18 @@ use tailbound_model::{Arrivals, ExecutionTime, Service};
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
+use busy::BusyCycle;
+use exact::Natural;
+pub(crate) use exact::{common_multiple, compare_sum};
+use window::Stream;
 
 /// The longest hyperperiod that is taken: beyond it, neighbours would starve for as long.
 pub const LONGEST_HYPERPERIOD: Duration = Duration::from_secs(3_600);
 /// The most jobs that a schedule is followed for.
 pub(crate) const MOST_JOBS: u64 = 4_000_000;
+/// The most jobs of a hyperperiod for which its busy intervals are laid out at once; for longer
+/// ones the worst phases are searched for first.
+const FEW_JOBS: u128 = 100_000;
 
 /// A task of the thesis's model (section 3.2.1): offset A, worst-case execution time C, period T.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,25 +94,120 @@ impl PeriodicLoad {
     /// The least common multiple of the periods.
     ///
     /// # Errors
-    /// [`AnalysisError::HyperperiodTooLong`] beyond [`LONGEST_HYPERPERIOD`].
+    /// [`AnalysisError::HyperperiodTooLong`] beyond [`LONGEST_HYPERPERIOD`], with how long it is
+    /// and the period that lengthens it most; [`AnalysisError::Invalid`] for a period of zero.
     pub fn hyperperiod(&self) -> Result<Duration, AnalysisError> {
-        let mut multiple: u128 = 1;
-        for task in &self.tasks {
-            let period = u128::from(task.period.as_nanos());
-            let too_long = |hyperperiod: String| AnalysisError::HyperperiodTooLong {
-                hyperperiod,
+        self.check_periods()?;
+        let multiple = common_multiple(self.periods());
+        match multiple.to_u64().map(Duration::from_nanos) {
+            Some(hyperperiod) if hyperperiod <= LONGEST_HYPERPERIOD => Ok(hyperperiod),
+            _ => Err(AnalysisError::HyperperiodTooLong {
+                hyperperiod: self.described_hyperperiod(&multiple),
                 limit: LONGEST_HYPERPERIOD,
-            };
-            multiple = (multiple / gcd(multiple, period))
-                .checked_mul(period)
-                .ok_or_else(|| too_long("beyond all bounds".into()))?;
-            if multiple > u128::from(LONGEST_HYPERPERIOD.as_nanos()) {
-                let hours = multiple as f64 / 3.6e12;
-                return Err(too_long(format!("at least {hours:.1} hours")));
-            }
+            }),
         }
-        // Within the limit, so that it fits.
-        Ok(Duration::from_nanos(multiple as u64))
+    }
+
+    /// How long a hyperperiod beyond the limit is, and without which period it would be shortest.
+    fn described_hyperperiod(&self, multiple: &Natural) -> String {
+        let without = |period: u64| common_multiple(self.periods().filter(|one| *one != period));
+        let shortest = self
+            .periods()
+            .map(|period| (without(period), period))
+            .min_by(|a, b| a.0.cmp(&b.0));
+        let whole = in_seconds(multiple);
+        match shortest {
+            Some((rest, period)) if rest < *multiple => format!(
+                "{whole} ({} without the period {})",
+                in_seconds(&rest),
+                Duration::from_nanos(period)
+            ),
+            _ => whole,
+        }
+    }
+
+    fn periods(&self) -> impl Iterator<Item = u64> + Clone {
+        self.tasks.iter().map(|task| task.period.as_nanos())
+    }
+
+    fn check_periods(&self) -> Result<(), AnalysisError> {
+        match self.periods().position(|period| period == 0) {
+            None => Ok(()),
+            Some(index) => Err(AnalysisError::Invalid {
+                what: format!("task {index} has a period of zero; it must be above zero"),
+            }),
+        }
+    }
+
+    /// How the utilisation, the sum of C / T, compares with one CPU, exactly and whatever the
+    /// hyperperiod.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] for a period of zero, [`AnalysisError::Overloaded`] above one.
+    fn check_one_cpu_suffices(&self) -> Result<Ordering, AnalysisError> {
+        self.check_periods()?;
+        let shares = self
+            .tasks
+            .iter()
+            .map(|task| (task.execution.as_nanos(), task.period.as_nanos()));
+        match compare_sum(shares, (1, 1)) {
+            Ordering::Greater => Err(AnalysisError::Overloaded {
+                utilisation: self.utilisation(),
+                bandwidth: 1.0,
+                remedy: "one CPU does not suffice; send fewer or shorter requests".into(),
+            }),
+            below_or_equal => Ok(below_or_equal),
+        }
+    }
+
+    /// The sum of C / T, in CPUs, for printing; verdicts compare exactly.
+    pub fn utilisation(&self) -> f64 {
+        let share = |task: &PeriodicTask| task.execution.as_secs_f64() / task.period.as_secs_f64();
+        self.tasks.iter().map(share).sum()
+    }
+
+    /// The budget demand D(t) (thesis, eq. 3.2): the execution time of all jobs released up to
+    /// and at `at`, with every sporadic task released at zero and from then on as often as it may
+    /// be. Saturates.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] for a period of zero.
+    pub fn demanded(&self, at: Duration) -> Result<Duration, AnalysisError> {
+        self.check_periods()?;
+        let demand = |task: &PeriodicTask| match at.checked_sub(task.offset.unwrap_or_default()) {
+            Some(since) => {
+                u128::from(since / task.period + 1) * u128::from(task.execution.as_nanos())
+            }
+            None => 0,
+        };
+        let sum: u128 = self.tasks.iter().map(demand).sum();
+        Ok(Duration::from_nanos(u64::try_from(sum).unwrap_or(u64::MAX)))
+    }
+
+    /// The budget supply S(t) (thesis, eq. 3.5): the time that a CPU of its own has worked before
+    /// `at`, under any work-conserving order (Lemma 3), with sporadic tasks as in
+    /// [`demanded`](Self::demanded).
+    ///
+    /// # Errors
+    /// [`AnalysisError::Overloaded`] above one CPU, [`AnalysisError::Invalid`] for a period of
+    /// zero, [`AnalysisError::NotAnalysed`] where the load is so close to one CPU that too many
+    /// releases would have to be looked at.
+    pub fn supplied(&self, at: Duration) -> Result<Duration, AnalysisError> {
+        self.check_one_cpu_suffices()?;
+        let offset = |task: &PeriodicTask| task.offset.unwrap_or_default().as_nanos();
+        let phases: Vec<u64> = self.tasks.iter().map(offset).collect();
+        window::worked(&self.streams(), &phases, at.as_nanos(), &mut 0)
+            .map(Duration::from_nanos)
+            .ok_or_else(|| AnalysisError::NotAnalysed {
+                reason: format!(
+                    "the load of {:.6} of a CPU may leave work behind over too many releases",
+                    self.utilisation()
+                ),
+            })
+    }
+
+    fn streams(&self) -> Vec<Stream> {
+        self.tasks.iter().map(Stream::of).collect()
     }
 
     /// The work per hyperperiod, exactly: the utilisation times the hyperperiod.
@@ -130,29 +237,44 @@ impl PeriodicLoad {
     /// The least budget of a deferrable server with this period that the load never uses up
     /// before the next replenishment, wherever the replenishments lie: the maximum over t of
     /// S(t + P) - S(t), with S the time that a CPU of its own has worked (thesis, eq. 3.5 and
-    /// section 3.2.2; divided by P it is the thesis's W(P)).
+    /// section 3.2.2; divided by P it is the thesis's W(P)). Exact for every period, which need
+    /// not divide anything, and without a limit on the hyperperiod.
     ///
-    /// For sporadic tasks the synchronous periodic load bounds every sequence of releases; see
-    /// docs/concepts/response-time.md.
+    /// Sporadic tasks may be released at any time, no closer than their period; periodic ones by
+    /// their offsets. See docs/concepts/interfaces.md.
     ///
     /// # Errors
-    /// As of [`hyperperiod`](Self::hyperperiod); [`AnalysisError::NotAnalysed`] where a
-    /// hyperperiod holds too many jobs.
+    /// [`AnalysisError::Overloaded`] above one CPU, [`AnalysisError::Invalid`] for a period of
+    /// zero, [`AnalysisError::NotAnalysed`] where the worst phases of a very long hyperperiod are
+    /// not found in reasonable time, with bounds.
     pub fn least_budget(&self, period: Duration) -> Result<Duration, AnalysisError> {
-        let (_, hyperperiod) = self.work_per_hyperperiod()?;
-        let sporadic = self.tasks.iter().any(|task| task.offset.is_none());
-        let start = if sporadic {
-            Duration::ZERO
-        } else {
-            self.last_offset()
-        };
-        // From the last offset and a hyperperiod on, all repeats.
-        let starts_until = start.saturating_add(hyperperiod);
-        let until = starts_until.saturating_add(period);
-        let busy = BusyIntervals::of(&self.releases(until, sporadic)?);
-        Ok(Duration::from_nanos(
-            busy.most_in(period.as_nanos(), starts_until.as_nanos()),
-        ))
+        LeastBudgets::of(self)?.of_period(period)
+    }
+
+    /// The budget that suffices whatever the offsets are, as of
+    /// [`least_budget`](Self::least_budget) with all tasks sporadic.
+    ///
+    /// # Errors
+    /// As of [`least_budget`](Self::least_budget).
+    pub fn least_budget_for_any_offsets(
+        &self,
+        period: Duration,
+    ) -> Result<Duration, AnalysisError> {
+        let mut sporadic = self.clone();
+        for task in &mut sporadic.tasks {
+            task.offset = None;
+        }
+        sporadic.least_budget(period)
+    }
+
+    /// How many jobs a hyperperiod has, where that is a number of 64 bits.
+    fn jobs_per_hyperperiod(&self) -> Option<u128> {
+        let hyperperiod = common_multiple(self.periods()).to_u64()?;
+        Some(
+            self.periods()
+                .map(|period| u128::from(hyperperiod / period))
+                .sum(),
+        )
     }
 
     pub(crate) fn last_offset(&self) -> Duration {
@@ -198,67 +320,85 @@ impl PeriodicLoad {
     }
 }
 
+/// What answers for the least budgets of a load at many periods.
+#[derive(Debug)]
+pub(crate) struct LeastBudgets<'a> {
+    load: &'a PeriodicLoad,
+    /// Of a short hyperperiod, its busy intervals.
+    cycle: Option<BusyCycle>,
+    /// The whole CPU is needed, sooner or later for any time.
+    whole: bool,
+}
+
+impl<'a> LeastBudgets<'a> {
+    /// Prepares for `load`.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Overloaded`] above one CPU, [`AnalysisError::Invalid`] for a period of
+    /// zero.
+    pub(crate) fn of(load: &'a PeriodicLoad) -> Result<Self, AnalysisError> {
+        let whole = load.check_one_cpu_suffices()? == Ordering::Equal;
+        let direct = whole
+            || load.tasks.iter().any(|task| task.offset.is_none())
+            || window::ever_together(&load.streams());
+        let cycle = match load.jobs_per_hyperperiod() {
+            Some(jobs) if !direct && jobs <= FEW_JOBS => BusyCycle::of(load),
+            _ => None,
+        };
+        Ok(Self { load, cycle, whole })
+    }
+
+    /// As of [`PeriodicLoad::least_budget`].
+    pub(crate) fn of_period(&self, period: Duration) -> Result<Duration, AnalysisError> {
+        if self.whole {
+            return Ok(period);
+        }
+        if let Some(cycle) = &self.cycle {
+            return Ok(Duration::from_nanos(cycle.most_in(period.as_nanos())));
+        }
+        let load = self.load;
+        let unsettled = match window::most_worked(&load.streams(), period.as_nanos()) {
+            Ok(most) => return Ok(Duration::from_nanos(most)),
+            Err(unsettled) => unsettled,
+        };
+        // The long way round, where there is one.
+        let sporadic = load.tasks.iter().any(|task| task.offset.is_none());
+        let jobs = load.jobs_per_hyperperiod();
+        let cycle = jobs.filter(|jobs| !sporadic && *jobs <= u128::from(MOST_JOBS));
+        match cycle.and_then(|_| BusyCycle::of(load)) {
+            Some(cycle) => Ok(Duration::from_nanos(cycle.most_in(period.as_nanos()))),
+            None => Err(AnalysisError::NotAnalysed {
+                reason: format!(
+                    "the least budget per {period} depends on too many combinations of offsets; \
+                     it is between {} and {}, of which the latter suffices",
+                    Duration::from_nanos(unsettled.at_least),
+                    Duration::from_nanos(unsettled.at_most),
+                ),
+            }),
+        }
+    }
+}
+
+/// A length in nanoseconds as text, whatever its size.
+fn in_seconds(nanoseconds: &Natural) -> String {
+    let digits = nanoseconds.log10() - 9.0;
+    if digits < 6.0 {
+        return format!("about {:.1} s", 10_f64.powf(digits));
+    }
+    let mantissa = 10_f64.powf(digits - digits.floor());
+    // 9.96 would be printed as 10.0.
+    let (mantissa, exponent) = match mantissa {
+        above if above >= 9.95 => (1.0, digits.floor() + 1.0),
+        mantissa => (mantissa, digits.floor()),
+    };
+    format!("about {mantissa:.1}e{exponent} s")
+}
+
 fn described_longest(time: &ExecutionTime) -> Option<Duration> {
     match time {
         ExecutionTime::Constant { value } => Some(*value),
         ExecutionTime::Uniform { max, .. } => Some(*max),
         ExecutionTime::Calibrated { expected } => *expected,
         ExecutionTime::Samples { .. } => None,
-    }
-}
-
-fn gcd(a: u128, b: u128) -> u128 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// When a CPU of its own works, under any work-conserving order (thesis, Lemma 3).
-struct BusyIntervals {
-    /// Start, end, and the time worked before the start.
-    intervals: Vec<(u64, u64, u64)>,
-}
-
-impl BusyIntervals {
-    fn of(releases: &[(u64, usize, u64)]) -> Self {
-        let mut intervals: Vec<(u64, u64, u64)> = Vec::new();
-        for (at, _, execution) in releases {
-            match intervals.last_mut() {
-                Some((_, end, _)) if *at <= *end => *end += execution,
-                last => {
-                    let worked = last.map_or(0, |(start, end, before)| *before + (*end - *start));
-                    intervals.push((*at, at + execution, worked));
-                }
-            }
-        }
-        Self { intervals }
-    }
-
-    /// The time worked before `at`: S(at).
-    fn worked(&self, at: u64) -> u64 {
-        let after = self.intervals.partition_point(|(start, _, _)| *start <= at);
-        match after
-            .checked_sub(1)
-            .and_then(|index| self.intervals.get(index))
-        {
-            Some((start, end, before)) => before + at.min(*end) - start,
-            None => 0,
-        }
-    }
-
-    /// The maximum of S(t + length) - S(t) over t up to `starts_until`. The difference is linear
-    /// between the points where t or t + length meets an end of a busy interval, and can only be
-    /// highest where t meets a start or t + length an end.
-    fn most_in(&self, length: u64, starts_until: u64) -> u64 {
-        let gained = |t: u64| self.worked(t.saturating_add(length)) - self.worked(t);
-        let candidates = self.intervals.iter().flat_map(|(start, end, _)| {
-            [Some(*start), end.checked_sub(length)]
-                .into_iter()
-                .flatten()
-        });
-        candidates
-            .filter(|t| *t <= starts_until)
-            .chain([0])
-            .map(gained)
-            .max()
-            .unwrap_or(0)
     }
 }

@@ -1,8 +1,10 @@
 //! Budget and period under which a load behaves as on a CPU of its own.
 
-use tailbound_model::PercentagePoints;
+use serde::Serialize;
+use tailbound_model::{Bandwidth, PercentagePoints};
 use tailbound_time::Duration;
 
+use crate::periodic_load::LeastBudgets;
 use crate::{AnalysisError, PeriodicLoad};
 
 /// The virtualization-agnostic resource interface (Li 2021, Theorem 2): the period is the
@@ -42,6 +44,48 @@ pub fn virtualization_agnostic(
         }
     };
     Ok((budget, period))
+}
+
+/// A point of the curve W(P) (Li 2021, Fig. 3.3b): a period, and the least budget with which a
+/// deferrable server at the highest priority yields the schedule of a CPU of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BandwidthPoint {
+    /// The period P of the server; above zero.
+    pub period: Duration,
+    /// The least budget, W(P) P.
+    pub least_budget: Duration,
+}
+
+impl BandwidthPoint {
+    /// W(P) = least budget / period, exactly; `None` for a period of zero, which no curve has.
+    pub fn bandwidth(&self) -> Option<Bandwidth> {
+        Bandwidth::new(self.least_budget, self.period)
+    }
+}
+
+/// The curve W(P) at the given periods, in their order; each point is exact, as of
+/// [`PeriodicLoad::least_budget`]. No point lies below the utilisation, and those at multiples of
+/// the hyperperiod lie on it (Theorem 2).
+///
+/// # Errors
+/// As of [`PeriodicLoad::least_budget`]; [`AnalysisError::Invalid`] for a period of zero.
+pub fn bandwidth_curve(
+    load: &PeriodicLoad,
+    periods: impl IntoIterator<Item = Duration>,
+) -> Result<Vec<BandwidthPoint>, AnalysisError> {
+    let budgets = LeastBudgets::of(load)?;
+    let point = |period: Duration| {
+        if period.is_zero() {
+            return Err(AnalysisError::Invalid {
+                what: "a server has no period of zero; give periods above zero".into(),
+            });
+        }
+        Ok(BandwidthPoint {
+            period,
+            least_budget: budgets.of_period(period)?,
+        })
+    };
+    periods.into_iter().map(point).collect()
 }
 
 /// The quotient rounded up, of a numerator of either sign and a denominator above zero.

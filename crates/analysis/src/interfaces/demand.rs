@@ -1,0 +1,183 @@
+//! What tasks ask for: demand bound and request bound functions.
+//!
+//! Baruah, Mok and Rosier (1990) for the demand bound function, Lehoczky, Sha and Ding (1989) for
+//! the request bound function; with release jitter as by Tindell, Burns and Wellings (1994) and
+//! Spuri (1996).
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+use tailbound_time::Duration;
+
+use crate::periodic_load::compare_sum;
+use crate::{AnalysisError, PeriodicLoad};
+
+/// The longest time that a task or a resource of this module may have, a little over a year: all
+/// sums and products then fit.
+pub const LONGEST: Duration = Duration::from_nanos(1 << 55);
+
+/// A task that recurs: sporadic, or periodic with an offset that nobody relies on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RecurringTask {
+    /// The worst-case execution time of a job.
+    pub execution: Duration,
+    /// The least time from one arrival to the next; above zero.
+    pub period: Duration,
+    /// How long after its arrival a job must be done: below, at or above the period.
+    pub deadline: Duration,
+    /// How long after its arrival a job may become ready.
+    pub jitter: Duration,
+}
+
+impl RecurringTask {
+    /// A task without jitter, whose deadline is the period.
+    pub fn implicit(execution: Duration, period: Duration) -> Self {
+        Self {
+            execution,
+            period,
+            deadline: period,
+            jitter: Duration::ZERO,
+        }
+    }
+
+    /// Jobs with both readiness and deadline in a window of `window` ns, at most.
+    fn jobs_due(&self, window: u64) -> u64 {
+        match (window + self.jitter.as_nanos()).checked_sub(self.deadline.as_nanos()) {
+            Some(beyond) => beyond / self.period.as_nanos() + 1,
+            None => 0,
+        }
+    }
+
+    /// Jobs that become ready in a window of `window` ns, at most.
+    pub(super) fn jobs_ready(&self, window: u64) -> u64 {
+        if window == 0 {
+            return 0;
+        }
+        (window + self.jitter.as_nanos()).div_ceil(self.period.as_nanos())
+    }
+}
+
+/// The tasks of a component: under fixed priorities, those with the highest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workload {
+    tasks: Vec<RecurringTask>,
+}
+
+impl Workload {
+    /// Takes tasks, the highest priority first where priorities matter.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] without a task, for a period of zero, and for times beyond
+    /// [`LONGEST`].
+    pub fn new(tasks: Vec<RecurringTask>) -> Result<Self, AnalysisError> {
+        let invalid = |what: String| Err(AnalysisError::Invalid { what });
+        if tasks.is_empty() {
+            return invalid("a component without tasks needs no interface; give a task".into());
+        }
+        for (index, task) in tasks.iter().enumerate() {
+            if task.period.is_zero() {
+                return invalid(format!(
+                    "task {index} has a period of zero; it must be above zero"
+                ));
+            }
+            let times = [task.execution, task.period, task.deadline, task.jitter];
+            if times.iter().any(|time| *time > LONGEST) {
+                return invalid(format!(
+                    "task {index} has a time beyond {LONGEST}; shorten it"
+                ));
+            }
+        }
+        Ok(Self { tasks })
+    }
+
+    /// The tasks of a periodic or sporadic load, with their periods as deadlines, in its order.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn of(load: &PeriodicLoad) -> Result<Self, AnalysisError> {
+        let task =
+            |task: &crate::PeriodicTask| RecurringTask::implicit(task.execution, task.period);
+        Self::new(load.tasks.iter().map(task).collect())
+    }
+
+    /// The tasks.
+    pub fn tasks(&self) -> &[RecurringTask] {
+        &self.tasks
+    }
+
+    /// The same tasks by deadline less jitter, the shortest first: deadline-monotonic priorities.
+    #[must_use]
+    pub fn by_deadline(&self) -> Self {
+        let mut tasks = self.tasks.clone();
+        // D - J in order, without negative numbers.
+        tasks.sort_by(|a, b| (a.deadline + b.jitter).cmp(&(b.deadline + a.jitter)));
+        Self { tasks }
+    }
+
+    /// The sum of C / T, in CPUs, for printing; verdicts compare exactly.
+    pub fn utilisation(&self) -> f64 {
+        let share = |task: &RecurringTask| task.execution.as_secs_f64() / task.period.as_secs_f64();
+        self.tasks.iter().map(share).sum()
+    }
+
+    /// How the utilisation of the first `count` tasks compares with a rate, exactly.
+    pub(super) fn compare_utilisation(&self, count: usize, rate: (u64, u64)) -> Ordering {
+        let shares = self
+            .tasks
+            .iter()
+            .take(count)
+            .map(|task| (task.execution.as_nanos(), task.period.as_nanos()));
+        compare_sum(shares, rate)
+    }
+
+    /// The demand bound function of EDF: the most execution time of jobs that become ready and are
+    /// due within any window of this length. Saturates; windows beyond 64 times [`LONGEST`] count
+    /// as that long.
+    pub fn demand_bound(&self, window: Duration) -> Duration {
+        let window = window.min(LONGEST * 64).as_nanos();
+        self.sum(self.tasks.len(), |task| task.jobs_due(window))
+    }
+
+    /// The request bound function: the most execution time of jobs of the first `count` tasks that
+    /// become ready within any window of this length. Saturates; windows beyond 64 times
+    /// [`LONGEST`] count as that long.
+    pub fn request_bound(&self, count: usize, window: Duration) -> Duration {
+        let window = window.min(LONGEST * 64).as_nanos();
+        self.sum(count, |task| task.jobs_ready(window))
+    }
+
+    fn sum(&self, count: usize, jobs: impl Fn(&RecurringTask) -> u64) -> Duration {
+        let work =
+            |task: &RecurringTask| u128::from(jobs(task)) * u128::from(task.execution.as_nanos());
+        let sum: u128 = self.tasks.iter().take(count).map(work).sum();
+        Duration::from_nanos(u64::try_from(sum).unwrap_or(u64::MAX))
+    }
+
+    /// The last point below `before` at which the demand bound function rises, and its task.
+    pub fn latest_deadline(&self, before: Duration) -> Option<(usize, Duration)> {
+        let last = before.min(LONGEST * 64).as_nanos().checked_sub(1)?;
+        let latest = |task: &RecurringTask| {
+            let beyond = (last + task.jitter.as_nanos()).checked_sub(task.deadline.as_nanos())?;
+            // Jobs due before they are ready count from the start of the window.
+            let due = (beyond - beyond % task.period.as_nanos() + task.deadline.as_nanos())
+                .saturating_sub(task.jitter.as_nanos());
+            Some(Duration::from_nanos(due))
+        };
+        let tasks = self.tasks.iter().enumerate();
+        tasks
+            .filter_map(|(index, task)| Some((index, latest(task)?)))
+            .max_by_key(|(_, due)| *due)
+    }
+
+    /// The points up to `until` at which the demand bound function rises, in order: the test
+    /// points of EDF.
+    pub fn deadlines(&self, until: Duration) -> impl Iterator<Item = Duration> {
+        let mut before = until.saturating_add(Duration::from_nanos(1));
+        let mut points = Vec::new();
+        while let Some((_, due)) = self.latest_deadline(before) {
+            points.push(due);
+            before = due;
+        }
+        points.into_iter().rev()
+    }
+}

@@ -1,0 +1,28 @@
+//! Resource interfaces: what a component of tasks asks of a CPU, what a reservation gives at
+//! least, the least reservation that suffices, and whether hosts can hold all reservations.
+//!
+//! One file per resource model, named by it; docs/concepts/interfaces.md has the derivations.
+
+pub mod admission;
+pub mod bounded_delay;
+pub mod component;
+pub mod deferrable_supply;
+pub mod demand;
+pub mod explicit_deadline_periodic;
+pub mod multiprocessor_periodic;
+mod partitioned;
+pub mod periodic_resource;
+pub mod search;
+pub mod supply;
+mod test_points;
+
+pub use admission::{AdmissionQuery, admit};
+pub use bounded_delay::BoundedDelay;
+pub use component::{ComponentVerdict, LocalScheduler, Shortage, schedulable};
+pub use deferrable_supply::DeferrableSupply;
+pub use demand::{RecurringTask, Workload};
+pub use explicit_deadline_periodic::ExplicitDeadlinePeriodic;
+pub use multiprocessor_periodic::{MultiprocessorPeriodic, schedulable_global_edf};
+pub use periodic_resource::PeriodicResource;
+pub use search::{InterfaceSearch, LeastInterface, ResourceModel};
+pub use supply::{DedicatedCpu, SupplyBound};

@@ -1,0 +1,379 @@
+//! The least reservation on which a component meets its deadlines, per period: what the tool
+//! CARTS (Phan et al. 2011) computes, exactly in nanoseconds.
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+use tailbound_model::Bandwidth;
+use tailbound_time::Duration;
+
+use super::component::{ComponentVerdict, LocalScheduler, Shortage, schedulable};
+use super::deferrable_supply::DeferrableSupply;
+use super::demand::Workload;
+use super::explicit_deadline_periodic::ExplicitDeadlinePeriodic;
+use super::multiprocessor_periodic::{MultiprocessorPeriodic, out_of_rate, schedulable_global_edf};
+use super::periodic_resource::PeriodicResource;
+use super::supply::SupplyBound;
+use crate::AnalysisError;
+
+/// The kind of reservation that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum ResourceModel {
+    /// The budget is given somewhere in each period.
+    Periodic,
+    /// The budget is given by a deadline after the start of each period.
+    ExplicitDeadline {
+        /// The deadline, at most the period.
+        deadline: Duration,
+    },
+    /// A deferrable server.
+    Deferrable {
+        /// How long others hold it up, at most, while it spends a budget; zero at the highest
+        /// priority.
+        jitter: Duration,
+    },
+    /// The budget is given on several CPUs together; the tasks run by global EDF.
+    Multiprocessor {
+        /// The most CPUs at a time.
+        cpus: u32,
+    },
+}
+
+/// A search for the least budget.
+#[derive(Clone, Copy, Debug)]
+pub struct InterfaceSearch<'a> {
+    /// The tasks of the component.
+    pub workload: &'a Workload,
+    /// Their order; several CPUs know EDF only.
+    pub scheduler: LocalScheduler,
+    /// The kind of reservation.
+    pub model: ResourceModel,
+    /// What each replenishment costs, on each CPU: taken from the budget before the tasks get it.
+    pub overhead: Duration,
+}
+
+/// The least budget of a period.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeastInterface {
+    /// The least budget with which the test passes, overhead included; for several CPUs, of all
+    /// together.
+    pub budget: Duration,
+    /// The period; above zero.
+    pub period: Duration,
+    /// The kind of reservation.
+    pub model: ResourceModel,
+    /// What is missing with a nanosecond less; `None` if that was not decided, or there is none
+    /// to take away.
+    pub tightest: Option<Shortage>,
+    /// The test and the resource model, with their sources.
+    pub method: String,
+    /// What is taken for granted.
+    pub assumptions: Vec<String>,
+}
+
+impl LeastInterface {
+    /// Budget / period, in CPUs, exactly; `None` for a period of zero, which no answer has.
+    pub fn bandwidth(&self) -> Option<Bandwidth> {
+        Bandwidth::new(self.budget, self.period)
+    }
+}
+
+/// What the tasks get.
+enum Resource {
+    OneCpu(Box<dyn SupplyBound>),
+    Several(MultiprocessorPeriodic),
+}
+
+impl Resource {
+    fn supplied_down(&self, window: Duration) -> Duration {
+        match self {
+            Self::OneCpu(resource) => resource.supplied_down(window),
+            Self::Several(resource) => resource.supplied_down(window),
+        }
+    }
+
+    /// Whether EDF fails in the long run.
+    fn out_of_rate(&self, workload: &Workload) -> bool {
+        match self {
+            Self::OneCpu(resource) => {
+                let count = workload.tasks().len();
+                workload.compare_utilisation(count, resource.rate()) == Ordering::Greater
+            }
+            Self::Several(resource) => out_of_rate(workload, resource),
+        }
+    }
+}
+
+/// The least budget above `bad` that is enough, by bisection; `good` is.
+fn least(
+    mut bad: u64,
+    mut good: u64,
+    enough: impl Fn(Duration) -> Result<bool, AnalysisError>,
+) -> Result<u64, AnalysisError> {
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        if enough(Duration::from_nanos(middle))? {
+            good = middle;
+        } else {
+            bad = middle;
+        }
+    }
+    Ok(good)
+}
+
+impl InterfaceSearch<'_> {
+    /// Whether the component meets its deadlines with this budget, overhead included.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] for a reservation that cannot be given or that the scheduler
+    /// does not know, [`AnalysisError::NotAnalysed`] where too many points would have to be
+    /// tested.
+    pub fn test(
+        &self,
+        budget: Duration,
+        period: Duration,
+    ) -> Result<ComponentVerdict, AnalysisError> {
+        match self.resource(budget, period)? {
+            Resource::OneCpu(resource) => {
+                schedulable(self.workload, self.scheduler, resource.as_ref())
+            }
+            Resource::Several(_) if self.scheduler == LocalScheduler::FixedPriority => {
+                Err(AnalysisError::Invalid {
+                    what: "fixed priorities on several CPUs are not known here; use EDF".into(),
+                })
+            }
+            Resource::Several(resource) => schedulable_global_edf(self.workload, &resource),
+        }
+    }
+
+    /// What is left for the tasks.
+    fn resource(&self, budget: Duration, period: Duration) -> Result<Resource, AnalysisError> {
+        let lost = self.lost()?;
+        let left = budget
+            .checked_sub(lost)
+            .ok_or_else(|| AnalysisError::Invalid {
+                what: format!("a budget of {budget} does not even cover its overhead of {lost}"),
+            })?;
+        Ok(match self.model {
+            ResourceModel::Periodic => {
+                Resource::OneCpu(Box::new(PeriodicResource::new(left, period)?))
+            }
+            ResourceModel::ExplicitDeadline { deadline } => Resource::OneCpu(Box::new(
+                ExplicitDeadlinePeriodic::new(left, period, deadline)?,
+            )),
+            ResourceModel::Deferrable { jitter } => {
+                // The whole budget is spent by then, wherever in it the overhead falls.
+                let delay = lost.saturating_add(jitter);
+                Resource::OneCpu(Box::new(DeferrableSupply::with_jitter(
+                    left, period, delay,
+                )?))
+            }
+            ResourceModel::Multiprocessor { cpus } => {
+                Resource::Several(MultiprocessorPeriodic::new(left, period, cpus)?)
+            }
+        })
+    }
+
+    /// The least budget of this period: more budget is never less supply. Under EDF, each budget
+    /// that is too small names a window, and the least budget with enough supply in it is tried
+    /// next; under fixed priorities, or where a budget close to the utilisation cannot be decided,
+    /// by bisection.
+    ///
+    /// # Errors
+    /// [`AnalysisError::NoBudgetSuffices`] where not even the largest does,
+    /// [`AnalysisError::Invalid`] and [`AnalysisError::NotAnalysed`] as of [`test`](Self::test).
+    pub fn least_budget(&self, period: Duration) -> Result<LeastInterface, AnalysisError> {
+        let most = self.largest_budget(period)?;
+        let lost = self.lost()?;
+        let no_budget = |shortage: String| AnalysisError::NoBudgetSuffices {
+            period,
+            most,
+            shortage,
+        };
+        if lost > most {
+            return Err(no_budget(format!("the overhead of {lost} takes it all")));
+        }
+        let verdict = self.test(most, period)?;
+        if let Some(shortage) = verdict.shortage {
+            return Err(no_budget(shortage.to_string()));
+        }
+        let mut assumptions = verdict.assumptions;
+        if !self.overhead.is_zero() {
+            assumptions.push(format!(
+                "each replenishment costs at most {} of the budget on each CPU",
+                self.overhead
+            ));
+        }
+        let (low, high) = (lost.as_nanos(), most.as_nanos());
+        let budget = match self.by_windows(period, low, high)? {
+            Some(budget) => budget,
+            None => self.by_bisection(period, low, high)?,
+        };
+        let tightest = match budget.checked_sub(1).filter(|less| *less >= low) {
+            Some(less) => match self.test(Duration::from_nanos(less), period) {
+                Ok(verdict) => verdict.shortage,
+                Err(AnalysisError::NotAnalysed { .. }) => {
+                    assumptions.push(
+                        "budgets so close to the utilisation that they could not be tested count \
+                         as too small"
+                            .into(),
+                    );
+                    None
+                }
+                Err(error) => return Err(error),
+            },
+            None => None,
+        };
+        Ok(LeastInterface {
+            budget: Duration::from_nanos(budget),
+            period,
+            model: self.model,
+            tightest,
+            method: format!("least budget; {}", verdict.method),
+            assumptions,
+        })
+    }
+
+    /// Raises the budget from `low` by the windows that are too short; at `high` the test passes.
+    /// `None` where windows do not tell.
+    fn by_windows(
+        &self,
+        period: Duration,
+        low: u64,
+        high: u64,
+    ) -> Result<Option<u64>, AnalysisError> {
+        if self.scheduler == LocalScheduler::FixedPriority {
+            return Ok(None);
+        }
+        let mut budget = low;
+        loop {
+            let verdict = match self.test(Duration::from_nanos(budget), period) {
+                Err(AnalysisError::NotAnalysed { .. }) => return Ok(None),
+                verdict => verdict?,
+            };
+            let next = match verdict.shortage {
+                None => return Ok(Some(budget)),
+                Some(Shortage::LongRun { .. }) => least(budget, high, |budget| {
+                    Ok(!self.resource(budget, period)?.out_of_rate(self.workload))
+                })?,
+                Some(Shortage::Window {
+                    window,
+                    demand,
+                    supply,
+                    ..
+                }) => least(budget, high, |budget| {
+                    let supplied = self.resource(budget, period)?.supplied_down(window);
+                    Ok(supplied > supply && supplied >= demand)
+                })?,
+            };
+            budget = next;
+        }
+    }
+
+    /// Between `low` and `high`, at which the test passes.
+    fn by_bisection(&self, period: Duration, low: u64, high: u64) -> Result<u64, AnalysisError> {
+        let passes = |budget| match self.test(budget, period) {
+            Err(AnalysisError::NotAnalysed { .. }) => Ok(false),
+            verdict => verdict.map(|verdict| verdict.schedulable),
+        };
+        if passes(Duration::from_nanos(low))? {
+            return Ok(low);
+        }
+        least(low, high, passes)
+    }
+
+    /// Among the least budgets of these periods, the one with the least bandwidth; of several, the
+    /// one with the longest period, which costs the fewest replenishments. Periods without an
+    /// answer are passed over.
+    ///
+    /// # Errors
+    /// The first error where no period has an answer; [`AnalysisError::Invalid`] without periods.
+    pub fn best(
+        &self,
+        periods: impl IntoIterator<Item = Duration>,
+    ) -> Result<LeastInterface, AnalysisError> {
+        let mut best: Option<LeastInterface> = None;
+        let mut first_error = None;
+        for period in periods {
+            match self.least_budget(period) {
+                Ok(found) => {
+                    let better = best.as_ref().is_none_or(|best| {
+                        let shares = found.bandwidth().cmp(&best.bandwidth());
+                        shares.then(best.period.cmp(&found.period)).is_lt()
+                    });
+                    if better {
+                        best = Some(found);
+                    }
+                }
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        best.ok_or_else(|| {
+            first_error.unwrap_or_else(|| AnalysisError::Invalid {
+                what: "there is no period to search; give at least one".into(),
+            })
+        })
+    }
+
+    fn cpus(&self) -> u32 {
+        match self.model {
+            ResourceModel::Multiprocessor { cpus } => cpus,
+            _ => 1,
+        }
+    }
+
+    fn lost(&self) -> Result<Duration, AnalysisError> {
+        let lost = self.overhead.checked_mul(u64::from(self.cpus()));
+        lost.ok_or_else(|| AnalysisError::Invalid {
+            what: format!("an overhead of {} is beyond all budgets", self.overhead),
+        })
+    }
+
+    fn largest_budget(&self, period: Duration) -> Result<Duration, AnalysisError> {
+        let too_long = |what: &str, length: Duration| AnalysisError::Invalid {
+            what: format!("a {what} of {length} is longer than the period {period}; shorten it"),
+        };
+        match self.model {
+            ResourceModel::Periodic => Ok(period),
+            ResourceModel::ExplicitDeadline { deadline } if deadline > period => {
+                Err(too_long("deadline", deadline))
+            }
+            ResourceModel::ExplicitDeadline { deadline } => Ok(deadline),
+            ResourceModel::Deferrable { jitter } => period
+                .checked_sub(jitter)
+                .ok_or_else(|| too_long("jitter", jitter)),
+            ResourceModel::Multiprocessor { cpus } => period
+                .checked_mul(u64::from(cpus))
+                .ok_or_else(|| too_long("sum over all CPUs", period)),
+        }
+    }
+}
+
+/// The least budget on the fewest CPUs with which global EDF is found schedulable, up to
+/// `most_cpus`: fewer CPUs at a time waste less (Easwaran, Shin and Lee 2009, section 5).
+///
+/// # Errors
+/// As of [`InterfaceSearch::least_budget`] with `most_cpus`.
+pub fn on_fewest_cpus(
+    workload: &Workload,
+    period: Duration,
+    most_cpus: u32,
+    overhead: Duration,
+) -> Result<LeastInterface, AnalysisError> {
+    let search = |cpus: u32| InterfaceSearch {
+        workload,
+        scheduler: LocalScheduler::EarliestDeadlineFirst,
+        model: ResourceModel::Multiprocessor { cpus },
+        overhead,
+    };
+    for cpus in 1..most_cpus {
+        match search(cpus).least_budget(period) {
+            Err(AnalysisError::NoBudgetSuffices { .. } | AnalysisError::NotAnalysed { .. }) => {}
+            found => return found,
+        }
+    }
+    search(most_cpus).least_budget(period)
+}

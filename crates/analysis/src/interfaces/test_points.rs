@@ -1,0 +1,189 @@
+//! How far, and at which points, demand has to be held against supply.
+
+use tailbound_time::Duration;
+
+use super::demand::{LONGEST, Workload};
+use super::supply::SupplyBound;
+use crate::AnalysisError;
+use crate::periodic_load::common_multiple;
+
+/// The most points that demand and supply are compared at in one test.
+pub(super) const MOST_POINTS: u64 = 1_000_000;
+/// Binary digits of the fraction in rounded rates.
+const FRACTION: u32 = 40;
+
+pub(super) fn too_many_points(what: &str) -> AnalysisError {
+    AnalysisError::NotAnalysed {
+        reason: format!(
+            "{what}, so that too many points in time would have to be tested; leave more \
+             bandwidth above the utilisation, or make the periods harmonic"
+        ),
+    }
+}
+
+/// A length from which on a demand of at most `constant_work` + U t never exceeds the supply;
+/// `None` where the rate is not discernibly above the utilisation U.
+pub(super) fn linear_horizon(
+    workload: &Workload,
+    constant_work: u128,
+    supply: &dyn SupplyBound,
+) -> Option<Duration> {
+    let (numerator, denominator) = supply.rate();
+    let rate_down = (u128::from(numerator) << FRACTION) / u128::from(denominator.max(1));
+    let share_up = |(execution, period): (u64, u64)| {
+        (u128::from(execution) << FRACTION).div_ceil(u128::from(period))
+    };
+    let shares = workload
+        .tasks()
+        .iter()
+        .map(|task| share_up((task.execution.as_nanos(), task.period.as_nanos())));
+    let gap = rate_down.checked_sub(shares.sum())?;
+    let delay = u128::from(supply.delay_up().as_nanos());
+    // rate x delay, rounded up; the delay is below 2^57 and the rate below 2^32.
+    let late = (((rate_down + 1) * delay) >> FRACTION) + 1;
+    let ahead = constant_work.checked_add(late)?;
+    if gap == 0 || ahead >= 1 << 80 {
+        return None;
+    }
+    let length = u64::try_from((ahead << FRACTION).div_ceil(gap)).ok()?;
+    (length <= LONGEST.as_nanos() * 32).then(|| Duration::from_nanos(length))
+}
+
+/// The common multiple of the periods of the first `count` tasks and of the supply, if it is not
+/// beyond all use.
+pub(super) fn common_period(
+    workload: &Workload,
+    count: usize,
+    supply: &dyn SupplyBound,
+) -> Option<Duration> {
+    let tasks = workload.tasks().iter().take(count);
+    let periods = tasks.map(|task| task.period.as_nanos());
+    let multiple = common_multiple(periods.chain([supply.repeats_after().as_nanos().max(1)]));
+    let multiple = multiple.to_u64().map(Duration::from_nanos)?;
+    (multiple <= LONGEST).then_some(multiple)
+}
+
+/// A length from which on the demand bound function of EDF exceeds the supply only if it does so
+/// before. The utilisation is at most the rate.
+///
+/// # Errors
+/// [`AnalysisError::NotAnalysed`] where the two are the same and the pattern of demand and supply
+/// takes too long to repeat.
+pub(super) fn demand_horizon(
+    workload: &Workload,
+    supply: &dyn SupplyBound,
+) -> Result<Duration, AnalysisError> {
+    // dbf(t) <= U t + the sum of C (T + J - D) / T over tasks where that is above zero.
+    let constant = |task: &super::RecurringTask| {
+        let ahead = (task.period + task.jitter).saturating_sub(task.deadline);
+        (u128::from(ahead.as_nanos()) * u128::from(task.execution.as_nanos()))
+            .div_ceil(u128::from(task.period.as_nanos()))
+    };
+    let linear = linear_horizon(
+        workload,
+        workload.tasks().iter().map(constant).sum(),
+        supply,
+    );
+    let latest_start = |task: &super::RecurringTask| task.deadline.saturating_sub(task.jitter);
+    let starts = workload.tasks().iter().map(latest_start);
+    let start = starts.max().unwrap_or_default().max(supply.delay_up());
+    let repeating = common_period(workload, workload.tasks().len(), supply)
+        .and_then(|period| period.checked_add(start));
+    match (linear, repeating) {
+        (Some(linear), Some(repeating)) => Ok(linear.min(repeating)),
+        (Some(only), None) | (None, Some(only)) => Ok(only),
+        (None, None) => Err(too_many_points(
+            "the utilisation is all but the bandwidth, and the pattern takes too long to repeat",
+        )),
+    }
+}
+
+/// What is held against a supply.
+pub(super) trait Demand {
+    /// What is asked for in a window; it never falls.
+    fn in_window(&self, window: Duration) -> Duration;
+
+    /// Whether asking for just what is supplied may be too much.
+    fn tie_fails(&self, window: Duration) -> bool;
+
+    /// The next window below at which demand less supply may be highest among its neighbours.
+    fn next_before(&self, window: Duration) -> Option<Duration>;
+}
+
+/// A window at which a demand exceeds the supply, if there is one from `until` up to `from`.
+///
+/// Most shortages are in short windows, so these are tried first, and each time eight times
+/// longer ones.
+///
+/// # Errors
+/// [`AnalysisError::NotAnalysed`] after too many points.
+pub(super) fn find_shortage(
+    until: Duration,
+    from: Duration,
+    supply: &dyn SupplyBound,
+    demand: &impl Demand,
+) -> Result<Option<Duration>, AnalysisError> {
+    let mut points = 0;
+    let first = until.max(supply.delay_up()).max(Duration::from_nanos(1));
+    let (mut low, mut high) = (until, first.saturating_add(first).min(from));
+    loop {
+        let found = find_downwards(high, low, supply, demand, &mut points)?;
+        if found.is_some() || high >= from {
+            return Ok(found);
+        }
+        let longer = high.checked_mul(8).unwrap_or(Duration::MAX);
+        (low, high) = (high, longer.min(from));
+    }
+}
+
+/// From `from` down to `until`, by jumps that leave out only windows that are not too short
+/// (Zhang and Burns 2009, with the supply in place of time).
+fn find_downwards(
+    from: Duration,
+    until: Duration,
+    supply: &dyn SupplyBound,
+    demand: &impl Demand,
+    points: &mut u64,
+) -> Result<Option<Duration>, AnalysisError> {
+    let mut at = from;
+    loop {
+        *points += 1;
+        if *points > MOST_POINTS {
+            return Err(too_many_points("demand and supply stay close for long"));
+        }
+        let demanded = demand.in_window(at);
+        let supplied = supply.supplied_down(at);
+        if demanded > supplied || (demanded == supplied && demand.tie_fails(at)) {
+            return Ok(Some(at));
+        }
+        if at <= until {
+            return Ok(None);
+        }
+        // Down to where just this much is supplied, no less can be too little.
+        let enough = supply.time_to_supply(demanded);
+        let next = if enough < at {
+            Some(enough)
+        } else {
+            demand.next_before(at)
+        };
+        match next {
+            Some(next) => at = next.max(until),
+            None => return Ok(None),
+        }
+    }
+}
+
+/// The demand bound function of EDF on one CPU, which rises at deadlines only.
+impl Demand for Workload {
+    fn in_window(&self, window: Duration) -> Duration {
+        self.demand_bound(window)
+    }
+
+    fn tie_fails(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn next_before(&self, window: Duration) -> Option<Duration> {
+        self.latest_deadline(window).map(|(_, due)| due)
+    }
+}
