@@ -1,0 +1,312 @@
+//! The polling server: a budget only for the work that is there when a period starts.
+//!
+//! What is left at the start of a period is a Markov chain on the lattice, whose kernel the
+//! ballot theorem gives (docs/concepts/response-time-grid.md, "The polling server").
+
+use super::bracket::{Bins, Tail};
+use super::compound::LatticeLaw;
+use super::slots::{Plan, Slots};
+use super::{Found, GridPrediction, GridQuery, answer};
+use crate::AnalysisError;
+
+/// What the workload at the start of a period exceeds with at most this probability is left out.
+const TAIL: f64 = 1e-14;
+/// The most slots of work that are told apart.
+const MOST_STATES: f64 = 100_000.0;
+/// The most periods that the chain is iterated.
+const MOST_ROUNDS: usize = 200_000;
+/// The most periods that are looked at for a bound on how fast the chain forgets.
+const MOST_ROUNDS_TO_FORGET: usize = 4_000;
+/// What the iterations may cost, in elementary operations.
+const MOST_OPERATIONS: f64 = 2e9;
+/// The change per period at which the iteration stops.
+const SETTLED: f64 = 1e-15;
+/// What the rounding of floats adds to a law in one period, at most.
+const ROUNDING: f64 = 1e-13;
+/// A proved error above this is worth less than an estimate.
+const USEFUL: f64 = 1e-4;
+
+/// The distribution of the response times on a polling server that is alone at the highest
+/// priority of its CPU.
+///
+/// At the start of each period the server gets its budget if there is work, and otherwise none; as
+/// soon as there is nothing to do, what is left of the budget is lost. Replenishments lie on a
+/// fixed grid, which the arrivals do not know of.
+///
+/// The answer is a proved bracket ([`tailbound_distribution::Evidence::Bound`]) if the budget and
+/// all execution times are whole slots and the chain forgets its start fast enough; otherwise it is
+/// an estimate. See docs/concepts/response-time-grid.md.
+///
+/// # Errors
+/// [`AnalysisError::Overloaded`] if the load is not below the bandwidth,
+/// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
+/// execution times or periods that are too long for the grid.
+pub fn polling(query: &GridQuery) -> Result<GridPrediction, AnalysisError> {
+    let plan = Plan::new(query, cost)?;
+    let solve = |plan: &Plan| solve(query, plan);
+    let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
+                  passages (ballot theorem of Takács)";
+    let of_server = ["budgets are enforced without delay, and periods start on a fixed grid"];
+    answer(query, &plan, solve, method, &of_server)
+}
+
+/// The decay of the workload's tail, per slot: that of a server which works in a period only on
+/// what was there at its start.
+fn decay(plan: &Plan) -> f64 {
+    plan.work.decay(plan.slots.fluid_slot_seconds())
+}
+
+/// Slots of work that the workload at the start of a period hardly ever exceeds.
+fn states(plan: &Plan) -> usize {
+    let reach = (1.0 / TAIL).ln() / decay(plan).max(1e-9);
+    reach.min(MOST_STATES) as usize + plan.slots.per_budget + 1
+}
+
+/// Roughly how many operations the plan takes.
+fn cost(plan: &Plan) -> f64 {
+    let slots = plan.slots;
+    let pieces = slots.per_budget as f64 / slots.bandwidth();
+    let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
+    let jobs = plan.sizes().count() as f64;
+    pieces * (states(plan) + slots.per_budget) as f64 * 2.0 * (terms + 2.0 * jobs)
+}
+
+fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
+    let slots = plan.slots;
+    let decay = decay(plan);
+    let per_second = decay / slots.fluid_slot_seconds();
+    let budgets = (2.0 * decay * slots.per_budget as f64).min(600.0).exp();
+    let tail = Tail {
+        factor: budgets * (1.0 + per_second / plan.work.per_second),
+        per_second,
+        from_seconds: slots.period_seconds(),
+    };
+    let chain = Chain::new(plan, states(plan));
+    let (starts, error) = chain.equilibrium();
+    let mut bins = Bins::new(slots, tail, query.execution_times.shortest());
+    responses(plan, &starts, &mut bins);
+    let proved = error <= USEFUL;
+    let bracket = bins.finish(if proved { error } else { 0.0 }, query.dispatch_overhead)?;
+    Ok(Found { bracket, proved })
+}
+
+/// The workload at the starts of periods.
+struct Chain {
+    budget: usize,
+    /// The workload that stands for all beyond.
+    last: usize,
+    /// By slots of the budget: the work of so many.
+    within: Vec<LatticeLaw>,
+    /// By slots of the budget: the work of the rest of the period after so many.
+    after: Vec<LatticeLaw>,
+}
+
+impl Chain {
+    fn new(plan: &Plan, last: usize) -> Self {
+        let slots = plan.slots;
+        let budget = slots.per_budget;
+        let served = |slot: usize| slot as u128 * slots.ticks_per_slot();
+        let period = slots.ticks_per_period();
+        let law = |ticks| plan.work.law(slots.seconds(ticks));
+        Self {
+            budget,
+            last,
+            within: (0..=budget).map(|slot| law(served(slot))).collect(),
+            after: (0..=budget)
+                .map(|slot| law(period - served(slot)))
+                .collect(),
+        }
+    }
+
+    /// The probabilities that the server runs out of work after 1, 2, ... slots of its budget,
+    /// started with law `starts`: from z, after t with (z / t) Pr(t slots bring t - z).
+    fn emptied(&self, starts: &[f64]) -> Vec<f64> {
+        let after = |t: usize| {
+            let ballot = |z: usize| starts[z] * z as f64 * self.within[t].at(t - z);
+            (1..=t.min(self.last)).map(ballot).sum::<f64>() / t as f64
+        };
+        (1..=self.budget).map(after).collect()
+    }
+
+    /// The law a period later; what lies beyond the last workload is put there.
+    fn next(&self, starts: &[f64]) -> Vec<f64> {
+        let mut next = vec![0.0; self.last + 1];
+        let mut add = |place: usize, p: f64| next[place.min(self.last)] += p;
+        for (arrived, weight) in self.after[0].terms() {
+            add(*arrived, starts[0] * weight);
+        }
+        for (z, p) in starts.iter().enumerate().skip(1).filter(|(_, p)| **p > 0.0) {
+            for (arrived, weight) in self.after[0].terms() {
+                if z + arrived > self.budget {
+                    add(z + arrived - self.budget, p * weight);
+                }
+            }
+        }
+        for (index, empty) in self.emptied(starts).iter().enumerate() {
+            let t = index + 1;
+            for (arrived, weight) in self.after[t].terms() {
+                add(*arrived, empty * weight);
+                // Those were counted above as if the server had worked on.
+                if t + arrived > self.budget {
+                    add(t + arrived - self.budget, -empty * weight);
+                }
+            }
+        }
+        next.iter_mut().for_each(|p| *p = p.max(0.0));
+        let sum: f64 = next.iter().sum();
+        next.iter_mut().for_each(|p| *p /= sum);
+        next
+    }
+
+    /// By the workload at the start of a period, the mean of `value` at the start of the next; a
+    /// lower bound, since what lies beyond the last workload counts nothing.
+    fn mean_next(&self, value: &[f64]) -> Vec<f64> {
+        let mean = |law: &LatticeLaw, from: usize| {
+            let term = |(arrived, weight): &(usize, f64)| {
+                let place = (from + arrived).checked_sub(self.budget).filter(|w| *w > 0);
+                place.map_or(0.0, |w| weight * value.get(w).copied().unwrap_or(0.0))
+            };
+            law.terms().iter().map(term).sum::<f64>()
+        };
+        // The gain of running out of work after t slots over working on.
+        let gain: Vec<f64> = (1..=self.budget)
+            .map(|t| {
+                mean(&self.after[t], self.budget) + self.none(t) * value[0]
+                    - mean(&self.after[t], t)
+            })
+            .collect();
+        let mut next = Vec::with_capacity(value.len());
+        next.push(mean(&self.after[0], self.budget) + self.none(0) * value[0]);
+        for z in 1..value.len() {
+            let ballot = |t: usize| z as f64 / t as f64 * self.within[t].at(t - z) * gain[t - 1];
+            let emptied: f64 = (z..=self.budget).map(ballot).sum();
+            next.push((mean(&self.after[0], z) + emptied).max(0.0));
+        }
+        next
+    }
+
+    /// The probability that nothing comes in the period after so many slots of the budget.
+    fn none(&self, slot: usize) -> f64 {
+        self.after[slot].at(0)
+    }
+
+    fn operations(&self) -> f64 {
+        let terms = self.after[0].terms().len();
+        (self.last * terms + self.budget * (self.budget + 2 * terms)) as f64
+    }
+
+    /// The equilibrium, and by how much in total it may be off.
+    ///
+    /// If a law moves by r in a period, and from every workload the chain is at 0 with at least
+    /// probability c after n periods, then the law is within r n / c of the equilibrium. The
+    /// workloads beyond the last, which weigh at most [`TAIL`], move another 4 [`TAIL`].
+    fn equilibrium(&self) -> (Vec<f64>, f64) {
+        let rounds = (MOST_OPERATIONS / self.operations()) as usize + 2;
+        let mut law = vec![0.0; self.last + 1];
+        law[0] = 1.0;
+        let (mut moved, mut least, mut stuck) = (2.0, f64::INFINITY, 0);
+        for _ in 0..rounds.min(MOST_ROUNDS) {
+            let next = self.next(&law);
+            moved = next.iter().zip(&law).map(|(a, b)| (a - b).abs()).sum();
+            law = next;
+            stuck = if moved < least { 0 } else { stuck + 1 };
+            least = least.min(moved);
+            if moved < SETTLED || (moved < ROUNDING && stuck > 20) {
+                break;
+            }
+        }
+        let mut at_zero = vec![0.0; self.last + 1];
+        at_zero[0] = 1.0;
+        let mut slowest = f64::INFINITY;
+        let mut since_better = 0;
+        for n in 1..=rounds.min(MOST_ROUNDS_TO_FORGET) {
+            at_zero = self.mean_next(&at_zero);
+            let least = at_zero.iter().copied().fold(f64::INFINITY, f64::min);
+            let needed = n as f64 / (least - n as f64 * ROUNDING).max(0.0);
+            since_better = if needed < slowest {
+                0
+            } else {
+                since_better + 1
+            };
+            slowest = slowest.min(needed);
+            if slowest.is_finite() && since_better > 20 {
+                break;
+            }
+        }
+        let error = slowest * (moved + 4.0 * TAIL + ROUNDING);
+        (law, error)
+    }
+}
+
+/// A stretch of the period.
+struct Piece {
+    from: u128,
+    to: u128,
+    /// The slot of the budget that ends with it.
+    ends_slot: usize,
+}
+
+fn pieces(slots: Slots) -> Vec<Piece> {
+    let end = slots.ticks_per_period();
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut from = 0;
+    while from < end {
+        let to = (from + slots.ticks_per_slot()).min(end);
+        pieces.push(Piece {
+            from,
+            to,
+            ends_slot: pieces.len() + 1,
+        });
+        from = to;
+    }
+    pieces
+}
+
+/// Adds the responses of the jobs of one period that starts with law `starts`.
+///
+/// A job that comes while the server works is done when all that came in the period up to it, and
+/// what was left before, has been served from the start of the period on; one that comes later,
+/// when all that came since the server ran out of work has been served from the next period on.
+/// Whoever comes later is not done earlier, so that the jobs of a piece are done between those
+/// that come at its two ends.
+fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
+    let slots = plan.slots;
+    let (period, budget) = (slots.ticks_per_period(), slots.per_budget);
+    let jobs = LatticeLaw::new(plan.work.sizes.clone());
+    let with_job = |law: &[f64]| {
+        let mut sums = vec![0.0; law.len() + plan.work.sizes.len()];
+        jobs.convolve_into(law, &mut sums);
+        sums
+    };
+    let mut working = starts.to_vec();
+    working.resize(starts.len() + budget, 0.0);
+    let mut waiting = vec![0.0; working.len()];
+    std::mem::swap(&mut working[0], &mut waiting[0]);
+    let add = |working: &[f64], waiting: &[f64], each: &mut dyn FnMut(u128, f64)| {
+        for (need, p) in with_job(working).iter().enumerate() {
+            each(slots.ticks_to_give(need), *p);
+        }
+        for (need, p) in with_job(waiting).iter().enumerate() {
+            each(period + slots.ticks_to_give(need), *p);
+        }
+    };
+    for piece in pieces(slots) {
+        let length = piece.to - piece.from;
+        let share = length as f64 / period as f64;
+        let law = plan.work.law(slots.seconds(length));
+        add(&working, &waiting, &mut |done, p| {
+            bins.add_at_least(done.saturating_sub(piece.to), p * share);
+        });
+        for state in [&mut working, &mut waiting] {
+            let mut after = vec![0.0; state.len()];
+            law.convolve_into(state, &mut after);
+            *state = after;
+        }
+        add(&working, &waiting, &mut |done, p| {
+            bins.add_at_most(done.saturating_sub(piece.from), p * share);
+        });
+        if piece.ends_slot <= budget {
+            waiting[0] += std::mem::take(&mut working[piece.ends_slot]);
+        }
+    }
+}
