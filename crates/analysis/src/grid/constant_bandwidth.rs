@@ -246,8 +246,9 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the jobs that the budget of the period they come in does not suffice for. What work
-    /// has come in the period, the job included, tells when such a job is done.
-    fn later_periods(&self, starts: &[f64], bins: &mut Bins) {
+    /// has come in the period, the job included, tells when such a job is done. Returns what has
+    /// come by the end of the period, where the server did not start anew.
+    fn later_periods(&self, starts: &[f64], bins: &mut Bins) -> Vec<f64> {
         let budget = self.slots.per_budget;
         let longest = self.plan.work.sizes.len();
         let mut arrived = starts.to_vec();
@@ -279,6 +280,7 @@ impl<'a> Pass<'a> {
                 needed = with_job(&arrived);
             }
         }
+        arrived
     }
 
     /// Adds the jobs that the budget of the period they come in suffices for: they are done when
@@ -401,5 +403,101 @@ impl Served {
                 *p = 0.0;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use crate::grid::{ExecutionLaw, Resolution};
+    use std::num::NonZeroU32;
+    use tailbound_time::{Duration, Rate};
+
+    fn query(slots: u32) -> GridQuery {
+        let us = Duration::from_micros;
+        let law = ExecutionLaw::new(vec![(us(200), 0.6), (us(700), 0.4)]).unwrap();
+        let rate = Rate::per_second(1_000.0).unwrap();
+        let mut query = GridQuery::new(rate, law, us(1_200), us(2_050));
+        query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
+        query
+    }
+
+    fn no_bins(plan: &Plan) -> Bins {
+        let tail = Tail {
+            factor: 1.0,
+            per_second: 1e3,
+            from_seconds: 0.0,
+        };
+        Bins::new(plan.slots, tail, Duration::ZERO)
+    }
+
+    /// The ballot theorem against the period followed piece by piece.
+    #[test]
+    fn both_ways_through_a_period_end_alike() {
+        let plan = Plan::new(&query(24), cost).unwrap();
+        let budget = plan.slots.per_budget;
+        let fluid = plan.slots.fluid_slot_seconds();
+        let arrivals: Vec<_> = (0..=budget)
+            .map(|slot| plan.work.law(fluid * slot as f64))
+            .collect();
+        let pass = Pass::new(&plan, 1.0);
+        for start in [1, 4, 14, 24, 25, 60] {
+            let mut starts = vec![0.0; 500];
+            starts[start] = 1.0;
+            let by_ballots = next_start(&starts, budget, &arrivals);
+            let by_steps = pass.later_periods(&starts, &mut no_bins(&plan));
+            for left in 1..400 {
+                let difference = by_steps[left + budget] - by_ballots[left];
+                assert!(difference.abs() < 1e-13, "{start} {left}: {difference}");
+            }
+            // The server never goes through a period with less than its budget of work.
+            assert!(by_steps[..=budget].iter().all(|p| *p <= 0.0));
+        }
+    }
+
+    /// All of the time is accounted for: the part in cycles is the load of the processor of the
+    /// bandwidth.
+    #[test]
+    fn the_time_in_cycles_is_the_load() {
+        let plan = Plan::new(&query(24), cost).unwrap();
+        let starts = period_starts(&plan, states(&plan));
+        let pass = Pass::new(&plan, plan.work.per_second * (1.0 - plan.load()));
+        let mut arrived = starts;
+        arrived.resize(arrived.len() + plan.slots.per_budget, 0.0);
+        let mut share = 0.0;
+        for piece in &pass.pieces {
+            share += pass.weight(piece) * arrived.iter().sum::<f64>();
+            let mut after = vec![0.0; arrived.len()];
+            pass.laws[piece.law].convolve_into(&arrived, &mut after);
+            arrived = after;
+            if let Some(m) = piece.ends_fluid_slot {
+                arrived[m] = 0.0;
+            }
+        }
+        assert!(
+            (share - plan.load()).abs() < 1e-8,
+            "{share} {}",
+            plan.load()
+        );
+        assert!(share <= plan.load() + 1e-13);
+    }
+
+    /// The pieces cover the period, and each ends at a slot of the CPU, of the processor of the
+    /// bandwidth, or of both.
+    #[test]
+    fn pieces_cover_the_period() {
+        let plan = Plan::new(&query(24), cost).unwrap();
+        let pass = Pass::new(&plan, 1.0);
+        let mut at = 0;
+        let mut fluid = 0;
+        for piece in &pass.pieces {
+            assert_eq!(piece.from, at);
+            assert!(piece.to > at);
+            at = piece.to;
+            fluid += usize::from(piece.ends_fluid_slot.is_some());
+        }
+        assert_eq!(at, plan.slots.ticks_per_period());
+        assert_eq!(fluid, 24);
     }
 }

@@ -262,6 +262,47 @@ fn pieces(slots: Slots) -> Vec<Piece> {
     pieces
 }
 
+/// Which end of a piece of the period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    First,
+    /// Before the server has noticed that it ran out of work.
+    Last,
+}
+
+/// Where a job that comes now stands.
+struct Standing {
+    /// While the server works: by all work of the period, what was left before included.
+    working: Vec<f64>,
+    /// Once it ran out of work: by the work that has come since.
+    waiting: Vec<f64>,
+}
+
+/// Follows one period that starts with law `starts`, and returns how it ends.
+fn walk(plan: &Plan, starts: &[f64], mut visit: impl FnMut(&Piece, End, &Standing)) -> Standing {
+    let slots = plan.slots;
+    let mut working = starts.to_vec();
+    working.resize(starts.len() + slots.per_budget, 0.0);
+    let mut waiting = vec![0.0; working.len()];
+    std::mem::swap(&mut working[0], &mut waiting[0]);
+    let mut standing = Standing { working, waiting };
+    for piece in pieces(slots) {
+        let law = plan.work.law(slots.seconds(piece.to - piece.from));
+        visit(&piece, End::First, &standing);
+        for state in [&mut standing.working, &mut standing.waiting] {
+            let mut after = vec![0.0; state.len()];
+            law.convolve_into(state, &mut after);
+            *state = after;
+        }
+        visit(&piece, End::Last, &standing);
+        if piece.ends_slot <= slots.per_budget {
+            let done = std::mem::take(&mut standing.working[piece.ends_slot]);
+            standing.waiting[0] += done;
+        }
+    }
+    standing
+}
+
 /// Adds the responses of the jobs of one period that starts with law `starts`.
 ///
 /// A job that comes while the server works is done when all that came in the period up to it, and
@@ -271,42 +312,103 @@ fn pieces(slots: Slots) -> Vec<Piece> {
 /// that come at its two ends.
 fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
     let slots = plan.slots;
-    let (period, budget) = (slots.ticks_per_period(), slots.per_budget);
+    let period = slots.ticks_per_period();
     let jobs = LatticeLaw::new(plan.work.sizes.clone());
     let with_job = |law: &[f64]| {
         let mut sums = vec![0.0; law.len() + plan.work.sizes.len()];
         jobs.convolve_into(law, &mut sums);
         sums
     };
-    let mut working = starts.to_vec();
-    working.resize(starts.len() + budget, 0.0);
-    let mut waiting = vec![0.0; working.len()];
-    std::mem::swap(&mut working[0], &mut waiting[0]);
-    let add = |working: &[f64], waiting: &[f64], each: &mut dyn FnMut(u128, f64)| {
-        for (need, p) in with_job(working).iter().enumerate() {
-            each(slots.ticks_to_give(need), *p);
+    walk(plan, starts, |piece, end, standing| {
+        let share = (piece.to - piece.from) as f64 / period as f64;
+        for (law, from) in [(&standing.working, 0), (&standing.waiting, period)] {
+            for (need, p) in with_job(law).iter().enumerate() {
+                let done = from + slots.ticks_to_give(need);
+                match end {
+                    End::First => bins.add_at_least(done.saturating_sub(piece.to), p * share),
+                    End::Last => bins.add_at_most(done.saturating_sub(piece.from), p * share),
+                }
+            }
         }
-        for (need, p) in with_job(waiting).iter().enumerate() {
-            each(period + slots.ticks_to_give(need), *p);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use crate::grid::{ExecutionLaw, Resolution};
+    use std::num::NonZeroU32;
+    use tailbound_time::{Duration, Rate};
+
+    fn plan() -> Plan {
+        let us = Duration::from_micros;
+        let law = ExecutionLaw::new(vec![(us(200), 0.6), (us(700), 0.4)]).unwrap();
+        let rate = Rate::per_second(1_000.0).unwrap();
+        let mut query = GridQuery::new(rate, law, us(1_200), us(2_050));
+        query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(24).unwrap());
+        Plan::new(&query, cost).unwrap()
+    }
+
+    /// The ballot theorem against the period followed step by step.
+    #[test]
+    fn both_ways_through_a_period_end_alike() {
+        let plan = plan();
+        assert!(plan.exact);
+        let last = 600;
+        let chain = Chain::new(&plan, last);
+        for start in [0, 1, 5, 23, 24, 25, 60] {
+            let mut starts = vec![0.0; last + 1];
+            starts[start] = 1.0;
+            let by_ballots = chain.next(&starts);
+            let end = walk(&plan, &starts, |_, _, _| {});
+            for left in 0..400 {
+                let late = match left {
+                    0 => 0.0,
+                    _ => end.working[left + chain.budget],
+                };
+                let by_steps = end.waiting[left] + late;
+                assert!(
+                    (by_steps - by_ballots[left]).abs() < 1e-13,
+                    "{start} {left}"
+                );
+            }
         }
-    };
-    for piece in pieces(slots) {
-        let length = piece.to - piece.from;
-        let share = length as f64 / period as f64;
-        let law = plan.work.law(slots.seconds(length));
-        add(&working, &waiting, &mut |done, p| {
-            bins.add_at_least(done.saturating_sub(piece.to), p * share);
-        });
-        for state in [&mut working, &mut waiting] {
-            let mut after = vec![0.0; state.len()];
-            law.convolve_into(state, &mut after);
-            *state = after;
+    }
+
+    /// The operator that looks ahead is the transpose of the one that goes ahead.
+    #[test]
+    fn means_ahead_are_those_of_the_laws_ahead() {
+        let plan = plan();
+        let chain = Chain::new(&plan, 600);
+        let value: Vec<f64> = (0..=600).map(|w| f64::from((w * 37) % 101)).collect();
+        let ahead = chain.mean_next(&value);
+        for start in [0, 1, 7, 24, 100] {
+            let mut starts = vec![0.0; 601];
+            starts[start] = 1.0;
+            let next = chain.next(&starts);
+            let mean: f64 = next.iter().zip(&value).map(|(p, v)| p * v).sum();
+            assert!((mean - ahead[start]).abs() < 1e-9, "{start}");
         }
-        add(&working, &waiting, &mut |done, p| {
-            bins.add_at_most(done.saturating_sub(piece.from), p * share);
-        });
-        if piece.ends_slot <= budget {
-            waiting[0] += std::mem::take(&mut working[piece.ends_slot]);
-        }
+    }
+
+    /// The equilibrium stands still, and so does the mean work: what comes is what is served.
+    #[test]
+    fn the_equilibrium_is_one() {
+        let plan = plan();
+        let chain = Chain::new(&plan, states(&plan));
+        let (law, error) = chain.equilibrium();
+        assert!(error < 1e-9, "{error}");
+        assert!((law.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        let brought = plan.work.per_second * plan.work.mean_size() * plan.slots.period_seconds();
+        let emptied = chain.emptied(&law);
+        let early: f64 = emptied
+            .iter()
+            .enumerate()
+            .map(|(t, p)| (t + 1) as f64 * p)
+            .sum();
+        let through = 1.0 - law[0] - emptied.iter().sum::<f64>();
+        let served = early + through * chain.budget as f64;
+        assert!((served - brought).abs() < 1e-9, "{served} {brought}");
     }
 }

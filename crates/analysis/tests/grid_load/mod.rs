@@ -1,10 +1,14 @@
 //! What the tests of the grid have in common: loads, and how far a sample leaves a bracket.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::grid::{ExecutionLaw, GridQuery};
+use tailbound_analysis::{ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Shape, StepCdf};
+use tailbound_model::{
+    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
+};
 use tailbound_time::{Duration, Instant, Rate};
 
 pub fn us(value: u64) -> Duration {
@@ -55,20 +59,48 @@ pub fn ends(distribution: &Distribution) -> (&StepCdf, &StepCdf) {
     }
 }
 
-/// The largest amount by which the empirical function of `sorted` leaves the bracket.
-pub fn excess(distribution: &Distribution, sorted: &[Duration]) -> f64 {
+/// Batches of successive responses, long enough to be all but independent.
+const BATCHES: usize = 40;
+
+/// The largest distance, in standard errors, by which the empirical function of `responses`, in
+/// the order of their releases, leaves the bracket. The errors come from the means of batches, so
+/// that the correlation of successive responses counts; ten jobs are allowed for besides.
+pub fn excess(distribution: &Distribution, responses: &[Duration]) -> f64 {
     let (optimistic, pessimistic) = ends(distribution);
-    let count = sorted.len() as f64;
-    let below = |at: Duration| sorted.partition_point(|x| *x <= at) as f64 / count;
-    let above = |at: Duration| sorted.partition_point(|x| *x < at) as f64 / count;
+    let batches: Vec<Vec<Duration>> = responses
+        .chunks_exact(responses.len() / BATCHES)
+        .map(|batch| {
+            let mut batch = batch.to_vec();
+            batch.sort_unstable();
+            batch
+        })
+        .collect();
+    let mut sorted = responses.to_vec();
+    sorted.sort_unstable();
+    let few = 10.0 / responses.len() as f64;
     let mut worst = f64::NEG_INFINITY;
-    for (at, value) in pessimistic.steps() {
-        worst = worst.max(value - below(*at));
-    }
-    let mut before = 0.0;
-    for (at, value) in optimistic.steps() {
-        worst = worst.max(above(*at) - before);
-        before = *value;
+    for rank in 0..200 {
+        // All ranks alike up to the median, then ever closer to p99.5; beyond, too few batches
+        // have anything to tell.
+        let part = f64::from(rank % 100) / 100.0;
+        let share = if rank < 100 {
+            0.5 * part
+        } else {
+            1.0 - 0.5 * 10_f64.powf(-2.0 * part)
+        };
+        let at = sorted[(share * (sorted.len() - 1) as f64) as usize];
+        for at in [at, at.saturating_sub(Duration::from_nanos(1))] {
+            let value = |batch: &Vec<Duration>| {
+                batch.partition_point(|x| *x <= at) as f64 / batch.len() as f64
+            };
+            let values: Vec<f64> = batches.iter().map(value).collect();
+            let count = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+            let error = (squares / (count - 1.0) / count).sqrt();
+            let outside = (pessimistic.value(at) - mean).max(mean - optimistic.value(at)) - few;
+            worst = worst.max(outside / (error + 1e-12));
+        }
     }
     worst
 }
@@ -78,4 +110,41 @@ pub fn width(distribution: &Distribution, shift: Duration) -> f64 {
     let (optimistic, pessimistic) = ends(distribution);
     let gap = |(at, value): &(Duration, f64)| value - pessimistic.value(at.saturating_add(shift));
     optimistic.steps().iter().map(gap).fold(0.0, f64::max)
+}
+
+/// The bracket for constant execution times on a dedicated CPU, by the other method.
+pub fn own_cpu(per_second: f64, d: Duration) -> Distribution {
+    predicted(per_second, d, ReservationServer::Dedicated)
+}
+
+/// The bracket for constant execution times by `predict`.
+pub fn predicted(per_second: f64, d: Duration, server: ReservationServer) -> Distribution {
+    let task = Task {
+        arrivals: Arrivals::Poisson {
+            rate: Rate::per_second(per_second).unwrap(),
+        },
+        execution_time: ExecutionTime::Constant { value: d },
+        deadline: None,
+        priority: None,
+        request: None,
+        clients: 1,
+    };
+    let service = Service {
+        domain: "d".into(),
+        protocol: Protocol::Synthetic,
+        endpoint: "unix:s".into(),
+        scheduling: Scheduling::Fifo,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: std::iter::once(("t".to_string(), task)).collect(),
+        slos: Vec::new(),
+    };
+    let query = ServiceQuery {
+        name: "s",
+        service: &service,
+        execution_times: std::collections::BTreeMap::new(),
+        server,
+        dispatch_overhead: Duration::ZERO,
+    };
+    predict(&query).unwrap().overall
 }
