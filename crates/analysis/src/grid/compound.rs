@@ -1,4 +1,4 @@
-//! The work that Poisson arrivals bring in a time, on the lattice: compound Poisson laws.
+//! The work that Poisson arrivals bring in a time, in whole grains: compound Poisson laws.
 
 /// What is neglected of a tail is below e to the minus this.
 const NEGLECTED_LOG: f64 = 38.0;
@@ -7,12 +7,12 @@ const NEGLIGIBLE: f64 = 1e-20;
 /// The most jobs expected at once, for which e to the minus that is still a number.
 pub(super) const MOST_JOBS: f64 = 600.0;
 
-/// Jobs that arrive as a Poisson process, with independent sizes in slots.
+/// Jobs that arrive as a Poisson process, with independent sizes in grains.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     /// Jobs per second.
     pub per_second: f64,
-    /// The probability of each size, from 0 slots on.
+    /// The probability of each size, from 0 grains on.
     pub sizes: Vec<f64>,
 }
 
@@ -51,7 +51,7 @@ impl LatticeLaw {
 }
 
 impl Work {
-    /// The mean size in slots.
+    /// The mean size in grains.
     pub(super) fn mean_size(&self) -> f64 {
         let weighted = |(size, weight): (usize, &f64)| size as f64 * weight;
         self.sizes.iter().enumerate().map(weighted).sum()
@@ -99,12 +99,23 @@ impl Work {
             .ceil() as usize
     }
 
-    /// The largest theta, per slot, that was found with
-    /// rate (E e^(theta size) - 1) <= theta / `seconds_per_slot`: of work served at the constant
-    /// rate of one slot in that time more than z waits with at most e^(-theta z) probability
+    /// The rate, per grain served, at which busy periods of a processor die out that takes
+    /// `seconds_per_grain`: the largest theta - rate (E e^(theta size) - 1).
+    pub(super) fn relaxation(&self, seconds_per_grain: f64) -> f64 {
+        let jobs = self.per_second * seconds_per_grain;
+        let end = self.decay(seconds_per_grain);
+        let slack = |theta: f64| theta - jobs * (self.moment(theta) - 1.0);
+        (1..64)
+            .map(|part| slack(end * f64::from(part) / 64.0))
+            .fold(0.0, f64::max)
+    }
+
+    /// The largest theta, per grain, that was found with
+    /// rate (E e^(theta size) - 1) <= theta / `seconds_per_grain`: of work served at the constant
+    /// rate of one grain in that time more than z waits with at most e^(-theta z) probability
     /// (Lundberg). Zero if the work outgrows that rate.
-    pub(super) fn decay(&self, seconds_per_slot: f64) -> f64 {
-        let jobs = self.per_second * seconds_per_slot;
+    pub(super) fn decay(&self, seconds_per_grain: f64) -> f64 {
+        let jobs = self.per_second * seconds_per_grain;
         if jobs * self.mean_size() >= 1.0 {
             return 0.0;
         }

@@ -19,7 +19,7 @@ const UNPLACED: f64 = 1e-9;
 const TAIL: f64 = 1e-12;
 /// What the iteration may cost, in elementary operations.
 const MOST_OPERATIONS: f64 = 2e9;
-/// The most slots of work that are told apart.
+/// The most grains of work that are told apart.
 const MOST_STATES: f64 = 200_000.0;
 
 /// The distribution of the response times on a hard constant-bandwidth server that is alone at
@@ -50,9 +50,9 @@ pub fn constant_bandwidth(query: &GridQuery) -> Result<GridPrediction, AnalysisE
     answer(query, &plan, solve, method, &of_server)
 }
 
-/// Slots of work beyond which a processor of the bandwidth hardly ever has any.
+/// Grains of work beyond which a processor of the bandwidth hardly ever has any.
 fn states(plan: &Plan) -> usize {
-    let decay = plan.work.decay(plan.slots.fluid_slot_seconds());
+    let decay = plan.work.decay(plan.fluid_seconds());
     let reach = (1.0 / TAIL).ln() / decay.max(1e-9);
     reach.min(MOST_STATES) as usize + plan.work.sizes.len()
 }
@@ -60,21 +60,28 @@ fn states(plan: &Plan) -> usize {
 /// Roughly how many operations the plan takes.
 fn cost(plan: &Plan) -> f64 {
     let slots = plan.slots;
-    let budget = slots.per_budget as f64;
+    let (fine, budget) = (slots.per_budget as f64, plan.budget() as f64);
     let states = states(plan) as f64;
-    let events = budget * (1.0 + 1.0 / slots.bandwidth());
+    let pieces = fine / slots.bandwidth() + budget;
     let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
-    let pairs = budget * states.min(budget);
+    let cells = fine * budget.min(states) * 0.5;
     let jobs = plan.sizes().count() as f64;
-    events * ((states + budget) * (terms + 2.0 * jobs) + 2.0 * pairs * (terms + 2.0))
+    let passes = pieces * ((states + budget) * (terms + 2.0 * jobs) + 2.0 * cells * (terms + 2.0));
+    passes + plan.periods_to_forget(UNPLACED) * round_cost(plan)
+}
+
+/// Roughly how many operations it takes to follow the cycles by one period.
+fn round_cost(plan: &Plan) -> f64 {
+    let terms = plan.work.law(plan.slots.period_seconds()).terms().len() as f64;
+    let budget = plan.budget() as f64;
+    states(plan) as f64 * (terms + 1.0) + budget * (budget + terms)
 }
 
 fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     let slots = plan.slots;
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
-    let decay = plan.work.decay(slots.fluid_slot_seconds());
-    let per_second = decay / slots.fluid_slot_seconds();
+    let per_second = plan.work.decay(plan.fluid_seconds()) / plan.fluid_seconds();
     let tail = Tail {
         factor: 1.0 + per_second / rate,
         per_second,
@@ -82,7 +89,7 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     };
     let mut bins = Bins::new(slots, tail, shortest(query, plan));
     for (size, weight) in plan.sizes() {
-        let ticks = slots.ticks_to_give(size);
+        let ticks = plan.ticks_to_give(size);
         bins.add_at_least(ticks, (1.0 - load) * weight);
         bins.add_at_most(ticks, (1.0 - load) * weight);
     }
@@ -100,20 +107,17 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
 
 /// The shortest response; where execution times were rounded, the shortest rounded one.
 fn shortest(query: &GridQuery, plan: &Plan) -> tailbound_time::Duration {
-    let size = plan.sizes().next().map_or(0, |(size, _)| size);
-    let rounded = plan
-        .slots
-        .time_down(size as u128 * plan.slots.ticks_per_slot());
+    let rounded = plan.slots.time_down(plan.ticks(plan.shortest()));
     query.execution_times.shortest().min(rounded)
 }
 
 /// For every workload, how many periods of a cycle start with it in the mean; from below. Of the
 /// time in cycles less than [`UNPLACED`] is left out, unless that costs too much.
 fn period_starts(plan: &Plan, states: usize) -> Vec<f64> {
-    let budget = plan.slots.per_budget;
-    let fluid = plan.slots.fluid_slot_seconds();
+    let budget = plan.budget();
+    let fluid = plan.fluid_seconds();
     let arrivals: Vec<LatticeLaw> = (0..=budget)
-        .map(|slot| plan.work.law(fluid * slot as f64))
+        .map(|served| plan.work.law(fluid * served as f64))
         .collect();
     let mut current = vec![0.0; states + 1];
     for (size, weight) in plan.sizes() {
@@ -122,15 +126,13 @@ fn period_starts(plan: &Plan, states: usize) -> Vec<f64> {
         }
     }
     let mut total = current.clone();
-    // A processor that lacks w slots is busy for w / (1 - load) of its slots in the mean, so
-    // this is the share of all time that is still to be placed.
+    // A processor that has w grains to serve is busy for the time of w / (1 - load) of them in
+    // the mean, so this is the share of all time that is still to be placed.
     let share = |current: &[f64]| {
         let work = current.iter().enumerate().map(|(w, p)| w as f64 * p);
         plan.load() * work.sum::<f64>() / plan.work.mean_size()
     };
-    let terms = arrivals[budget].terms().len();
-    let per_round = (states * (terms + 1)) as f64 + (budget * (budget + terms)) as f64;
-    let rounds = (MOST_OPERATIONS / per_round) as usize + 1;
+    let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 1;
     for _ in 0..rounds {
         current = next_start(&current, budget, &arrivals);
         total.iter_mut().zip(&current).for_each(|(t, c)| *t += c);
@@ -143,30 +145,23 @@ fn period_starts(plan: &Plan, states: usize) -> Vec<f64> {
 
 /// One period on, without those in which the processor of the bandwidth runs out of work.
 ///
-/// From w it does so in its slot m with probability (w / m) Pr(m slots bring m - w) (ballot
-/// theorem), after which the workload is what the remaining slots bring.
+/// From w it does so after m grains with probability (w / m) Pr(m - w come in their time) (ballot
+/// theorem), after which the workload is what the rest of the period brings.
 fn next_start(current: &[f64], budget: usize, arrivals: &[LatticeLaw]) -> Vec<f64> {
-    let mut next = vec![0.0; current.len()];
-    for (w, p) in current.iter().enumerate().filter(|(_, p)| **p > 0.0) {
-        for (arrived, weight) in arrivals[budget].terms() {
-            let end = (w + arrived).saturating_sub(budget);
-            if let Some(sum) = next.get_mut(end).filter(|_| end > 0) {
-                *sum += p * weight;
-            }
-        }
-    }
+    let mut end = vec![0.0; current.len() + budget];
+    arrivals[budget].convolve_into(current, &mut end);
     for m in 1..budget {
         let ballot =
             |w: usize| current.get(w).copied().unwrap_or(0.0) * w as f64 * arrivals[m].at(m - w);
         let empty = (1..=m).map(ballot).sum::<f64>() / m as f64;
-        let left = budget - m;
-        for (arrived, weight) in arrivals[left].terms() {
-            let end = arrived.saturating_sub(left);
-            if let Some(sum) = next.get_mut(end).filter(|_| end > 0) {
+        for (arrived, weight) in arrivals[budget - m].terms() {
+            if let Some(sum) = end.get_mut(m + arrived) {
                 *sum -= empty * weight;
             }
         }
     }
+    let mut next = end.split_off(budget);
+    next[0] = 0.0;
     next.iter_mut().for_each(|p| *p = p.max(0.0));
     next
 }
@@ -178,16 +173,17 @@ enum Side {
     Pessimistic,
 }
 
-/// A part of the period in which neither the processor of the bandwidth nor the CPU passes a
-/// slot.
+/// A part of the period in which the CPU does not pass a slot, nor the processor of the bandwidth
+/// a grain.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     from: u128,
     to: u128,
     /// The CPU's slot that it lies in.
     cpu_slot: usize,
-    /// The slot of the processor of the bandwidth that ends with it.
-    ends_fluid_slot: Option<usize>,
+    /// How many grains the processor of the bandwidth has served at its end, if it is a whole
+    /// number.
+    fluid_grains: Option<usize>,
     /// Which of the laws of arrivals is that of its length.
     law: usize,
 }
@@ -205,30 +201,29 @@ struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(plan: &'a Plan, cycles: f64) -> Self {
         let slots = plan.slots;
-        let fluid_ticks = 2 * u128::from(slots.period_ns);
         let end = slots.ticks_per_period();
         let mut pieces: Vec<Piece> = Vec::new();
         let mut laws = Vec::new();
         let mut known: BTreeMap<u128, usize> = BTreeMap::new();
-        let (mut from, mut cpu_slot, mut fluid_slot) = (0, 0, 1);
+        let (mut from, mut cpu_slot, mut fluid) = (0, 0, 1);
         while from < end {
             let next_cpu = (cpu_slot as u128 + 1) * slots.ticks_per_slot();
-            let next_fluid = fluid_slot as u128 * fluid_ticks;
+            let next_fluid = fluid as u128 * plan.fluid_ticks();
             let to = next_cpu.min(next_fluid);
             let law = *known.entry(to - from).or_insert_with(|| {
                 laws.push(plan.work.law(slots.seconds(to - from)));
                 laws.len() - 1
             });
-            let ends_fluid_slot = (to == next_fluid).then_some(fluid_slot);
+            let fluid_grains = (to == next_fluid).then_some(fluid);
             pieces.push(Piece {
                 from,
                 to,
                 cpu_slot,
-                ends_fluid_slot,
+                fluid_grains,
                 law,
             });
             cpu_slot += usize::from(to == next_cpu);
-            fluid_slot += usize::from(to == next_fluid);
+            fluid += usize::from(to == next_fluid);
             from = to;
         }
         Self {
@@ -249,7 +244,7 @@ impl<'a> Pass<'a> {
     /// has come in the period, the job included, tells when such a job is done. Returns what has
     /// come by the end of the period, where the server did not start anew.
     fn later_periods(&self, starts: &[f64], bins: &mut Bins) -> Vec<f64> {
-        let budget = self.slots.per_budget;
+        let budget = self.plan.budget();
         let longest = self.plan.work.sizes.len();
         let mut arrived = starts.to_vec();
         arrived.resize(starts.len() + budget, 0.0);
@@ -264,7 +259,7 @@ impl<'a> Pass<'a> {
         for piece in &self.pieces {
             let weight = self.weight(piece);
             for (need, p) in needed.iter().enumerate().skip(budget + 1) {
-                let done = self.slots.ticks_to_give(need);
+                let done = self.plan.ticks_to_give(need);
                 bins.add_at_least(done - piece.to, p * weight);
             }
             let mut after = vec![0.0; arrived.len()];
@@ -272,10 +267,10 @@ impl<'a> Pass<'a> {
             arrived = after;
             needed = with_job(&arrived);
             for (need, p) in needed.iter().enumerate().skip(budget + 1) {
-                let done = self.slots.ticks_to_give(need);
+                let done = self.plan.ticks_to_give(need);
                 bins.add_at_most(done - piece.from, p * weight);
             }
-            if let Some(m) = piece.ends_fluid_slot {
+            if let Some(m) = piece.fluid_grains {
                 arrived[m] = 0.0;
                 needed = with_job(&arrived);
             }
@@ -287,11 +282,10 @@ impl<'a> Pass<'a> {
     /// a CPU of its own would be. What it has served is rounded towards `side`, by a slot at
     /// most.
     fn same_period(&self, starts: &[f64], side: Side, bins: &mut Bins) {
-        let shortest = self.plan.sizes().next().map_or(0, |(size, _)| size);
-        let Some(most) = self.slots.per_budget.checked_sub(shortest) else {
+        let Some(most) = self.plan.budget().checked_sub(self.plan.shortest()) else {
             return;
         };
-        let mut served = Served::new(starts, most);
+        let mut served = Served::new(starts, most, self.plan.grain);
         let per_slot = self.slots.ticks_per_slot();
         let mut cpu_slot = None;
         for piece in &self.pieces {
@@ -318,28 +312,25 @@ impl<'a> Pass<'a> {
                     bins.add_at_most(ticks + late, p * self.weight(piece));
                 }
             }
-            if let Some(m) = piece.ends_fluid_slot {
-                served.start_anew(m);
+            if let Some(grains) = piece.fluid_grains {
+                served.start_anew(grains);
             }
         }
     }
 
-    /// By what the CPU has left, the job included: the probability of that, where the budget
-    /// suffices.
+    /// By what the CPU has left in slots, the job included: the probability of that, where the
+    /// budget suffices.
     fn needed(&self, served: &Served) -> Vec<f64> {
-        let budget = self.slots.per_budget;
-        let longest = self.plan.work.sizes.len().min(budget + 1);
-        let mut sums = vec![0.0; served.width + longest];
-        let mut up_to = vec![0.0; budget + 1];
-        for left in 0..served.width {
-            let mut sum = 0.0;
-            for (s, slot) in up_to.iter_mut().enumerate() {
-                sum += served.at(s, left);
-                *slot = sum;
-            }
-            for (size, weight) in self.plan.sizes() {
-                if let Some(most) = budget.checked_sub(size + left) {
-                    sums[left + size] += weight * up_to[most];
+        let (budget, grain) = (self.plan.budget(), self.plan.grain);
+        let mut sums = vec![0.0; self.slots.per_budget + 1];
+        for slots in 0..served.rows() {
+            for arrived in served.window(slots) {
+                let p = served.at(slots, arrived);
+                if p > 0.0 {
+                    let jobs = self.plan.sizes();
+                    for (size, weight) in jobs.take_while(|(size, _)| arrived + size <= budget) {
+                        sums[(arrived + size) * grain - slots] += p * weight;
+                    }
                 }
             }
         }
@@ -347,61 +338,74 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The probabilities of what the CPU has served in the period (rows) and has left (columns), as
-/// long as both together are within `most`.
+/// The probabilities of how many slots the CPU has served in the period (rows) and how many
+/// grains have come (columns), as long as these are within some number.
 struct Served {
-    most: usize,
-    width: usize,
-    rows: Vec<Vec<f64>>,
+    grain: usize,
+    columns: usize,
+    /// How many slots of work may be left in a cell that is kept.
+    reach: usize,
+    cells: Vec<f64>,
 }
 
 impl Served {
-    fn new(starts: &[f64], most: usize) -> Self {
-        let width = starts.len().min(most + 1);
-        let mut rows: Vec<Vec<f64>> = (0..=most)
-            .map(|served| vec![0.0; width.min(most - served + 1)])
-            .collect();
-        for (slot, p) in rows[0].iter_mut().zip(starts).skip(1) {
-            *slot = *p;
+    fn new(starts: &[f64], most: usize, grain: usize) -> Self {
+        let (columns, reach) = (most + 1, starts.len() * grain);
+        let mut cells = vec![0.0; columns * (most * grain + 1)];
+        for (cell, p) in cells[..columns].iter_mut().zip(starts).skip(1) {
+            *cell = *p;
         }
-        Self { most, width, rows }
+        Self {
+            grain,
+            columns,
+            reach,
+            cells,
+        }
     }
 
-    fn at(&self, served: usize, left: usize) -> f64 {
-        let row = self.rows.get(served).map_or(&[][..], Vec::as_slice);
-        row.get(left).copied().unwrap_or(0.0)
+    fn rows(&self) -> usize {
+        self.cells.len() / self.columns
+    }
+
+    /// The columns of a row that may hold something: no less has come than was served.
+    fn window(&self, slots: usize) -> std::ops::Range<usize> {
+        let last = ((slots + self.reach) / self.grain).min(self.columns - 1);
+        slots.div_ceil(self.grain)..last + 1
+    }
+
+    fn at(&self, slots: usize, arrived: usize) -> f64 {
+        self.cells[slots * self.columns + arrived]
     }
 
     /// One slot of the CPU.
     fn advance(&mut self) {
-        for served in (0..self.most).rev() {
-            let (before, after) = self.rows.split_at_mut(served + 1);
-            let (row, next) = (&mut before[served], &mut after[0]);
+        for slots in (0..self.rows() - 1).rev() {
             // The next row has moved on already, but for what it had nothing left of.
-            for (to, from) in next.iter_mut().zip(&mut row[1..]) {
-                *to += std::mem::take(from);
+            for arrived in self.window(slots).filter(|a| a * self.grain > slots) {
+                let cell = slots * self.columns + arrived;
+                self.cells[cell + self.columns] += std::mem::take(&mut self.cells[cell]);
             }
         }
     }
 
     fn arrive(&mut self, law: &LatticeLaw) {
-        for row in self
-            .rows
-            .iter_mut()
-            .filter(|row| row.iter().any(|p| *p > 0.0))
-        {
-            let mut after = vec![0.0; row.len()];
-            law.convolve_into(row, &mut after);
-            *row = after;
+        for slots in 0..self.rows() {
+            let window = self.window(slots);
+            let start = slots * self.columns;
+            let row = &mut self.cells[start + window.start..start + window.end];
+            if row.iter().any(|p| *p > 0.0) {
+                let mut after = vec![0.0; row.len()];
+                law.convolve_into(row, &mut after);
+                row.copy_from_slice(&after);
+            }
         }
     }
 
-    /// Leaves out what has come to exactly `arrived` slots.
+    /// Leaves out what has come to exactly so many grains.
     fn start_anew(&mut self, arrived: usize) {
-        for (served, row) in self.rows.iter_mut().enumerate().take(arrived + 1) {
-            if let Some(p) = row.get_mut(arrived - served) {
-                *p = 0.0;
-            }
+        if arrived < self.columns {
+            let column = self.cells.iter_mut().skip(arrived).step_by(self.columns);
+            column.for_each(|p| *p = 0.0);
         }
     }
 }
@@ -436,13 +440,13 @@ mod tests {
     #[test]
     fn both_ways_through_a_period_end_alike() {
         let plan = Plan::new(&query(24), cost).unwrap();
-        let budget = plan.slots.per_budget;
-        let fluid = plan.slots.fluid_slot_seconds();
+        let budget = plan.budget();
+        let fluid = plan.fluid_seconds();
         let arrivals: Vec<_> = (0..=budget)
             .map(|slot| plan.work.law(fluid * slot as f64))
             .collect();
         let pass = Pass::new(&plan, 1.0);
-        for start in [1, 4, 14, 24, 25, 60] {
+        for start in [1, 4, 11, 12, 13, 40] {
             let mut starts = vec![0.0; 500];
             starts[start] = 1.0;
             let by_ballots = next_start(&starts, budget, &arrivals);
@@ -464,14 +468,14 @@ mod tests {
         let starts = period_starts(&plan, states(&plan));
         let pass = Pass::new(&plan, plan.work.per_second * (1.0 - plan.load()));
         let mut arrived = starts;
-        arrived.resize(arrived.len() + plan.slots.per_budget, 0.0);
+        arrived.resize(arrived.len() + plan.budget(), 0.0);
         let mut share = 0.0;
         for piece in &pass.pieces {
             share += pass.weight(piece) * arrived.iter().sum::<f64>();
             let mut after = vec![0.0; arrived.len()];
             pass.laws[piece.law].convolve_into(&arrived, &mut after);
             arrived = after;
-            if let Some(m) = piece.ends_fluid_slot {
+            if let Some(m) = piece.fluid_grains {
                 arrived[m] = 0.0;
             }
         }
@@ -483,8 +487,8 @@ mod tests {
         assert!(share <= plan.load() + 1e-13);
     }
 
-    /// The pieces cover the period, and each ends at a slot of the CPU, of the processor of the
-    /// bandwidth, or of both.
+    /// The pieces cover the period, and each ends at a slot of the CPU, a grain of the processor of
+    /// the bandwidth, or both.
     #[test]
     fn pieces_cover_the_period() {
         let plan = Plan::new(&query(24), cost).unwrap();
@@ -495,9 +499,10 @@ mod tests {
             assert_eq!(piece.from, at);
             assert!(piece.to > at);
             at = piece.to;
-            fluid += usize::from(piece.ends_fluid_slot.is_some());
+            fluid += usize::from(piece.fluid_grains.is_some());
         }
         assert_eq!(at, plan.slots.ticks_per_period());
-        assert_eq!(fluid, 24);
+        // Grains are of 100 us.
+        assert_eq!((fluid, plan.budget()), (12, 12));
     }
 }

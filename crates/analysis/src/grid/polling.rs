@@ -11,12 +11,10 @@ use crate::AnalysisError;
 
 /// What the workload at the start of a period exceeds with at most this probability is left out.
 const TAIL: f64 = 1e-14;
-/// The most slots of work that are told apart.
+/// The most grains of work that are told apart.
 const MOST_STATES: f64 = 100_000.0;
 /// The most periods that the chain is iterated.
 const MOST_ROUNDS: usize = 200_000;
-/// The most periods that are looked at for a bound on how fast the chain forgets.
-const MOST_ROUNDS_TO_FORGET: usize = 4_000;
 /// What the iterations may cost, in elementary operations.
 const MOST_OPERATIONS: f64 = 2e9;
 /// The change per period at which the iteration stops.
@@ -50,16 +48,16 @@ pub fn polling(query: &GridQuery) -> Result<GridPrediction, AnalysisError> {
     answer(query, &plan, solve, method, &of_server)
 }
 
-/// The decay of the workload's tail, per slot: that of a server which works in a period only on
+/// The decay of the workload's tail, per grain: that of a server which works in a period only on
 /// what was there at its start.
 fn decay(plan: &Plan) -> f64 {
-    plan.work.decay(plan.slots.fluid_slot_seconds())
+    plan.work.decay(plan.fluid_seconds())
 }
 
-/// Slots of work that the workload at the start of a period hardly ever exceeds.
+/// Grains of work that the workload at the start of a period hardly ever exceeds.
 fn states(plan: &Plan) -> usize {
     let reach = (1.0 / TAIL).ln() / decay(plan).max(1e-9);
-    reach.min(MOST_STATES) as usize + plan.slots.per_budget + 1
+    reach.min(MOST_STATES) as usize + plan.budget() + 1
 }
 
 /// Roughly how many operations the plan takes.
@@ -68,21 +66,31 @@ fn cost(plan: &Plan) -> f64 {
     let pieces = slots.per_budget as f64 / slots.bandwidth();
     let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
     let jobs = plan.sizes().count() as f64;
-    pieces * (states(plan) + slots.per_budget) as f64 * 2.0 * (terms + 2.0 * jobs)
+    let states = states(plan) as f64;
+    let passes = pieces * (states + plan.budget() as f64) * 2.0 * (terms + 2.0 * jobs + 8.0);
+    passes + 2.0 * plan.periods_to_forget(SETTLED) * round_cost(plan)
+}
+
+/// Roughly how many operations it takes to iterate one period.
+fn round_cost(plan: &Plan) -> f64 {
+    let terms = plan.work.law(plan.slots.period_seconds()).terms().len() as f64;
+    let budget = plan.budget() as f64;
+    states(plan) as f64 * (terms + 1.0) + budget * (budget + 2.0 * terms)
 }
 
 fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     let slots = plan.slots;
     let decay = decay(plan);
-    let per_second = decay / slots.fluid_slot_seconds();
-    let budgets = (2.0 * decay * slots.per_budget as f64).min(600.0).exp();
+    let per_second = decay / plan.fluid_seconds();
+    let budgets = (2.0 * decay * plan.budget() as f64).min(600.0).exp();
     let tail = Tail {
         factor: budgets * (1.0 + per_second / plan.work.per_second),
         per_second,
         from_seconds: slots.period_seconds(),
     };
     let chain = Chain::new(plan, states(plan));
-    let (starts, error) = chain.equilibrium();
+    let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
+    let (starts, error) = chain.equilibrium(rounds.min(MOST_ROUNDS));
     let mut bins = Bins::new(slots, tail, query.execution_times.shortest());
     responses(plan, &starts, &mut bins);
     let proved = error <= USEFUL;
@@ -95,31 +103,30 @@ struct Chain {
     budget: usize,
     /// The workload that stands for all beyond.
     last: usize,
-    /// By slots of the budget: the work of so many.
+    /// By grains of the budget: the work that comes while so many are served.
     within: Vec<LatticeLaw>,
-    /// By slots of the budget: the work of the rest of the period after so many.
+    /// By grains of the budget: the work of the rest of the period after so many.
     after: Vec<LatticeLaw>,
 }
 
 impl Chain {
     fn new(plan: &Plan, last: usize) -> Self {
         let slots = plan.slots;
-        let budget = slots.per_budget;
-        let served = |slot: usize| slot as u128 * slots.ticks_per_slot();
+        let budget = plan.budget();
         let period = slots.ticks_per_period();
         let law = |ticks| plan.work.law(slots.seconds(ticks));
         Self {
             budget,
             last,
-            within: (0..=budget).map(|slot| law(served(slot))).collect(),
+            within: (0..=budget).map(|served| law(plan.ticks(served))).collect(),
             after: (0..=budget)
-                .map(|slot| law(period - served(slot)))
+                .map(|served| law(period - plan.ticks(served)))
                 .collect(),
         }
     }
 
-    /// The probabilities that the server runs out of work after 1, 2, ... slots of its budget,
-    /// started with law `starts`: from z, after t with (z / t) Pr(t slots bring t - z).
+    /// The probabilities that the server runs out of work after 1, 2, ... grains of its budget,
+    /// started with law `starts`: from z, after t with (z / t) Pr(t - z come within t).
     fn emptied(&self, starts: &[f64]) -> Vec<f64> {
         let after = |t: usize| {
             let ballot = |z: usize| starts[z] * z as f64 * self.within[t].at(t - z);
@@ -130,28 +137,29 @@ impl Chain {
 
     /// The law a period later; what lies beyond the last workload is put there.
     fn next(&self, starts: &[f64]) -> Vec<f64> {
-        let mut next = vec![0.0; self.last + 1];
-        let mut add = |place: usize, p: f64| next[place.min(self.last)] += p;
+        let longest = self.after.iter().filter_map(|law| law.terms().last());
+        let longest = longest.map(|(arrived, _)| *arrived).max().unwrap_or(0);
+        // As if the server worked on to the end of its budget in any case.
+        let mut worked_on = vec![0.0; self.last + longest + self.budget + 1];
+        self.after[0].convolve_into(&starts[1..], &mut worked_on[1..]);
+        let mut next = vec![0.0; worked_on.len()];
         for (arrived, weight) in self.after[0].terms() {
-            add(*arrived, starts[0] * weight);
-        }
-        for (z, p) in starts.iter().enumerate().skip(1).filter(|(_, p)| **p > 0.0) {
-            for (arrived, weight) in self.after[0].terms() {
-                if z + arrived > self.budget {
-                    add(z + arrived - self.budget, p * weight);
-                }
-            }
+            next[*arrived] += starts[0] * weight;
         }
         for (index, empty) in self.emptied(starts).iter().enumerate() {
             let t = index + 1;
             for (arrived, weight) in self.after[t].terms() {
-                add(*arrived, empty * weight);
-                // Those were counted above as if the server had worked on.
-                if t + arrived > self.budget {
-                    add(t + arrived - self.budget, -empty * weight);
-                }
+                next[*arrived] += empty * weight;
+                worked_on[t + arrived] -= empty * weight;
             }
         }
+        // Nobody who worked to the end of the budget had nothing left by then.
+        let left = worked_on[self.budget..].iter().skip(1);
+        for (sum, p) in next[1..].iter_mut().zip(left) {
+            *sum += p;
+        }
+        let beyond: f64 = next.drain(self.last + 1..).sum();
+        next[self.last] += beyond;
         next.iter_mut().for_each(|p| *p = p.max(0.0));
         let sum: f64 = next.iter().sum();
         next.iter_mut().for_each(|p| *p /= sum);
@@ -168,44 +176,48 @@ impl Chain {
             };
             law.terms().iter().map(term).sum::<f64>()
         };
-        // The gain of running out of work after t slots over working on.
+        // The gain of running out of work after t grains over working on.
         let gain: Vec<f64> = (1..=self.budget)
             .map(|t| {
                 mean(&self.after[t], self.budget) + self.none(t) * value[0]
                     - mean(&self.after[t], t)
             })
             .collect();
-        let mut next = Vec::with_capacity(value.len());
-        next.push(mean(&self.after[0], self.budget) + self.none(0) * value[0]);
-        for z in 1..value.len() {
-            let ballot = |t: usize| z as f64 / t as f64 * self.within[t].at(t - z) * gain[t - 1];
-            let emptied: f64 = (z..=self.budget).map(ballot).sum();
-            next.push((mean(&self.after[0], z) + emptied).max(0.0));
+        let mut next = vec![0.0; value.len()];
+        for (arrived, weight) in self.after[0].terms() {
+            // To w = z + arrived - budget from z, both above zero.
+            let z = (self.budget + 1).saturating_sub(*arrived).max(1);
+            let w = z + arrived - self.budget;
+            let (to, from) = (next.get_mut(z..), value.get(w..));
+            for (sum, value) in to.into_iter().flatten().zip(from.into_iter().flatten()) {
+                *sum += weight * value;
+            }
         }
+        for (z, sum) in next.iter_mut().enumerate().skip(1).take(self.budget) {
+            let ballot = |t: usize| z as f64 / t as f64 * self.within[t].at(t - z) * gain[t - 1];
+            *sum += (z..=self.budget).map(ballot).sum::<f64>();
+        }
+        next[0] = mean(&self.after[0], self.budget) + self.none(0) * value[0];
+        next.iter_mut().for_each(|mean| *mean = mean.max(0.0));
         next
     }
 
-    /// The probability that nothing comes in the period after so many slots of the budget.
+    /// The probability that nothing comes in the period after so many grains of the budget.
     fn none(&self, slot: usize) -> f64 {
         self.after[slot].at(0)
     }
 
-    fn operations(&self) -> f64 {
-        let terms = self.after[0].terms().len();
-        (self.last * terms + self.budget * (self.budget + 2 * terms)) as f64
-    }
-
     /// The equilibrium, and by how much in total it may be off.
     ///
-    /// If a law moves by r in a period, and from every workload the chain is at 0 with at least
-    /// probability c after n periods, then the law is within r n / c of the equilibrium. The
-    /// workloads beyond the last, which weigh at most [`TAIL`], move another 4 [`TAIL`].
-    fn equilibrium(&self) -> (Vec<f64>, f64) {
-        let rounds = (MOST_OPERATIONS / self.operations()) as usize + 2;
+    /// If a law moves by r in a period, and from every workload the chain is in some one state
+    /// with at least probability c after n periods, then the law is within r n / c of the
+    /// equilibrium. The workloads beyond the last, which weigh at most [`TAIL`], move another
+    /// 4 [`TAIL`].
+    fn equilibrium(&self, rounds: usize) -> (Vec<f64>, f64) {
         let mut law = vec![0.0; self.last + 1];
         law[0] = 1.0;
         let (mut moved, mut least, mut stuck) = (2.0, f64::INFINITY, 0);
-        for _ in 0..rounds.min(MOST_ROUNDS) {
+        for _ in 0..rounds {
             let next = self.next(&law);
             moved = next.iter().zip(&law).map(|(a, b)| (a - b).abs()).sum();
             law = next;
@@ -215,26 +227,34 @@ impl Chain {
                 break;
             }
         }
-        let mut at_zero = vec![0.0; self.last + 1];
-        at_zero[0] = 1.0;
-        let mut slowest = f64::INFINITY;
+        let memory = self.memory(&law, rounds);
+        let error = memory * (moved + 4.0 * TAIL + ROUNDING);
+        (law, error)
+    }
+
+    /// The least n / c for which from every workload the chain is in the likeliest state of `law`
+    /// with at least probability c after n periods.
+    fn memory(&self, law: &[f64], rounds: usize) -> f64 {
+        let likeliest = (0..law.len()).fold(0, |best, w| if law[w] > law[best] { w } else { best });
+        let mut there = vec![0.0; self.last + 1];
+        there[likeliest] = 1.0;
+        let mut shortest = f64::INFINITY;
         let mut since_better = 0;
-        for n in 1..=rounds.min(MOST_ROUNDS_TO_FORGET) {
-            at_zero = self.mean_next(&at_zero);
-            let least = at_zero.iter().copied().fold(f64::INFINITY, f64::min);
+        for n in 1..=rounds {
+            there = self.mean_next(&there);
+            let least = there.iter().copied().fold(f64::INFINITY, f64::min);
             let needed = n as f64 / (least - n as f64 * ROUNDING).max(0.0);
-            since_better = if needed < slowest {
+            since_better = if needed < shortest {
                 0
             } else {
                 since_better + 1
             };
-            slowest = slowest.min(needed);
-            if slowest.is_finite() && since_better > 20 {
+            shortest = shortest.min(needed);
+            if shortest.is_finite() && since_better > 20 {
                 break;
             }
         }
-        let error = slowest * (moved + 4.0 * TAIL + ROUNDING);
-        (law, error)
+        shortest
     }
 }
 
@@ -282,7 +302,7 @@ struct Standing {
 fn walk(plan: &Plan, starts: &[f64], mut visit: impl FnMut(&Piece, End, &Standing)) -> Standing {
     let slots = plan.slots;
     let mut working = starts.to_vec();
-    working.resize(starts.len() + slots.per_budget, 0.0);
+    working.resize(starts.len() + plan.budget(), 0.0);
     let mut waiting = vec![0.0; working.len()];
     std::mem::swap(&mut working[0], &mut waiting[0]);
     let mut standing = Standing { working, waiting };
@@ -295,8 +315,8 @@ fn walk(plan: &Plan, starts: &[f64], mut visit: impl FnMut(&Piece, End, &Standin
             *state = after;
         }
         visit(&piece, End::Last, &standing);
-        if piece.ends_slot <= slots.per_budget {
-            let done = std::mem::take(&mut standing.working[piece.ends_slot]);
+        if piece.ends_slot <= slots.per_budget && piece.ends_slot % plan.grain == 0 {
+            let done = std::mem::take(&mut standing.working[piece.ends_slot / plan.grain]);
             standing.waiting[0] += done;
         }
     }
@@ -323,7 +343,7 @@ fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
         let share = (piece.to - piece.from) as f64 / period as f64;
         for (law, from) in [(&standing.working, 0), (&standing.waiting, period)] {
             for (need, p) in with_job(law).iter().enumerate() {
-                let done = from + slots.ticks_to_give(need);
+                let done = from + plan.ticks_to_give(need);
                 match end {
                     End::First => bins.add_at_least(done.saturating_sub(piece.to), p * share),
                     End::Last => bins.add_at_most(done.saturating_sub(piece.from), p * share),
@@ -357,7 +377,7 @@ mod tests {
         assert!(plan.exact);
         let last = 600;
         let chain = Chain::new(&plan, last);
-        for start in [0, 1, 5, 23, 24, 25, 60] {
+        for start in [0, 1, 5, 11, 12, 13, 40] {
             let mut starts = vec![0.0; last + 1];
             starts[start] = 1.0;
             let by_ballots = chain.next(&starts);
@@ -397,7 +417,7 @@ mod tests {
     fn the_equilibrium_is_one() {
         let plan = plan();
         let chain = Chain::new(&plan, states(&plan));
-        let (law, error) = chain.equilibrium();
+        let (law, error) = chain.equilibrium(10_000);
         assert!(error < 1e-9, "{error}");
         assert!((law.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         let brought = plan.work.per_second * plan.work.mean_size() * plan.slots.period_seconds();

@@ -1,8 +1,10 @@
 //! The lattice: the budget cut into whole slots.
 //!
-//! A slot is a budget-th part, so that the budget always lies on the lattice; the period need
-//! not. Instants within a period are counted in ticks, of which a nanosecond has twice as many as
-//! the budget has slots: all instants that matter are whole ticks, and so are half slots.
+//! The budget always lies on the lattice; the period need not. Time is cut into slots, work into
+//! grains of one or more slots, the largest that make the budget and all execution times whole:
+//! finer slots place the arrivals better, but there is no more work to tell apart. Instants within
+//! a period are counted in ticks, of which a nanosecond has twice as many as the budget has slots:
+//! all instants that matter are whole ticks, and so are half slots.
 
 use tailbound_time::Duration;
 
@@ -19,7 +21,7 @@ const MOST: usize = 2_048;
 /// The most slots of one job.
 const LONGEST_JOB: u64 = 100_000;
 /// Elementary operations that a finer lattice may cost.
-const AFFORDED: f64 = 3e8;
+const AFFORDED: f64 = 1e9;
 /// Elementary operations that an exact lattice may cost, where there is no coarser exact one.
 const AFFORDED_FOR_EXACTNESS: f64 = 3e9;
 
@@ -53,11 +55,6 @@ impl Slots {
         self.period_ns as f64 * 1e-9
     }
 
-    /// The time in which a processor of the reservation's bandwidth serves one slot.
-    pub(super) fn fluid_slot_seconds(self) -> f64 {
-        self.period_seconds() / self.per_budget as f64
-    }
-
     pub(super) fn bandwidth(self) -> f64 {
         self.budget_ns as f64 / self.period_ns as f64
     }
@@ -69,14 +66,6 @@ impl Slots {
     pub(super) fn time_up(self, ticks: u128) -> Duration {
         saturated(ticks.div_ceil(2 * self.per_budget as u128))
     }
-
-    /// From the start of a period to when a server that has full budgets from there on, and work,
-    /// has given `work` slots: j periods and the rest, where that rest is above zero.
-    pub(super) fn ticks_to_give(self, work: usize) -> u128 {
-        let whole = work.saturating_sub(1) / self.per_budget;
-        let rest = work - whole * self.per_budget;
-        whole as u128 * self.ticks_per_period() + rest as u128 * self.ticks_per_slot()
-    }
 }
 
 fn saturated(nanos: u128) -> Duration {
@@ -87,6 +76,9 @@ fn saturated(nanos: u128) -> Duration {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub slots: Slots,
+    /// How many slots a grain of work takes.
+    pub grain: usize,
+    /// The load, its sizes in grains.
     pub work: Work,
     /// Whether all execution times are whole slots.
     pub exact: bool,
@@ -171,6 +163,12 @@ impl Plan {
             sizes[whole] += probability * (1.0 - upper);
             sizes[whole + 1] += probability * upper;
         }
+        let present = |(size, weight): (usize, &f64)| (*weight > 0.0).then_some(size);
+        let present = sizes.iter().enumerate().filter_map(present);
+        let grain = present.fold(per_budget, |common, size| {
+            gcd(common as u64, size as u64) as usize
+        });
+        let mut sizes: Vec<f64> = sizes.into_iter().step_by(grain.max(1)).collect();
         while sizes.last().is_some_and(|weight| *weight <= 0.0) {
             sizes.pop();
         }
@@ -178,7 +176,12 @@ impl Plan {
             per_second: query.rate.as_per_second(),
             sizes,
         };
-        Ok(Self { slots, work, exact })
+        Ok(Self {
+            slots,
+            grain,
+            work,
+            exact,
+        })
     }
 
     /// The same load with half as many slots.
@@ -186,15 +189,55 @@ impl Plan {
         Self::on(query, (self.slots.per_budget / 2).max(1))
     }
 
-    /// The jobs' sizes with their probabilities.
+    /// The jobs' sizes in grains, with their probabilities.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (usize, f64)> {
         let atoms = self.work.sizes.iter().copied().enumerate();
         atoms.filter(|(_, weight)| *weight > 0.0)
     }
 
+    /// The size of the shortest jobs, in grains.
+    pub(super) fn shortest(&self) -> usize {
+        self.sizes().next().map_or(0, |(size, _)| size)
+    }
+
+    /// The budget in grains.
+    pub(super) fn budget(&self) -> usize {
+        self.slots.per_budget / self.grain
+    }
+
+    /// The time that a CPU takes for so many grains.
+    pub(super) fn ticks(&self, grains: usize) -> u128 {
+        (grains * self.grain) as u128 * self.slots.ticks_per_slot()
+    }
+
+    /// The time in which a processor of the reservation's bandwidth serves one grain.
+    pub(super) fn fluid_ticks(&self) -> u128 {
+        2 * self.grain as u128 * u128::from(self.slots.period_ns)
+    }
+
+    /// The same in seconds.
+    pub(super) fn fluid_seconds(&self) -> f64 {
+        self.slots.seconds(self.fluid_ticks())
+    }
+
+    /// From the start of a period to when a server that has full budgets from there on, and work,
+    /// has given so many grains: j periods and the rest, where that rest is above zero.
+    pub(super) fn ticks_to_give(&self, grains: usize) -> u128 {
+        let whole = grains.saturating_sub(1) / self.budget();
+        let rest = grains - whole * self.budget();
+        whole as u128 * self.slots.ticks_per_period() + self.ticks(rest)
+    }
+
     /// The load as a share of what the reservation gives.
     pub(super) fn load(&self) -> f64 {
-        self.work.per_second * self.work.mean_size() * self.slots.fluid_slot_seconds()
+        self.work.per_second * self.work.mean_size() * self.fluid_seconds()
+    }
+
+    /// How many periods it takes, roughly, until of what can only last while a processor of the
+    /// bandwidth is busy no more than `share` is left.
+    pub(super) fn periods_to_forget(&self, share: f64) -> f64 {
+        let per_period = self.work.relaxation(self.fluid_seconds()) * self.budget() as f64;
+        (1.0 / share).ln() / per_period.max(1e-12) + 1.0
     }
 }
 
