@@ -67,7 +67,12 @@ fn cost(plan: &Plan) -> f64 {
     let cells = fine * budget.min(states) * 0.5;
     let jobs = plan.sizes().count() as f64;
     let passes = pieces * ((states + budget) * (terms + 2.0 * jobs) + 2.0 * cells * (terms + 2.0));
-    passes + plan.periods_to_forget(UNPLACED) * round_cost(plan)
+    if plan.exact {
+        // The cycles cost the same however fine the slots are.
+        passes
+    } else {
+        passes + plan.periods_to_forget(UNPLACED) * round_cost(plan)
+    }
 }
 
 /// Roughly how many operations it takes to follow the cycles by one period.

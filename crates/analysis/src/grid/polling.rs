@@ -16,11 +16,13 @@ const MOST_STATES: f64 = 100_000.0;
 /// The most periods that the chain is iterated.
 const MOST_ROUNDS: usize = 200_000;
 /// What the iterations may cost, in elementary operations.
-const MOST_OPERATIONS: f64 = 2e9;
+const MOST_OPERATIONS: f64 = 3e9;
 /// The change per period at which the iteration stops.
 const SETTLED: f64 = 1e-15;
 /// What the rounding of floats adds to a law in one period, at most.
 const ROUNDING: f64 = 1e-13;
+/// The change per period above which there is no equilibrium to speak of.
+const MOVING: f64 = 1e-9;
 /// A proved error above this is worth less than an estimate.
 const USEFUL: f64 = 1e-4;
 
@@ -68,7 +70,12 @@ fn cost(plan: &Plan) -> f64 {
     let jobs = plan.sizes().count() as f64;
     let states = states(plan) as f64;
     let passes = pieces * (states + plan.budget() as f64) * 2.0 * (terms + 2.0 * jobs + 8.0);
-    passes + 2.0 * plan.periods_to_forget(SETTLED) * round_cost(plan)
+    if plan.exact {
+        // The chain costs the same however fine the slots are.
+        passes
+    } else {
+        passes + 2.0 * plan.periods_to_forget(SETTLED) * round_cost(plan)
+    }
 }
 
 /// Roughly how many operations it takes to iterate one period.
@@ -90,7 +97,18 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     };
     let chain = Chain::new(plan, states(plan));
     let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
-    let (starts, error) = chain.equilibrium(rounds.min(MOST_ROUNDS));
+    let (starts, moved) = chain.equilibrium(decay, rounds.min(MOST_ROUNDS));
+    if moved > MOVING {
+        return Err(AnalysisError::NotAnalysed {
+            reason: format!(
+                "at {:.1} % of the bandwidth the workload moves too slowly towards its \
+                 equilibrium, still by {moved:.1e} per period; with more budget or longer \
+                 periods it would be",
+                100.0 * plan.load()
+            ),
+        });
+    }
+    let error = chain.error(&starts, moved, rounds.min(MOST_ROUNDS));
     let mut bins = Bins::new(slots, tail, query.execution_times.shortest());
     responses(plan, &starts, &mut bins);
     let proved = error <= USEFUL;
@@ -207,15 +225,12 @@ impl Chain {
         self.after[slot].at(0)
     }
 
-    /// The equilibrium, and by how much in total it may be off.
-    ///
-    /// If a law moves by r in a period, and from every workload the chain is in some one state
-    /// with at least probability c after n periods, then the law is within r n / c of the
-    /// equilibrium. The workloads beyond the last, which weigh at most [`TAIL`], move another
-    /// 4 [`TAIL`].
-    fn equilibrium(&self, rounds: usize) -> (Vec<f64>, f64) {
-        let mut law = vec![0.0; self.last + 1];
-        law[0] = 1.0;
+    /// A law that hardly moves any more, and by how much it still does in a period. `decay` is
+    /// that of the tail: near saturation the law is close to geometric.
+    fn equilibrium(&self, decay: f64, rounds: usize) -> (Vec<f64>, f64) {
+        let mut law: Vec<f64> = (0..=self.last).map(|w| (-decay * w as f64).exp()).collect();
+        let sum: f64 = law.iter().sum();
+        law.iter_mut().for_each(|p| *p /= sum);
         let (mut moved, mut least, mut stuck) = (2.0, f64::INFINITY, 0);
         for _ in 0..rounds {
             let next = self.next(&law);
@@ -227,9 +242,16 @@ impl Chain {
                 break;
             }
         }
-        let memory = self.memory(&law, rounds);
-        let error = memory * (moved + 4.0 * TAIL + ROUNDING);
-        (law, error)
+        (law, moved)
+    }
+
+    /// By how much in total a law may be off the equilibrium if it moves by `moved` in a period.
+    ///
+    /// If from every workload the chain is in some one state with at least probability c after n
+    /// periods, then the law is within `moved` n / c of the equilibrium. The workloads beyond the
+    /// last, which weigh at most [`TAIL`], move another 4 [`TAIL`].
+    fn error(&self, law: &[f64], moved: f64, rounds: usize) -> f64 {
+        self.memory(law, rounds) * (moved + 4.0 * TAIL + ROUNDING)
     }
 
     /// The least n / c for which from every workload the chain is in the likeliest state of `law`
@@ -417,7 +439,8 @@ mod tests {
     fn the_equilibrium_is_one() {
         let plan = plan();
         let chain = Chain::new(&plan, states(&plan));
-        let (law, error) = chain.equilibrium(10_000);
+        let (law, moved) = chain.equilibrium(decay(&plan), 10_000);
+        let error = chain.error(&law, moved, 10_000);
         assert!(error < 1e-9, "{error}");
         assert!((law.iter().sum::<f64>() - 1.0).abs() < 1e-12);
         let brought = plan.work.per_second * plan.work.mean_size() * plan.slots.period_seconds();
