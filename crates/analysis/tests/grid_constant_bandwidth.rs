@@ -9,12 +9,12 @@ use grid_load::{ends, excess, law, own_cpu, poisson_jobs, query, us};
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::grid::{
-    ExecutionLaw, GridPrediction, GridQuery, Resolution, constant_bandwidth,
+    ExecutionLaw, GridPrediction, GridQuery, Resolution, constant_bandwidth, polling,
 };
 use tailbound_distribution::Evidence;
 use tailbound_model::ReservationServer;
 use tailbound_simulator::{ServerState, fifo_response_times};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Instant, Rate};
 
 /// The response times of so many jobs, by the simulator, in the order of release.
 fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {
@@ -225,6 +225,26 @@ fn what_has_no_answer_says_what_would() {
     assert!(matches!(long, AnalysisError::NotAnalysed { .. }), "{long}");
 }
 
+/// The example of docs/concepts/response-time-grid.md: why rounding execution times up is no bound.
+#[test]
+fn more_work_can_shorten_a_response() {
+    let last_response = |jobs: &[(u64, u64)]| {
+        let server = ReservationServer::ConstantBandwidth {
+            budget: us(5_000),
+            period: us(10_000),
+        };
+        let server = ServerState::new(server, Duration::ZERO).unwrap();
+        let jobs = jobs
+            .iter()
+            .map(|(at, work)| (Instant::from_nanos(at * 1_000), us(*work)));
+        fifo_response_times(server, jobs).last().unwrap()
+    };
+    assert_eq!(last_response(&[(1_900, 9_000)]), us(14_000));
+    assert_eq!(last_response(&[(0, 1_000), (1_900, 9_000)]), us(13_100));
+    assert_eq!(last_response(&[(1_900, 5_000)]), us(5_000));
+    assert_eq!(last_response(&[(0, 1_000), (1_900, 5_000)]), us(9_100));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
@@ -248,5 +268,34 @@ proptest! {
         let responses = simulated(&query, 200_000, seed);
         let excess = excess(&predicted.distribution, &responses);
         prop_assert!(excess < 6.0, "{} standard errors", excess);
+    }
+
+    /// Whatever the numbers, the ends are in order and the mean lies between its ends.
+    #[test]
+    fn any_load_has_an_orderly_answer_or_none(
+        budget in 1_u64..5_000_000,
+        beyond in 0_u64..5_000_000,
+        short in 1_u64..3_000_000,
+        longer in 0_u64..3_000_000,
+        load in 0.01_f64..0.9,
+        slots in 1_u32..40,
+    ) {
+        let ns = Duration::from_nanos;
+        let times = ExecutionLaw::new(vec![(ns(short), 0.5), (ns(short + longer), 0.5)]).unwrap();
+        let bandwidth = budget as f64 / (budget + beyond) as f64;
+        let rate = Rate::per_second(load * bandwidth / times.mean_seconds()).unwrap();
+        let mut query = GridQuery::new(rate, times, ns(budget), ns(budget + beyond));
+        query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
+        if budget > short / 100 {
+            for answer in [constant_bandwidth(&query), polling(&query)] {
+                let Ok(predicted) = answer else { continue };
+                let (optimistic, pessimistic) = ends(&predicted.distribution);
+                for (at, value) in pessimistic.steps() {
+                    prop_assert!(*value <= optimistic.value(*at) + 1e-9);
+                }
+                prop_assert!(predicted.mean.low <= predicted.mean.high.unwrap());
+                prop_assert!(predicted.mean.high.unwrap() >= ns(short));
+            }
+        }
     }
 }

@@ -67,11 +67,13 @@ fn cost(plan: &Plan) -> f64 {
     let cells = fine * budget.min(states) * 0.5;
     let jobs = plan.sizes().count() as f64;
     let passes = pieces * ((states + budget) * (terms + 2.0 * jobs) + 2.0 * cells * (terms + 2.0));
+    let passes = passes + plan.cost_of_laws(pieces.min(budget * 4.0) + budget);
     if plan.exact {
         // The cycles cost the same however fine the slots are.
         passes
     } else {
-        passes + plan.periods_to_forget(UNPLACED) * round_cost(plan)
+        let rounds = plan.periods_to_forget(UNPLACED) * round_cost(plan);
+        passes + rounds.min(MOST_OPERATIONS)
     }
 }
 
@@ -92,7 +94,7 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
         per_second,
         from_seconds: 0.0,
     };
-    let mut bins = Bins::new(slots, tail, shortest(query, plan));
+    let mut bins = Bins::new(slots, tail, plan.shortest_response(query));
     for (size, weight) in plan.sizes() {
         let ticks = plan.ticks_to_give(size);
         bins.add_at_least(ticks, (1.0 - load) * weight);
@@ -108,12 +110,6 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
         bracket,
         proved: true,
     })
-}
-
-/// The shortest response; where execution times were rounded, the shortest rounded one.
-fn shortest(query: &GridQuery, plan: &Plan) -> tailbound_time::Duration {
-    let rounded = plan.slots.time_down(plan.ticks(plan.shortest()));
-    query.execution_times.shortest().min(rounded)
 }
 
 /// For every workload, how many periods of a cycle start with it in the mean; from below. Of the

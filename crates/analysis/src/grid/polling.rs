@@ -70,11 +70,13 @@ fn cost(plan: &Plan) -> f64 {
     let jobs = plan.sizes().count() as f64;
     let states = states(plan) as f64;
     let passes = pieces * (states + plan.budget() as f64) * 2.0 * (terms + 2.0 * jobs + 8.0);
+    let passes = passes + plan.cost_of_laws(plan.budget() as f64 * 2.0);
     if plan.exact {
         // The chain costs the same however fine the slots are.
         passes
     } else {
-        passes + 2.0 * plan.periods_to_forget(SETTLED) * round_cost(plan)
+        let rounds = 2.0 * plan.periods_to_forget(SETTLED) * round_cost(plan);
+        passes + rounds.min(MOST_OPERATIONS)
     }
 }
 
@@ -109,7 +111,7 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
         });
     }
     let error = chain.error(&starts, moved, rounds.min(MOST_ROUNDS));
-    let mut bins = Bins::new(slots, tail, query.execution_times.shortest());
+    let mut bins = Bins::new(slots, tail, plan.shortest_response(query));
     responses(plan, &starts, &mut bins);
     let proved = error <= USEFUL;
     let bracket = bins.finish(if proved { error } else { 0.0 }, query.dispatch_overhead)?;
@@ -404,16 +406,13 @@ mod tests {
             starts[start] = 1.0;
             let by_ballots = chain.next(&starts);
             let end = walk(&plan, &starts, |_, _, _| {});
-            for left in 0..400 {
+            for (left, by_ballots) in by_ballots.iter().enumerate().take(400) {
                 let late = match left {
                     0 => 0.0,
                     _ => end.working[left + chain.budget],
                 };
                 let by_steps = end.waiting[left] + late;
-                assert!(
-                    (by_steps - by_ballots[left]).abs() < 1e-13,
-                    "{start} {left}"
-                );
+                assert!((by_steps - by_ballots).abs() < 1e-13, "{start} {left}");
             }
         }
     }

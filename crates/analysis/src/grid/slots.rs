@@ -25,6 +25,9 @@ const AFFORDED: f64 = 1e9;
 /// Elementary operations that an exact lattice may cost, where there is no coarser exact one.
 const AFFORDED_FOR_EXACTNESS: f64 = 3e9;
 
+/// Elementary operations beyond which there is no answer.
+const MOST_OPERATIONS: f64 = 2e10;
+
 /// The lattice of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slots {
@@ -98,7 +101,7 @@ impl Plan {
                     what: format!("{count} slots per budget are too many; the most are {MOST}"),
                 });
             }
-            return Self::on(query, count);
+            return Self::on(query, count)?.if_affordable(&cost);
         }
         let mean_ns = query.execution_times.mean_seconds() * 1e9;
         let aim = (FINE * query.budget.as_nanos() as f64 / mean_ns).ceil() as usize;
@@ -122,13 +125,26 @@ impl Plan {
         }
         let mut count = aim;
         loop {
-            let plan = Self::on(query, count);
-            match plan {
-                Ok(plan) if cost(&plan) <= AFFORDED || count <= FEWEST => return Ok(plan),
-                Err(error) if count <= FEWEST => return Err(error),
+            match Self::on(query, count) {
+                Ok(plan) if cost(&plan) <= AFFORDED => return Ok(plan),
+                plan if count <= FEWEST => return plan?.if_affordable(&cost),
                 _ => count = (count * 3 / 4).max(FEWEST),
             }
         }
+    }
+
+    fn if_affordable(self, cost: impl Fn(&Self) -> f64) -> Result<Self, AnalysisError> {
+        let operations = cost(&self);
+        if operations <= MOST_OPERATIONS {
+            return Ok(self);
+        }
+        Err(AnalysisError::NotAnalysed {
+            reason: format!(
+                "a grid of {} slots per budget would take {operations:.0e} operations, more than \
+                 {MOST_OPERATIONS:.0e}",
+                self.slots.per_budget
+            ),
+        })
     }
 
     /// The load with `per_budget` slots in the budget. An execution time between two slots is
@@ -200,6 +216,13 @@ impl Plan {
         self.sizes().next().map_or(0, |(size, _)| size)
     }
 
+    /// What no response is below; where execution times were rounded, the shortest rounded one
+    /// counts too.
+    pub(super) fn shortest_response(&self, query: &GridQuery) -> Duration {
+        let rounded = self.slots.time_down(self.ticks(self.shortest()));
+        query.execution_times.shortest().min(rounded)
+    }
+
     /// The budget in grains.
     pub(super) fn budget(&self) -> usize {
         self.slots.per_budget / self.grain
@@ -231,6 +254,13 @@ impl Plan {
     /// The load as a share of what the reservation gives.
     pub(super) fn load(&self) -> f64 {
         self.work.per_second * self.work.mean_size() * self.fluid_seconds()
+    }
+
+    /// Roughly how many operations it takes to compute so many laws of what comes within a period.
+    pub(super) fn cost_of_laws(&self, count: f64) -> f64 {
+        let longest = self.work.law(self.slots.period_seconds());
+        let length = longest.terms().last().map_or(0, |(place, _)| *place);
+        count * length as f64 * self.sizes().count() as f64
     }
 
     /// How many periods it takes, roughly, until of what can only last while a processor of the
