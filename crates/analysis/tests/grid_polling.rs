@@ -5,7 +5,7 @@ mod grid_load;
 
 use std::collections::VecDeque;
 
-use grid_load::{ends, excess, law, poisson_jobs, query, us};
+use grid_load::{ends, excess, law, poisson_jobs, query, same_cases, us};
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::grid::{ExecutionLaw, GridQuery, polling};
@@ -141,7 +141,7 @@ fn an_overload_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(same_cases(12))]
 
     /// Random small lattices: budget, period and execution times in units of 100 us.
     #[test]

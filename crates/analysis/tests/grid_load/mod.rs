@@ -1,6 +1,8 @@
 //! What the tests of the grid have in common: loads, and how far a sample leaves a bracket.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::grid::{ExecutionLaw, GridQuery};
@@ -10,6 +12,17 @@ use tailbound_model::{
     Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_time::{Duration, Instant, Rate};
+
+/// A few random cases, the same ones in every run: what is compared with a sample holds only with
+/// high probability.
+pub fn same_cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
 
 pub fn us(value: u64) -> Duration {
     Duration::from_micros(value)
