@@ -4,6 +4,7 @@
 //! takes for granted; every refusal says what would be right.
 
 mod error;
+pub mod grid;
 pub mod interfaces;
 mod periodic_load;
 mod query;

@@ -1,0 +1,162 @@
+//! Two distribution functions that enclose the true one, collected step by step.
+
+use tailbound_distribution::{Interval, StepCdf};
+use tailbound_time::Duration;
+
+use super::slots::Slots;
+use crate::AnalysisError;
+
+/// What the results are rounded outward by, for what floating point and neglected tails do.
+const GUARD: f64 = 1e-9;
+/// The share of the jobs whose response times need no place of their own.
+const REST: f64 = 1e-11;
+/// The most half slots of response time that are kept apart.
+const MOST_BINS: usize = 1 << 21;
+
+/// A bound on the tail: Pr(response > r) <= `factor` e^(-`per_second` (r - `from_seconds`)).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    pub factor: f64,
+    pub per_second: f64,
+    pub from_seconds: f64,
+}
+
+impl Tail {
+    fn above(self, seconds: f64) -> f64 {
+        let exponent = self.per_second * (seconds - self.from_seconds).max(0.0);
+        (self.factor * (-exponent).exp()).min(1.0)
+    }
+
+    /// The mean of what a response exceeds `seconds` by, at most.
+    fn mean_beyond(self, seconds: f64) -> f64 {
+        let early = (self.from_seconds - seconds).max(0.0);
+        early
+            + self.factor * (-self.per_second * (seconds - self.from_seconds).max(0.0)).exp()
+                / self.per_second
+    }
+
+    fn end_seconds(self) -> f64 {
+        self.from_seconds + (self.factor / REST).ln().max(1.0) / self.per_second
+    }
+}
+
+/// Probabilities by response time, in half slots, rounded towards shorter responses and towards
+/// longer ones. What was never added may be anywhere.
+#[derive(Clone, Debug)]
+pub(super) struct Bins {
+    slots: Slots,
+    tail: Tail,
+    shortest_ticks: u128,
+    optimistic: Vec<f64>,
+    pessimistic: Vec<f64>,
+}
+
+/// The outcome.
+#[derive(Clone, Debug)]
+pub(super) struct Bracket {
+    pub optimistic: StepCdf,
+    pub pessimistic: StepCdf,
+    pub mean: Interval,
+}
+
+impl Bins {
+    /// Empty bins; no response is shorter than `shortest`.
+    pub(super) fn new(slots: Slots, tail: Tail, shortest: Duration) -> Self {
+        let half_slot = slots.slot_seconds() / 2.0;
+        let shortest_ticks = u128::from(shortest.as_nanos()) * 2 * slots.per_budget as u128;
+        let least = (shortest_ticks / u128::from(slots.budget_ns)) as usize + 2;
+        let count = (tail.end_seconds() / half_slot).min(MOST_BINS as f64) as usize;
+        let count = count.max(least.min(MOST_BINS));
+        Self {
+            slots,
+            tail,
+            shortest_ticks,
+            optimistic: vec![0.0; count],
+            pessimistic: vec![0.0; count],
+        }
+    }
+
+    /// Adds responses of at least `ticks`.
+    pub(super) fn add_at_least(&mut self, ticks: u128, probability: f64) {
+        let ticks = ticks.max(self.shortest_ticks);
+        let bin = usize::try_from(ticks / u128::from(self.slots.budget_ns)).unwrap_or(usize::MAX);
+        let bin = bin.min(self.optimistic.len() - 1);
+        self.optimistic[bin] += probability;
+    }
+
+    /// Adds responses of at most `ticks`.
+    pub(super) fn add_at_most(&mut self, ticks: u128, probability: f64) {
+        let bin = ticks.div_ceil(u128::from(self.slots.budget_ns));
+        let bin = usize::try_from(bin).unwrap_or(usize::MAX);
+        if let Some(sum) = self.pessimistic.get_mut(bin) {
+            *sum += probability;
+        }
+    }
+
+    /// The functions, moved apart by `error` in probability, and `overhead` later.
+    pub(super) fn finish(self, error: f64, overhead: Duration) -> Result<Bracket, AnalysisError> {
+        let margin = GUARD + error;
+        let ticks = |bin: usize| bin as u128 * u128::from(self.slots.budget_ns);
+        let half_slot = self.slots.slot_seconds() / 2.0;
+        let known: f64 = self.optimistic.iter().sum();
+        let mut cumulative = (1.0 - known).max(0.0) + margin;
+        let mut optimistic = Vec::new();
+        let last = self.optimistic.len() - 1;
+        let first = (self.shortest_ticks / u128::from(self.slots.budget_ns)) as usize;
+        let first = first.min(last);
+        let mut low_seconds = self.slots.seconds(ticks(first));
+        for (bin, mass) in self.optimistic.iter().enumerate().skip(first) {
+            cumulative = if bin == last { 1.0 } else { cumulative + mass };
+            let at = self.slots.time_down(ticks(bin).max(self.shortest_ticks));
+            push(
+                &mut optimistic,
+                at.saturating_add(overhead),
+                cumulative.min(1.0),
+            );
+            if cumulative >= 1.0 {
+                break;
+            }
+            low_seconds += half_slot * (1.0 - cumulative);
+        }
+        let mut pessimistic = Vec::new();
+        let (mut sum, mut highest, mut high_seconds) = (0.0, 0.0_f64, 0.0);
+        for (bin, mass) in self.pessimistic.iter().enumerate() {
+            sum += mass;
+            let bound = 1.0 - self.tail.above(bin as f64 * half_slot);
+            highest = highest.max(sum - margin).max(bound).clamp(0.0, 1.0);
+            let at = self.slots.time_up(ticks(bin)).saturating_add(overhead);
+            push(&mut pessimistic, at, highest);
+            high_seconds += half_slot * (1.0 - highest);
+        }
+        high_seconds += self
+            .tail
+            .mean_beyond(self.pessimistic.len() as f64 * half_slot);
+        // Rounding the integrals of floats may move them by far less than a nanosecond.
+        let low = Duration::from_nanos((low_seconds * 1e9).max(1.0) as u64 - 1);
+        let high = Duration::from_nanos((high_seconds * 1e9).min(1e18) as u64 + 2);
+        Ok(Bracket {
+            optimistic: function(optimistic)?,
+            pessimistic: function(pessimistic)?,
+            mean: Interval {
+                low: low.saturating_add(overhead),
+                high: Some(high.saturating_add(overhead)),
+            },
+        })
+    }
+}
+
+/// Adds a step, unless it says nothing new.
+fn push(steps: &mut Vec<(Duration, f64)>, at: Duration, value: f64) {
+    match steps.last_mut() {
+        None if value <= 0.0 => {}
+        Some((_, before)) if value <= *before => {}
+        Some((last, before)) if *last == at => *before = value,
+        _ => steps.push((at, value)),
+    }
+}
+
+fn function(steps: Vec<(Duration, f64)>) -> Result<StepCdf, AnalysisError> {
+    StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
+        what: format!("the computed distribution is none: {error}; please report this"),
+    })
+}

@@ -1,0 +1,456 @@
+//! The polling server: a budget only for the work that is there when a period starts.
+//!
+//! What is left at the start of a period is a Markov chain on the lattice, whose kernel the
+//! ballot theorem gives (docs/concepts/response-time-grid.md, "The polling server").
+
+use super::bracket::{Bins, Tail};
+use super::compound::LatticeLaw;
+use super::slots::{Plan, Slots};
+use super::{Found, GridPrediction, GridQuery, answer};
+use crate::AnalysisError;
+
+/// What the workload at the start of a period exceeds with at most this probability is left out.
+const TAIL: f64 = 1e-14;
+/// The most grains of work that are told apart.
+const MOST_STATES: f64 = 100_000.0;
+/// The most periods that the chain is iterated.
+const MOST_ROUNDS: usize = 200_000;
+/// What the iterations may cost, in elementary operations.
+const MOST_OPERATIONS: f64 = 3e9;
+/// The change per period at which the iteration stops.
+const SETTLED: f64 = 1e-15;
+/// What the rounding of floats adds to a law in one period, at most.
+const ROUNDING: f64 = 1e-13;
+/// The change per period above which there is no equilibrium to speak of.
+const MOVING: f64 = 1e-9;
+/// A proved error above this is worth less than an estimate.
+const USEFUL: f64 = 1e-4;
+
+/// The distribution of the response times on a polling server that is alone at the highest
+/// priority of its CPU.
+///
+/// At the start of each period the server gets its budget if there is work, and otherwise none; as
+/// soon as there is nothing to do, what is left of the budget is lost. Replenishments lie on a
+/// fixed grid, which the arrivals do not know of.
+///
+/// The answer is a proved bracket ([`tailbound_distribution::Evidence::Bound`]) if the budget and
+/// all execution times are whole slots and the chain forgets its start fast enough; otherwise it is
+/// an estimate. See docs/concepts/response-time-grid.md.
+///
+/// # Errors
+/// [`AnalysisError::Overloaded`] if the load is not below the bandwidth,
+/// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
+/// execution times or periods that are too long for the grid.
+pub fn polling(query: &GridQuery) -> Result<GridPrediction, AnalysisError> {
+    let plan = Plan::new(query, cost)?;
+    let solve = |plan: &Plan| solve(query, plan);
+    let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
+                  passages (ballot theorem of Takács)";
+    let of_server = ["budgets are enforced without delay, and periods start on a fixed grid"];
+    answer(query, &plan, solve, method, &of_server)
+}
+
+/// The decay of the workload's tail, per grain: that of a server which works in a period only on
+/// what was there at its start.
+fn decay(plan: &Plan) -> f64 {
+    plan.work.decay(plan.fluid_seconds())
+}
+
+/// Grains of work that the workload at the start of a period hardly ever exceeds.
+fn states(plan: &Plan) -> usize {
+    let reach = (1.0 / TAIL).ln() / decay(plan).max(1e-9);
+    reach.min(MOST_STATES) as usize + plan.budget() + 1
+}
+
+/// Roughly how many operations the plan takes.
+fn cost(plan: &Plan) -> f64 {
+    let slots = plan.slots;
+    let pieces = slots.per_budget as f64 / slots.bandwidth();
+    let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
+    let jobs = plan.sizes().count() as f64;
+    let states = states(plan) as f64;
+    let passes = pieces * (states + plan.budget() as f64) * 2.0 * (terms + 2.0 * jobs + 8.0);
+    let passes = passes + plan.cost_of_laws(plan.budget() as f64 * 2.0);
+    if plan.exact {
+        // The chain costs the same however fine the slots are.
+        passes
+    } else {
+        let rounds = 2.0 * plan.periods_to_forget(SETTLED) * round_cost(plan);
+        passes + rounds.min(MOST_OPERATIONS)
+    }
+}
+
+/// Roughly how many operations it takes to iterate one period.
+fn round_cost(plan: &Plan) -> f64 {
+    let terms = plan.work.law(plan.slots.period_seconds()).terms().len() as f64;
+    let budget = plan.budget() as f64;
+    states(plan) as f64 * (terms + 1.0) + budget * (budget + 2.0 * terms)
+}
+
+fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
+    let slots = plan.slots;
+    let decay = decay(plan);
+    let per_second = decay / plan.fluid_seconds();
+    let budgets = (2.0 * decay * plan.budget() as f64).min(600.0).exp();
+    let tail = Tail {
+        factor: budgets * (1.0 + per_second / plan.work.per_second),
+        per_second,
+        from_seconds: slots.period_seconds(),
+    };
+    let chain = Chain::new(plan, states(plan));
+    let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
+    let (starts, moved) = chain.equilibrium(decay, rounds.min(MOST_ROUNDS));
+    if moved > MOVING {
+        return Err(AnalysisError::NotAnalysed {
+            reason: format!(
+                "at {:.1} % of the bandwidth the workload moves too slowly towards its \
+                 equilibrium, still by {moved:.1e} per period; with more budget or longer \
+                 periods it would be",
+                100.0 * plan.load()
+            ),
+        });
+    }
+    let error = chain.error(&starts, moved, rounds.min(MOST_ROUNDS));
+    let mut bins = Bins::new(slots, tail, plan.shortest_response(query));
+    responses(plan, &starts, &mut bins);
+    let proved = error <= USEFUL;
+    let bracket = bins.finish(if proved { error } else { 0.0 }, query.dispatch_overhead)?;
+    Ok(Found { bracket, proved })
+}
+
+/// The workload at the starts of periods.
+struct Chain {
+    budget: usize,
+    /// The workload that stands for all beyond.
+    last: usize,
+    /// By grains of the budget: the work that comes while so many are served.
+    within: Vec<LatticeLaw>,
+    /// By grains of the budget: the work of the rest of the period after so many.
+    after: Vec<LatticeLaw>,
+}
+
+impl Chain {
+    fn new(plan: &Plan, last: usize) -> Self {
+        let slots = plan.slots;
+        let budget = plan.budget();
+        let period = slots.ticks_per_period();
+        let law = |ticks| plan.work.law(slots.seconds(ticks));
+        Self {
+            budget,
+            last,
+            within: (0..=budget).map(|served| law(plan.ticks(served))).collect(),
+            after: (0..=budget)
+                .map(|served| law(period - plan.ticks(served)))
+                .collect(),
+        }
+    }
+
+    /// The probabilities that the server runs out of work after 1, 2, ... grains of its budget,
+    /// started with law `starts`: from z, after t with (z / t) Pr(t - z come within t).
+    fn emptied(&self, starts: &[f64]) -> Vec<f64> {
+        let after = |t: usize| {
+            let ballot = |z: usize| starts[z] * z as f64 * self.within[t].at(t - z);
+            (1..=t.min(self.last)).map(ballot).sum::<f64>() / t as f64
+        };
+        (1..=self.budget).map(after).collect()
+    }
+
+    /// The law a period later; what lies beyond the last workload is put there.
+    fn next(&self, starts: &[f64]) -> Vec<f64> {
+        let longest = self.after.iter().filter_map(|law| law.terms().last());
+        let longest = longest.map(|(arrived, _)| *arrived).max().unwrap_or(0);
+        // As if the server worked on to the end of its budget in any case.
+        let mut worked_on = vec![0.0; self.last + longest + self.budget + 1];
+        self.after[0].convolve_into(&starts[1..], &mut worked_on[1..]);
+        let mut next = vec![0.0; worked_on.len()];
+        for (arrived, weight) in self.after[0].terms() {
+            next[*arrived] += starts[0] * weight;
+        }
+        for (index, empty) in self.emptied(starts).iter().enumerate() {
+            let t = index + 1;
+            for (arrived, weight) in self.after[t].terms() {
+                next[*arrived] += empty * weight;
+                worked_on[t + arrived] -= empty * weight;
+            }
+        }
+        // Nobody who worked to the end of the budget had nothing left by then.
+        let left = worked_on[self.budget..].iter().skip(1);
+        for (sum, p) in next[1..].iter_mut().zip(left) {
+            *sum += p;
+        }
+        let beyond: f64 = next.drain(self.last + 1..).sum();
+        next[self.last] += beyond;
+        next.iter_mut().for_each(|p| *p = p.max(0.0));
+        let sum: f64 = next.iter().sum();
+        next.iter_mut().for_each(|p| *p /= sum);
+        next
+    }
+
+    /// By the workload at the start of a period, the mean of `value` at the start of the next; a
+    /// lower bound, since what lies beyond the last workload counts nothing.
+    fn mean_next(&self, value: &[f64]) -> Vec<f64> {
+        let mean = |law: &LatticeLaw, from: usize| {
+            let term = |(arrived, weight): &(usize, f64)| {
+                let place = (from + arrived).checked_sub(self.budget).filter(|w| *w > 0);
+                place.map_or(0.0, |w| weight * value.get(w).copied().unwrap_or(0.0))
+            };
+            law.terms().iter().map(term).sum::<f64>()
+        };
+        // The gain of running out of work after t grains over working on.
+        let gain: Vec<f64> = (1..=self.budget)
+            .map(|t| {
+                mean(&self.after[t], self.budget) + self.none(t) * value[0]
+                    - mean(&self.after[t], t)
+            })
+            .collect();
+        let mut next = vec![0.0; value.len()];
+        for (arrived, weight) in self.after[0].terms() {
+            // To w = z + arrived - budget from z, both above zero.
+            let z = (self.budget + 1).saturating_sub(*arrived).max(1);
+            let w = z + arrived - self.budget;
+            let (to, from) = (next.get_mut(z..), value.get(w..));
+            for (sum, value) in to.into_iter().flatten().zip(from.into_iter().flatten()) {
+                *sum += weight * value;
+            }
+        }
+        for (z, sum) in next.iter_mut().enumerate().skip(1).take(self.budget) {
+            let ballot = |t: usize| z as f64 / t as f64 * self.within[t].at(t - z) * gain[t - 1];
+            *sum += (z..=self.budget).map(ballot).sum::<f64>();
+        }
+        next[0] = mean(&self.after[0], self.budget) + self.none(0) * value[0];
+        next.iter_mut().for_each(|mean| *mean = mean.max(0.0));
+        next
+    }
+
+    /// The probability that nothing comes in the period after so many grains of the budget.
+    fn none(&self, slot: usize) -> f64 {
+        self.after[slot].at(0)
+    }
+
+    /// A law that hardly moves any more, and by how much it still does in a period. `decay` is
+    /// that of the tail: near saturation the law is close to geometric.
+    fn equilibrium(&self, decay: f64, rounds: usize) -> (Vec<f64>, f64) {
+        let mut law: Vec<f64> = (0..=self.last).map(|w| (-decay * w as f64).exp()).collect();
+        let sum: f64 = law.iter().sum();
+        law.iter_mut().for_each(|p| *p /= sum);
+        let (mut moved, mut least, mut stuck) = (2.0, f64::INFINITY, 0);
+        for _ in 0..rounds {
+            let next = self.next(&law);
+            moved = next.iter().zip(&law).map(|(a, b)| (a - b).abs()).sum();
+            law = next;
+            stuck = if moved < least { 0 } else { stuck + 1 };
+            least = least.min(moved);
+            if moved < SETTLED || (moved < ROUNDING && stuck > 20) {
+                break;
+            }
+        }
+        (law, moved)
+    }
+
+    /// By how much in total a law may be off the equilibrium if it moves by `moved` in a period.
+    ///
+    /// If from every workload the chain is in some one state with at least probability c after n
+    /// periods, then the law is within `moved` n / c of the equilibrium. The workloads beyond the
+    /// last, which weigh at most [`TAIL`], move another 4 [`TAIL`].
+    fn error(&self, law: &[f64], moved: f64, rounds: usize) -> f64 {
+        self.memory(law, rounds) * (moved + 4.0 * TAIL + ROUNDING)
+    }
+
+    /// The least n / c for which from every workload the chain is in the likeliest state of `law`
+    /// with at least probability c after n periods.
+    fn memory(&self, law: &[f64], rounds: usize) -> f64 {
+        let likeliest = (0..law.len()).fold(0, |best, w| if law[w] > law[best] { w } else { best });
+        let mut there = vec![0.0; self.last + 1];
+        there[likeliest] = 1.0;
+        let mut shortest = f64::INFINITY;
+        let mut since_better = 0;
+        for n in 1..=rounds {
+            there = self.mean_next(&there);
+            let least = there.iter().copied().fold(f64::INFINITY, f64::min);
+            let needed = n as f64 / (least - n as f64 * ROUNDING).max(0.0);
+            since_better = if needed < shortest {
+                0
+            } else {
+                since_better + 1
+            };
+            shortest = shortest.min(needed);
+            if shortest.is_finite() && since_better > 20 {
+                break;
+            }
+        }
+        shortest
+    }
+}
+
+/// A stretch of the period.
+struct Piece {
+    from: u128,
+    to: u128,
+    /// The slot of the budget that ends with it.
+    ends_slot: usize,
+}
+
+fn pieces(slots: Slots) -> Vec<Piece> {
+    let end = slots.ticks_per_period();
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut from = 0;
+    while from < end {
+        let to = (from + slots.ticks_per_slot()).min(end);
+        pieces.push(Piece {
+            from,
+            to,
+            ends_slot: pieces.len() + 1,
+        });
+        from = to;
+    }
+    pieces
+}
+
+/// Which end of a piece of the period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    First,
+    /// Before the server has noticed that it ran out of work.
+    Last,
+}
+
+/// Where a job that comes now stands.
+struct Standing {
+    /// While the server works: by all work of the period, what was left before included.
+    working: Vec<f64>,
+    /// Once it ran out of work: by the work that has come since.
+    waiting: Vec<f64>,
+}
+
+/// Follows one period that starts with law `starts`, and returns how it ends.
+fn walk(plan: &Plan, starts: &[f64], mut visit: impl FnMut(&Piece, End, &Standing)) -> Standing {
+    let slots = plan.slots;
+    let mut working = starts.to_vec();
+    working.resize(starts.len() + plan.budget(), 0.0);
+    let mut waiting = vec![0.0; working.len()];
+    std::mem::swap(&mut working[0], &mut waiting[0]);
+    let mut standing = Standing { working, waiting };
+    for piece in pieces(slots) {
+        let law = plan.work.law(slots.seconds(piece.to - piece.from));
+        visit(&piece, End::First, &standing);
+        for state in [&mut standing.working, &mut standing.waiting] {
+            let mut after = vec![0.0; state.len()];
+            law.convolve_into(state, &mut after);
+            *state = after;
+        }
+        visit(&piece, End::Last, &standing);
+        if piece.ends_slot <= slots.per_budget && piece.ends_slot % plan.grain == 0 {
+            let done = std::mem::take(&mut standing.working[piece.ends_slot / plan.grain]);
+            standing.waiting[0] += done;
+        }
+    }
+    standing
+}
+
+/// Adds the responses of the jobs of one period that starts with law `starts`.
+///
+/// A job that comes while the server works is done when all that came in the period up to it, and
+/// what was left before, has been served from the start of the period on; one that comes later,
+/// when all that came since the server ran out of work has been served from the next period on.
+/// Whoever comes later is not done earlier, so that the jobs of a piece are done between those
+/// that come at its two ends.
+fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
+    let slots = plan.slots;
+    let period = slots.ticks_per_period();
+    let jobs = LatticeLaw::new(plan.work.sizes.clone());
+    let with_job = |law: &[f64]| {
+        let mut sums = vec![0.0; law.len() + plan.work.sizes.len()];
+        jobs.convolve_into(law, &mut sums);
+        sums
+    };
+    walk(plan, starts, |piece, end, standing| {
+        let share = (piece.to - piece.from) as f64 / period as f64;
+        for (law, from) in [(&standing.working, 0), (&standing.waiting, period)] {
+            for (need, p) in with_job(law).iter().enumerate() {
+                let done = from + plan.ticks_to_give(need);
+                match end {
+                    End::First => bins.add_at_least(done.saturating_sub(piece.to), p * share),
+                    End::Last => bins.add_at_most(done.saturating_sub(piece.from), p * share),
+                }
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use super::*;
+    use crate::grid::{ExecutionLaw, Resolution};
+    use std::num::NonZeroU32;
+    use tailbound_time::{Duration, Rate};
+
+    fn plan() -> Plan {
+        let us = Duration::from_micros;
+        let law = ExecutionLaw::new(vec![(us(200), 0.6), (us(700), 0.4)]).unwrap();
+        let rate = Rate::per_second(1_000.0).unwrap();
+        let mut query = GridQuery::new(rate, law, us(1_200), us(2_050));
+        query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(24).unwrap());
+        Plan::new(&query, cost).unwrap()
+    }
+
+    /// The ballot theorem against the period followed step by step.
+    #[test]
+    fn both_ways_through_a_period_end_alike() {
+        let plan = plan();
+        assert!(plan.exact);
+        let last = 600;
+        let chain = Chain::new(&plan, last);
+        for start in [0, 1, 5, 11, 12, 13, 40] {
+            let mut starts = vec![0.0; last + 1];
+            starts[start] = 1.0;
+            let by_ballots = chain.next(&starts);
+            let end = walk(&plan, &starts, |_, _, _| {});
+            for (left, by_ballots) in by_ballots.iter().enumerate().take(400) {
+                let late = match left {
+                    0 => 0.0,
+                    _ => end.working[left + chain.budget],
+                };
+                let by_steps = end.waiting[left] + late;
+                assert!((by_steps - by_ballots).abs() < 1e-13, "{start} {left}");
+            }
+        }
+    }
+
+    /// The operator that looks ahead is the transpose of the one that goes ahead.
+    #[test]
+    fn means_ahead_are_those_of_the_laws_ahead() {
+        let plan = plan();
+        let chain = Chain::new(&plan, 600);
+        let value: Vec<f64> = (0..=600).map(|w| f64::from((w * 37) % 101)).collect();
+        let ahead = chain.mean_next(&value);
+        for start in [0, 1, 7, 24, 100] {
+            let mut starts = vec![0.0; 601];
+            starts[start] = 1.0;
+            let next = chain.next(&starts);
+            let mean: f64 = next.iter().zip(&value).map(|(p, v)| p * v).sum();
+            assert!((mean - ahead[start]).abs() < 1e-9, "{start}");
+        }
+    }
+
+    /// The equilibrium stands still, and so does the mean work: what comes is what is served.
+    #[test]
+    fn the_equilibrium_is_one() {
+        let plan = plan();
+        let chain = Chain::new(&plan, states(&plan));
+        let (law, moved) = chain.equilibrium(decay(&plan), 10_000);
+        let error = chain.error(&law, moved, 10_000);
+        assert!(error < 1e-9, "{error}");
+        assert!((law.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        let brought = plan.work.per_second * plan.work.mean_size() * plan.slots.period_seconds();
+        let emptied = chain.emptied(&law);
+        let early: f64 = emptied
+            .iter()
+            .enumerate()
+            .map(|(t, p)| (t + 1) as f64 * p)
+            .sum();
+        let through = 1.0 - law[0] - emptied.iter().sum::<f64>();
+        let served = early + through * chain.budget as f64;
+        assert!((served - brought).abs() < 1e-9, "{served} {brought}");
+    }
+}

@@ -1,0 +1,328 @@
+//! The lattice: the budget cut into whole slots.
+//!
+//! The budget always lies on the lattice; the period need not. Time is cut into slots, work into
+//! grains of one or more slots, the largest that make the budget and all execution times whole:
+//! finer slots place the arrivals better, but there is no more work to tell apart. Instants within
+//! a period are counted in ticks, of which a nanosecond has twice as many as the budget has slots:
+//! all instants that matter are whole ticks, and so are half slots.
+
+use tailbound_time::Duration;
+
+use super::compound::{MOST_JOBS, Work};
+use super::{GridQuery, Resolution};
+use crate::AnalysisError;
+
+/// Slots per mean execution time that are aimed at.
+const FINE: f64 = 64.0;
+/// Slots per budget that are aimed at, at least.
+const FEWEST: usize = 16;
+/// The most slots per budget.
+const MOST: usize = 2_048;
+/// The most slots of one job.
+const LONGEST_JOB: u64 = 100_000;
+/// Elementary operations that a finer lattice may cost.
+const AFFORDED: f64 = 1e9;
+/// Elementary operations that an exact lattice may cost, where there is no coarser exact one.
+const AFFORDED_FOR_EXACTNESS: f64 = 3e9;
+
+/// Elementary operations beyond which there is no answer.
+const MOST_OPERATIONS: f64 = 2e10;
+
+/// The lattice of one reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slots {
+    pub budget_ns: u64,
+    pub period_ns: u64,
+    /// How many slots the budget has.
+    pub per_budget: usize,
+}
+
+impl Slots {
+    pub(super) fn ticks_per_slot(self) -> u128 {
+        2 * u128::from(self.budget_ns)
+    }
+
+    pub(super) fn ticks_per_period(self) -> u128 {
+        2 * self.per_budget as u128 * u128::from(self.period_ns)
+    }
+
+    pub(super) fn seconds(self, ticks: u128) -> f64 {
+        ticks as f64 * 1e-9 / (2.0 * self.per_budget as f64)
+    }
+
+    pub(super) fn slot_seconds(self) -> f64 {
+        self.seconds(self.ticks_per_slot())
+    }
+
+    pub(super) fn period_seconds(self) -> f64 {
+        self.period_ns as f64 * 1e-9
+    }
+
+    pub(super) fn bandwidth(self) -> f64 {
+        self.budget_ns as f64 / self.period_ns as f64
+    }
+
+    pub(super) fn time_down(self, ticks: u128) -> Duration {
+        saturated(ticks / (2 * self.per_budget as u128))
+    }
+
+    pub(super) fn time_up(self, ticks: u128) -> Duration {
+        saturated(ticks.div_ceil(2 * self.per_budget as u128))
+    }
+}
+
+fn saturated(nanos: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// A load on a lattice.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub slots: Slots,
+    /// How many slots a grain of work takes.
+    pub grain: usize,
+    /// The load, its sizes in grains.
+    pub work: Work,
+    /// Whether all execution times are whole slots.
+    pub exact: bool,
+}
+
+impl Plan {
+    /// The load's lattice; `cost` tells roughly how many operations a plan would take.
+    pub(super) fn new(
+        query: &GridQuery,
+        cost: impl Fn(&Self) -> f64,
+    ) -> Result<Self, AnalysisError> {
+        check(query)?;
+        if let Resolution::SlotsPerBudget(count) = query.resolution {
+            let count = usize::try_from(count.get()).unwrap_or(usize::MAX);
+            if count > MOST {
+                return Err(AnalysisError::Invalid {
+                    what: format!("{count} slots per budget are too many; the most are {MOST}"),
+                });
+            }
+            return Self::on(query, count)?.if_affordable(&cost);
+        }
+        let mean_ns = query.execution_times.mean_seconds() * 1e9;
+        let aim = (FINE * query.budget.as_nanos() as f64 / mean_ns).ceil() as usize;
+        let aim = aim.clamp(FEWEST, MOST);
+        let coarsest = coarsest_exact(query);
+        if let Some(coarsest) = coarsest.filter(|count| *count <= MOST) {
+            let mut factor = aim.div_ceil(coarsest).min(MOST / coarsest).max(1);
+            loop {
+                let plan = Self::on(query, coarsest * factor);
+                let afforded = if factor == 1 {
+                    AFFORDED_FOR_EXACTNESS
+                } else {
+                    AFFORDED
+                };
+                match plan {
+                    Ok(plan) if cost(&plan) <= afforded => return Ok(plan),
+                    _ if factor > 1 => factor = (factor * 3 / 4).max(1),
+                    _ => break,
+                }
+            }
+        }
+        let mut count = aim;
+        loop {
+            match Self::on(query, count) {
+                Ok(plan) if cost(&plan) <= AFFORDED => return Ok(plan),
+                plan if count <= FEWEST => return plan?.if_affordable(&cost),
+                _ => count = (count * 3 / 4).max(FEWEST),
+            }
+        }
+    }
+
+    fn if_affordable(self, cost: impl Fn(&Self) -> f64) -> Result<Self, AnalysisError> {
+        let operations = cost(&self);
+        if operations <= MOST_OPERATIONS {
+            return Ok(self);
+        }
+        Err(AnalysisError::NotAnalysed {
+            reason: format!(
+                "a grid of {} slots per budget would take {operations:.0e} operations, more than \
+                 {MOST_OPERATIONS:.0e}",
+                self.slots.per_budget
+            ),
+        })
+    }
+
+    /// The load with `per_budget` slots in the budget. An execution time between two slots is
+    /// shared out to them so that the mean stays the same.
+    fn on(query: &GridQuery, per_budget: usize) -> Result<Self, AnalysisError> {
+        let slots = Slots {
+            budget_ns: query.budget.as_nanos(),
+            period_ns: query.period.as_nanos(),
+            per_budget,
+        };
+        let (budget, count) = (u128::from(slots.budget_ns), per_budget as u128);
+        let mut sizes: Vec<f64> = Vec::new();
+        let mut exact = true;
+        for (value, probability) in query.execution_times.atoms() {
+            let scaled = u128::from(value.as_nanos()) * count;
+            let (whole, rest) = (scaled / budget, scaled % budget);
+            if whole >= u128::from(LONGEST_JOB) {
+                return Err(AnalysisError::NotAnalysed {
+                    reason: format!(
+                        "an execution time of {value} is more than {} budgets of {}",
+                        LONGEST_JOB / per_budget as u64,
+                        query.budget
+                    ),
+                });
+            }
+            let whole = whole as usize;
+            let upper = rest as f64 / budget as f64;
+            exact &= rest == 0;
+            if sizes.len() < whole + 2 {
+                sizes.resize(whole + 2, 0.0);
+            }
+            sizes[whole] += probability * (1.0 - upper);
+            sizes[whole + 1] += probability * upper;
+        }
+        let present = |(size, weight): (usize, &f64)| (*weight > 0.0).then_some(size);
+        let present = sizes.iter().enumerate().filter_map(present);
+        let grain = present.fold(per_budget, |common, size| {
+            gcd(common as u64, size as u64) as usize
+        });
+        let mut sizes: Vec<f64> = sizes.into_iter().step_by(grain.max(1)).collect();
+        while sizes.last().is_some_and(|weight| *weight <= 0.0) {
+            sizes.pop();
+        }
+        let work = Work {
+            per_second: query.rate.as_per_second(),
+            sizes,
+        };
+        Ok(Self {
+            slots,
+            grain,
+            work,
+            exact,
+        })
+    }
+
+    /// The same load with half as many slots.
+    pub(super) fn halved(&self, query: &GridQuery) -> Result<Self, AnalysisError> {
+        Self::on(query, (self.slots.per_budget / 2).max(1))
+    }
+
+    /// The jobs' sizes in grains, with their probabilities.
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (usize, f64)> {
+        let atoms = self.work.sizes.iter().copied().enumerate();
+        atoms.filter(|(_, weight)| *weight > 0.0)
+    }
+
+    /// The size of the shortest jobs, in grains.
+    pub(super) fn shortest(&self) -> usize {
+        self.sizes().next().map_or(0, |(size, _)| size)
+    }
+
+    /// What no response is below; where execution times were rounded, the shortest rounded one
+    /// counts too.
+    pub(super) fn shortest_response(&self, query: &GridQuery) -> Duration {
+        let rounded = self.slots.time_down(self.ticks(self.shortest()));
+        query.execution_times.shortest().min(rounded)
+    }
+
+    /// The budget in grains.
+    pub(super) fn budget(&self) -> usize {
+        self.slots.per_budget / self.grain
+    }
+
+    /// The time that a CPU takes for so many grains.
+    pub(super) fn ticks(&self, grains: usize) -> u128 {
+        (grains * self.grain) as u128 * self.slots.ticks_per_slot()
+    }
+
+    /// The time in which a processor of the reservation's bandwidth serves one grain.
+    pub(super) fn fluid_ticks(&self) -> u128 {
+        2 * self.grain as u128 * u128::from(self.slots.period_ns)
+    }
+
+    /// The same in seconds.
+    pub(super) fn fluid_seconds(&self) -> f64 {
+        self.slots.seconds(self.fluid_ticks())
+    }
+
+    /// From the start of a period to when a server that has full budgets from there on, and work,
+    /// has given so many grains: j periods and the rest, where that rest is above zero.
+    pub(super) fn ticks_to_give(&self, grains: usize) -> u128 {
+        let whole = grains.saturating_sub(1) / self.budget();
+        let rest = grains - whole * self.budget();
+        whole as u128 * self.slots.ticks_per_period() + self.ticks(rest)
+    }
+
+    /// The load as a share of what the reservation gives.
+    pub(super) fn load(&self) -> f64 {
+        self.work.per_second * self.work.mean_size() * self.fluid_seconds()
+    }
+
+    /// Roughly how many operations it takes to compute so many laws of what comes within a period.
+    pub(super) fn cost_of_laws(&self, count: f64) -> f64 {
+        let longest = self.work.law(self.slots.period_seconds());
+        let length = longest.terms().last().map_or(0, |(place, _)| *place);
+        count * length as f64 * self.sizes().count() as f64
+    }
+
+    /// How many periods it takes, roughly, until of what can only last while a processor of the
+    /// bandwidth is busy no more than `share` is left.
+    pub(super) fn periods_to_forget(&self, share: f64) -> f64 {
+        let per_period = self.work.relaxation(self.fluid_seconds()) * self.budget() as f64;
+        (1.0 / share).ln() / per_period.max(1e-12) + 1.0
+    }
+}
+
+/// How many slots make the budget and all execution times whole, at least.
+fn coarsest_exact(query: &GridQuery) -> Option<usize> {
+    let budget = query.budget.as_nanos();
+    let atoms = query.execution_times.atoms();
+    let common = atoms
+        .iter()
+        .fold(budget, |common, (value, _)| gcd(common, value.as_nanos()));
+    usize::try_from(budget.checked_div(common)?).ok()
+}
+
+fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+fn check(query: &GridQuery) -> Result<(), AnalysisError> {
+    if query.budget.is_zero() || query.budget > query.period {
+        return Err(AnalysisError::Invalid {
+            what: format!(
+                "a budget of {} in a period of {} is none; it must be above zero and at most the \
+                 period",
+                query.budget, query.period
+            ),
+        });
+    }
+    let (utilisation, bandwidth) = (query.utilisation(), query.bandwidth());
+    if utilisation >= bandwidth {
+        let remedy = if utilisation < 1.0 {
+            let least = utilisation * query.period.as_secs_f64();
+            format!(
+                "give a budget above {} in {}, or send fewer or shorter requests",
+                Duration::from_secs_f64_nearest(least),
+                query.period
+            )
+        } else {
+            "no bandwidth of one CPU suffices; send fewer or shorter requests".into()
+        };
+        return Err(AnalysisError::Overloaded {
+            utilisation,
+            bandwidth,
+            remedy,
+        });
+    }
+    let jobs = query.rate.expected_in(query.period);
+    if jobs > MOST_JOBS {
+        return Err(AnalysisError::NotAnalysed {
+            reason: format!(
+                "{jobs:.0} jobs are expected in a period; the grid holds {MOST_JOBS:.0}"
+            ),
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! The constant-bandwidth server on the grid against closed forms and the simulator.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod grid_load;
+
+use std::num::NonZeroU32;
+
+use grid_load::{ends, excess, law, own_cpu, poisson_jobs, query, same_cases, us};
+use proptest::prelude::*;
+use tailbound_analysis::AnalysisError;
+use tailbound_analysis::grid::{
+    ExecutionLaw, GridPrediction, GridQuery, Resolution, constant_bandwidth, polling,
+};
+use tailbound_distribution::Evidence;
+use tailbound_model::ReservationServer;
+use tailbound_simulator::{ServerState, fifo_response_times};
+use tailbound_time::{Duration, Instant, Rate};
+
+/// The response times of so many jobs, by the simulator, in the order of release.
+fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {
+    let server = ServerState::new(
+        ReservationServer::ConstantBandwidth {
+            budget: query.budget,
+            period: query.period,
+        },
+        Duration::ZERO,
+    )
+    .unwrap();
+    let jobs = poisson_jobs(query, count, seed);
+    fifo_response_times(server, jobs).collect()
+}
+
+fn one(d: u64) -> ExecutionLaw {
+    law(&[(d, 1.0)])
+}
+
+/// No quantile that a user asks for is known worse than to a few slots.
+fn assert_narrow(predicted: &GridPrediction) {
+    for probability in [0.5, 0.9, 0.99, 0.999] {
+        let quantile = predicted.quantile(probability);
+        let width = quantile.high.unwrap().saturating_sub(quantile.low);
+        assert!(
+            width.as_nanos() <= 4 * predicted.slot.as_nanos(),
+            "{probability}: {quantile:?}, slots of {}",
+            predicted.slot
+        );
+    }
+}
+
+#[test]
+fn the_simulator_lies_inside_the_bracket() {
+    let mixed = law(&[(250, 0.5), (1_000, 0.3), (4_000, 0.2)]);
+    let cases = [
+        query(400.0, one(1_000), 2_800, 4_000),
+        query(400.0, one(1_000), 1_200, 2_000),
+        // A period shorter than a job, and one that is no whole number of slots.
+        query(400.0, one(1_000), 500, 1_000),
+        query(400.0, one(1_000), 600, 1_309),
+        // Many jobs to a budget.
+        query(1_500.0, one(200), 2_000, 4_000),
+        query(300.0, mixed, 3_000, 6_100),
+    ];
+    for (index, query) in cases.iter().enumerate() {
+        let predicted = constant_bandwidth(query).unwrap();
+        assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
+        assert_narrow(&predicted);
+        let responses = simulated(query, 1_000_000, 7);
+        let excess = excess(&predicted.distribution, &responses);
+        assert!(excess < 5.0, "{index}: {excess} standard errors");
+    }
+}
+
+#[test]
+fn with_a_full_budget_it_is_a_cpu_of_its_own() {
+    // Erlang's formula for M/D/1, in nothing but its own terms.
+    let erlang = |load: f64, waits: f64| {
+        let mut sum = 0.0;
+        for k in 0..=waits.floor() as u32 {
+            let x = load * (f64::from(k) - waits);
+            sum += (1..=k).fold((-x).exp(), |term, i| term * x / f64::from(i));
+        }
+        (1.0 - load) * sum
+    };
+    for (load, period) in [(0.3, 2_500), (0.8, 700), (0.8, 4_000)] {
+        let query = query(load * 1_000.0, one(1_000), period, period);
+        let predicted = constant_bandwidth(&query).unwrap();
+        let (optimistic, pessimistic) = ends(&predicted.distribution);
+        for step in 0..1_200 {
+            let at = us(1_000 + step * 7);
+            let exact = erlang(load, step as f64 * 0.007);
+            assert!(
+                pessimistic.value(at) <= exact && exact <= optimistic.value(at),
+                "{load} {period} {at}: {} {exact} {}",
+                pessimistic.value(at),
+                optimistic.value(at)
+            );
+        }
+        assert_narrow(&predicted);
+    }
+}
+
+#[test]
+fn with_a_full_budget_the_mean_is_that_of_pollaczek_and_khinchine() {
+    let mixed = law(&[(200, 0.4), (1_000, 0.5), (3_000, 0.1)]);
+    let square: f64 = mixed
+        .atoms()
+        .iter()
+        .map(|(d, p)| d.as_secs_f64().powi(2) * p)
+        .sum();
+    for period in [800, 5_000] {
+        let rate = 600.0;
+        let query = query(rate, mixed.clone(), period, period);
+        let predicted = constant_bandwidth(&query).unwrap();
+        let mean = mixed.mean_seconds();
+        let exact = mean + rate * square / (2.0 * (1.0 - rate * mean));
+        let (low, high) = (predicted.mean.low, predicted.mean.high.unwrap());
+        assert!(low.as_secs_f64() <= exact && exact <= high.as_secs_f64());
+        let width = high.saturating_sub(low).as_nanos();
+        assert!(width <= 3 * predicted.slot.as_nanos());
+    }
+}
+
+/// Every response is no shorter than on a CPU of its own, and no longer than on a processor of
+/// the bandwidth, so the distribution functions are in that order.
+#[test]
+fn it_lies_between_a_cpu_and_a_processor_of_its_bandwidth() {
+    for (rate, d, budget, period) in [(400.0, 1_000, 1_200, 2_000), (120.0, 3_000, 700, 1_400)] {
+        let predicted = constant_bandwidth(&query(rate, one(d), budget, period)).unwrap();
+        let (optimistic, pessimistic) = ends(&predicted.distribution);
+        let fast = own_cpu(rate, us(d));
+        let slow = own_cpu(rate, us(d * period / budget));
+        let (fast, slow) = (ends(&fast).0, ends(&slow).1);
+        for step in 1..2_000 {
+            let at = us(step * 20);
+            assert!(pessimistic.value(at) <= fast.value(at), "{at}");
+            assert!(slow.value(at) <= optimistic.value(at), "{at}");
+        }
+    }
+}
+
+#[test]
+fn brackets_of_all_resolutions_overlap_and_finer_ones_are_narrower() {
+    let mut query = query(400.0, one(1_000), 1_200, 2_000);
+    let mut known: Vec<GridPrediction> = Vec::new();
+    for slots in [6, 12, 36, 96] {
+        query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
+        let predicted = constant_bandwidth(&query).unwrap();
+        assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
+        assert_narrow(&predicted);
+        for other in &known {
+            let (a, b) = (ends(&predicted.distribution), ends(&other.distribution));
+            for step in 0..500 {
+                let at = us(step * 40);
+                assert!(a.1.value(at) <= b.0.value(at) && b.1.value(at) <= a.0.value(at));
+            }
+            assert!(predicted.mean.low <= other.mean.high.unwrap());
+            assert!(other.mean.low <= predicted.mean.high.unwrap());
+        }
+        known.push(predicted);
+    }
+}
+
+#[test]
+fn execution_times_off_the_lattice_yield_an_estimate_that_says_so() {
+    let times = ExecutionLaw::new(vec![
+        (Duration::from_nanos(912_347), 0.7),
+        (Duration::from_nanos(1_703_459), 0.3),
+    ]);
+    let query = query(400.0, times.unwrap(), 2_800, 4_000);
+    let predicted = constant_bandwidth(&query).unwrap();
+    assert_eq!(
+        predicted.distribution.provenance.evidence,
+        Evidence::Estimate
+    );
+    let said = predicted.assumptions.join("\n");
+    assert!(
+        said.contains("no bound") && said.contains("p99.9"),
+        "{said}"
+    );
+    let responses = simulated(&query, 1_000_000, 3);
+    let (optimistic, pessimistic) = ends(&predicted.distribution);
+    let mut sorted = responses.clone();
+    sorted.sort_unstable();
+    for step in 0..400 {
+        let at = us(step * 25);
+        let share = sorted.partition_point(|x| *x <= at) as f64 / sorted.len() as f64;
+        // Twice the slot is where the jumps of the function may have moved to.
+        let slot = predicted.slot.as_nanos() * 2;
+        let (before, after) = (
+            at.saturating_sub(Duration::from_nanos(slot)),
+            at.saturating_add(Duration::from_nanos(slot)),
+        );
+        assert!(pessimistic.value(before) < share + 0.004, "{at}: {share}");
+        assert!(optimistic.value(after) > share - 0.004, "{at}: {share}");
+    }
+}
+
+#[test]
+fn the_overhead_moves_every_response() {
+    let mut query = query(400.0, one(1_000), 1_200, 2_000);
+    let without = constant_bandwidth(&query).unwrap();
+    query.dispatch_overhead = us(50);
+    let with = constant_bandwidth(&query).unwrap();
+    assert_eq!(without.quantile(0.9).low + us(50), with.quantile(0.9).low);
+    assert_eq!(without.mean.low + us(50), with.mean.low);
+    assert!(
+        with.assumptions
+            .iter()
+            .any(|text| text.contains("50us longer"))
+    );
+}
+
+#[test]
+fn what_has_no_answer_says_what_would() {
+    let overload = constant_bandwidth(&query(700.0, one(1_000), 1_200, 2_000)).unwrap_err();
+    assert!(matches!(overload, AnalysisError::Overloaded { .. }));
+    assert!(overload.to_string().contains("1.4ms"), "{overload}");
+    for (budget, period) in [(0, 1_000), (2_000, 1_000), (0, 0)] {
+        let none = constant_bandwidth(&query(1.0, one(10), budget, period)).unwrap_err();
+        assert!(matches!(none, AnalysisError::Invalid { .. }), "{none}");
+    }
+    let many = constant_bandwidth(&query(1e6, law(&[(0x1, 1.0)]), 1_800_000, 1_000_000_000));
+    assert!(many.is_err());
+    let long = constant_bandwidth(&query(1e-4, one(1_000_000_000), 500, 1_000)).unwrap_err();
+    assert!(matches!(long, AnalysisError::NotAnalysed { .. }), "{long}");
+}
+
+/// The example of docs/concepts/response-time-grid.md: why rounding execution times up is no bound.
+#[test]
+fn more_work_can_shorten_a_response() {
+    let last_response = |jobs: &[(u64, u64)]| {
+        let server = ReservationServer::ConstantBandwidth {
+            budget: us(5_000),
+            period: us(10_000),
+        };
+        let server = ServerState::new(server, Duration::ZERO).unwrap();
+        let jobs = jobs
+            .iter()
+            .map(|(at, work)| (Instant::from_nanos(at * 1_000), us(*work)));
+        fifo_response_times(server, jobs).last().unwrap()
+    };
+    assert_eq!(last_response(&[(1_900, 9_000)]), us(14_000));
+    assert_eq!(last_response(&[(0, 1_000), (1_900, 9_000)]), us(13_100));
+    assert_eq!(last_response(&[(1_900, 5_000)]), us(5_000));
+    assert_eq!(last_response(&[(0, 1_000), (1_900, 5_000)]), us(9_100));
+}
+
+proptest! {
+    #![proptest_config(same_cases(12))]
+
+    /// Random small lattices: budget, period and execution times in units of 100 us.
+    #[test]
+    fn random_servers_are_bracketed(
+        budget in 1_u64..12,
+        beyond in 0_u64..20,
+        short in 1_u64..10,
+        longer in 0_u64..20,
+        share in 0.2_f64..0.8,
+        load in 0.2_f64..0.75,
+        seed in any::<u64>(),
+    ) {
+        let (budget, period) = (budget * 100, (budget + beyond) * 100 + 37 * (beyond % 2));
+        let mixed = law(&[(short * 100, share), ((short + longer) * 100, 1.0 - share)]);
+        let rate = load * budget as f64 / period as f64 / mixed.mean_seconds();
+        let query = query(rate, mixed, budget, period);
+        let predicted = constant_bandwidth(&query).unwrap();
+        prop_assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
+        let responses = simulated(&query, 200_000, seed);
+        let excess = excess(&predicted.distribution, &responses);
+        prop_assert!(excess < 6.0, "{} standard errors", excess);
+    }
+
+    /// Whatever the numbers, the ends are in order and the mean lies between its ends.
+    #[test]
+    fn any_load_has_an_orderly_answer_or_none(
+        budget in 1_u64..5_000_000,
+        beyond in 0_u64..5_000_000,
+        short in 1_u64..3_000_000,
+        longer in 0_u64..3_000_000,
+        load in 0.01_f64..0.8,
+        slots in 1_u32..40,
+    ) {
+        let ns = Duration::from_nanos;
+        let times = ExecutionLaw::new(vec![(ns(short), 0.5), (ns(short + longer), 0.5)]).unwrap();
+        let bandwidth = budget as f64 / (budget + beyond) as f64;
+        let rate = Rate::per_second(load * bandwidth / times.mean_seconds()).unwrap();
+        let mut query = GridQuery::new(rate, times, ns(budget), ns(budget + beyond));
+        query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
+        if budget > short / 10 {
+            for answer in [constant_bandwidth(&query), polling(&query)] {
+                let Ok(predicted) = answer else { continue };
+                let (optimistic, pessimistic) = ends(&predicted.distribution);
+                for (at, value) in pessimistic.steps() {
+                    prop_assert!(*value <= optimistic.value(*at) + 1e-9);
+                }
+                prop_assert!(predicted.mean.low <= predicted.mean.high.unwrap());
+                prop_assert!(predicted.mean.high.unwrap() >= ns(short));
+            }
+        }
+    }
+}
