@@ -53,7 +53,9 @@ pub enum Verb {
     Predict(PredictArguments),
     /// The reservation that keeps a promise: the least budget at each period.
     Size(SizeArguments),
-    /// The same by discrete-event simulation.
+    /// Whether tasks meet their deadlines on one CPU; the least budget that looks like a CPU.
+    Analyze(AnalyzeArguments),
+    /// The same as predict by discrete-event simulation.
     Simulate(SimulateArguments),
     /// Put the reservations of a description into force until `revert`.
     Apply(ApplyArguments),
@@ -205,6 +207,46 @@ pub struct FileQuestion {
     /// Write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR")]
     pub export_csv: Option<PathBuf>,
+}
+
+/// Arguments of `analyze`.
+#[derive(Debug, Args)]
+pub struct AnalyzeArguments {
+    /// A task: execution/period, execution/period/deadline, or execution/period+offset with --vas;
+    /// under fixed priorities the first has the highest.
+    #[arg(long = "task", required = true, value_parser = task)]
+    pub tasks: Vec<TaskText>,
+    /// The order of execution on one CPU.
+    #[arg(long, value_enum, default_value_t = PolicyName::Fp, conflicts_with = "vas")]
+    pub policy: PolicyName,
+    /// The least budget of a deferrable server under which the tasks run as on a CPU of their own.
+    #[arg(long)]
+    pub vas: bool,
+    /// The server's period; the tasks' hyperperiod if left out.
+    #[arg(short, long, requires = "vas")]
+    pub period: Option<Duration>,
+}
+
+/// Orders of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PolicyName {
+    /// Preemptive fixed priorities.
+    Fp,
+    /// Earliest deadline first.
+    Edf,
+}
+
+/// A task on the command line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskText {
+    /// The worst-case execution time.
+    pub execution: Duration,
+    /// The period.
+    pub period: Duration,
+    /// The deadline, if it is not the period.
+    pub deadline: Option<Duration>,
+    /// The first release, if it is not zero.
+    pub offset: Option<Duration>,
 }
 
 /// Arguments of `size`.
@@ -470,6 +512,35 @@ fn promise(text: &str) -> Result<PromiseText, String> {
         probability: percentile(percent)?.probability(),
         latency,
     })
+}
+
+fn task(text: &str) -> Result<TaskText, String> {
+    let form = "a task is execution/period, such as 10ms/100ms, 10ms/100ms/80ms or 10ms/100ms+30ms";
+    let time = |text: &str| {
+        text.trim()
+            .parse::<Duration>()
+            .map_err(|error| format!("{form}: {error}"))
+    };
+    let (times, offset) = match text.split_once('+') {
+        Some((times, offset)) => (times, Some(time(offset)?)),
+        None => (text, None),
+    };
+    let parts: Vec<&str> = times.split('/').collect();
+    match parts[..] {
+        [execution, period] => Ok(TaskText {
+            execution: time(execution)?,
+            period: time(period)?,
+            deadline: None,
+            offset,
+        }),
+        [execution, period, deadline] => Ok(TaskText {
+            execution: time(execution)?,
+            period: time(period)?,
+            deadline: Some(time(deadline)?),
+            offset,
+        }),
+        _ => Err(form.into()),
+    }
 }
 
 fn period_range(text: &str) -> Result<PeriodRange, String> {

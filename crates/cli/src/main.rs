@@ -43,6 +43,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Check(arguments) => verbs::check::carry_out(&arguments, output),
         Verb::Predict(arguments) => verbs::predict::carry_out(&arguments, output),
         Verb::Size(arguments) => verbs::size::carry_out(&arguments, output),
+        Verb::Analyze(arguments) => verbs::analyze::carry_out(&arguments, output),
         Verb::Simulate(arguments) => verbs::simulate::carry_out(&arguments, output),
         Verb::Apply(arguments) => verbs::apply::carry_out(&arguments, output),
         Verb::Revert(arguments) => verbs::revert::carry_out(&arguments, output),

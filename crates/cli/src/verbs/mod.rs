@@ -1,5 +1,6 @@
 //! The verbs, one file each: read arguments, call a library, render what it returns.
 
+pub mod analyze;
 pub mod apply;
 pub mod calculate;
 pub mod check;
