@@ -78,19 +78,28 @@ impl Bins {
 
     /// Adds responses of at least `ticks`.
     pub(super) fn add_at_least(&mut self, ticks: u128, probability: f64) {
-        let ticks = ticks.max(self.shortest_ticks);
-        let bin = usize::try_from(ticks / u128::from(self.slots.budget_ns)).unwrap_or(usize::MAX);
+        let bin = self.half_slots(ticks.max(self.shortest_ticks));
         let bin = bin.min(self.optimistic.len() - 1);
         self.optimistic[bin] += probability;
     }
 
     /// Adds responses of at most `ticks`.
     pub(super) fn add_at_most(&mut self, ticks: u128, probability: f64) {
-        let bin = ticks.div_ceil(u128::from(self.slots.budget_ns));
-        let bin = usize::try_from(bin).unwrap_or(usize::MAX);
+        let up = u128::from(self.slots.budget_ns) - 1;
+        let bin = self.half_slots(ticks.saturating_add(up));
         if let Some(sum) = self.pessimistic.get_mut(bin) {
             *sum += probability;
         }
+    }
+
+    /// So many ticks in half slots, rounded down.
+    fn half_slots(&self, ticks: u128) -> usize {
+        // Nearly all fit into the numbers that a CPU divides fast.
+        match u64::try_from(ticks) {
+            Ok(ticks) => usize::try_from(ticks / self.slots.budget_ns),
+            Err(_) => usize::try_from(ticks / u128::from(self.slots.budget_ns)),
+        }
+        .unwrap_or(usize::MAX)
     }
 
     /// The functions, moved apart by `error` in probability, and `overhead` later.

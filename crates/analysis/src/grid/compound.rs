@@ -2,8 +2,8 @@
 
 /// What is neglected of a tail is below e to the minus this.
 const NEGLECTED_LOG: f64 = 38.0;
-/// Terms below this are left out of a law.
-const NEGLIGIBLE: f64 = 1e-20;
+/// Probabilities below this are left out.
+pub(super) const NEGLIGIBLE: f64 = 1e-20;
 /// The most jobs expected at once, for which e to the minus that is still a number.
 pub(super) const MOST_JOBS: f64 = 600.0;
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::bracket::{Bins, Tail};
-use super::compound::LatticeLaw;
+use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{Plan, Slots};
 use super::{Found, GridPrediction, GridQuery, answer};
 use crate::AnalysisError;
@@ -256,19 +256,25 @@ impl<'a> Pass<'a> {
             jobs.convolve_into(arrived, &mut sums);
             sums
         };
+        let given = |need| self.plan.ticks_to_give(need);
+        let given: Vec<u128> = (0..arrived.len() + longest).map(given).collect();
+        // What no one budget suffices for.
+        let later = |needed: &[f64]| -> Vec<(f64, u128)> {
+            let pairs = needed.iter().copied().zip(given.iter().copied());
+            let kept = pairs.skip(budget + 1).filter(|(p, _)| *p > NEGLIGIBLE);
+            kept.collect()
+        };
         let mut needed = with_job(&arrived);
         for piece in &self.pieces {
             let weight = self.weight(piece);
-            for (need, p) in needed.iter().enumerate().skip(budget + 1) {
-                let done = self.plan.ticks_to_give(need);
+            for (p, done) in later(&needed) {
                 bins.add_at_least(done - piece.to, p * weight);
             }
             let mut after = vec![0.0; arrived.len()];
             self.laws[piece.law].convolve_into(&arrived, &mut after);
             arrived = after;
             needed = with_job(&arrived);
-            for (need, p) in needed.iter().enumerate().skip(budget + 1) {
-                let done = self.plan.ticks_to_give(need);
+            for (p, done) in later(&needed) {
                 bins.add_at_most(done - piece.from, p * weight);
             }
             if let Some(m) = piece.fluid_grains {

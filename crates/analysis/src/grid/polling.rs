@@ -4,7 +4,7 @@
 //! ballot theorem gives (docs/concepts/response-time-grid.md, "The polling server").
 
 use super::bracket::{Bins, Tail};
-use super::compound::LatticeLaw;
+use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{Plan, Slots};
 use super::{Found, GridPrediction, GridQuery, answer};
 use crate::AnalysisError;
@@ -19,6 +19,8 @@ const MOST_ROUNDS: usize = 200_000;
 const MOST_OPERATIONS: f64 = 3e9;
 /// The change per period at which the iteration stops.
 const SETTLED: f64 = 1e-15;
+/// The same where there is no bound to be had.
+const SETTLED_FOR_ESTIMATE: f64 = 1e-12;
 /// What the rounding of floats adds to a law in one period, at most.
 const ROUNDING: f64 = 1e-13;
 /// The change per period above which there is no equilibrium to speak of.
@@ -99,7 +101,13 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     };
     let chain = Chain::new(plan, states(plan));
     let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
-    let (starts, moved) = chain.equilibrium(decay, rounds.min(MOST_ROUNDS));
+    let rounds = rounds.min(MOST_ROUNDS);
+    let settled = if plan.exact {
+        SETTLED
+    } else {
+        SETTLED_FOR_ESTIMATE
+    };
+    let (starts, moved) = chain.equilibrium(decay, settled, rounds);
     if moved > MOVING {
         return Err(AnalysisError::NotAnalysed {
             reason: format!(
@@ -110,7 +118,12 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
             ),
         });
     }
-    let error = chain.error(&starts, moved, rounds.min(MOST_ROUNDS));
+    // An estimate has no use for a bound on this part of its error.
+    let error = if plan.exact {
+        chain.error(&starts, moved, rounds)
+    } else {
+        f64::INFINITY
+    };
     let mut bins = Bins::new(slots, tail, plan.shortest_response(query));
     responses(plan, &starts, &mut bins);
     let proved = error <= USEFUL;
@@ -227,9 +240,10 @@ impl Chain {
         self.after[slot].at(0)
     }
 
-    /// A law that hardly moves any more, and by how much it still does in a period. `decay` is
-    /// that of the tail: near saturation the law is close to geometric.
-    fn equilibrium(&self, decay: f64, rounds: usize) -> (Vec<f64>, f64) {
+    /// A law that moves by less than `settled` in a period, if so many `rounds` get that far, and
+    /// by how much it does. `decay` is that of the tail: near saturation the law is close to
+    /// geometric.
+    fn equilibrium(&self, decay: f64, settled: f64, rounds: usize) -> (Vec<f64>, f64) {
         let mut law: Vec<f64> = (0..=self.last).map(|w| (-decay * w as f64).exp()).collect();
         let sum: f64 = law.iter().sum();
         law.iter_mut().for_each(|p| *p /= sum);
@@ -240,7 +254,7 @@ impl Chain {
             law = next;
             stuck = if moved < least { 0 } else { stuck + 1 };
             least = least.min(moved);
-            if moved < SETTLED || (moved < ROUNDING && stuck > 20) {
+            if moved < settled || (moved < ROUNDING && stuck > 20) {
                 break;
             }
         }
@@ -363,11 +377,15 @@ fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
         jobs.convolve_into(law, &mut sums);
         sums
     };
+    let longest = starts.len() + plan.budget() + plan.work.sizes.len();
+    let given: Vec<u128> = (0..=longest).map(|need| plan.ticks_to_give(need)).collect();
     walk(plan, starts, |piece, end, standing| {
         let share = (piece.to - piece.from) as f64 / period as f64;
         for (law, from) in [(&standing.working, 0), (&standing.waiting, period)] {
-            for (need, p) in with_job(law).iter().enumerate() {
-                let done = from + plan.ticks_to_give(need);
+            let needed = with_job(law);
+            let needed = needed.iter().zip(&given).filter(|(p, _)| **p > NEGLIGIBLE);
+            for (p, given) in needed {
+                let done = from + given;
                 match end {
                     End::First => bins.add_at_least(done.saturating_sub(piece.to), p * share),
                     End::Last => bins.add_at_most(done.saturating_sub(piece.from), p * share),
@@ -438,7 +456,7 @@ mod tests {
     fn the_equilibrium_is_one() {
         let plan = plan();
         let chain = Chain::new(&plan, states(&plan));
-        let (law, moved) = chain.equilibrium(decay(&plan), 10_000);
+        let (law, moved) = chain.equilibrium(decay(&plan), SETTLED, 10_000);
         let error = chain.error(&law, moved, 10_000);
         assert!(error < 1e-9, "{error}");
         assert!((law.iter().sum::<f64>() - 1.0).abs() < 1e-12);

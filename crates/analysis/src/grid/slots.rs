@@ -26,7 +26,7 @@ const AFFORDED: f64 = 1e9;
 const AFFORDED_FOR_EXACTNESS: f64 = 3e9;
 
 /// Elementary operations beyond which there is no answer.
-const MOST_OPERATIONS: f64 = 2e10;
+const MOST_OPERATIONS: f64 = 6e9;
 
 /// The lattice of one reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
