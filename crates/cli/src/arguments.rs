@@ -186,6 +186,8 @@ pub enum ServerName {
     Deferrable,
     /// Loses what nothing needs.
     Periodic,
+    /// SCHED_DEADLINE's rules: a hard constant-bandwidth server.
+    ConstantBandwidth,
     /// A CPU of its own.
     Dedicated,
 }

@@ -25,10 +25,7 @@ pub struct ProbabilityBounds {
 /// The response times of a [`PoissonQueue`](super::PoissonQueue).
 #[derive(Clone, Debug)]
 pub struct ResponseTimes {
-    /// Rounded towards short responses.
-    pub(super) optimistic: Side,
-    /// Rounded towards long ones; `None` where nothing had to be rounded.
-    pub(super) pessimistic: Option<Side>,
+    pub(super) source: Source,
     /// The load, in CPUs.
     pub utilisation: f64,
     /// The reservation, in CPUs.
@@ -37,6 +34,20 @@ pub struct ResponseTimes {
     pub method: String,
     /// What it takes for granted.
     pub assumptions: Vec<String>,
+}
+
+/// What answers.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The exact method.
+    Exact {
+        /// Rounded towards short responses.
+        optimistic: Side,
+        /// Rounded towards long ones; `None` where nothing had to be rounded.
+        pessimistic: Option<Side>,
+    },
+    /// A distribution with two ends.
+    Bracket(Distribution),
 }
 
 /// The solution on one lattice.
@@ -49,20 +60,23 @@ pub(super) struct Side {
 }
 
 impl ResponseTimes {
-    fn pessimistic(&self) -> &Side {
-        self.pessimistic.as_ref().unwrap_or(&self.optimistic)
-    }
-
     /// Bounds of the probability that a response takes at most `at`.
     pub fn cdf(&self, at: Duration) -> ProbabilityBounds {
-        let lower = self.pessimistic().cdf(at.as_nanos() as f64);
-        let upper = match &self.pessimistic {
-            None => lower,
-            Some(_) => self.optimistic.cdf(at.as_nanos() as f64),
+        let (lower, upper) = match &self.source {
+            Source::Bracket(distribution) => distribution.cdf(at),
+            Source::Exact {
+                optimistic,
+                pessimistic,
+            } => {
+                let at_ns = at.as_nanos() as f64;
+                let best = optimistic.cdf(at_ns);
+                let worst = pessimistic.as_ref().map_or(best, |side| side.cdf(at_ns));
+                (worst.0 - worst.1, best.0 + best.1)
+            }
         };
         ProbabilityBounds {
-            lower: (lower.0 - lower.1).max(0.0),
-            upper: (upper.0 + upper.1).min(1.0),
+            lower: lower.max(0.0),
+            upper: upper.min(1.0),
         }
     }
 
@@ -76,27 +90,42 @@ impl ResponseTimes {
                 what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
             });
         }
-        let high = self.pessimistic().quantile(probability);
-        let low = match &self.pessimistic {
-            None => high,
-            Some(_) => self.optimistic.quantile(probability),
-        };
-        Ok(Interval {
-            low: Duration::from_nanos(low.0.floor().max(0.0) as u64),
-            high: Some(Duration::from_nanos(high.1.ceil() as u64)),
-        })
+        Ok(self.interval(
+            |side| side.quantile(probability),
+            |known| known.quantile(probability),
+        ))
     }
 
     /// Bounds of the mean response time.
     pub fn mean(&self) -> Interval {
-        let high = self.pessimistic().mean();
-        let low = match &self.pessimistic {
-            None => high,
-            Some(_) => self.optimistic.mean(),
-        };
-        Interval {
-            low: Duration::from_nanos(low.0.floor().max(0.0) as u64),
-            high: Some(Duration::from_nanos(high.1.ceil() as u64)),
+        self.interval(Side::mean, Distribution::mean)
+    }
+
+    /// The bounds of a time, in nanoseconds from each side that there is.
+    fn interval(
+        &self,
+        exactly: impl Fn(&Side) -> (f64, f64),
+        known: impl Fn(&Distribution) -> Option<Interval>,
+    ) -> Interval {
+        match &self.source {
+            Source::Bracket(distribution) => known(distribution).unwrap_or(Interval {
+                low: Duration::ZERO,
+                high: None,
+            }),
+            Source::Exact {
+                optimistic,
+                pessimistic,
+            } => {
+                let low = exactly(optimistic);
+                let high = pessimistic.as_ref().map_or(low, &exactly);
+                Interval {
+                    low: Duration::from_nanos(low.0.floor().max(0.0) as u64),
+                    high: high
+                        .1
+                        .is_finite()
+                        .then(|| Duration::from_nanos(high.1.ceil() as u64)),
+                }
+            }
         }
     }
 
@@ -109,35 +138,51 @@ impl ResponseTimes {
         subject: &str,
         probabilities: &[f64],
     ) -> Result<Distribution, AnalysisError> {
+        if let Source::Bracket(distribution) = &self.source {
+            let mut distribution = distribution.clone();
+            distribution.provenance.subject = subject.into();
+            return Ok(distribution);
+        }
         let mut sorted = probabilities.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let (mut optimistic, mut pessimistic) = (Vec::new(), Vec::new());
-        let mut reached = 0.0_f64;
-        for probability in &sorted {
+        sorted.dedup();
+        let (mut optimistic, mut pessimistic) = (Steps::default(), Steps::default());
+        for (index, probability) in sorted.iter().enumerate() {
             let at = self.quantile(*probability)?;
-            // From the lower bound of a quantile on, at most the next probability is reached.
-            optimistic.push((at.low, *probability));
+            // Between two quantiles at most the next probability is reached.
+            let next = sorted.get(index + 1).copied().unwrap_or(1.0);
+            optimistic.add(at.low, next);
             if let Some(high) = at.high {
-                pessimistic.push((high, probability.max(reached)));
+                pessimistic.add(high, *probability);
             }
-            reached = reached.max(*probability);
         }
         let mut provenance = Provenance::new(Evidence::Bound, subject, self.method.clone());
         provenance.assumptions.clone_from(&self.assumptions);
-        let shifted = optimistic
-            .iter()
-            .zip(sorted.iter().skip(1).chain([&1.0]))
-            .map(|((at, _), next)| (*at, *next));
-        let curve = |points: Vec<(Duration, f64)>| {
-            StepCdf::new(points).map_err(|error| AnalysisError::Invalid {
-                what: error.to_string(),
-            })
-        };
+        let (optimistic, pessimistic) = (optimistic.curve()?, pessimistic.curve()?);
         Ok(Distribution::from_bracket(
             provenance,
-            curve(shifted.collect())?,
-            curve(pessimistic)?,
+            optimistic,
+            pessimistic,
         ))
+    }
+}
+
+/// A rising step function that grows from left to right.
+#[derive(Default)]
+struct Steps(Vec<(Duration, f64)>);
+
+impl Steps {
+    fn add(&mut self, at: Duration, reached: f64) {
+        match self.0.last_mut() {
+            Some(last) if last.0 >= at => last.1 = last.1.max(reached),
+            _ => self.0.push((at, reached)),
+        }
+    }
+
+    fn curve(self) -> Result<StepCdf, AnalysisError> {
+        StepCdf::new(self.0).map_err(|error| AnalysisError::Invalid {
+            what: error.to_string(),
+        })
     }
 }
 

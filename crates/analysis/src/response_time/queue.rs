@@ -1,13 +1,16 @@
 //! Poisson arrivals at a reservation server, as an object that answers questions.
 
+use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
-use super::answers::{ResponseTimes, Side};
+use super::answers::{ResponseTimes, Side, Source};
 use super::batch_work::{BatchWork, Lattice, gcd};
 use super::exact::{Kind, Queue, Solved};
+use super::poisson::{self, Law, Stream};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
+use crate::grid::{ExecutionLaw, GridQuery, constant_bandwidth};
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.
@@ -50,6 +53,20 @@ impl PoissonQueue {
     pub fn solve_within(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
         self.check()?;
         self.check_load(bandwidth(self.server))?;
+        let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
+        if let (ReservationServer::ConstantBandwidth { budget, period }, true) =
+            (self.server, single)
+        {
+            return self.on_a_grid(budget, period);
+        }
+        match self.exactly(tolerance) {
+            Err(AnalysisError::NotAnalysed { .. }) if single => self.on_a_lattice(),
+            found => found,
+        }
+    }
+
+    /// By the exact method.
+    fn exactly(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
         let work = BatchWork::of(self)?;
         let (kind, budget, period) = self.budget_and_period()?;
         let largest = if tolerance < ROUGH {
@@ -67,6 +84,83 @@ impl PoissonQueue {
         let optimistic = solve(&lattices.optimistic)?;
         let pessimistic = lattices.pessimistic.as_ref().map(solve).transpose()?;
         Ok(self.found(optimistic, pessimistic, bandwidth(self.server)))
+    }
+
+    /// By the lattice method, which takes any law of execution times and answers with a bracket.
+    fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
+        let mut law = self.execution_times.clone();
+        law.sort_by_key(|(time, _)| *time);
+        let longest = law.last().map(|(time, _)| *time);
+        let mut reached = 0.0;
+        let mut steps: Vec<(Duration, f64)> = Vec::with_capacity(law.len());
+        for (time, p) in law {
+            reached += p;
+            let share = if Some(time) == longest {
+                1.0
+            } else {
+                f64::min(reached, 1.0)
+            };
+            match steps.last_mut() {
+                Some(last) if last.0 == time => last.1 = share,
+                _ => steps.push((time, share)),
+            }
+        }
+        let curve = StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
+            what: format!("the execution times: {error}"),
+        })?;
+        let subject = Provenance::new(Evidence::Estimate, "execution time", "as given");
+        let law = Law::given("", &Distribution::from_curve(subject, curve))?;
+        let stream = Stream {
+            per_second: self.rate.as_per_second(),
+            law,
+        };
+        let (overall, _, step) = poisson::response_times(&[stream], self.server, Duration::ZERO)?;
+        let method = "M/G/1 on a reservation server: first passages on a lattice, started from the \
+                      workload at replenishments (Li 2021, Theorem 5)";
+        let mut assumptions = self.assumptions();
+        assumptions.push(format!(
+            "execution times and budget rounded outward to {step}"
+        ));
+        let mut provenance = Provenance::new(Evidence::Bound, "response time", method);
+        provenance.assumptions.clone_from(&assumptions);
+        Ok(ResponseTimes {
+            source: Source::Bracket(Distribution::from_bracket(
+                provenance,
+                overall.optimistic,
+                overall.pessimistic,
+            )),
+            utilisation: self.utilisation(),
+            bandwidth: bandwidth(self.server),
+            method: method.into(),
+            assumptions,
+        })
+    }
+
+    /// On a hard constant-bandwidth server.
+    fn on_a_grid(
+        &self,
+        budget: Duration,
+        period: Duration,
+    ) -> Result<ResponseTimes, AnalysisError> {
+        let law = ExecutionLaw::new(self.execution_times.clone())?;
+        let found = constant_bandwidth(&GridQuery::new(self.rate, law, budget, period))?;
+        Ok(ResponseTimes {
+            source: Source::Bracket(found.distribution),
+            utilisation: found.utilisation,
+            bandwidth: found.bandwidth,
+            method: found.method,
+            assumptions: found.assumptions,
+        })
+    }
+
+    /// What all methods take for granted.
+    fn assumptions(&self) -> Vec<String> {
+        vec![
+            "arrivals are a Poisson process, independent of execution times".into(),
+            "first come, first served, one job at a time".into(),
+            "the reservation has the highest priority on its CPU".into(),
+            "the system is in equilibrium".into(),
+        ]
     }
 
     /// The response times with a budget of `steps` times a `per_stride`-th of the stride of the
@@ -143,20 +237,18 @@ impl PoissonQueue {
     }
 
     fn found(&self, optimistic: Side, pessimistic: Option<Side>, bandwidth: f64) -> ResponseTimes {
-        let mut assumptions = vec![
-            "arrivals are a Poisson process, independent of execution times".to_string(),
-            "first come, first served, one job at a time".into(),
-            "the reservation has the highest priority on its CPU".into(),
-            "the system is in equilibrium".into(),
-            "the errors of interpolation and integration are estimated and added".into(),
-        ];
+        let mut assumptions = self.assumptions();
+        assumptions
+            .push("the errors of interpolation and integration are estimated and added".into());
         if pessimistic.is_some() {
             assumptions
                 .push("the budget is rounded outward to a ratio of the execution time".into());
         }
         ResponseTimes {
-            optimistic,
-            pessimistic,
+            source: Source::Exact {
+                optimistic,
+                pessimistic,
+            },
             utilisation: self.utilisation(),
             bandwidth,
             method:

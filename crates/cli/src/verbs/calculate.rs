@@ -203,6 +203,9 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
             let period = arguments.period.ok_or_else(lacking)?;
             Ok(match kind {
                 ServerName::Periodic => ReservationServer::Periodic { budget, period },
+                ServerName::ConstantBandwidth => {
+                    ReservationServer::ConstantBandwidth { budget, period }
+                }
                 _ => ReservationServer::Deferrable { budget, period },
             })
         }

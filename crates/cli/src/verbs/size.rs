@@ -44,6 +44,13 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
     let kind = match arguments.load.server {
         ServerName::Deferrable => ServerKind::Deferrable,
         ServerName::Periodic => ServerKind::Periodic,
+        ServerName::ConstantBandwidth => {
+            return Err(Failure::with_help(
+                "a constant-bandwidth server is not sized yet",
+                "use --server deferrable or periodic; `tailbound predict --server \
+                 constant-bandwidth` tells what a budget of it gives",
+            ));
+        }
         ServerName::Dedicated => {
             return Err(Failure::with_help(
                 "a dedicated CPU has no budget to size",
