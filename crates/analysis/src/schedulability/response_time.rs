@@ -23,7 +23,7 @@ use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_f
 use crate::AnalysisError;
 
 /// The most jobs of one busy period that are followed.
-pub const MOST_JOBS: u64 = 4_000_000;
+pub const MOST_JOBS: u64 = 1_000_000;
 
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for fixed priorities (Joseph & Pandya 1986; \
