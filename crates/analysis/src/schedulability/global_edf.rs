@@ -11,7 +11,9 @@
 
 use tailbound_time::Duration;
 
-use super::global_workload::{GlobalBound, GlobalTask, global_bound, global_tasks};
+use super::global_workload::{
+    GlobalBound, GlobalTask, MOST_STEPS, any_hopeless, global_bound, global_tasks,
+};
 use super::natural::{Fraction, Natural};
 use super::task::SporadicTask;
 use super::utilisation_bounds::SufficientVerdict;
@@ -25,10 +27,6 @@ pub const ASSUMPTIONS: &[&str] = &[
     "tasks are independent, use one CPU at a time, and do not suspend themselves",
     "sufficient: a set that is not accepted may be schedulable",
 ];
-
-/// The most rounds in which slack is sought, and the most steps for one bound.
-const MOST_ROUNDS: u64 = 10_000;
-const MOST_STEPS: u64 = 1_000_000;
 
 /// The density test: the densities C / D sum up to at most m - (m - 1) times the largest. Decided
 /// exactly. Goossens, Funk & Baruah prove it for utilisations, with D = T; Bertogna, Cirinei &
@@ -91,17 +89,15 @@ pub fn sufficient_bcl(
     cpus: u32,
 ) -> Result<SufficientVerdict, AnalysisError> {
     let tasks = global_tasks(tasks, cpus)?;
-    let accepted = tasks.iter().enumerate().all(|(index, task)| {
-        let Some(room) = task.deadline_ns.checked_sub(task.execution_ns) else {
-            return false;
-        };
-        let others = others(&tasks, index);
-        let interference: u128 = others
+    let in_time = |(index, task): (usize, &GlobalTask)| {
+        let cap = task.deadline_ns - task.execution_ns + 1;
+        let interference: u128 = others(&tasks, index)
             .map(|other| interference_before_deadline(other, other.deadline_ns, task.deadline_ns))
-            .map(|one| one.min(room + 1))
+            .map(|one| u128::from(one.min(cap)))
             .sum();
-        interference < u128::from(cpus) * (room + 1)
-    });
+        interference < u128::from(cpus) * u128::from(cap)
+    };
+    let accepted = !any_hopeless(&tasks) && tasks.iter().enumerate().all(in_time);
     Ok(SufficientVerdict {
         method: "interference test for global EDF (Bertogna, Cirinei & Lipari 2005)",
         assumptions: ASSUMPTIONS,
@@ -140,15 +136,13 @@ pub fn sufficient_response_times(
     cpus: u32,
 ) -> Result<GlobalResponseTimes, AnalysisError> {
     let tasks = global_tasks(tasks, cpus)?;
-    let mut responses: Vec<u128> = tasks.iter().map(|task| task.deadline_ns).collect();
+    let mut responses: Vec<u64> = tasks.iter().map(|task| task.deadline_ns).collect();
     let mut bounds = None;
-    for _ in 0..MOST_ROUNDS {
-        let round = slack_round(&tasks, cpus, &mut responses);
+    let mut steps_left = if any_hopeless(&tasks) { 0 } else { MOST_STEPS };
+    while steps_left > 0 {
+        let round = slack_round(&tasks, cpus, &mut responses, &mut steps_left);
         if round.all_within {
-            // Below the deadlines, which fit.
-            let nanos = responses
-                .iter()
-                .map(|one| Duration::from_nanos(*one as u64));
+            let nanos = responses.iter().map(|one| Duration::from_nanos(*one));
             bounds = Some(nanos.collect());
             break;
         }
@@ -171,17 +165,22 @@ struct Round {
 /// Bounds each task's response once more. A task without a bound keeps its deadline as one: it
 /// holds as long as no deadline was missed, and the first to miss one would contradict its own
 /// bound.
-fn slack_round(tasks: &[GlobalTask], cpus: u32, responses: &mut [u128]) -> Round {
+fn slack_round(
+    tasks: &[GlobalTask],
+    cpus: u32,
+    responses: &mut [u64],
+    steps_left: &mut u64,
+) -> Round {
     let mut round = Round {
         all_within: true,
         gained: false,
     };
     for (index, task) in tasks.iter().enumerate() {
-        let bound = global_bound(task, cpus, MOST_STEPS, |window, cap| {
+        let bound = global_bound(task, cpus, steps_left, |window, cap| {
             let others = tasks.iter().zip(responses.iter()).enumerate();
-            let one = |(other, response): (&GlobalTask, &u128)| {
+            let one = |(other, response): (&GlobalTask, &u64)| {
                 let before = interference_before_deadline(other, *response, task.deadline_ns);
-                other.workload(window, *response).min(before).min(cap)
+                u128::from(other.workload(window, *response).min(before).min(cap))
             };
             others
                 .filter(|(other, _)| *other != index)
@@ -209,7 +208,7 @@ fn others(tasks: &[GlobalTask], index: usize) -> impl Iterator<Item = &GlobalTas
 /// The most that jobs of `other` with deadlines no later than that of a job can take from it,
 /// between its release and its deadline, `deadline_ns` later, if they are complete `response` after
 /// their release: the last deadlines coincide (Bertogna & Cirinei 2007).
-fn interference_before_deadline(other: &GlobalTask, response: u128, deadline_ns: u128) -> u128 {
+fn interference_before_deadline(other: &GlobalTask, response: u64, deadline_ns: u64) -> u64 {
     let jobs = deadline_ns / other.period_ns;
     // The first job has its deadline this long after the window's start, and is complete by its
     // slack sooner.

@@ -7,7 +7,7 @@
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
-use super::global_workload::{GlobalBound, GlobalTask, global_bound, global_tasks};
+use super::global_workload::{GlobalBound, GlobalTask, MOST_STEPS, global_bound, global_tasks};
 use super::task::SporadicTask;
 use crate::AnalysisError;
 
@@ -22,8 +22,6 @@ pub const ASSUMPTIONS: &[&str] = &[
     "tasks are independent, use one CPU at a time, and do not suspend themselves",
     "sufficient: a set that is not accepted may be schedulable",
 ];
-
-const MOST_STEPS: u64 = 1_000_000;
 
 /// Upper bounds under global fixed priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,11 +55,13 @@ pub fn sufficient_response_times(
     cpus: u32,
 ) -> Result<GlobalPriorityBounds, AnalysisError> {
     let ranked = global_tasks(&order.ranked(tasks)?, cpus)?;
-    let mut known: Vec<(GlobalTask, u128)> = Vec::with_capacity(ranked.len());
+    let mut known: Vec<(GlobalTask, u64)> = Vec::with_capacity(ranked.len());
+    let mut steps_left = MOST_STEPS;
     for task in &ranked {
-        let bound = global_bound(task, cpus, MOST_STEPS, |window, cap| {
-            let one =
-                |(other, response): &(GlobalTask, u128)| other.workload(window, *response).min(cap);
+        let bound = global_bound(task, cpus, &mut steps_left, |window, cap| {
+            let one = |(other, response): &(GlobalTask, u64)| {
+                u128::from(other.workload(window, *response).min(cap))
+            };
             known.iter().map(one).sum()
         });
         match bound {
@@ -69,10 +69,9 @@ pub fn sufficient_response_times(
             GlobalBound::None | GlobalBound::GivenUp => break,
         }
     }
-    // Below the deadlines, which fit.
     let mut bounds: Vec<_> = known
         .iter()
-        .map(|(_, bound)| Some(Duration::from_nanos(*bound as u64)))
+        .map(|(_, bound)| Some(Duration::from_nanos(*bound)))
         .collect();
     bounds.resize(ranked.len(), None);
     Ok(GlobalPriorityBounds {

@@ -140,13 +140,15 @@ impl Level<'_> {
 
     /// The jobs in a hyperperiod of this and higher priorities.
     fn jobs_of_hyperperiod(&self) -> Result<u64, NoResponseTime> {
-        let mut multiple = u128::from(self.task.period().as_nanos());
-        let own = multiple;
+        let own = u128::from(self.task.period().as_nanos());
+        let mut multiple = own;
         for task in self.higher() {
             let period = u128::from(task.period().as_nanos());
-            // Both at most 2^60 times MOST_JOBS.
+            // Below 2^61 and 2^60.
             multiple = multiple / greatest_common_divisor(multiple, period) * period;
-            within_limit(u64::try_from(multiple / own).unwrap_or(u64::MAX))?;
+            if multiple > u128::from(LONGEST_WINDOW) {
+                return Err(no_fixed_point(0, 0));
+            }
         }
         within_limit((multiple / own) as u64)
     }

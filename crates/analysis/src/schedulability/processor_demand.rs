@@ -25,7 +25,7 @@ use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
 use crate::AnalysisError;
 
 /// The most windows that are looked at, and the most steps towards the end of a busy period.
-pub const MOST_STEPS: u64 = 40_000_000;
+pub const MOST_STEPS: u64 = 10_000_000;
 
 /// What both methods take for granted.
 pub const ASSUMPTIONS: &[&str] = &[

@@ -23,7 +23,7 @@ use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_f
 use crate::AnalysisError;
 
 /// The most jobs of one busy period that are followed.
-pub const MOST_JOBS: u64 = 4_000_000;
+pub const MOST_JOBS: u64 = 1_000_000;
 
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for fixed priorities (Joseph & Pandya 1986; \
@@ -97,7 +97,7 @@ impl ResponseTimes {
 /// # Errors
 /// [`AnalysisError::Invalid`] where `order` or `blocking` are not for these tasks,
 /// [`AnalysisError::OutOfRange`] where the execution times sum up to more than
-/// [`LONGEST_PARAMETER`], or a blocking is longer. A task without a response time is no error: its
+/// [`LONGEST_PARAMETER`](super::LONGEST_PARAMETER), or a blocking is longer. A task without a response time is no error: its
 /// [`TaskResponse`] says why.
 pub fn response_times(
     tasks: &[SporadicTask],
@@ -345,7 +345,9 @@ impl<'a> Level<'a> {
         loop {
             let Some(completion) = least_fixed_point(self.higher, base, start, limit, &mut steps)
             else {
-                return if steps > MOST_STEPS {
+                // A deadline beyond the longest window may be met all the same.
+                let undecided = deadline_ns.is_some() && limit == LONGEST_WINDOW;
+                return if undecided || steps > MOST_STEPS {
                     Followed::GivenUp(jobs)
                 } else {
                     Followed::Beyond(jobs)
@@ -435,6 +437,15 @@ mod tests {
         assert_eq!(nanos(&responses), [52, 156]);
         assert!(responses[1].meets_deadline);
         assert!(responses[1].jobs > 1);
+    }
+
+    #[test]
+    fn a_nanosecond_beyond_the_period_goes_on() {
+        // The first job takes a nanosecond longer than the period, the second one more, and the
+        // third just the period.
+        let responses = analysed(&[task(3, 6, 6), task(2, 4, 6)], &[]);
+        assert_eq!(nanos(&responses), [3, 6]);
+        assert_eq!(responses[1].jobs, 3);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::task::{LONGEST_PARAMETER, SporadicTask};
 use super::utilisation::reciprocal_rounded_down;
 
 /// The most steps towards fixed points that are taken for one task.
-pub(super) const MOST_STEPS: u64 = 40_000_000;
+pub(super) const MOST_STEPS: u64 = 4_000_000;
 
 /// The longest window that is followed, in nanoseconds. The demand in it is below 2^63: parameters
 /// are at most 2^60, so is the sum of the execution times, and the utilisation is at most one.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod earliest_deadline;
+mod extremes;
 mod fixed_priority;
 mod global;
 mod non_preemptive;

@@ -170,7 +170,7 @@ fn light_tasks() -> impl Strategy<Value = Vec<SporadicTask>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Over all phases, with work at once: the worst is the bound, exactly.
     #[test]
