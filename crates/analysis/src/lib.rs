@@ -15,7 +15,7 @@ pub mod sizing;
 mod virtualization_agnostic;
 
 pub use error::AnalysisError;
-pub use periodic_load::{PeriodicLoad, PeriodicTask};
+pub use periodic_load::{LONGEST_HYPERPERIOD, PeriodicLoad, PeriodicTask};
 pub use query::{Prediction, ServiceQuery};
 pub use response_time::predict;
 pub use virtualization_agnostic::{BandwidthPoint, bandwidth_curve, virtualization_agnostic};

@@ -8,9 +8,7 @@ use tailbound_time::Duration;
 
 use super::demand::{RecurringTask, Workload};
 use super::supply::SupplyBound;
-use super::test_points::{
-    MOST_POINTS, common_period, demand_horizon, find_shortage, too_many_points,
-};
+use super::test_points::{MOST_POINTS, Sweep, common_period, demand_horizon, too_many_points};
 use crate::AnalysisError;
 
 /// The order in which a component runs its tasks, on one CPU at a time.
@@ -150,8 +148,7 @@ fn earliest_deadline_first(
     if workload.compare_utilisation(count, supply.rate()) == Ordering::Greater {
         return Ok(Some(long_run(workload, count, supply)));
     }
-    let horizon = demand_horizon(workload, supply)?;
-    let found = find_shortage(Duration::ZERO, horizon, supply, workload)?;
+    let found = next_short_window(workload, supply, &mut Sweep::from(Duration::ZERO))?;
     Ok(found.map(|at| {
         // The deadline that ends the demand: no later one is in the window.
         let past = at.saturating_add(Duration::from_nanos(1));
@@ -163,6 +160,16 @@ fn earliest_deadline_first(
             supply: supply.supplied_down(window),
         }
     }))
+}
+
+/// Under EDF, the next window in a sweep from zero that is too short. The utilisation is at most
+/// the rate.
+pub(super) fn next_short_window(
+    workload: &Workload,
+    supply: &dyn SupplyBound,
+    sweep: &mut Sweep,
+) -> Result<Option<Duration>, AnalysisError> {
+    sweep.next_shortage(demand_horizon(workload, supply)?, supply, workload)
 }
 
 fn fixed_priority(

@@ -8,7 +8,7 @@ use tailbound_time::Duration;
 use super::component::{ComponentVerdict, Shortage, long_run};
 use super::demand::{LONGEST, RecurringTask, Workload};
 use super::supply::SupplyBound;
-use super::test_points::{Demand, find_shortage, linear_horizon};
+use super::test_points::{Demand, Sweep, linear_horizon};
 use crate::AnalysisError;
 
 /// The budget is given in every period, on at most `cpus` CPUs at a time: μ = ⟨Π, Θ, m'⟩.
@@ -185,9 +185,8 @@ fn shortage(
             }));
         }
         let problem = Problem::of(&tasks, index, resource);
-        let horizon = problem.horizon(workload).unwrap_or_default();
-        let from = horizon.max(task.deadline);
-        let found = find_shortage(task.deadline, from, resource, &problem)?;
+        let mut sweep = Sweep::from(task.deadline);
+        let found = next_short_window(workload, index, resource, &mut sweep)?;
         if let Some(window) = found {
             return Ok(Some(Shortage::Window {
                 task: index,
@@ -198,6 +197,39 @@ fn shortage(
         }
     }
     Ok(None)
+}
+
+/// The next window that is too short for a task, in a sweep from its
+/// deadline. The rate is discernibly above the utilisation.
+pub(super) fn next_short_window(
+    workload: &Workload,
+    index: usize,
+    resource: &MultiprocessorPeriodic,
+    sweep: &mut Sweep,
+) -> Result<Option<Duration>, AnalysisError> {
+    let tasks = constrained(workload);
+    let problem = Problem::of(&tasks, index, resource);
+    let horizon = problem.horizon(workload).unwrap_or_default();
+    sweep.next_shortage(horizon, resource, &problem)
+}
+
+/// A length from which on no window is too short for a task.
+pub(super) fn horizon_of(
+    workload: &Workload,
+    index: usize,
+    resource: &MultiprocessorPeriodic,
+) -> Option<Duration> {
+    Problem::of(&constrained(workload), index, resource).horizon(workload)
+}
+
+/// What is asked for in a window that ends with a deadline of a task.
+pub(super) fn demand_of(
+    workload: &Workload,
+    index: usize,
+    resource: &MultiprocessorPeriodic,
+    window: Duration,
+) -> Duration {
+    Problem::of(&constrained(workload), index, resource).in_window(window)
 }
 
 /// The job of one task whose deadline ends the window.

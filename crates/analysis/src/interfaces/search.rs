@@ -1,19 +1,23 @@
 //! The least reservation on which a component meets its deadlines, per period: what the tool
 //! CARTS (Phan et al. 2011) computes, exactly in nanoseconds.
 
+use std::cell::Cell;
 use std::cmp::Ordering;
 
 use serde::Serialize;
 use tailbound_model::Bandwidth;
 use tailbound_time::Duration;
 
-use super::component::{ComponentVerdict, LocalScheduler, Shortage, schedulable};
+use super::component::{self, ComponentVerdict, LocalScheduler, Shortage, schedulable};
 use super::deferrable_supply::DeferrableSupply;
-use super::demand::Workload;
+use super::demand::{LONGEST, Workload};
 use super::explicit_deadline_periodic::ExplicitDeadlinePeriodic;
-use super::multiprocessor_periodic::{MultiprocessorPeriodic, out_of_rate, schedulable_global_edf};
+use super::multiprocessor_periodic::{
+    self, MultiprocessorPeriodic, demand_of, horizon_of, out_of_rate, schedulable_global_edf,
+};
 use super::periodic_resource::PeriodicResource;
 use super::supply::SupplyBound;
+use super::test_points::{Sweep, demand_horizon};
 use crate::AnalysisError;
 
 /// The kind of reservation that is looked for.
@@ -79,6 +83,14 @@ impl LeastInterface {
     }
 }
 
+/// What a search has found, in nanoseconds.
+struct Found {
+    /// The least budget that was found to pass.
+    budget: u64,
+    /// From where on budgets below it are undecided.
+    undecided: Option<u64>,
+}
+
 /// What the tasks get.
 enum Resource {
     OneCpu(Box<dyn SupplyBound>),
@@ -86,6 +98,49 @@ enum Resource {
 }
 
 impl Resource {
+    /// How many times all windows have to be tried.
+    fn problems(&self, workload: &Workload) -> usize {
+        match self {
+            Self::OneCpu(_) => 1,
+            Self::Several(_) => workload.tasks().len(),
+        }
+    }
+
+    fn sweep(&self, workload: &Workload, problem: usize) -> Sweep {
+        match (self, workload.tasks().get(problem)) {
+            (Self::Several(_), Some(task)) => Sweep::from(task.deadline.min(task.period)),
+            _ => Sweep::from(Duration::ZERO),
+        }
+    }
+
+    fn next_short_window(
+        &self,
+        workload: &Workload,
+        problem: usize,
+        sweep: &mut Sweep,
+    ) -> Result<Option<Duration>, AnalysisError> {
+        match self {
+            Self::OneCpu(supply) => component::next_short_window(workload, supply.as_ref(), sweep),
+            Self::Several(resource) => {
+                multiprocessor_periodic::next_short_window(workload, problem, resource, sweep)
+            }
+        }
+    }
+
+    fn horizon(&self, workload: &Workload, problem: usize) -> Option<Duration> {
+        match self {
+            Self::OneCpu(supply) => demand_horizon(workload, supply.as_ref()).ok(),
+            Self::Several(resource) => horizon_of(workload, problem, resource),
+        }
+    }
+
+    fn demand(&self, workload: &Workload, problem: usize, window: Duration) -> Duration {
+        match self {
+            Self::OneCpu(_) => workload.demand_bound(window),
+            Self::Several(resource) => demand_of(workload, problem, resource, window),
+        }
+    }
+
     fn supplied_down(&self, window: Duration) -> Duration {
         match self {
             Self::OneCpu(resource) => resource.supplied_down(window),
@@ -206,27 +261,24 @@ impl InterfaceSearch<'_> {
             ));
         }
         let (low, high) = (lost.as_nanos(), most.as_nanos());
-        let budget = match self.by_windows(period, low, high)? {
-            Some(budget) => budget,
-            None => self.by_bisection(period, low, high)?,
+        let found = match self.scheduler {
+            LocalScheduler::EarliestDeadlineFirst => self.by_windows(period, low, high)?,
+            LocalScheduler::FixedPriority => self.by_bisection(period, low, high)?,
         };
-        let tightest = match budget.checked_sub(1).filter(|less| *less >= low) {
-            Some(less) => match self.test(Duration::from_nanos(less), period) {
-                Ok(verdict) => verdict.shortage,
-                Err(AnalysisError::NotAnalysed { .. }) => {
-                    assumptions.push(
-                        "budgets so close to the utilisation that they could not be tested count \
-                         as too small"
-                            .into(),
-                    );
-                    None
-                }
-                Err(error) => return Err(error),
-            },
-            None => None,
+        let less = found.budget.checked_sub(1).filter(|less| *less >= low);
+        let tightest = match (found.undecided, less) {
+            (None, Some(less)) => self.test(Duration::from_nanos(less), period)?.shortage,
+            _ => None,
         };
+        if let Some(undecided) = found.undecided {
+            assumptions.push(format!(
+                "budgets from {} on are so close to the utilisation that too many points would \
+                 have to be tested; they count as too small",
+                Duration::from_nanos(undecided)
+            ));
+        }
         Ok(LeastInterface {
-            budget: Duration::from_nanos(budget),
+            budget: Duration::from_nanos(found.budget),
             period,
             model: self.model,
             tightest,
@@ -235,52 +287,85 @@ impl InterfaceSearch<'_> {
         })
     }
 
-    /// Raises the budget from `low` by the windows that are too short; at `high` the test passes.
-    /// `None` where windows do not tell.
-    fn by_windows(
+    /// Under EDF, raises the budget from `low` by each window that is too short, up to `high`, at
+    /// which the test passes.
+    fn by_windows(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
+        let resource = |budget: u64| self.resource(Duration::from_nanos(budget), period);
+        let mut budget = low;
+        if resource(budget)?.out_of_rate(self.workload) {
+            budget = least(budget, high, |budget| {
+                Ok(!self.resource(budget, period)?.out_of_rate(self.workload))
+            })?;
+        }
+        let mut undecided = None;
+        let problems = resource(budget)?.problems(self.workload);
+        for problem in 0..problems {
+            let sweep = resource(budget)?.sweep(self.workload, problem);
+            let mut sweep = sweep.of_a_search(problems.min(4));
+            loop {
+                let now = resource(budget)?;
+                let window = match now.next_short_window(self.workload, problem, &mut sweep) {
+                    Ok(Some(window)) => window,
+                    Ok(None) => break,
+                    Err(AnalysisError::NotAnalysed { .. }) => {
+                        undecided.get_or_insert(budget);
+                        sweep.renew();
+                        budget = self.with_shorter_horizon(period, problem, budget, high)?;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let demand = now.demand(self.workload, problem, window);
+                let supply = now.supplied_down(window);
+                budget = least(budget, high, |budget| {
+                    let more = self.resource(budget, period)?.supplied_down(window);
+                    Ok(more > supply && more >= demand)
+                })?;
+            }
+        }
+        Ok(Found { budget, undecided })
+    }
+
+    /// A budget above `budget` and up to `high` with which only windows of half the length
+    /// have to be tried.
+    fn with_shorter_horizon(
         &self,
         period: Duration,
-        low: u64,
+        problem: usize,
+        budget: u64,
         high: u64,
-    ) -> Result<Option<u64>, AnalysisError> {
-        if self.scheduler == LocalScheduler::FixedPriority {
-            return Ok(None);
-        }
-        let mut budget = low;
-        loop {
-            let verdict = match self.test(Duration::from_nanos(budget), period) {
-                Err(AnalysisError::NotAnalysed { .. }) => return Ok(None),
-                verdict => verdict?,
-            };
-            let next = match verdict.shortage {
-                None => return Ok(Some(budget)),
-                Some(Shortage::LongRun { .. }) => least(budget, high, |budget| {
-                    Ok(!self.resource(budget, period)?.out_of_rate(self.workload))
-                })?,
-                Some(Shortage::Window {
-                    window,
-                    demand,
-                    supply,
-                    ..
-                }) => least(budget, high, |budget| {
-                    let supplied = self.resource(budget, period)?.supplied_down(window);
-                    Ok(supplied > supply && supplied >= demand)
-                })?,
-            };
-            budget = next;
-        }
+    ) -> Result<u64, AnalysisError> {
+        let horizon = |budget: Duration| {
+            let resource = self.resource(budget, period)?;
+            Ok(resource.horizon(self.workload, problem))
+        };
+        let now = horizon(Duration::from_nanos(budget))?;
+        let target = now.map_or(LONGEST, |now| now / 2);
+        least(budget, high, |budget| {
+            Ok(horizon(budget)?.is_some_and(|horizon| horizon <= target))
+        })
     }
 
     /// Between `low` and `high`, at which the test passes.
-    fn by_bisection(&self, period: Duration, low: u64, high: u64) -> Result<u64, AnalysisError> {
-        let passes = |budget| match self.test(budget, period) {
-            Err(AnalysisError::NotAnalysed { .. }) => Ok(false),
+    fn by_bisection(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
+        let undecided = Cell::new(None::<u64>);
+        let passes = |budget: Duration| match self.test(budget, period) {
+            Err(AnalysisError::NotAnalysed { .. }) => {
+                let lowest = undecided.get().unwrap_or(u64::MAX);
+                undecided.set(Some(lowest.min(budget.as_nanos())));
+                Ok(false)
+            }
             verdict => verdict.map(|verdict| verdict.schedulable),
         };
-        if passes(Duration::from_nanos(low))? {
-            return Ok(low);
-        }
-        least(low, high, passes)
+        let budget = if passes(Duration::from_nanos(low))? {
+            low
+        } else {
+            least(low, high, passes)?
+        };
+        Ok(Found {
+            budget,
+            undecided: undecided.get(),
+        })
     }
 
     /// Among the least budgets of these periods, the one with the least bandwidth; of several, the

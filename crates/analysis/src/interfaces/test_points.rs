@@ -8,7 +8,7 @@ use crate::AnalysisError;
 use crate::periodic_load::common_multiple;
 
 /// The most points that demand and supply are compared at in one test.
-pub(super) const MOST_POINTS: u64 = 1_000_000;
+pub(super) const MOST_POINTS: u64 = 400_000;
 /// Binary digits of the fraction in rounded rates.
 const FRACTION: u32 = 40;
 
@@ -110,65 +110,121 @@ pub(super) trait Demand {
     fn next_before(&self, window: Duration) -> Option<Duration>;
 }
 
-/// A window at which a demand exceeds the supply, if there is one from `until` up to `from`.
-///
-/// Most shortages are in short windows, so these are tried first, and each time eight times
-/// longer ones.
+/// A window at which a demand exceeds the supply, if there is one from `until` up to `horizon`.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] after too many points.
 pub(super) fn find_shortage(
     until: Duration,
-    from: Duration,
+    horizon: Duration,
     supply: &dyn SupplyBound,
     demand: &impl Demand,
 ) -> Result<Option<Duration>, AnalysisError> {
-    let mut points = 0;
-    let first = until.max(supply.delay_up()).max(Duration::from_nanos(1));
-    let (mut low, mut high) = (until, first.saturating_add(first).min(from));
-    loop {
-        let found = find_downwards(high, low, supply, demand, &mut points)?;
-        if found.is_some() || high >= from {
-            return Ok(found);
-        }
-        let longer = high.checked_mul(8).unwrap_or(Duration::MAX);
-        (low, high) = (high, longer.min(from));
-    }
+    Sweep::from(until).next_shortage(horizon, supply, demand)
 }
 
-/// From `from` down to `until`, by jumps that leave out only windows that are not too short
-/// (Zhang and Burns 2009, with the supply in place of time).
-fn find_downwards(
-    from: Duration,
-    until: Duration,
-    supply: &dyn SupplyBound,
-    demand: &impl Demand,
-    points: &mut u64,
-) -> Result<Option<Duration>, AnalysisError> {
-    let mut at = from;
-    loop {
-        *points += 1;
-        if *points > MOST_POINTS {
-            return Err(too_many_points("demand and supply stay close for long"));
+/// A walk over all windows, which may go on with more supply where it found too little: windows
+/// that once were long enough stay so. Most shortages are in short windows, so these come first,
+/// and then each time up to eight times longer ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    /// The windows up to here are long enough ...
+    low: Duration,
+    /// ... and those from here on, ...
+    at: Duration,
+    /// ... up to here.
+    high: Duration,
+    points: u64,
+    most_points: u64,
+}
+
+impl Sweep {
+    /// A walk over the windows from `until` on.
+    pub(super) fn from(until: Duration) -> Self {
+        let high = until.saturating_add(until).max(Duration::from_nanos(1_000));
+        Self {
+            low: until,
+            at: high,
+            high,
+            points: 0,
+            most_points: MOST_POINTS,
         }
-        let demanded = demand.in_window(at);
-        let supplied = supply.supplied_down(at);
-        if demanded > supplied || (demanded == supplied && demand.tie_fails(at)) {
-            return Ok(Some(at));
+    }
+
+    /// The same walk with fewer points at a time, for one of `count` walks of a search.
+    pub(super) fn of_a_search(mut self, count: usize) -> Self {
+        self.most_points = MOST_POINTS / 8 / (count as u64).max(1);
+        self
+    }
+
+    /// Lets the walk go on after too many points.
+    pub(super) fn renew(&mut self) {
+        self.points = 0;
+    }
+
+    /// The next window that is too short, up to `horizon`, from which on none is.
+    ///
+    /// # Errors
+    /// [`AnalysisError::NotAnalysed`] after too many points.
+    pub(super) fn next_shortage(
+        &mut self,
+        horizon: Duration,
+        supply: &dyn SupplyBound,
+        demand: &impl Demand,
+    ) -> Result<Option<Duration>, AnalysisError> {
+        if self.at > horizon {
+            self.at = horizon.max(self.low);
+            self.high = self.at;
         }
-        if at <= until {
-            return Ok(None);
+        loop {
+            if let Some(window) = self.find_downwards(supply, demand)? {
+                self.at = window;
+                return Ok(Some(window));
+            }
+            if self.high >= horizon {
+                return Ok(None);
+            }
+            self.low = self.high;
+            self.high = self
+                .high
+                .checked_mul(8)
+                .unwrap_or(Duration::MAX)
+                .min(horizon);
+            self.at = self.high;
         }
-        // Down to where just this much is supplied, no less can be too little.
-        let enough = supply.time_to_supply(demanded);
-        let next = if enough < at {
-            Some(enough)
-        } else {
-            demand.next_before(at)
-        };
-        match next {
-            Some(next) => at = next.max(until),
-            None => return Ok(None),
+    }
+
+    /// From `at` down to `low`, by jumps that leave out only windows that are not too short
+    /// (Zhang and Burns 2009, with the supply in place of time).
+    fn find_downwards(
+        &mut self,
+        supply: &dyn SupplyBound,
+        demand: &impl Demand,
+    ) -> Result<Option<Duration>, AnalysisError> {
+        let mut at = self.at;
+        loop {
+            self.points += 1;
+            if self.points > self.most_points {
+                // To go on from here with fresh points and more supply.
+                self.at = at;
+                return Err(too_many_points("demand and supply stay close for long"));
+            }
+            let demanded = demand.in_window(at);
+            let supplied = supply.supplied_down(at);
+            if demanded > supplied || (demanded == supplied && demand.tie_fails(at)) {
+                return Ok(Some(at));
+            }
+            if at <= self.low {
+                return Ok(None);
+            }
+            // Down to where just this much is supplied, no less can be too little; and down to the
+            // next bend it is so at both ends, if there.
+            let enough = supply.time_to_supply(demanded);
+            let next = demand.next_before(at).map(|bend| bend.min(enough));
+            match next {
+                Some(next) => at = next.max(self.low),
+                None => return Ok(None),
+            }
         }
     }
 }
