@@ -110,7 +110,8 @@ impl PeriodicLoad {
 
     /// How long a hyperperiod beyond the limit is, and without which period it would be shortest.
     fn described_hyperperiod(&self, multiple: &Natural) -> String {
-        let without = |period: u64| common_multiple(self.periods().filter(|one| *one != period));
+        let without =
+            |left_out_ns: u64| common_multiple(self.periods().filter(|one| *one != left_out_ns));
         let shortest = self
             .periods()
             .map(|period| (without(period), period))

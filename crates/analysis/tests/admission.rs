@@ -18,15 +18,15 @@ fn ns(value: u64) -> Duration {
 
 fn reservation(
     name: &str,
-    budget: u64,
-    period: u64,
+    budget_ns: u64,
+    period_ns: u64,
     priority: u8,
     cpu: Option<u32>,
 ) -> Reservation {
     Reservation {
         name: name.into(),
-        budget: ns(budget),
-        period: ns(period),
+        budget: ns(budget_ns),
+        period: ns(period_ns),
         priority: Priority(priority),
         rule: BudgetRule::Deferrable,
         placement: cpu.map_or(Placement::Any, |cpu| {

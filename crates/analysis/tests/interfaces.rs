@@ -14,38 +14,38 @@ fn ns(value: u64) -> Duration {
     Duration::from_nanos(value)
 }
 
-fn task(execution: u64, period: u64, deadline: u64, jitter: u64) -> RecurringTask {
+fn task(execution: u64, period_ns: u64, deadline_ns: u64, jitter_ns: u64) -> RecurringTask {
     RecurringTask {
         execution: ns(execution),
-        period: ns(period),
-        deadline: ns(deadline),
-        jitter: ns(jitter),
+        period: ns(period_ns),
+        deadline: ns(deadline_ns),
+        jitter: ns(jitter_ns),
     }
 }
 
 /// The fewest slots of `budget` chosen ones among the first `deadline` of a period that fall into
 /// the part from `from` to `to`, by trying all choices.
-fn fewest_in_part(budget: u64, deadline: u64, from: u64, to: u64) -> u64 {
-    (0_u32..1 << deadline)
-        .filter(|choice| u64::from(choice.count_ones()) == budget)
+fn fewest_in_part(budget_slots: u64, deadline_slots: u64, from: u64, to: u64) -> u64 {
+    (0_u32..1 << deadline_slots)
+        .filter(|choice| u64::from(choice.count_ones()) == budget_slots)
         .map(|choice| (from..to).filter(|slot| choice & (1 << slot) != 0).count() as u64)
         .min()
         .unwrap()
 }
 
 /// The supply bound function by its definition: the least over all patterns and windows.
-fn least_supply(budget: u64, period: u64, deadline: u64, window: u64) -> u64 {
+fn least_supply(budget_slots: u64, period_slots: u64, deadline_slots: u64, window: u64) -> u64 {
     let from_start = |start: u64| {
         let end = start + window;
         let part = |index: u64| {
-            let (first, past) = (index * period, (index + 1) * period);
+            let (first, past) = (index * period_slots, (index + 1) * period_slots);
             let from = start.clamp(first, past) - first;
             let to = end.clamp(first, past) - first;
-            fewest_in_part(budget, deadline, from, to)
+            fewest_in_part(budget_slots, deadline_slots, from, to)
         };
-        (0..=end / period).map(part).sum::<u64>()
+        (0..=end / period_slots).map(part).sum::<u64>()
     };
-    (0..period).map(from_start).min().unwrap()
+    (0..period_slots).map(from_start).min().unwrap()
 }
 
 fn check_inverse(supply: &dyn SupplyBound, most: u64) {
@@ -123,12 +123,12 @@ fn resources_that_cannot_be_given_are_refused() {
 
 /// A deferrable server at the highest priority, slot by slot: the time worked before each slot,
 /// and whether there was work in it.
-fn deferrable_run(budget: u64, period: u64, arrivals: &[u64]) -> (Vec<u64>, Vec<bool>) {
+fn deferrable_run(budget_slots: u64, period_slots: u64, arrivals: &[u64]) -> (Vec<u64>, Vec<bool>) {
     let (mut left, mut pending) = (0, 0);
     let (mut worked, mut busy) = (vec![0], Vec::new());
     for (slot, arriving) in arrivals.iter().enumerate() {
-        if (slot as u64).is_multiple_of(period) {
-            left = budget;
+        if (slot as u64).is_multiple_of(period_slots) {
+            left = budget_slots;
         }
         pending += arriving;
         busy.push(pending > 0);

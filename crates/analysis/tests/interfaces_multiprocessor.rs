@@ -14,27 +14,27 @@ fn ns(value: u64) -> Duration {
     Duration::from_nanos(value)
 }
 
-fn task(execution: u64, period: u64, deadline: u64) -> RecurringTask {
+fn task(execution: u64, period_ns: u64, deadline_ns: u64) -> RecurringTask {
     RecurringTask {
         execution: ns(execution),
-        period: ns(period),
-        deadline: ns(deadline),
+        period: ns(period_ns),
+        deadline: ns(deadline_ns),
         jitter: Duration::ZERO,
     }
 }
 
 /// All ways to spread `budget` over `slots` slots of at most `cpus` each.
-fn spreads(budget: u64, slots: u64, cpus: u64) -> Vec<Vec<u64>> {
+fn spreads(budget_slots: u64, slots: u64, cpus: u64) -> Vec<Vec<u64>> {
     if slots == 0 {
-        return if budget == 0 {
+        return if budget_slots == 0 {
             vec![Vec::new()]
         } else {
             Vec::new()
         };
     }
     let mut all = Vec::new();
-    for first in 0..=cpus.min(budget) {
-        for mut rest in spreads(budget - first, slots - 1, cpus) {
+    for first in 0..=cpus.min(budget_slots) {
+        for mut rest in spreads(budget_slots - first, slots - 1, cpus) {
             rest.insert(0, first);
             all.push(rest);
         }
@@ -43,19 +43,19 @@ fn spreads(budget: u64, slots: u64, cpus: u64) -> Vec<Vec<u64>> {
 }
 
 /// The supply bound by its definition, for supplies in whole slots.
-fn least_supply(spreads: &[Vec<u64>], period: u64, window: u64) -> u64 {
+fn least_supply(spreads: &[Vec<u64>], period_slots: u64, window: u64) -> u64 {
     let from_start = |start: u64| {
         let end = start + window;
         let part = |index: u64| {
-            let (first, past) = (index * period, (index + 1) * period);
+            let (first, past) = (index * period_slots, (index + 1) * period_slots);
             let from = (start.clamp(first, past) - first) as usize;
             let to = (end.clamp(first, past) - first) as usize;
             let in_part = |spread: &Vec<u64>| spread[from..to].iter().sum::<u64>();
             spreads.iter().map(in_part).min().unwrap()
         };
-        (0..=end / period).map(part).sum::<u64>()
+        (0..=end / period_slots).map(part).sum::<u64>()
     };
-    (0..period).map(from_start).min().unwrap()
+    (0..period_slots).map(from_start).min().unwrap()
 }
 
 #[test]

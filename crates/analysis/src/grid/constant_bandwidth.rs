@@ -148,20 +148,20 @@ fn period_starts(plan: &Plan, states: usize) -> Vec<f64> {
 ///
 /// From w it does so after m grains with probability (w / m) Pr(m - w come in their time) (ballot
 /// theorem), after which the workload is what the rest of the period brings.
-fn next_start(current: &[f64], budget: usize, arrivals: &[LatticeLaw]) -> Vec<f64> {
-    let mut end = vec![0.0; current.len() + budget];
-    arrivals[budget].convolve_into(current, &mut end);
-    for m in 1..budget {
+fn next_start(current: &[f64], budget_slots: usize, arrivals: &[LatticeLaw]) -> Vec<f64> {
+    let mut end = vec![0.0; current.len() + budget_slots];
+    arrivals[budget_slots].convolve_into(current, &mut end);
+    for m in 1..budget_slots {
         let ballot =
             |w: usize| current.get(w).copied().unwrap_or(0.0) * w as f64 * arrivals[m].at(m - w);
         let empty = (1..=m).map(ballot).sum::<f64>() / m as f64;
-        for (arrived, weight) in arrivals[budget - m].terms() {
+        for (arrived, weight) in arrivals[budget_slots - m].terms() {
             if let Some(sum) = end.get_mut(m + arrived) {
                 *sum -= empty * weight;
             }
         }
     }
-    let mut next = end.split_off(budget);
+    let mut next = end.split_off(budget_slots);
     next[0] = 0.0;
     next.iter_mut().for_each(|p| *p = p.max(0.0));
     next

@@ -139,22 +139,7 @@ fn answer(
 ) -> Result<GridPrediction, AnalysisError> {
     let found = solve(plan)?;
     let slot = plan.slots.time_up(plan.slots.ticks_per_slot());
-    let mut assumptions = vec![
-        "releases form a Poisson process".to_string(),
-        "execution times are independent draws from the given law".into(),
-        "jobs are served first come, first served by one thread".into(),
-        "the service has been running long enough to be in equilibrium".into(),
-        "the reservation has the highest priority on its CPU, and its budget is spent only by the \
-         service"
-            .into(),
-    ];
-    assumptions.extend(of_server.iter().map(|text| (*text).to_string()));
-    if !query.dispatch_overhead.is_zero() {
-        assumptions.push(format!(
-            "every response takes {} longer for the way there and back",
-            query.dispatch_overhead
-        ));
-    }
+    let mut assumptions = common_assumptions(query, of_server);
     let subject = "response time";
     let distribution = |evidence, bracket: &Bracket| {
         Distribution::from_bracket(
@@ -203,6 +188,27 @@ fn answer(
         utilisation: query.utilisation(),
         bandwidth: query.bandwidth(),
     })
+}
+
+/// What every answer takes for granted, and what is so of this server.
+fn common_assumptions(query: &GridQuery, of_server: &[&str]) -> Vec<String> {
+    let mut assumptions = vec![
+        "releases form a Poisson process".to_string(),
+        "execution times are independent draws from the given law".into(),
+        "jobs are served first come, first served by one thread".into(),
+        "the service has been running long enough to be in equilibrium".into(),
+        "the reservation has the highest priority on its CPU, and its budget is spent only by the \
+         service"
+            .into(),
+    ];
+    assumptions.extend(of_server.iter().map(|text| (*text).to_string()));
+    if !query.dispatch_overhead.is_zero() {
+        assumptions.push(format!(
+            "every response takes {} longer for the way there and back",
+            query.dispatch_overhead
+        ));
+    }
+    assumptions
 }
 
 /// The most that the middle of a compared quantile moves.

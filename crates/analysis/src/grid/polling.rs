@@ -133,7 +133,7 @@ fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
 
 /// The workload at the starts of periods.
 struct Chain {
-    budget: usize,
+    budget_grains: usize,
     /// The workload that stands for all beyond.
     last: usize,
     /// By grains of the budget: the work that comes while so many are served.
@@ -149,7 +149,7 @@ impl Chain {
         let period = slots.ticks_per_period();
         let law = |ticks| plan.work.law(slots.seconds(ticks));
         Self {
-            budget,
+            budget_grains: budget,
             last,
             within: (0..=budget).map(|served| law(plan.ticks(served))).collect(),
             after: (0..=budget)
@@ -165,7 +165,7 @@ impl Chain {
             let ballot = |z: usize| starts[z] * z as f64 * self.within[t].at(t - z);
             (1..=t.min(self.last)).map(ballot).sum::<f64>() / t as f64
         };
-        (1..=self.budget).map(after).collect()
+        (1..=self.budget_grains).map(after).collect()
     }
 
     /// The law a period later; what lies beyond the last workload is put there.
@@ -173,7 +173,7 @@ impl Chain {
         let longest = self.after.iter().filter_map(|law| law.terms().last());
         let longest = longest.map(|(arrived, _)| *arrived).max().unwrap_or(0);
         // As if the server worked on to the end of its budget in any case.
-        let mut worked_on = vec![0.0; self.last + longest + self.budget + 1];
+        let mut worked_on = vec![0.0; self.last + longest + self.budget_grains + 1];
         self.after[0].convolve_into(&starts[1..], &mut worked_on[1..]);
         let mut next = vec![0.0; worked_on.len()];
         for (arrived, weight) in self.after[0].terms() {
@@ -187,7 +187,7 @@ impl Chain {
             }
         }
         // Nobody who worked to the end of the budget had nothing left by then.
-        let left = worked_on[self.budget..].iter().skip(1);
+        let left = worked_on[self.budget_grains..].iter().skip(1);
         for (sum, p) in next[1..].iter_mut().zip(left) {
             *sum += p;
         }
@@ -204,33 +204,35 @@ impl Chain {
     fn mean_next(&self, value: &[f64]) -> Vec<f64> {
         let mean = |law: &LatticeLaw, from: usize| {
             let term = |(arrived, weight): &(usize, f64)| {
-                let place = (from + arrived).checked_sub(self.budget).filter(|w| *w > 0);
+                let place = (from + arrived)
+                    .checked_sub(self.budget_grains)
+                    .filter(|w| *w > 0);
                 place.map_or(0.0, |w| weight * value.get(w).copied().unwrap_or(0.0))
             };
             law.terms().iter().map(term).sum::<f64>()
         };
         // The gain of running out of work after t grains over working on.
-        let gain: Vec<f64> = (1..=self.budget)
+        let gain: Vec<f64> = (1..=self.budget_grains)
             .map(|t| {
-                mean(&self.after[t], self.budget) + self.none(t) * value[0]
+                mean(&self.after[t], self.budget_grains) + self.none(t) * value[0]
                     - mean(&self.after[t], t)
             })
             .collect();
         let mut next = vec![0.0; value.len()];
         for (arrived, weight) in self.after[0].terms() {
             // To w = z + arrived - budget from z, both above zero.
-            let z = (self.budget + 1).saturating_sub(*arrived).max(1);
-            let w = z + arrived - self.budget;
+            let z = (self.budget_grains + 1).saturating_sub(*arrived).max(1);
+            let w = z + arrived - self.budget_grains;
             let (to, from) = (next.get_mut(z..), value.get(w..));
             for (sum, value) in to.into_iter().flatten().zip(from.into_iter().flatten()) {
                 *sum += weight * value;
             }
         }
-        for (z, sum) in next.iter_mut().enumerate().skip(1).take(self.budget) {
+        for (z, sum) in next.iter_mut().enumerate().skip(1).take(self.budget_grains) {
             let ballot = |t: usize| z as f64 / t as f64 * self.within[t].at(t - z) * gain[t - 1];
-            *sum += (z..=self.budget).map(ballot).sum::<f64>();
+            *sum += (z..=self.budget_grains).map(ballot).sum::<f64>();
         }
-        next[0] = mean(&self.after[0], self.budget) + self.none(0) * value[0];
+        next[0] = mean(&self.after[0], self.budget_grains) + self.none(0) * value[0];
         next.iter_mut().for_each(|mean| *mean = mean.max(0.0));
         next
     }
@@ -427,7 +429,7 @@ mod tests {
             for (left, by_ballots) in by_ballots.iter().enumerate().take(400) {
                 let late = match left {
                     0 => 0.0,
-                    _ => end.working[left + chain.budget],
+                    _ => end.working[left + chain.budget_grains],
                 };
                 let by_steps = end.waiting[left] + late;
                 assert!((by_steps - by_ballots).abs() < 1e-13, "{start} {left}");
@@ -468,7 +470,7 @@ mod tests {
             .map(|(t, p)| (t + 1) as f64 * p)
             .sum();
         let through = 1.0 - law[0] - emptied.iter().sum::<f64>();
-        let served = early + through * chain.budget as f64;
+        let served = early + through * chain.budget_grains as f64;
         assert!((served - brought).abs() < 1e-9, "{served} {brought}");
     }
 }

@@ -125,9 +125,9 @@ struct Queue {
     /// d.
     execution: usize,
     /// B.
-    budget: usize,
+    budget_slots: usize,
     /// P.
-    period: usize,
+    period_slots: usize,
     /// M.
     workloads: usize,
 }
@@ -189,8 +189,8 @@ impl Queue {
         Ok(Self {
             arrival,
             execution: query.slots_per_execution as usize,
-            budget,
-            period,
+            budget_slots: budget,
+            period_slots: period,
             workloads,
         })
     }
@@ -202,8 +202,8 @@ impl Queue {
         law[0] = 1.0;
         for _ in 0..MOST_ROUNDS {
             let before = law.clone();
-            for n in 0..self.period {
-                law = if n < self.period - self.budget {
+            for n in 0..self.period_slots {
+                law = if n < self.period_slots - self.budget_slots {
                     self.off_slot(&law)
                 } else {
                     self.on_slot(&law)
@@ -246,14 +246,14 @@ impl Queue {
     /// Algorithm 2 and equation 4.13: the joint law of workload and budget slot by slot, each
     /// slot's share of the response times being added as it goes.
     fn responses(&self, workload: &[f64]) -> Vec<f64> {
-        let rows = self.budget + 1;
+        let rows = self.budget_slots + 1;
         let mut responses = Vec::new();
         // Cell (l, g) is at l (B + 1) + g.
         let mut layer = vec![0.0; self.workloads * rows];
         for (l, p) in workload.iter().enumerate() {
-            layer[l * rows + self.budget] = *p;
+            layer[l * rows + self.budget_slots] = *p;
         }
-        for n in 0..self.period {
+        for n in 0..self.period_slots {
             let mut next = vec![0.0; layer.len()];
             for (cell, q) in layer.iter().enumerate().filter(|(_, q)| **q > 0.0) {
                 let (l, g) = (cell / rows, cell % rows);
@@ -261,7 +261,7 @@ impl Queue {
                 if responses.len() <= response {
                     responses.resize(response + 1, 0.0);
                 }
-                responses[response] += q / self.period as f64;
+                responses[response] += q / self.period_slots as f64;
                 let mut go = |l: usize, g: usize, p: f64| {
                     if l < self.workloads {
                         next[l * rows + g] += p * q;
@@ -292,15 +292,15 @@ impl Queue {
     /// it and g slots of budget left.
     fn response(&self, l: usize, g: usize, n: usize) -> usize {
         let need = l + self.execution;
-        let first = g.min(self.period - n);
-        let pause = self.period - n - first;
+        let first = g.min(self.period_slots - n);
+        let pause = self.period_slots - n - first;
         if need <= first {
             need
-        } else if need <= first + self.budget {
+        } else if need <= first + self.budget_slots {
             need + pause
         } else {
-            let more = (need - first - self.budget).div_ceil(self.budget);
-            need + pause + more * (self.period - self.budget)
+            let more = (need - first - self.budget_slots).div_ceil(self.budget_slots);
+            need + pause + more * (self.period_slots - self.budget_slots)
         }
     }
 }
@@ -315,8 +315,8 @@ mod tests {
         let queue = Queue {
             arrival: 0.1,
             execution: 2,
-            budget: 3,
-            period: 5,
+            budget_slots: 3,
+            period_slots: 5,
             workloads: 10,
         };
         assert_eq!(queue.response(3, 1, 3), 8);

@@ -345,9 +345,9 @@ impl Demand for Problem<'_> {
     /// The next lower window at which demand bends or jumps, or the supply begins to rise.
     fn next_before(&self, window: Duration) -> Option<Duration> {
         let last = window.as_nanos().checked_sub(1)?;
-        let latest = |first: u64, period: u64| {
+        let latest = |first: u64, every_ns: u64| {
             let beyond = last.checked_sub(first)?;
-            Some(last - beyond % period)
+            Some(last - beyond % every_ns)
         };
         let rises = latest(
             self.resource.gap_up().as_nanos(),

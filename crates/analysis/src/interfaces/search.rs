@@ -86,7 +86,7 @@ impl LeastInterface {
 /// What a search has found, in nanoseconds.
 struct Found {
     /// The least budget that was found to pass.
-    budget: u64,
+    budget_ns: u64,
     /// From where on budgets below it are undecided.
     undecided: Option<u64>,
 }
@@ -265,7 +265,7 @@ impl InterfaceSearch<'_> {
             LocalScheduler::EarliestDeadlineFirst => self.by_windows(period, low, high)?,
             LocalScheduler::FixedPriority => self.by_bisection(period, low, high)?,
         };
-        let less = found.budget.checked_sub(1).filter(|less| *less >= low);
+        let less = found.budget_ns.checked_sub(1).filter(|less| *less >= low);
         let tightest = match (found.undecided, less) {
             (None, Some(less)) => self.test(Duration::from_nanos(less), period)?.shortage,
             _ => None,
@@ -278,7 +278,7 @@ impl InterfaceSearch<'_> {
             ));
         }
         Ok(LeastInterface {
-            budget: Duration::from_nanos(found.budget),
+            budget: Duration::from_nanos(found.budget_ns),
             period,
             model: self.model,
             tightest,
@@ -290,7 +290,7 @@ impl InterfaceSearch<'_> {
     /// Under EDF, raises the budget from `low` by each window that is too short, up to `high`, at
     /// which the test passes.
     fn by_windows(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
-        let resource = |budget: u64| self.resource(Duration::from_nanos(budget), period);
+        let resource = |budget_ns: u64| self.resource(Duration::from_nanos(budget_ns), period);
         let mut budget = low;
         if resource(budget)?.out_of_rate(self.workload) {
             budget = least(budget, high, |budget| {
@@ -323,7 +323,10 @@ impl InterfaceSearch<'_> {
                 })?;
             }
         }
-        Ok(Found { budget, undecided })
+        Ok(Found {
+            budget_ns: budget,
+            undecided,
+        })
     }
 
     /// A budget above `budget` and up to `high` with which only windows of half the length
@@ -332,16 +335,16 @@ impl InterfaceSearch<'_> {
         &self,
         period: Duration,
         problem: usize,
-        budget: u64,
+        budget_ns: u64,
         high: u64,
     ) -> Result<u64, AnalysisError> {
         let horizon = |budget: Duration| {
             let resource = self.resource(budget, period)?;
             Ok(resource.horizon(self.workload, problem))
         };
-        let now = horizon(Duration::from_nanos(budget))?;
+        let now = horizon(Duration::from_nanos(budget_ns))?;
         let target = now.map_or(LONGEST, |now| now / 2);
-        least(budget, high, |budget| {
+        least(budget_ns, high, |budget| {
             Ok(horizon(budget)?.is_some_and(|horizon| horizon <= target))
         })
     }
@@ -363,7 +366,7 @@ impl InterfaceSearch<'_> {
             least(low, high, passes)?
         };
         Ok(Found {
-            budget,
+            budget_ns: budget,
             undecided: undecided.get(),
         })
     }

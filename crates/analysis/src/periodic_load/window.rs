@@ -20,12 +20,12 @@ const MOST_STEPS: u64 = 20_000_000;
 /// Binary digits of the fraction in a rounded utilisation.
 const FRACTION: u32 = 40;
 
-/// A task as seen from a window; `period` is above zero.
+/// A task as seen from a window; `period_ns` is above zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     offset: Option<u64>,
     execution: u64,
-    period: u64,
+    period_ns: u64,
 }
 
 impl Stream {
@@ -33,7 +33,7 @@ impl Stream {
         Self {
             offset: task.offset.map(|offset| offset.as_nanos()),
             execution: task.execution.as_nanos(),
-            period: task.period.as_nanos(),
+            period_ns: task.period.as_nanos(),
         }
     }
 }
@@ -61,10 +61,10 @@ pub(super) fn worked(
     // All rounded so that the load after u is never more than what is really left out.
     let (mut demand, mut utilisation, mut delayed) = (0_u128, 0_u128, 0_u128);
     for (stream, phase) in streams.iter().zip(phases) {
-        let count = length.saturating_sub(*phase).div_ceil(stream.period);
+        let count = length.saturating_sub(*phase).div_ceil(stream.period_ns);
         left.push(count);
         demand += u128::from(count) * u128::from(stream.execution);
-        let share = (u128::from(stream.execution) << FRACTION) / u128::from(stream.period);
+        let share = (u128::from(stream.execution) << FRACTION) / u128::from(stream.period_ns);
         utilisation += share;
         delayed += (((share + 1) * u128::from(*phase)) >> FRACTION) + 1;
     }
@@ -72,7 +72,7 @@ pub(super) fn worked(
     let mut least = whole.min(demand);
     loop {
         let last = |((stream, phase), count): ((&Stream, &u64), &u64)| {
-            Some(phase + count.checked_sub(1)? * stream.period)
+            Some(phase + count.checked_sub(1)? * stream.period_ns)
         };
         let latest = streams.iter().zip(phases).zip(&left).map(last).enumerate();
         let Some((index, Some(at))) = latest.max_by_key(|(_, at)| *at) else {
@@ -99,7 +99,7 @@ pub(super) fn worked(
 pub(super) fn ever_together(streams: &[Stream]) -> bool {
     let agree = |a: &Stream, b: &Stream| match (a.offset, b.offset) {
         (Some(first), Some(second)) => {
-            first.abs_diff(second) % greatest_common_divisor(a.period, b.period) == 0
+            first.abs_diff(second) % greatest_common_divisor(a.period_ns, b.period_ns) == 0
         }
         _ => true,
     };
@@ -199,7 +199,7 @@ fn settle(streams: &[Stream], classes: &mut [Class], index: usize, phase: u64) {
     let settled = streams[index];
     classes[index] = Class {
         residue: phase,
-        modulus: settled.period,
+        modulus: settled.period_ns,
     };
     let Some(settled_offset) = settled.offset else {
         return;
@@ -208,7 +208,7 @@ fn settle(streams: &[Stream], classes: &mut [Class], index: usize, phase: u64) {
         let Some(offset) = stream.offset else {
             continue;
         };
-        let modulus = greatest_common_divisor(settled.period, stream.period);
+        let modulus = greatest_common_divisor(settled.period_ns, stream.period_ns);
         let ahead = (offset % modulus + modulus - settled_offset % modulus) % modulus;
         let residue = (phase % modulus + ahead) % modulus;
         *class = class.and(Class { residue, modulus });
@@ -220,7 +220,7 @@ fn told_apart(streams: &[Stream], class: Class, index: usize) -> u64 {
     let later = streams.iter().skip(index + 1);
     later
         .filter(|stream| stream.offset.is_some())
-        .map(|stream| greatest_common_divisor(streams[index].period, stream.period))
+        .map(|stream| greatest_common_divisor(streams[index].period_ns, stream.period_ns))
         // All divide the period, and so does their multiple.
         .fold(class.modulus, |multiple, modulus| {
             multiple / greatest_common_divisor(multiple, modulus) * modulus
@@ -247,7 +247,7 @@ impl Search {
         // What is left to settle knows this phase by its remainder only, so that of those with the
         // same one the first will do.
         let until = phase.saturating_add(told_apart(streams, original[index], index));
-        while phase < until.min(stream.period) {
+        while phase < until.min(stream.period_ns) {
             // Later phases of this task leave less work, with the others at their least or not.
             classes.copy_from_slice(&original);
             classes[index].residue = phase;

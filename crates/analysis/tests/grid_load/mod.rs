@@ -34,12 +34,12 @@ pub fn law(atoms: &[(u64, f64)]) -> ExecutionLaw {
 }
 
 /// Jobs per second, and budget and period in microseconds.
-pub fn query(per_second: f64, law: ExecutionLaw, budget: u64, period: u64) -> GridQuery {
+pub fn query(per_second: f64, law: ExecutionLaw, budget_us: u64, period_us: u64) -> GridQuery {
     GridQuery::new(
         Rate::per_second(per_second).unwrap(),
         law,
-        us(budget),
-        us(period),
+        us(budget_us),
+        us(period_us),
     )
 }
 
