@@ -59,11 +59,12 @@ fn main() {
 
 fn line(((what, figure), mut values): ((String, String), Vec<f64>)) -> Line {
     values.sort_by(f64::total_cmp);
+    let (below, above) = ((values.len() - 1) / 2, values.len() / 2);
     Line {
         what,
         figure,
         runs: values.len(),
-        median: values[values.len() / 2],
+        median: f64::midpoint(values[below], values[above]),
         least: values[0],
         most: values[values.len() - 1],
     }
