@@ -16,7 +16,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 11] = [
+const PER_RESERVATION: [PerReservation; 12] = [
     (
         "tailbound_reservation_budget_seconds",
         "gauge",
@@ -82,6 +82,12 @@ const PER_RESERVATION: [PerReservation; 11] = [
         "gauge",
         "The most by which a budget was overrun since the reservation began.",
         |one| ledger(one).map(|ledger| ledger.largest_overrun.as_secs_f64()),
+    ),
+    (
+        "tailbound_held_seconds_total",
+        "counter",
+        "How long the domain was stopped although it had budget, clear of real-time throttling.",
+        |one| ledger(one).map(|ledger| ledger.held.as_secs_f64()),
     ),
 ];
 
@@ -262,7 +268,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 11);
+        assert_eq!(expected, 4 + 5 + 12);
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::clock::Monotonic;
+use tailbound_linux::host_facts::HostFacts;
 use tailbound_model::Cpu;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::Plan;
 use crate::ds_freeze::{
-    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerOptions, ServedDomain,
+    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerOptions, RealTimeLimit, ServedDomain,
 };
 
 /// What a manager has seen of one domain since it started.
@@ -39,6 +40,9 @@ pub struct LedgerSummary {
     pub wake_ups: u64,
     /// Freezes, thaws and readings that the kernel refused.
     pub failures: u64,
+    /// How long it was stopped although it had budget, to stay clear of the kernel's real-time
+    /// throttling; the longest of its CPUs.
+    pub held: Duration,
     /// Whether depletion is found by polling, for want of perf events.
     pub polling: bool,
     /// CPU time of the managers of its CPUs, which they share with other domains there.
@@ -59,6 +63,7 @@ impl LedgerSummary {
         self.stalled_periods += seen.stalled_periods;
         self.wake_ups += seen.wake_ups;
         self.failures += seen.failures;
+        self.held = self.held.max(seen.held);
         self.polling |= seen.polling;
     }
 }
@@ -118,6 +123,7 @@ impl FreezeManagers {
         let next = self.rows.len();
         let row = *self.rows.entry(cpu).or_insert(next);
         ManagerOptions {
+            real_time_limit: RealTimeLimit::beneath(HostFacts::of_this_host().throttling()),
             heartbeat: self.heartbeat.as_ref().and_then(|shown| shown.row(row)),
             ..ManagerOptions::default()
         }

@@ -189,11 +189,11 @@ fn a_switch_that_failed_is_asked_for_again() {
     let mut server = four_in_ten();
     server.replenish(at(0), us(0));
     assert_eq!(server.observed(us(4_000)).switch, Some(Switch::Freeze));
-    server.switch_failed();
+    server.forget_switch();
     assert_eq!(server.observed(us(4_500)).switch, Some(Switch::Freeze));
     let (go, _) = server.replenish(at(10_000), us(4_500));
     assert_eq!(go.switch, Some(Switch::Thaw));
-    server.switch_failed();
+    server.forget_switch();
     let again = server.observed(us(4_500));
     assert_eq!(
         (again.switch, again.arm_depletion),

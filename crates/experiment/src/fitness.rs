@@ -122,7 +122,7 @@ mod tests {
         let alone = [asked("a", 9_900, 0)].into();
         let found = obstacle(&alone, &able());
         assert!(
-            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("95%")),
+            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("93%")),
             "{found:?}"
         );
         let together = [asked("a", 5_000, 0), asked("b", 5_000, 0)].into();

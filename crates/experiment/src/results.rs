@@ -169,6 +169,9 @@ impl<'a> Findings<'a> {
             let drift = repetition.drifts.get(&result.service);
             self.warnings
                 .extend(drift.and_then(|factor| drift_warning(&label, *factor)));
+            let held = ledger.as_ref().map(|seen| seen.held);
+            self.warnings
+                .extend(held.and_then(|held| held_warning(&label, held)));
             for remark in &measured.remarks {
                 let what = format!("{label}: {remark}");
                 let advice = "see `tailbound doctor`".to_owned();
@@ -251,6 +254,18 @@ fn drift_warning(label: &str, factor: f64) -> Option<Warning> {
     })
 }
 
+/// That the domain was stopped while it had budget, which no prediction knows of.
+fn held_warning(label: &str, held: Duration) -> Option<Warning> {
+    (!held.is_zero()).then(|| Warning {
+        what: format!(
+            "{label}: its domain was stopped for {held} in all although it had budget, since it \
+             was busy for so long that the kernel's real-time throttling was near; the prediction \
+             does not know of it"
+        ),
+        advice: "a shorter period with the same bandwidth never comes near".into(),
+    })
+}
+
 /// The files that [`crate::write`] makes, for the page to link to.
 fn raw_data(results: &[VariantResult]) -> Vec<RawData> {
     let runs = results.iter().flat_map(|result| {
@@ -292,6 +307,7 @@ fn measured_run(measured: Measurement, ledger: Option<LedgerSummary>) -> Measure
             overrun_p50_ns: ledger.overrun_p50.map_or(0, Duration::as_nanos),
             overrun_p99_ns: ledger.overrun_p99.map_or(0, Duration::as_nanos),
             overrun_max_ns: ledger.largest_overrun.as_nanos(),
+            held_ns: ledger.held.as_nanos(),
             manager_ns: ledger.manager_time.as_nanos(),
         }),
         interrupted: measured.interrupted,

@@ -260,6 +260,14 @@ impl HostCapabilities {
         tailbound_time::Duration::from_nanos(1_000_000_000 / hertz)
     }
 
+    /// RT throttling as the kernel tells it, if it does.
+    pub fn throttling(&self) -> Option<crate::host_facts::Throttling> {
+        Some(crate::host_facts::Throttling {
+            runtime_us: self.rt_runtime_us?,
+            period_us: self.rt_period_us?,
+        })
+    }
+
     /// The share of each CPU that real-time threads may use, as time and period in microseconds;
     /// `None` if RT throttling is off or could not be read.
     pub fn rt_share(&self) -> Option<(u64, u64)> {

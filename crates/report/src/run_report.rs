@@ -155,6 +155,10 @@ pub struct LedgerSummary {
     pub overrun_p99_ns: u64,
     /// The largest.
     pub overrun_max_ns: u64,
+    /// How long the domain was stopped although it had budget, to stay clear of the kernel's
+    /// real-time throttling.
+    #[serde(default)]
+    pub held_ns: u64,
     /// CPU time of the manager itself.
     pub manager_ns: u64,
 }

@@ -353,6 +353,7 @@ fn ledger(report: &RunReport) -> Table {
                 time(ledger.overrun_p50_ns),
                 time(ledger.overrun_p99_ns),
                 time(ledger.overrun_max_ns),
+                time(ledger.held_ns),
                 time(ledger.manager_ns),
             ]);
         }
@@ -361,7 +362,9 @@ fn ledger(report: &RunReport) -> Table {
         id: "ledger",
         title: "Reservations",
         note: "What each reservation gave out, period by period. The overrun is CPU time used \
-               beyond the budget in periods that used it up."
+               beyond the budget in periods that used it up; a domain that is busy for long is \
+               held now and then although it has budget, to stay clear of the kernel's real-time \
+               throttling."
             .into(),
         columns: columns(
             &["Service", "Variant"],
@@ -373,6 +376,7 @@ fn ledger(report: &RunReport) -> Table {
                 "Overrun p50",
                 "Overrun p99",
                 "Overrun max",
+                "Held",
                 "Manager",
             ],
         ),

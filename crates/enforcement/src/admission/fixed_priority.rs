@@ -20,8 +20,11 @@
 //!   I(j, w) = max over r of min(C(j), r) + ceil(max(0, w - r) / P(j)) * C(j).
 //!
 //! The least of both bounds is taken. Equal priorities count as higher: among them SCHED_FIFO goes
-//! by arrival. What managers and interrupts take is not counted; the bound on the sum of the
-//! bandwidths leaves 5 % for it.
+//! by arrival. Where the managers may have to pause all domains to stay clear of the kernel's throttling
+//! ([`RealTimeLimit`]), w of work takes pause + w / rate. What managers and interrupts take is not
+//! counted; the bound on the sum of the bandwidths leaves some percent for it.
+
+use crate::ds_freeze::RealTimeLimit;
 
 /// A deferrable server, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,12 +42,33 @@ pub struct FixedPriorityServer {
 /// Beyond this many distances to the next replenishment, the bound without the grid is taken.
 const MOST_DISTANCES: u64 = 4096;
 
+/// Whether the managers never have to pause `servers`, which together stay below the limit's rate.
+///
+/// In a stretch t deferrable servers run for at most min(t, U t + 2 B), where U is their bandwidth
+/// and B the sum of their budgets; that is most above rate * t at t = 2 B / (1 - U), by
+/// (1 - rate) * t. Sufficient, not necessary.
+pub fn stays_clear(servers: &[FixedPriorityServer], limit: &RealTimeLimit) -> bool {
+    let budgets: f64 = servers.iter().map(|s| s.budget_ns as f64).sum();
+    let bandwidth: f64 = servers
+        .iter()
+        .map(|s| s.budget_ns as f64 / s.period_ns as f64)
+        .sum();
+    let rate = limit.rate_per_mille() as f64 / 1e3;
+    let above = (1.0 - rate) * 2.0 * budgets;
+    above <= (1.0 - bandwidth) * limit.burst().as_nanos() as f64
+}
+
 /// When server `index` has got its budget at the latest, counted from a replenishment: the least
-/// fixed point, or the first value found that lies beyond the period.
+/// fixed point, or the first value found that lies beyond the period. `limit`: what managers that
+/// may have to pause them keep to; `None` where they never have to.
 ///
 /// # Panics
 /// If `index` is no index, or a period is 0.
-pub fn budget_response_ns(servers: &[FixedPriorityServer], index: usize) -> u64 {
+pub fn budget_response_ns(
+    servers: &[FixedPriorityServer],
+    index: usize,
+    limit: Option<&RealTimeLimit>,
+) -> u64 {
     let own = &servers[index];
     let above: Vec<&FixedPriorityServer> = servers
         .iter()
@@ -52,10 +76,17 @@ pub fn budget_response_ns(servers: &[FixedPriorityServer], index: usize) -> u64 
         .filter(|(other, server)| *other != index && server.priority >= own.priority)
         .map(|(_, server)| server)
         .collect();
+    let time_for = |work: u128| match limit {
+        None => work,
+        Some(limit) => {
+            let paced = work.saturating_mul(1_000).div_ceil(limit.rate_per_mille().into());
+            paced.saturating_add(limit.pause().as_nanos().into())
+        }
+    };
     let mut window = u128::from(own.budget_ns);
     loop {
         let interference: u128 = above.iter().map(|other| demand(own, other, window)).sum();
-        let next = u128::from(own.budget_ns) + interference;
+        let next = time_for(u128::from(own.budget_ns) + interference);
         // It only grows, by whole budgets, and is left beyond the period: so it ends.
         if next <= window || next > u128::from(own.period_ns) {
             return u64::try_from(next).unwrap_or(u64::MAX);
@@ -108,31 +139,49 @@ mod tests {
     #[test]
     fn the_highest_priority_waits_for_nobody() {
         let servers = [server(4, 10, 90), server(40, 100, 80)];
-        assert_eq!(budget_response_ns(&servers, 0), 4);
+        assert_eq!(budget_response_ns(&servers, 0, None), 4);
     }
 
     #[test]
     fn on_harmonic_grids_servers_interfere_like_periodic_tasks() {
         // 40 of 100 beneath 4 of 10: seven budgets of the other come before the end at 68.
         let servers = [server(4, 10, 90), server(40, 100, 80)];
-        assert_eq!(budget_response_ns(&servers, 1), 68);
+        assert_eq!(budget_response_ns(&servers, 1, None), 68);
         // Equal periods share them fully.
         let servers = [server(45, 100, 90), server(50, 100, 90)];
-        assert_eq!(budget_response_ns(&servers, 1), 95);
+        assert_eq!(budget_response_ns(&servers, 1, None), 95);
     }
 
     #[test]
     fn off_the_grid_two_budgets_may_come_in_a_row() {
         let mut servers = [server(4, 10, 90), server(4, 10, 80)];
-        assert_eq!(budget_response_ns(&servers, 1), 8);
+        assert_eq!(budget_response_ns(&servers, 1, None), 8);
         servers[0].on_common_grid = false;
-        assert_eq!(budget_response_ns(&servers, 1), 12);
+        assert_eq!(budget_response_ns(&servers, 1, None), 12);
     }
 
     #[test]
     fn a_long_budget_at_equal_priority_starves_a_short_period() {
         let servers = [server(4, 10, 90), server(40, 100, 90)];
-        assert!(budget_response_ns(&servers, 0) > 10);
+        assert!(budget_response_ns(&servers, 0, None) > 10);
+    }
+
+    #[test]
+    fn long_budgets_are_paused_and_take_longer() {
+        let limit = RealTimeLimit::default();
+        let long = [FixedPriorityServer {
+            budget_ns: 1_365_000_000,
+            period_ns: 2_100_000_000,
+            priority: 90,
+            on_common_grid: true,
+        }];
+        assert!(!stays_clear(&long, &limit));
+        assert_eq!(
+            budget_response_ns(&long, 0, Some(&limit)),
+            2_000_000 + 1_365_000_000_000_u64.div_ceil(930)
+        );
+        let short = [server(40_000_000, 100_000_000, 90)];
+        assert!(stays_clear(&short, &limit));
     }
 
     /// Fixed-priority schedule of deferrable servers on their grids, tick by tick: `lead` wants the
@@ -174,7 +223,7 @@ mod tests {
                 .map(|(budget, period, priority)| server(budget.min(period), period, priority))
                 .collect();
             for lead in 0..servers.len() {
-                if budget_response_ns(&servers, lead) <= servers[lead].period_ns {
+                if budget_response_ns(&servers, lead, None) <= servers[lead].period_ns {
                     prop_assert!(!starved(&servers, lead, &wants), "{servers:?} {lead}");
                     prop_assert!(!starved(&servers, lead, &[true]), "{servers:?} {lead}");
                 }
@@ -187,7 +236,7 @@ mod tests {
         ) {
             let servers: Vec<_> = budgets.into_iter().map(|(b, p)| server(b, p, 5)).collect();
             for index in 0..servers.len() {
-                let _response = budget_response_ns(&servers, index);
+                let _response = budget_response_ns(&servers, index, None);
             }
         }
     }

@@ -1,15 +1,15 @@
 //! Whether there is enough CPU time for what is asked, decided before anything is changed.
 //!
-//! Sums of bandwidths are exact fractions. Bounds, per CPU: `ds-freeze` and `rt-group` run as
-//! SCHED_FIFO, of which the kernel's RT throttling leaves 95 % by default; SCHED_DEADLINE shares
-//! that with the fair server, where the kernel has one; caps may fill a CPU.
+//! Sums of bandwidths are exact fractions. Bounds, per CPU: `rt-group` runs as SCHED_FIFO, of which
+//! the kernel's RT throttling leaves 95 % by default; `ds-freeze` as well, and keeps 2 % clear of it;
+//! SCHED_DEADLINE shares it with the fair server, where the kernel has one; caps may fill a CPU.
 
 mod fixed_priority;
 mod fraction;
 
 use std::collections::BTreeSet;
 
-pub use fixed_priority::{FixedPriorityServer, budget_response_ns};
+pub use fixed_priority::{FixedPriorityServer, budget_response_ns, stays_clear};
 pub use fraction::Fraction;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
@@ -17,6 +17,7 @@ use tailbound_model::{BackendKind, Cpu, Priority};
 use tailbound_time::Duration;
 
 use crate::ReservationRequest;
+use crate::ds_freeze::RealTimeLimit;
 use crate::error::AdmissionError;
 
 /// The longest name of a domain: it becomes part of file names.
@@ -136,7 +137,7 @@ pub fn admit(
             check_sum(cpu, request, &held, host)?;
             held.push(request);
         }
-        check_priorities(cpu, &held)?;
+        check_priorities(cpu, &held, host)?;
     }
     Ok(())
 }
@@ -188,11 +189,19 @@ pub fn bound(kind: BackendKind, host: &HostCapabilities) -> (Fraction, String) {
                 format!("{reason}, less 5 % for the fair server"),
             )
         }
+        BackendKind::DsFreeze => (
+            Fraction::new(real_time_limit(host).rate_per_mille(), 1_000),
+            format!("{reason}; the manager keeps 2 % clear of it"),
+        ),
         BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::None => {
             (one, "a whole CPU".into())
         }
         _ => (share, reason),
     }
+}
+
+fn real_time_limit(host: &HostCapabilities) -> RealTimeLimit {
+    RealTimeLimit::beneath(host.throttling())
 }
 
 fn share_of(request: &ReservationRequest) -> Fraction {
@@ -254,7 +263,11 @@ fn check_sum(
 }
 
 /// Every fixed-priority reservation on the CPU gets its budget in its period.
-fn check_priorities(cpu: Cpu, held: &[&Standing]) -> Result<(), AdmissionError> {
+fn check_priorities(
+    cpu: Cpu,
+    held: &[&Standing],
+    host: &HostCapabilities,
+) -> Result<(), AdmissionError> {
     let kinds = [BackendKind::DsFreeze, BackendKind::RtGroup];
     let ranked = held
         .iter()
@@ -269,8 +282,10 @@ fn check_priorities(cpu: Cpu, held: &[&Standing]) -> Result<(), AdmissionError> 
             on_common_grid: request.on_common_grid,
         })
         .collect();
+    let limit = real_time_limit(host);
+    let paused = (!stays_clear(&servers, &limit)).then_some(&limit);
     for (index, request) in ranked.iter().enumerate() {
-        let response_ns = budget_response_ns(&servers, index);
+        let response_ns = budget_response_ns(&servers, index, paused);
         let interface = &request.interface;
         if response_ns <= interface.period.as_nanos() {
             continue;

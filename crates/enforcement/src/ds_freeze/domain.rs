@@ -115,6 +115,10 @@ pub(super) struct ServedState {
     server: Option<FixedGridServer>,
     next_look: Option<Instant>,
     used_before: Duration,
+    /// What the allowance of the CPU has been told of.
+    used_accounted: Duration,
+    /// Since when it stands still for the sake of the allowance.
+    held_since: Option<Instant>,
     stalled: bool,
 }
 
@@ -169,6 +173,8 @@ impl ServedState {
             server: None,
             next_look: None,
             used_before: Duration::ZERO,
+            used_accounted: Duration::ZERO,
+            held_since: None,
             stalled: false,
         })
     }
@@ -254,6 +260,47 @@ impl ServedState {
         }
     }
 
+    /// CPU time used since this was asked last.
+    pub(super) fn newly_used(&mut self) -> Duration {
+        let used = self.used();
+        let newly = used.saturating_sub(self.used_accounted);
+        self.used_accounted = used;
+        newly
+    }
+
+    /// Stops it, whatever budget it has, until [`ServedState::release`].
+    pub(super) fn hold(&mut self, now: Instant) {
+        if self.held_since.is_some() {
+            return;
+        }
+        self.held_since = Some(now);
+        self.stop_watching();
+        let running = self.server.as_ref().is_some_and(|s| !s.is_frozen());
+        if running {
+            self.switch(Switch::Freeze, now);
+        }
+    }
+
+    /// Lets it go on where it was held.
+    pub(super) fn release(&mut self, now: Instant) {
+        let Some(since) = self.held_since.take() else {
+            return;
+        };
+        let used = self.used();
+        let Some(server) = &mut self.server else {
+            return;
+        };
+        if !server.is_frozen() {
+            self.ledger.note_hold(now.saturating_since(since));
+        }
+        server.forget_switch();
+        let (actions, closed) = server.replenish(now, used);
+        if let Some(closed) = closed {
+            self.enter(&closed, now);
+        }
+        self.carry_out(actions, now);
+    }
+
     fn enter(&mut self, closed: &ClosedPeriod, now: Instant) {
         let due = closed.grid_start + self.parameters.period;
         let late_next = closed.skipped > 0 || now.saturating_since(due) > STALL;
@@ -266,15 +313,22 @@ impl ServedState {
     }
 
     fn carry_out(&mut self, actions: Actions, now: Instant) {
-        // First the watch, then the thaw: the domain must not run unwatched.
         self.next_look = None;
+        if self.held_since.is_some() {
+            // It stands still; its release asks the server again.
+            return;
+        }
+        // First the watch, then the thaw: the domain must not run unwatched.
         match actions.arm_depletion {
             Some(length) => self.watch(length, now),
             None => self.pace.stopped(),
         }
-        let Some(switch) = actions.switch else {
-            return;
-        };
+        if let Some(switch) = actions.switch {
+            self.switch(switch, now);
+        }
+    }
+
+    fn switch(&mut self, switch: Switch, now: Instant) {
         let freeze = switch == Switch::Freeze;
         let before = Monotonic.now();
         let outcome = self.freeze.set(freeze);
@@ -286,7 +340,7 @@ impl ServedState {
         }
         self.ledger.count_failure();
         if let Some(server) = &mut self.server {
-            server.switch_failed();
+            server.forget_switch();
         }
         // Try again soon, but never in a loop without a pause.
         self.next_look = Some(now + self.shortest_poll.max(STALL));
@@ -298,17 +352,29 @@ impl ServedState {
         let by_clock = length < SHORTEST_ARMED || (self.clock_if_busy && self.pace.is_busy());
         let rearmed = match (&self.alarm, self.place) {
             (Some(alarm), Some(_)) if !by_clock => alarm.arm(length).is_ok(),
-            // An alarm that is still armed would only wake the manager once more.
-            (Some(alarm), Some(_)) if self.armed => {
-                let _woken_in_vain = alarm.arm(OUT_OF_REACH);
+            _ => {
+                self.disarm();
                 false
             }
-            _ => false,
         };
         self.armed = rearmed;
         if !rearmed {
             self.next_look = Some(now + length.max(self.shortest_poll));
         }
+    }
+
+    /// An alarm that is still armed would only wake the manager once more.
+    fn disarm(&mut self) {
+        if let (true, Some(alarm), Some(_)) = (self.armed, &self.alarm, self.place) {
+            let _woken_in_vain = alarm.arm(OUT_OF_REACH);
+        }
+        self.armed = false;
+    }
+
+    fn stop_watching(&mut self) {
+        self.next_look = None;
+        self.pace.stopped();
+        self.disarm();
     }
 
     /// CPU time used since the domain was taken up; as before where the kernel does not tell.

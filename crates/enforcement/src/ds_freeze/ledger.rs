@@ -56,6 +56,11 @@ pub struct LedgerSnapshot {
     pub slow_switches: u64,
     /// The longest that a freeze or thaw took.
     pub longest_switch: Duration,
+    /// How often the domain was stopped although it had budget, to stay clear of the kernel's
+    /// real-time throttling ([`RealTimeLimit`](super::RealTimeLimit)).
+    pub holds: u64,
+    /// How long it was stopped so, altogether.
+    pub held: Duration,
     /// Whether the domain is stopped now.
     pub frozen: bool,
     /// Whether depletion is found by timed polling (no alarm was permitted, or it died).
@@ -90,6 +95,8 @@ pub(super) struct Ledger {
     failures: AtomicU64,
     slow_switches: AtomicU64,
     longest_switch_ns: AtomicU64,
+    holds: AtomicU64,
+    held_ns: AtomicU64,
     frozen: AtomicU64,
     polling: AtomicU64,
     overrun: SharedHistogram,
@@ -115,6 +122,8 @@ impl Ledger {
             failures: zero(),
             slow_switches: zero(),
             longest_switch_ns: zero(),
+            holds: zero(),
+            held_ns: zero(),
             frozen: zero(),
             polling: zero(),
             overrun: SharedHistogram::new(),
@@ -177,6 +186,12 @@ impl Ledger {
         }
     }
 
+    /// Notes that it was stopped for so long although it had budget.
+    pub(super) fn note_hold(&self, length: Duration) {
+        add(&self.holds, 1);
+        add(&self.held_ns, length.as_nanos());
+    }
+
     pub(super) fn set_frozen(&self, frozen: bool) {
         self.frozen.store(frozen.into(), Ordering::Relaxed);
     }
@@ -226,6 +241,8 @@ impl Ledger {
             failures: get(&self.failures),
             slow_switches: get(&self.slow_switches),
             longest_switch: duration(&self.longest_switch_ns),
+            holds: get(&self.holds),
+            held: duration(&self.held_ns),
             frozen: get(&self.frozen) != 0,
             polling: get(&self.polling) != 0,
             latest,

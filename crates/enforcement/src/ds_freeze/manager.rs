@@ -12,6 +12,7 @@ use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_c
 use tailbound_model::Cpu;
 use tailbound_time::{Clock, Duration};
 
+use super::allowance::RealTimeLimit;
 use super::domain::{FreezeControl, ServedDomain, ServedState, checked_parameters};
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
@@ -50,6 +51,8 @@ pub struct ManagerOptions {
     pub fifo_priority: u8,
     /// Whether to lock the pages of this process as they are touched.
     pub lock_memory: bool,
+    /// What the real-time threads of the CPU may use altogether.
+    pub real_time_limit: RealTimeLimit,
     /// Where it shows that it is alive.
     pub heartbeat: Option<HeartbeatRow>,
     /// How long after the next planned wake-up a watchdog may call it dead; hosts stall for
@@ -65,6 +68,7 @@ impl Default for ManagerOptions {
             stop_lead: StopLead::Learnt,
             fifo_priority: 98,
             lock_memory: true,
+            real_time_limit: RealTimeLimit::default(),
             heartbeat: None,
             heartbeat_margin: Duration::from_millis(200),
         }
@@ -131,6 +135,7 @@ impl CpuManager {
             Arc::clone(&shared),
             options.heartbeat.take(),
             options.heartbeat_margin,
+            options.real_time_limit,
         );
         let mut served = BTreeMap::new();
         for domain in domains {

@@ -13,6 +13,7 @@
 //! in another process that the manager is alive. The measurements behind these choices are in
 //! docs/decisions/0001-ds-freeze.md.
 
+mod allowance;
 pub mod error;
 pub mod heartbeat;
 pub mod ledger;
@@ -25,6 +26,7 @@ mod histogram;
 mod mailbox;
 mod service_loop;
 
+pub use allowance::RealTimeLimit;
 pub use domain::{SMALLEST_BUDGET, ServedDomain};
 pub use error::ManagerError;
 pub use heartbeat::{Heartbeat, HeartbeatRow, Liveness, ManagerPulse, WatchdogView};

@@ -173,8 +173,8 @@ impl FixedGridServer {
         self.parameters
     }
 
-    /// The last switch could not be carried out: the next action asks for it again.
-    pub fn switch_failed(&mut self) {
+    /// The last switch was not carried out, or undone: the next action asks for it again.
+    pub fn forget_switch(&mut self) {
         self.frozen = None;
     }
 

@@ -8,10 +8,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_linux::thread::{PollSet, Readiness};
 use tailbound_time::{Clock, Duration, Instant};
 
+use super::allowance::{Allowance, RealTimeLimit, Standing};
 use super::domain::ServedState;
 use super::heartbeat::HeartbeatRow;
 use super::mailbox::{Mailbox, Reply, Request};
@@ -43,6 +44,9 @@ pub(super) struct ServiceLoop {
     pub(super) domains: Vec<Box<ServedState>>,
     pub(super) heartbeat: Option<HeartbeatRow>,
     pub(super) heartbeat_margin: Duration,
+    allowance: Allowance,
+    /// CPU time of this thread that the allowance has been told of.
+    own_accounted: Duration,
     polled: PollSet,
     /// Where the mailbox lies in the poll set.
     mail_place: usize,
@@ -54,12 +58,15 @@ impl ServiceLoop {
         shared: Arc<Shared>,
         heartbeat: Option<HeartbeatRow>,
         heartbeat_margin: Duration,
+        limit: RealTimeLimit,
     ) -> Self {
         let mut this = Self {
             shared,
             domains: Vec::with_capacity(MOST_DOMAINS),
             heartbeat,
             heartbeat_margin,
+            allowance: Allowance::new(limit),
+            own_accounted: Duration::ZERO,
             polled: PollSet::with_capacity(MOST_DOMAINS + 1),
             mail_place: 0,
         };
@@ -72,7 +79,7 @@ impl ServiceLoop {
         let mut idle_in_a_row = 0;
         let mut intended = None;
         while !self.shared.stop.load(Ordering::Acquire) {
-            let busy = self.look_after_domains(intended);
+            let busy = self.look_after_domains(intended) | self.keep_to_the_allowance();
             let mail = self.polled.readiness(self.mail_place) == Readiness::Readable;
             if mail {
                 self.shared.mailbox.wake.take();
@@ -111,6 +118,29 @@ impl ServiceLoop {
         busy
     }
 
+    /// Stops the domains before the kernel would, and lets them go on; whether a look was due.
+    fn keep_to_the_allowance(&mut self) -> bool {
+        let now = Monotonic.now();
+        if now < self.allowance.next_look() || self.domains.is_empty() {
+            return false;
+        }
+        // This thread is a real-time thread as well.
+        let own = thread_cpu_time();
+        let mut used = own.saturating_sub(self.own_accounted);
+        self.own_accounted = own;
+        for domain in &mut self.domains {
+            used = used.saturating_add(domain.newly_used());
+        }
+        let standing = self.allowance.look(now, used);
+        for domain in &mut self.domains {
+            match standing {
+                Standing::Paused => domain.hold(now),
+                Standing::Clear => domain.release(now),
+            }
+        }
+        true
+    }
+
     /// Sleeps until the next thing to do; the instant, if the sleep went to its end.
     fn sleep(&mut self) -> Option<Instant> {
         let now = Monotonic.now();
@@ -118,7 +148,7 @@ impl ServiceLoop {
         let next = self
             .domains
             .iter()
-            .map(|domain| domain.next_wake())
+            .map(|domain| domain.next_wake().min(self.allowance.next_look()))
             .fold(last, Instant::min);
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.promise(next.max(now).saturating_add(self.heartbeat_margin));

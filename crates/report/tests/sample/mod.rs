@@ -203,6 +203,7 @@ fn variants() -> [VariantResult; 3] {
         overrun_p50_ns: 18_000,
         overrun_p99_ns: 61_000,
         overrun_max_ns: 187_000,
+        held_ns: 0,
         manager_ns: 96_000_000,
     };
     let reserved = vec![run(deferrable, 1, Some(ledger))];
