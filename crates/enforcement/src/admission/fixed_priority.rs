@@ -42,22 +42,6 @@ pub struct FixedPriorityServer {
 /// Beyond this many distances to the next replenishment, the bound without the grid is taken.
 const MOST_DISTANCES: u64 = 4096;
 
-/// Whether the managers never have to pause `servers`, which together stay below the limit's rate.
-///
-/// In a stretch t deferrable servers run for at most min(t, U t + 2 B), where U is their bandwidth
-/// and B the sum of their budgets; that is most above rate * t at t = 2 B / (1 - U), by
-/// (1 - rate) * t. Sufficient, not necessary.
-pub fn stays_clear(servers: &[FixedPriorityServer], limit: &RealTimeLimit) -> bool {
-    let budgets: f64 = servers.iter().map(|s| s.budget_ns as f64).sum();
-    let bandwidth: f64 = servers
-        .iter()
-        .map(|s| s.budget_ns as f64 / s.period_ns as f64)
-        .sum();
-    let rate = limit.rate_per_mille() as f64 / 1e3;
-    let above = (1.0 - rate) * 2.0 * budgets;
-    above <= (1.0 - bandwidth) * limit.burst().as_nanos() as f64
-}
-
 /// When server `index` has got its budget at the latest, counted from a replenishment: the least
 /// fixed point, or the first value found that lies beyond the period. `limit`: what managers that
 /// may have to pause them keep to; `None` where they never have to.
@@ -79,7 +63,9 @@ pub fn budget_response_ns(
     let time_for = |work: u128| match limit {
         None => work,
         Some(limit) => {
-            let paced = work.saturating_mul(1_000).div_ceil(limit.rate_per_mille().into());
+            let paced = work
+                .saturating_mul(1_000)
+                .div_ceil(limit.rate_per_mille().into());
             paced.saturating_add(limit.pause().as_nanos().into())
         }
     };
@@ -175,13 +161,10 @@ mod tests {
             priority: 90,
             on_common_grid: true,
         }];
-        assert!(!stays_clear(&long, &limit));
         assert_eq!(
             budget_response_ns(&long, 0, Some(&limit)),
             2_000_000 + 1_365_000_000_000_u64.div_ceil(930)
         );
-        let short = [server(40_000_000, 100_000_000, 90)];
-        assert!(stays_clear(&short, &limit));
     }
 
     /// Fixed-priority schedule of deferrable servers on their grids, tick by tick: `lead` wants the

@@ -9,7 +9,7 @@ mod fraction;
 
 use std::collections::BTreeSet;
 
-pub use fixed_priority::{FixedPriorityServer, budget_response_ns, stays_clear};
+pub use fixed_priority::{FixedPriorityServer, budget_response_ns};
 pub use fraction::Fraction;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
@@ -283,7 +283,9 @@ fn check_priorities(
         })
         .collect();
     let limit = real_time_limit(host);
-    let paused = (!stays_clear(&servers, &limit)).then_some(&limit);
+    let interfaces = ranked.iter().map(|request| &request.interface);
+    let lengths = interfaces.map(|interface| (interface.budget, interface.period));
+    let paused = (!limit.is_out_of_reach_of(lengths)).then_some(&limit);
     for (index, request) in ranked.iter().enumerate() {
         let response_ns = budget_response_ns(&servers, index, paused);
         let interface = &request.interface;

@@ -22,6 +22,8 @@ const CLEARANCE_PER_MILLE: u64 = 20;
 const BURST_PER_MILLE: u64 = 15;
 /// How long a pause is, in thousandths of the kernel's period.
 const PAUSE_PER_MILLE: u64 = 2;
+/// How often a look is due at the least: between looks it is not known when who ran.
+const LOOK_EVERY_PER_MILLE: u64 = 20;
 /// The kernel's period where it does not tell.
 const USUAL_PERIOD_US: u64 = 1_000_000;
 
@@ -31,6 +33,7 @@ pub struct RealTimeLimit {
     rate_per_mille: u64,
     burst: Duration,
     pause: Duration,
+    look_every: Duration,
 }
 
 impl RealTimeLimit {
@@ -53,6 +56,7 @@ impl RealTimeLimit {
                 .max(1),
             burst: of_period(BURST_PER_MILLE),
             pause: of_period(PAUSE_PER_MILLE),
+            look_every: of_period(LOOK_EVERY_PER_MILLE),
         }
     }
 
@@ -71,16 +75,44 @@ impl RealTimeLimit {
         self.pause
     }
 
+    /// Whether deferrable servers (budget, period) on one CPU can never run into it.
+    ///
+    /// In a stretch t they run for at most min(t, U t + 2 B), where U is their bandwidth and B the
+    /// sum of their budgets; that is most above rate * t at t = 2 B / (1 - U), by (1 - rate) * t.
+    /// Sufficient, not necessary.
+    pub fn is_out_of_reach_of(
+        &self,
+        servers: impl IntoIterator<Item = (Duration, Duration)>,
+    ) -> bool {
+        let (mut budgets, mut bandwidth) = (0.0, 0.0);
+        for (budget, period) in servers {
+            budgets += budget.as_nanos() as f64;
+            bandwidth += budget.as_nanos() as f64 / period.as_nanos() as f64;
+        }
+        let rate = self.rate_per_mille as f64 / 1e3;
+        let above = (1.0 - rate) * 2.0 * budgets;
+        bandwidth < rate && above <= (1.0 - bandwidth) * self.burst.as_nanos() as f64
+    }
+
     fn earned_in(&self, length: Duration) -> Duration {
         length.scaled_down(self.rate_per_mille, 1_000)
     }
 
     /// How long `tokens` last at the least: a CPU that is busy all the time earns while it spends.
     fn lasting(&self, tokens: Duration) -> Duration {
-        let spent_per_mille = 1_000 - self.rate_per_mille;
-        let length = u128::from(tokens.as_nanos()) * 1_000 / u128::from(spent_per_mille);
-        Duration::from_nanos(u64::try_from(length).unwrap_or(u64::MAX))
+        per_mille_of(tokens, 1_000 - self.rate_per_mille)
     }
+
+    /// How long it takes to pay `debt`, in addition to a pause.
+    fn paying(&self, debt: Duration) -> Duration {
+        per_mille_of(debt, self.rate_per_mille)
+    }
+}
+
+/// The length of which `tokens` are so many thousandths.
+fn per_mille_of(tokens: Duration, thousandths: u64) -> Duration {
+    let length = u128::from(tokens.as_nanos()) * 1_000 / u128::from(thousandths);
+    Duration::from_nanos(u64::try_from(length).unwrap_or(u64::MAX))
 }
 
 impl Default for RealTimeLimit {
@@ -103,6 +135,9 @@ pub(super) enum Standing {
 pub(super) struct Allowance {
     limit: RealTimeLimit,
     tokens: Duration,
+    /// What was used beyond the tokens, since a look came late; at most a burst, so that a stall of
+    /// the host does not become a long one of the domains.
+    debt: Duration,
     at: Option<Instant>,
     next_look: Instant,
 }
@@ -112,9 +147,15 @@ impl Allowance {
         Self {
             limit,
             tokens: limit.burst,
+            debt: Duration::ZERO,
             at: None,
             next_look: Instant::ORIGIN,
         }
+    }
+
+    /// What it watches over.
+    pub(super) fn limit(&self) -> &RealTimeLimit {
+        &self.limit
     }
 
     /// When [`Allowance::look`] is due.
@@ -122,22 +163,39 @@ impl Allowance {
         self.next_look
     }
 
+    fn settle(&mut self, earned: Duration, spent: Duration) {
+        let have = self.tokens.saturating_add(earned);
+        let owe = self.debt.saturating_add(spent);
+        self.tokens = have.saturating_sub(owe).min(self.limit.burst);
+        self.debt = owe.saturating_sub(have).min(self.limit.burst);
+    }
+
     /// At `now` real-time threads have used `used` more than at the last look.
     pub(super) fn look(&mut self, now: Instant, used: Duration) -> Standing {
-        let passed = self.at.map_or(Duration::ZERO, |at| now.saturating_since(at));
+        let passed = self
+            .at
+            .map_or(Duration::ZERO, |at| now.saturating_since(at));
         self.at = Some(now);
-        self.tokens = self
-            .tokens
-            .saturating_add(self.limit.earned_in(passed))
-            .saturating_sub(used)
-            .min(self.limit.burst);
+        // In which order they idled and ran since the last look is not known. Idling first is the
+        // careful guess: the most is lost then for want of room in the bucket.
+        let busy = used.min(passed);
+        self.settle(
+            self.limit.earned_in(passed.saturating_sub(busy)),
+            Duration::ZERO,
+        );
+        self.settle(self.limit.earned_in(busy), used);
         // A pause too early costs next to nothing, a look more would cost a wake-up.
         let enough = self.limit.earned_in(self.limit.pause).scaled_down(1, 4);
         if self.tokens <= enough {
-            self.next_look = now.saturating_add(self.limit.pause);
+            let pause = self
+                .limit
+                .pause
+                .saturating_add(self.limit.paying(self.debt));
+            self.next_look = now.saturating_add(pause);
             return Standing::Paused;
         }
-        self.next_look = now.saturating_add(self.limit.lasting(self.tokens));
+        let lasting = self.limit.lasting(self.tokens).min(self.limit.look_every);
+        self.next_look = now.saturating_add(lasting);
         Standing::Clear
     }
 }
@@ -196,9 +254,10 @@ mod tests {
     fn who_is_always_busy_gets_the_rate_in_short_stretches() {
         let ran = history(RealTimeLimit::default(), 1, 0, 10_000);
         let share = ran.iter().filter(|ran| **ran).count();
-        assert!((9_100..=9_315).contains(&share), "{share}");
+        // The looks of this test come up to a millisecond late.
+        assert!((9_100..=9_320).contains(&share), "{share}");
         let longest = ran.split(|ran| *ran).map(<[bool]>::len).max().unwrap();
-        assert!(longest <= 3, "stopped for {longest} ms at a stretch");
+        assert!(longest <= 4, "stopped for {longest} ms at a stretch");
     }
 
     #[test]
@@ -209,6 +268,16 @@ mod tests {
             let wanted = (0..5_000).filter(|t| t % (busy + idle) < busy).count() as u64;
             assert_eq!(share, wanted, "{busy} {idle}");
         }
+    }
+
+    #[test]
+    fn short_busy_stretches_never_come_near() {
+        let limit = RealTimeLimit::default();
+        assert!(limit.is_out_of_reach_of([]));
+        assert!(limit.is_out_of_reach_of([(ms(40), ms(100))]));
+        assert!(limit.is_out_of_reach_of([(ms(4), ms(10)), (ms(3), ms(10))]));
+        assert!(!limit.is_out_of_reach_of([(ms(1_365), ms(2_100))]));
+        assert!(!limit.is_out_of_reach_of([(ms(1), ms(1))]));
     }
 
     proptest! {

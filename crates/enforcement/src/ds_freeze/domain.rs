@@ -260,6 +260,16 @@ impl ServedState {
         }
     }
 
+    /// Budget and period.
+    pub(super) fn interface(&self) -> (Duration, Duration) {
+        (self.parameters.budget, self.parameters.period)
+    }
+
+    /// Whether it stands still for the sake of the allowance.
+    pub(super) fn is_held(&self) -> bool {
+        self.held_since.is_some()
+    }
+
     /// CPU time used since this was asked last.
     pub(super) fn newly_used(&mut self) -> Duration {
         let used = self.used();

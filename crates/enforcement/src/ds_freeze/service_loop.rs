@@ -118,10 +118,18 @@ impl ServiceLoop {
         busy
     }
 
+    /// When the allowance wants to be looked at; never where the domains cannot use it up.
+    fn next_allowance_look(&self) -> Option<Instant> {
+        let servers = self.domains.iter().map(|domain| domain.interface());
+        let held = self.domains.iter().any(|domain| domain.is_held());
+        let needed = held || !self.allowance.limit().is_out_of_reach_of(servers);
+        needed.then(|| self.allowance.next_look())
+    }
+
     /// Stops the domains before the kernel would, and lets them go on; whether a look was due.
     fn keep_to_the_allowance(&mut self) -> bool {
         let now = Monotonic.now();
-        if now < self.allowance.next_look() || self.domains.is_empty() {
+        if self.next_allowance_look().is_none_or(|look| now < look) {
             return false;
         }
         // This thread is a real-time thread as well.
@@ -148,7 +156,8 @@ impl ServiceLoop {
         let next = self
             .domains
             .iter()
-            .map(|domain| domain.next_wake().min(self.allowance.next_look()))
+            .map(|domain| domain.next_wake())
+            .chain(self.next_allowance_look())
             .fold(last, Instant::min);
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.promise(next.max(now).saturating_add(self.heartbeat_margin));
