@@ -23,7 +23,7 @@ const BURST_PER_MILLE: u64 = 15;
 /// How long a pause is, in thousandths of the kernel's period.
 const PAUSE_PER_MILLE: u64 = 2;
 /// How often a look is due at the least: between looks it is not known when who ran.
-const LOOK_EVERY_PER_MILLE: u64 = 20;
+const LOOK_EVERY_PER_MILLE: u64 = 50;
 /// The kernel's period where it does not tell.
 const USUAL_PERIOD_US: u64 = 1_000_000;
 
