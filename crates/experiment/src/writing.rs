@@ -1,5 +1,7 @@
 //! The result folder: document, page, plots and raw data.
 
+mod stale;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -32,7 +34,8 @@ pub struct Written {
 
 /// Writes `report.json`, `report.html`, `plots/*.svg|png` and `raw/*.csv|hdr` into `out`; the
 /// requests of every repetition, `raw/*-requests.csv`, and those of the calibration,
-/// `raw/calibration.csv`, lie there since they were measured.
+/// `raw/calibration.csv`, lie there since they were measured. Files of an earlier result in the same
+/// folder that this one has no match for are removed.
 ///
 /// # Errors
 /// The document or the page cannot be written; plots that fail are remarks.
@@ -40,6 +43,7 @@ pub fn write(report: &RunReport, out: &Path) -> Result<Written, ExperimentError>
     let json = out.join("report.json");
     let html = out.join("report.html");
     let text = report.to_json().map_err(|cause| failed(&json, &cause))?;
+    stale::remove_stale(report, out);
     write_file(&json, text.as_bytes())?;
     write_file(&html, render_html(report).as_bytes())?;
     let folder = out.join("plots");

@@ -48,6 +48,11 @@ impl Instant {
     pub const fn saturating_add(self, length: Duration) -> Self {
         Self(self.0.saturating_add(length.as_nanos()))
     }
+
+    /// The point `length` earlier, or the origin.
+    pub const fn saturating_sub(self, length: Duration) -> Self {
+        Self(self.0.saturating_sub(length.as_nanos()))
+    }
 }
 
 impl Add<Duration> for Instant {

@@ -21,7 +21,7 @@
 //!
 //! The least of both bounds is taken. Equal priorities count as higher: among them SCHED_FIFO goes
 //! by arrival. Where the managers may have to pause all domains to stay clear of the kernel's throttling
-//! ([`RealTimeLimit`]), w of work takes pause + w / rate. What managers and interrupts take is not
+//! ([`RealTimeLimit`]), w of work takes longer. What managers and interrupts take is not
 //! counted; the bound on the sum of the bandwidths leaves some percent for it.
 
 use crate::ds_freeze::RealTimeLimit;
@@ -62,12 +62,7 @@ pub fn budget_response_ns(
         .collect();
     let time_for = |work: u128| match limit {
         None => work,
-        Some(limit) => {
-            let paced = work
-                .saturating_mul(1_000)
-                .div_ceil(limit.rate_per_mille().into());
-            paced.saturating_add(limit.pause().as_nanos().into())
-        }
+        Some(limit) => limit.time_for_ns(work),
     };
     let mut window = u128::from(own.budget_ns);
     loop {
@@ -163,7 +158,7 @@ mod tests {
         }];
         assert_eq!(
             budget_response_ns(&long, 0, Some(&limit)),
-            2_000_000 + 1_365_000_000_000_u64.div_ceil(930)
+            1_365_000_000 + 2 * 60_000_000
         );
     }
 
