@@ -49,7 +49,12 @@ pub fn compare(
             .detach(|| Ok((right.distribution(&levels)?, right.ends(&probabilities)?)))
             .map_err(told)?,
         (None, Some(samples_ns)) => measured(python, &samples_ns, &probabilities)?,
-        _ => return Err(invalid(python, "compare with other response times, or with samples")),
+        _ => {
+            return Err(invalid(
+                python,
+                "compare with other response times, or with samples",
+            ));
+        }
     };
     let distance = python
         .detach(|| wasserstein1_up_to(&one, &other, up_to))
@@ -81,6 +86,9 @@ fn measured(
         .collect();
     match quantiles {
         Some(quantiles) => Ok((distribution, split(&quantiles))),
-        None => Err(invalid(python, "there are no samples to compare with; give at least one")),
+        None => Err(invalid(
+            python,
+            "there are no samples to compare with; give at least one",
+        )),
     }
 }

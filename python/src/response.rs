@@ -2,7 +2,9 @@
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::grid::{ExecutionLaw, GridPrediction, GridQuery, polling};
+use tailbound_analysis::grid::{
+    ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling,
+};
 use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::ReservationServer;
@@ -23,7 +25,7 @@ pub struct Answer {
 enum Source {
     /// The queue of `analysis::response_time`.
     Queue(Box<ResponseTimes>),
-    /// A server on a grid, of which only this crate's Python users have the polling one.
+    /// A server whose rule follows the arrivals, on the grid of `analysis::grid`.
     Grid(Box<GridPrediction>),
 }
 
@@ -43,7 +45,9 @@ impl Answer {
             Source::Queue(found) => found.quantile(*probability),
             Source::Grid(_) if !(*probability > 0.0 && *probability < 1.0) => {
                 Err(Refused::Invalid {
-                    what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
+                    what: format!(
+                        "a quantile's probability is {probability}; choose one in (0, 1)"
+                    ),
                 })
             }
             Source::Grid(found) => Ok(found.quantile(*probability)),
@@ -159,57 +163,107 @@ pub fn predict(
     budget_ns: Option<u64>,
     period_ns: Option<u64>,
 ) -> PyResult<Answer> {
-    let rate = rate(python, per_second)?;
-    let execution_times = execution_times(&service_ns);
-    let reservation = match (budget_ns, period_ns) {
-        (Some(budget), Some(period)) => {
-            Some((Duration::from_nanos(budget), Duration::from_nanos(period)))
-        }
-        (None, None) => None,
-        _ => {
-            return Err(invalid(
-                python,
-                "a reservation needs a budget and a period; give both",
-            ));
-        }
+    let queue = |server| {
+        Ok(Question::Queue(PoissonQueue {
+            rate: rate(python, per_second)?,
+            execution_times: execution_times(&service_ns),
+            batches: batches.clone(),
+            server,
+        }))
     };
-    let (server, (budget, period)) = match (server, reservation) {
-        ("dedicated", None) => (Some(ReservationServer::Dedicated), Default::default()),
-        ("dedicated", Some(_)) => {
-            let what = "a dedicated CPU has no budget and no period; leave them out";
-            return Err(invalid(python, what));
+    let grid = |solve: Solve, (budget, period)| {
+        if batches.iter().any(|(jobs, _)| *jobs != 1) {
+            let reason = format!("batches on a {server} server");
+            return Err(refused(python, &Refused::NotAnalysed { reason }));
         }
-        (_, None) => {
-            let what = "a server needs a budget and a period; give both, or server=\"dedicated\"";
-            return Err(invalid(python, what));
-        }
-        ("polling", Some(given)) => (None, given),
-        (name, Some((budget, period))) => {
-            let server = named(python, name, budget, period)?;
-            (Some(server), (budget, period))
-        }
+        let law = ExecutionLaw::new(execution_times(&service_ns))
+            .map_err(|error| refused(python, &error))?;
+        let query = GridQuery::new(rate(python, per_second)?, law, budget, period);
+        Ok(Question::Grid(Box::new(query), solve))
     };
-    let found = python.detach(|| match server {
-        Some(server) => {
-            let queue = PoissonQueue {
-                rate,
-                execution_times,
-                batches,
-                server,
-            };
-            queue.solve().map(|found| Source::Queue(Box::new(found)))
+    let given = reservation(python, server, budget_ns, period_ns)?;
+    let question = match (server, given) {
+        (_, None) => queue(ReservationServer::Dedicated),
+        ("deferrable", Some((budget, period))) => {
+            queue(ReservationServer::Deferrable { budget, period })
         }
-        None => on_polling(rate, execution_times, &batches, budget, period),
-    });
-    found
+        ("periodic", Some((budget, period))) => {
+            queue(ReservationServer::Periodic { budget, period })
+        }
+        ("polling", Some(given)) => grid(polling, given),
+        (_, Some(given)) => grid(constant_bandwidth, given),
+    }?;
+    python
+        .detach(|| question.solve())
         .map(|source| Answer { source })
         .map_err(|error| refused(python, &error))
 }
 
+/// An analysis on a grid.
+type Solve = fn(&GridQuery) -> Result<GridPrediction, Refused>;
+
+/// What is asked, and by which method.
+enum Question {
+    Queue(PoissonQueue),
+    Grid(Box<GridQuery>, Solve),
+}
+
+impl Question {
+    fn solve(&self) -> Result<Source, Refused> {
+        Ok(match self {
+            Self::Queue(queue) => Source::Queue(Box::new(queue.solve()?)),
+            Self::Grid(query, solve) => Source::Grid(Box::new(solve(query)?)),
+        })
+    }
+}
+
+/// Budget and period where the server of that name has them; `None` for a CPU of its own.
+fn reservation(
+    python: Python<'_>,
+    server: &str,
+    budget_ns: Option<u64>,
+    period_ns: Option<u64>,
+) -> PyResult<Option<(Duration, Duration)>> {
+    if !SERVERS.contains(&server) {
+        let what = format!("there is no server \"{server}\"; choose one of {SERVERS:?}");
+        return Err(invalid(python, what));
+    }
+    match (server, budget_ns, period_ns) {
+        ("dedicated", None, None) => Ok(None),
+        ("dedicated", ..) => {
+            let what = "a dedicated CPU has no budget and no period; leave them out";
+            Err(invalid(python, what))
+        }
+        (_, Some(budget_ns), Some(period_ns)) => {
+            let both = (
+                Duration::from_nanos(budget_ns),
+                Duration::from_nanos(period_ns),
+            );
+            Ok(Some(both))
+        }
+        _ => {
+            let what = "a server needs a budget and a period; give both, or server=\"dedicated\"";
+            Err(invalid(python, what))
+        }
+    }
+}
+
+/// The servers by name.
+const SERVERS: [&str; 5] = [
+    "deferrable",
+    "periodic",
+    "polling",
+    "constant-bandwidth",
+    "dedicated",
+];
+
 /// The rate of so many events per second.
 pub fn rate(python: Python<'_>, per_second: f64) -> PyResult<Rate> {
     Rate::per_second(per_second).ok_or_else(|| {
-        invalid(python, format!("a rate of {per_second}/s is none; it must be above zero"))
+        invalid(
+            python,
+            format!("a rate of {per_second}/s is none; it must be above zero"),
+        )
     })
 }
 
@@ -217,41 +271,4 @@ pub fn rate(python: Python<'_>, per_second: f64) -> PyResult<Rate> {
 pub fn execution_times(service_ns: &[(u64, f64)]) -> Vec<(Duration, f64)> {
     let one = |(time_ns, probability): &(u64, f64)| (Duration::from_nanos(*time_ns), *probability);
     service_ns.iter().map(one).collect()
-}
-
-fn named(
-    python: Python<'_>,
-    name: &str,
-    budget: Duration,
-    period: Duration,
-) -> PyResult<ReservationServer> {
-    match name {
-        "deferrable" => Ok(ReservationServer::Deferrable { budget, period }),
-        "periodic" => Ok(ReservationServer::Periodic { budget, period }),
-        "constant-bandwidth" => Ok(ReservationServer::ConstantBandwidth { budget, period }),
-        other => Err(invalid(
-            python,
-            format!(
-                "there is no server \"{other}\"; choose \"deferrable\", \"periodic\", \"polling\", \
-                 \"constant-bandwidth\" or \"dedicated\""
-            ),
-        )),
-    }
-}
-
-fn on_polling(
-    rate: Rate,
-    execution_times: Vec<(Duration, f64)>,
-    batches: &[(u32, f64)],
-    budget: Duration,
-    period: Duration,
-) -> Result<Source, Refused> {
-    if batches.iter().any(|(jobs, _)| *jobs != 1) {
-        return Err(Refused::NotAnalysed {
-            reason: "batches on a polling server".into(),
-        });
-    }
-    let law = ExecutionLaw::new(execution_times)?;
-    let found = polling(&GridQuery::new(rate, law, budget, period))?;
-    Ok(Source::Grid(Box::new(found)))
 }

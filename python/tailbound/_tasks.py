@@ -217,7 +217,8 @@ class BandwidthCurve:
 
 def hyperperiod(tasks: Tasks) -> np.timedelta64:
     """The least common multiple of the periods, up to an hour."""
-    return timedeltas([_native.hyperperiod(_released(tasks))])[0]
+    found: np.timedelta64 = timedeltas([_native.hyperperiod(_released(tasks))])[0]
+    return found
 
 
 def least_budget(

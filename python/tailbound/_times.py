@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import operator
 from dataclasses import dataclass
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,18 @@ Nanoseconds = Union[int, Sequence[int], "npt.NDArray[np.integer[Any]]"]
 """One whole number of nanoseconds, or a list or array of them."""
 
 _LONGEST_NS = 2**63 - 1
+
+_UNITS_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "D": 86_400_000_000_000,
+    "W": 604_800_000_000_000,
+}
+"""The units of numpy that are a whole number of nanoseconds."""
 
 
 def refuse(what: str) -> AnalysisError:
@@ -88,12 +100,13 @@ def _of_timedelta64(value: np.timedelta64, name: str) -> int:
     if np.isnat(value):
         raise refuse(f"{name} is not a time (NaT); leave it out, or give one")
     unit, count = np.datetime_data(value.dtype)
-    if unit in ("generic", "Y", "M"):
-        raise refuse(f"{name} is {value!r}, which is no fixed length; use a unit from W to ns")
-    if unit in ("ps", "fs", "as"):
-        raise refuse(f"{name} is {value!r}, finer than a nanosecond; give whole nanoseconds")
+    if unit not in _UNITS_NS:
+        raise refuse(
+            f"{name} is {value!r}, which is no whole number of nanoseconds; use a unit of "
+            f"{', '.join(_UNITS_NS)}"
+        )
     # In Python's integers, which do not overflow.
-    return int(value.astype(np.int64)) * count * int(np.timedelta64(1, unit) / np.timedelta64(1, "ns"))
+    return int(value.astype(np.int64)) * int(count) * _UNITS_NS[unit]
 
 
 def _is_single(value: object) -> bool:
@@ -128,24 +141,47 @@ def many_nanoseconds(given: Any, given_ns: Any, name: str) -> tuple[list[int], b
     if given is None and given_ns is None:
         raise refuse(f'{name} is missing; give {name}="5ms", or {name}_ns=5_000_000')
     if given_ns is not None:
-        if np.ndim(given_ns) == 0:
-            single = given_ns.item() if isinstance(given_ns, np.ndarray) else given_ns
-            return [_whole(single, name)], True
-        return [_whole(one, name) for one in _flat(given_ns, name)], False
+        if isinstance(given_ns, np.ndarray) and given_ns.ndim == 0:
+            return [_whole(given_ns.item(), name)], True
+        if isinstance(given_ns, str) or not isinstance(given_ns, Iterable):
+            return [_whole(given_ns, name)], True
+        numbers = _flat(given_ns, name)
+        if isinstance(numbers, np.ndarray) and numbers.dtype.kind in "iu":
+            return _not_negative(numbers, f"{name}_ns"), False
+        return [_whole(one, name) for one in numbers], False
     if _is_single(given):
         return [_nanoseconds_of(given, name)], True
-    if np.ndim(given) == 0 and not isinstance(given, np.ndarray):
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        return [_nanoseconds_of(given[()], name)], True
+    if not isinstance(given, Iterable):
         # Neither a time nor several: refused with the reason.
         return [_nanoseconds_of(given, name)], True
-    return [_nanoseconds_of(one, name) for one in _flat(given, name)], False
+    members = _flat(given, name)
+    if isinstance(members, np.ndarray) and members.dtype == np.dtype("timedelta64[ns]"):
+        if np.isnat(members).any():
+            raise refuse(f"{name} is in part not a time (NaT); leave that out")
+        return _not_negative(members.astype(np.int64), name), False
+    return [_nanoseconds_of(one, name) for one in members], False
 
 
-def _flat(values: Any, name: str) -> list[Any]:
+def _not_negative(numbers: "npt.NDArray[Any]", name: str) -> list[int]:
+    """Integers as a list, all at once, since there may be millions of samples."""
+    if numbers.size > 0 and numbers.min() < 0:
+        raise refuse(f"{name} is {numbers.min()} ns in part; a time is zero or more")
+    if numbers.size > 0 and int(numbers.max()) > _LONGEST_NS:
+        raise refuse(f"{name} is longer than 292 years in part; give shorter times")
+    return [int(one) for one in numbers.tolist()]
+
+
+def _flat(values: Any, name: str) -> Any:
     """The members of a list, an array or a pandas column."""
     array = getattr(values, "to_numpy", lambda: values)()
-    if np.ndim(array) != 1:
+    shape: Optional[int] = array.ndim if isinstance(array, np.ndarray) else None
+    if shape is None and isinstance(array, Iterable) and not isinstance(array, Mapping):
+        array, shape = list(array), 1
+    if shape != 1:
         raise refuse(f"{name} takes one time, or a list of them in one dimension")
-    return list(array)
+    return array
 
 
 def per_second(rate: object) -> float:
