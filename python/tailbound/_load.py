@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections import Counter
 from typing import Any, Mapping, Optional, Union
 
@@ -11,6 +10,7 @@ from ._times import (
     Nanoseconds,
     Time,
     Times,
+    count,
     many_nanoseconds,
     nanoseconds,
     refuse,
@@ -73,23 +73,11 @@ def service_law(
     return [(nanoseconds(service, service_ns, "service"), 1.0)]
 
 
-def _jobs(value: object) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise refuse(f"a batch is a number of jobs, not {value!r}; give one such as 3") from None
-    if not 1 <= number < 2**32:
-        raise refuse(f"a batch of {number} jobs is none; give at least one")
-    return number
-
-
 def batch_law(batch: Batch) -> list[tuple[int, float]]:
     """Numbers of jobs with their probabilities."""
     if isinstance(batch, Mapping):
         return [
-            (_jobs(jobs), _probability(share, f"a batch of {jobs!r}"))
+            (count(jobs, "batch", 1), _probability(share, f"a batch of {jobs!r}"))
             for jobs, share in batch.items()
         ]
-    return [(_jobs(batch), 1.0)]
+    return [(count(batch, "batch", 1), 1.0)]

@@ -17,6 +17,7 @@ from ._times import (
     Nanoseconds,
     Time,
     Times,
+    count,
     interval,
     many_nanoseconds,
     optional_nanoseconds,
@@ -130,9 +131,11 @@ class ResponseTimes:
         """The reservation, in CPUs."""
         return self._answer.bandwidth
 
-    def to_frame(self, p: Optional[Sequence[float]] = None) -> Any:
+    def to_frame(
+        self, p: Union[float, Sequence[float], npt.NDArray[Any], None] = None
+    ) -> Any:
         """Quantiles as a ``pandas.DataFrame``: ``probability``, ``lower``, ``upper``."""
-        probabilities = list(TOLD if p is None else p)
+        probabilities, _ = _probabilities(TOLD if p is None else p)
         bounds = self.quantile(probabilities)
         return frame(
             {"probability": probabilities, "lower": bounds.lower, "upper": bounds.upper}
@@ -143,7 +146,7 @@ class ResponseTimes:
         other: Union["ResponseTimes", Times, None] = None,
         *,
         samples_ns: Optional[Nanoseconds] = None,
-        p: Sequence[float] = TOLD,
+        p: Union[float, Sequence[float], npt.NDArray[Any]] = TOLD,
         up_to: float = 0.999,
         steps: int = 1000,
     ) -> "Comparison":
@@ -164,13 +167,11 @@ class ResponseTimes:
             if single:
                 raise refuse("one sample is no distribution; give a list or an array of them")
             name = f"{len(samples)} samples"
-        probabilities, _ = _probabilities(list(p))
+        probabilities, _ = _probabilities(p)
         if any(not 0.0 < one < 1.0 for one in probabilities):
             raise refuse("quantiles are compared at probabilities in (0, 1)")
-        if not isinstance(steps, int) or not 1 <= steps < 2**32:
-            raise refuse(f"steps is {steps!r}; give a whole number from 1")
         ours, theirs, distance, largest = _native.compare(
-            self._answer, right, samples, probabilities, up_to, steps
+            self._answer, right, samples, probabilities, up_to, count(steps, "steps", 1)
         )
         near, middle, far = timedeltas(distance)
         return Comparison(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal, Mapping, Optional
 
 import numpy as np
@@ -194,9 +195,9 @@ def _promised(
     given: Mapping[float, Any] = promises if promises is not None else promises_ns or {}
     if not isinstance(given, Mapping):
         raise refuse(f'promises is {given!r}; give shares with latencies, such as {{0.99: "80ms"}}')
-    found = []
+    found: list[tuple[float, int]] = []
     for share, latency in given.items():
-        if isinstance(share, (str, bool)) or not 0.0 < share < 1.0:
+        if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 < share < 1.0:
             raise refuse(f"a promise is for a share between 0 and 1, not {share!r}; p99 is 0.99")
         if promises is not None:
             found.append((float(share), nanoseconds(latency, None, "promises")))

@@ -112,7 +112,13 @@ def _task(row: object) -> Task:
         raise refuse(
             f"a task has no {unknown[0]!r}; its keys are {', '.join(sorted(allowed))}"
         )
-    return Task(**{key: value for key, value in row.items() if not _missing(value)})
+    return Task(**{key: _cell(key, value) for key, value in row.items() if not _missing(value)})
+
+
+def _cell(key: str, value: Any) -> Any:
+    """A value of a table: pandas makes floats of a column of integers with a gap."""
+    whole = key.endswith("_ns") and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value
 
 
 def _missing(value: object) -> bool:

@@ -109,6 +109,19 @@ def _of_timedelta64(value: np.timedelta64, name: str) -> int:
     return int(value.astype(np.int64)) * int(count) * _UNITS_NS[unit]
 
 
+def count(value: object, name: str, least: int = 0) -> int:
+    """A whole number of things that fits 32 bits."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise refuse(f"{name} is {value!r}; give a whole number from {least}") from None
+    if not least <= number < 2**32:
+        raise refuse(f"{name} is {number}; give a whole number from {least}, below 2^32")
+    return number
+
+
 def _is_single(value: object) -> bool:
     return isinstance(value, (str, datetime.timedelta, np.timedelta64))
 

@@ -17,6 +17,7 @@ from ._times import (
     Nanoseconds,
     Time,
     Times,
+    count,
     many_nanoseconds,
     nanoseconds,
     per_second,
@@ -75,8 +76,8 @@ def discretised(
         nanoseconds(service, service_ns, "service"),
         nanoseconds(budget, budget_ns, "budget"),
         nanoseconds(period, period_ns, "period"),
-        slots,
-        workloads,
+        count(slots, "slots", 1),
+        count(workloads, "workloads", 1),
         tolerance,
     )
     return Discretised(found)

@@ -159,8 +159,8 @@ REFUSED = [
     ({"service": {"1s": float("nan")}}, "above 0"),
     ({"service": None}, "give one of service"),
     ({"service": None, "service_samples": ["1s"]}, "fewer than two"),
-    ({"batch": 0}, "at least one"),
-    ({"batch": 1.5}, "number of jobs"),
+    ({"batch": 0}, "batch is 0; give a whole number from 1"),
+    ({"batch": 1.5}, "batch is 1.5; give a whole number"),
     ({"server": "sporadic"}, "there is no server"),
     ({"server": "dedicated"}, "leave them out"),
     ({"server": "polling", "batch": 2}, "batches on a polling server"),
@@ -231,6 +231,20 @@ def test_comparing_with_samples() -> None:
     assert in_nanoseconds.wasserstein1 == near.wasserstein1
 
 
+def test_the_thesis_is_on_the_short_side() -> None:
+    theirs = tailbound.thesis.discretised(**BASE, slots=20)
+    exact = tailbound.predict(**BASE)
+    at = ["1.5s", "3s", "8s"]
+    assert np.all(theirs.cdf(at) > exact.cdf(at).upper)
+    assert theirs.lost < 1e-6
+    assert theirs.quantile(0.9) < exact.quantile(0.9).lower
+    assert np.isnat(theirs.quantile([0.5, 1 - 1e-12])[1])
+    with pytest.raises(AnalysisError, match="no whole number of slots"):
+        tailbound.thesis.discretised(**BASE, slots=3)
+    with pytest.raises(AnalysisError, match="slots is -1"):
+        tailbound.thesis.discretised(**BASE, slots=-1)
+
+
 def test_what_cannot_be_compared_is_refused() -> None:
     found = tailbound.predict(**BASE)
     for arguments in (
@@ -241,6 +255,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         {"other": found, "up_to": 1.5},
         {"other": found, "steps": 0},
         {"other": found, "p": [1.5]},
+        {"other": found, "p": "high"},
     ):
         with pytest.raises(AnalysisError):
             found.compare(**arguments)  # type: ignore[arg-type]

@@ -58,6 +58,7 @@ def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
         ({"promises": {}}, "nothing is promised"),
         ({"promises": None}, "give promises="),
         ({"promises": {99: "3s"}}, "p99 is 0.99"),
+        ({"promises": {None: "3s"}}, "p99 is 0.99"),
         ({"promises": {0.9: 3}}, "with a unit"),
         ({"promises": [("0.9", "3s")]}, "shares with latencies"),
         ({"periods": []}, "no period"),

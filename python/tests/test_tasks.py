@@ -101,6 +101,8 @@ def test_tables_are_tasks() -> None:
     ]
     found = tailbound.least_budget(table, "300ms")
     assert found == tailbound.least_budget(mappings, "300ms")
+    gaps = {"execution_ns": [1, 1], "period_ns": [2, 4], "deadline_ns": [2, None]}
+    assert tailbound.analyze(pd.DataFrame(gaps)).schedulable
     assert repr(Task("40ms", "250ms", offset="150ms")) == (
         "Task('40ms', '250ms', offset='150ms')"
     )
