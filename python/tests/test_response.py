@@ -149,7 +149,7 @@ REFUSED = [
     ({"budget": None, "budget_ns": True}, "whole number of nanoseconds"),
     ({"period": "-2s"}, "negative"),
     ({"period": datetime.timedelta(seconds=-2)}, "zero or more"),
-    ({"period": np.timedelta64("NaT")}, "NaT"),
+    ({"period": np.timedelta64("NaT", "ns")}, "NaT"),
     ({"period": np.timedelta64(2, "Y")}, "no whole number"),
     ({"period": np.timedelta64(10**9, "W")}, "292 years"),
     ({"rate": "0.4"}, "has no unit"),
