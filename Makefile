@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 BINARIES := $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/debug
 FLAGS := --workspace --locked
 
-.PHONY: help setup setup-demo demo build test lint bench install clean
+.PHONY: help setup setup-demo demo build test lint python bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,13 +27,17 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 	$(CARGO) build $(FLAGS) --bins
 	@tools/demo $(BINARIES)
 
-test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document
+test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document, Python
 	TAILBOUND_BIN_DIR=$(BINARIES) $(CARGO) test $(FLAGS) --no-fail-fast
+	@tools/python
 	@tools/check-advisories
 
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(FLAGS) --all-targets -- -D warnings
+
+python: ## Build the Python package, install it in a virtual environment below target/, test it there
+	@tools/python
 
 bench: setup ## Side-by-side comparisons with peers; each prints a table and writes JSON
 	$(CARGO) build $(FLAGS) --release --bins --examples

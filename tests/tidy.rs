@@ -119,6 +119,7 @@ fn dependencies_point_down() {
             .path
             .strip_prefix("crates/")
             .and_then(|rest| rest.strip_suffix("/Cargo.toml"))
+            .or((file.path == "python/Cargo.toml").then_some("python"))
         else {
             continue;
         };

@@ -1,0 +1,37 @@
+//! What crosses the border between Python and the analyses, and no logic of its own.
+//!
+//! Times cross as integers of nanoseconds, in names that end in `_ns`; texts, `timedelta`s and
+//! arrays are turned into them, and back, by the Python modules in `python/tailbound`, which are
+//! what users see. The texts are parsed here, by the one parser of them in the crate `time`.
+
+mod comparison;
+mod refusal;
+mod response;
+mod sizing;
+mod tasks;
+mod texts;
+mod thesis;
+
+use pyo3::prelude::*;
+
+/// The native half of the package `tailbound`.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let python = module.py();
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("AnalysisError", python.get_type::<refusal::AnalysisError>())?;
+    module.add_class::<response::Answer>()?;
+    module.add_class::<thesis::Discretised>()?;
+    module.add_function(wrap_pyfunction!(texts::parse_duration, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::parse_rate, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::format_duration, module)?)?;
+    module.add_function(wrap_pyfunction!(response::predict, module)?)?;
+    module.add_function(wrap_pyfunction!(comparison::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(sizing::size, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::hyperperiod, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::bandwidth_curve, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::fixed_priority, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::earliest_deadline_first, module)?)?;
+    module.add_function(wrap_pyfunction!(thesis::discretised, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! Response times of one queue.
+
+use pyo3::prelude::*;
+use tailbound_analysis::AnalysisError as Refused;
+use tailbound_analysis::grid::{
+    ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling,
+};
+use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use tailbound_distribution::{Distribution, Interval};
+use tailbound_model::ReservationServer;
+use tailbound_time::{Duration, Rate};
+
+use crate::refusal::{invalid, refused};
+
+/// The lower ends of some times, and their upper ends where there are any.
+pub type Ends = (Vec<u64>, Vec<Option<u64>>);
+
+/// The response times of a queue, that answer questions.
+#[pyclass(frozen, module = "tailbound._native")]
+pub struct Answer {
+    source: Source,
+}
+
+/// What answers.
+enum Source {
+    /// The queue of `analysis::response_time`.
+    Queue(Box<ResponseTimes>),
+    /// A server whose rule follows the arrivals, on the grid of `analysis::grid`.
+    Grid(Box<GridPrediction>),
+}
+
+impl Answer {
+    /// The distribution as others compare it, where it is no bracket already by its quantiles at
+    /// `probabilities`.
+    pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
+        match &self.source {
+            Source::Queue(found) => found.distribution("response time", probabilities),
+            Source::Grid(found) => Ok(found.distribution.clone()),
+        }
+    }
+
+    /// The bounds of the quantiles at `probabilities`.
+    pub fn ends(&self, probabilities: &[f64]) -> Result<Ends, Refused> {
+        let one = |probability: &f64| match &self.source {
+            Source::Queue(found) => found.quantile(*probability),
+            Source::Grid(_) if !(*probability > 0.0 && *probability < 1.0) => {
+                Err(Refused::Invalid {
+                    what: format!(
+                        "a quantile's probability is {probability}; choose one in (0, 1)"
+                    ),
+                })
+            }
+            Source::Grid(found) => Ok(found.quantile(*probability)),
+        };
+        let intervals: Vec<Interval> = probabilities.iter().map(one).collect::<Result<_, _>>()?;
+        Ok(split(&intervals))
+    }
+}
+
+/// The lower and the upper ends of intervals, apart.
+pub fn split(intervals: &[Interval]) -> Ends {
+    let ends = |interval: &Interval| {
+        let high_ns = interval.high.map(Duration::as_nanos);
+        (interval.low.as_nanos(), high_ns)
+    };
+    intervals.iter().map(ends).unzip()
+}
+
+#[pymethods]
+impl Answer {
+    /// Bounds of the shares of responses within each of the times.
+    fn cdf(&self, python: Python<'_>, at_ns: Vec<u64>) -> (Vec<f64>, Vec<f64>) {
+        let one = |at_ns: &u64| {
+            let at = Duration::from_nanos(*at_ns);
+            match &self.source {
+                Source::Queue(found) => {
+                    let bounds = found.cdf(at);
+                    (bounds.lower, bounds.upper)
+                }
+                Source::Grid(found) => found.distribution.cdf(at),
+            }
+        };
+        python.detach(|| at_ns.iter().map(one).unzip())
+    }
+
+    /// Bounds of the quantiles, in nanoseconds.
+    fn quantile(&self, python: Python<'_>, probabilities: Vec<f64>) -> PyResult<Ends> {
+        python
+            .detach(|| self.ends(&probabilities))
+            .map_err(|error| refused(python, &error))
+    }
+
+    /// Bounds of the mean, in nanoseconds.
+    fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
+        let mean = python.detach(|| match &self.source {
+            Source::Queue(found) => found.mean(),
+            Source::Grid(found) => found.mean,
+        });
+        (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
+    }
+
+    /// The method by name, with its source.
+    #[getter]
+    fn method(&self) -> &str {
+        match &self.source {
+            Source::Queue(found) => &found.method,
+            Source::Grid(found) => &found.method,
+        }
+    }
+
+    /// What the method takes for granted.
+    #[getter]
+    fn assumptions(&self) -> Vec<String> {
+        match &self.source {
+            Source::Queue(found) => found.assumptions.clone(),
+            Source::Grid(found) => found.assumptions.clone(),
+        }
+    }
+
+    /// `bound` or `estimate`.
+    #[getter]
+    fn evidence(&self, python: Python<'_>) -> PyResult<String> {
+        let found = python.detach(|| self.distribution(&[0.5]));
+        found
+            .map(|distribution| distribution.provenance.evidence.to_string())
+            .map_err(|error| refused(python, &error))
+    }
+
+    /// The load, in CPUs.
+    #[getter]
+    fn utilisation(&self) -> f64 {
+        match &self.source {
+            Source::Queue(found) => found.utilisation,
+            Source::Grid(found) => found.utilisation,
+        }
+    }
+
+    /// The reservation, in CPUs.
+    #[getter]
+    fn bandwidth(&self) -> f64 {
+        match &self.source {
+            Source::Queue(found) => found.bandwidth,
+            Source::Grid(found) => found.bandwidth,
+        }
+    }
+}
+
+/// Execution times in nanoseconds, or numbers of jobs, with probabilities.
+type Law<T> = Vec<(T, f64)>;
+
+/// The response times of a queue on the reservation server of that name.
+///
+/// # Errors
+/// What the analysis refuses; a budget or period that is missing, or is there without a server.
+#[pyfunction]
+#[pyo3(signature = (per_second, service_ns, batches, server, budget_ns, period_ns))]
+pub fn predict(
+    python: Python<'_>,
+    per_second: f64,
+    service_ns: Law<u64>,
+    batches: Law<u32>,
+    server: &str,
+    budget_ns: Option<u64>,
+    period_ns: Option<u64>,
+) -> PyResult<Answer> {
+    let queue = |server| {
+        Ok(Question::Queue(PoissonQueue {
+            rate: rate(python, per_second)?,
+            execution_times: execution_times(&service_ns),
+            batches: batches.clone(),
+            server,
+        }))
+    };
+    let grid = |solve: Solve, (budget, period)| {
+        if batches.iter().any(|(jobs, _)| *jobs != 1) {
+            let reason = format!("batches on a {server} server");
+            return Err(refused(python, &Refused::NotAnalysed { reason }));
+        }
+        let law = ExecutionLaw::new(execution_times(&service_ns))
+            .map_err(|error| refused(python, &error))?;
+        let query = GridQuery::new(rate(python, per_second)?, law, budget, period);
+        Ok(Question::Grid(Box::new(query), solve))
+    };
+    let given = reservation(python, server, budget_ns, period_ns)?;
+    let question = match (server, given) {
+        (_, None) => queue(ReservationServer::Dedicated),
+        ("deferrable", Some((budget, period))) => {
+            queue(ReservationServer::Deferrable { budget, period })
+        }
+        ("periodic", Some((budget, period))) => {
+            queue(ReservationServer::Periodic { budget, period })
+        }
+        ("polling", Some(given)) => grid(polling, given),
+        (_, Some(given)) => grid(constant_bandwidth, given),
+    }?;
+    python
+        .detach(|| question.solve())
+        .map(|source| Answer { source })
+        .map_err(|error| refused(python, &error))
+}
+
+/// An analysis on a grid.
+type Solve = fn(&GridQuery) -> Result<GridPrediction, Refused>;
+
+/// What is asked, and by which method.
+enum Question {
+    Queue(PoissonQueue),
+    Grid(Box<GridQuery>, Solve),
+}
+
+impl Question {
+    fn solve(&self) -> Result<Source, Refused> {
+        Ok(match self {
+            Self::Queue(queue) => Source::Queue(Box::new(queue.solve()?)),
+            Self::Grid(query, solve) => Source::Grid(Box::new(solve(query)?)),
+        })
+    }
+}
+
+/// Budget and period where the server of that name has them; `None` for a CPU of its own.
+fn reservation(
+    python: Python<'_>,
+    server: &str,
+    budget_ns: Option<u64>,
+    period_ns: Option<u64>,
+) -> PyResult<Option<(Duration, Duration)>> {
+    if !SERVERS.contains(&server) {
+        let what = format!("there is no server \"{server}\"; choose one of {SERVERS:?}");
+        return Err(invalid(python, what));
+    }
+    match (server, budget_ns, period_ns) {
+        ("dedicated", None, None) => Ok(None),
+        ("dedicated", ..) => {
+            let what = "a dedicated CPU has no budget and no period; leave them out";
+            Err(invalid(python, what))
+        }
+        (_, Some(budget_ns), Some(period_ns)) => {
+            let both = (
+                Duration::from_nanos(budget_ns),
+                Duration::from_nanos(period_ns),
+            );
+            Ok(Some(both))
+        }
+        _ => {
+            let what = "a server needs a budget and a period; give both, or server=\"dedicated\"";
+            Err(invalid(python, what))
+        }
+    }
+}
+
+/// The servers by name.
+const SERVERS: [&str; 5] = [
+    "deferrable",
+    "periodic",
+    "polling",
+    "constant-bandwidth",
+    "dedicated",
+];
+
+/// The rate of so many events per second.
+pub fn rate(python: Python<'_>, per_second: f64) -> PyResult<Rate> {
+    Rate::per_second(per_second).ok_or_else(|| {
+        invalid(
+            python,
+            format!("a rate of {per_second}/s is none; it must be above zero"),
+        )
+    })
+}
+
+/// Execution times with probabilities, as the analysis takes them.
+pub fn execution_times(service_ns: &[(u64, f64)]) -> Vec<(Duration, f64)> {
+    let one = |(time_ns, probability): &(u64, f64)| (Duration::from_nanos(*time_ns), *probability);
+    service_ns.iter().map(one).collect()
+}

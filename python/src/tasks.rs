@@ -1,0 +1,115 @@
+//! Periodic and sporadic tasks: least budgets, deadlines.
+
+use pyo3::prelude::*;
+use tailbound_analysis::schedulability::processor_demand::{Overload, quick_processor_demand};
+use tailbound_analysis::schedulability::response_time::response_times;
+use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask, TaskResponse};
+use tailbound_analysis::{AnalysisError as Refused, PeriodicLoad, PeriodicTask};
+use tailbound_time::Duration;
+
+use crate::refusal::refused;
+
+/// Execution time, period and offset in nanoseconds; without an offset the task is sporadic.
+type PeriodicRow = (u64, u64, Option<u64>);
+/// Execution time, period and deadline in nanoseconds.
+type SporadicRow = (u64, u64, u64);
+/// The method by name, and what it takes for granted.
+type Method = (&'static str, Vec<&'static str>);
+/// Response time in nanoseconds, whether it is within the deadline, and why there is none.
+type TaskVerdict = (Option<u64>, bool, Option<String>);
+
+fn load(tasks_ns: Vec<PeriodicRow>) -> PeriodicLoad {
+    let task = |(execution, period, offset): PeriodicRow| PeriodicTask {
+        offset: offset.map(Duration::from_nanos),
+        execution: Duration::from_nanos(execution),
+        period: Duration::from_nanos(period),
+    };
+    PeriodicLoad {
+        tasks: tasks_ns.into_iter().map(task).collect(),
+    }
+}
+
+/// The least common multiple of the periods, in nanoseconds.
+///
+/// # Errors
+/// A period of zero, and more than an hour.
+#[pyfunction]
+pub fn hyperperiod(python: Python<'_>, tasks_ns: Vec<PeriodicRow>) -> PyResult<u64> {
+    load(tasks_ns)
+        .hyperperiod()
+        .map(Duration::as_nanos)
+        .map_err(|error| refused(python, &error))
+}
+
+/// The least budget at each of the periods, and the utilisation.
+///
+/// # Errors
+/// What the analysis refuses.
+#[pyfunction]
+pub fn bandwidth_curve(
+    python: Python<'_>,
+    tasks_ns: Vec<PeriodicRow>,
+    periods_ns: Vec<u64>,
+) -> PyResult<(Vec<u64>, f64)> {
+    let load = load(tasks_ns);
+    let periods = periods_ns.into_iter().map(Duration::from_nanos);
+    let points = python
+        .detach(|| tailbound_analysis::bandwidth_curve(&load, periods))
+        .map_err(|error| refused(python, &error))?;
+    let budgets_ns = points.iter().map(|point| point.least_budget.as_nanos());
+    Ok((budgets_ns.collect(), load.utilisation()))
+}
+
+fn sporadic(tasks_ns: Vec<SporadicRow>) -> Result<Vec<SporadicTask>, Refused> {
+    let ns = Duration::from_nanos;
+    let task = |(execution, period, deadline): SporadicRow| {
+        SporadicTask::new(ns(execution), ns(period), ns(deadline))
+    };
+    tasks_ns.into_iter().map(task).collect()
+}
+
+/// Worst-case response times under fixed priorities, the first task having the highest.
+///
+/// # Errors
+/// What the analysis refuses.
+#[pyfunction]
+pub fn fixed_priority(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+) -> PyResult<(Vec<TaskVerdict>, Method)> {
+    let found = python.detach(|| {
+        let tasks = sporadic(tasks_ns)?;
+        response_times(&tasks, &PriorityOrder::as_given(tasks.len()), &[])
+    });
+    let found = found.map_err(|error| refused(python, &error))?;
+    let verdict = |task: &TaskResponse| {
+        let response_ns = task.response_time.ok().map(Duration::as_nanos);
+        let why = task.response_time.err().map(|reason| reason.to_string());
+        (response_ns, task.meets_deadline, why)
+    };
+    let verdicts = found.tasks.iter().map(verdict).collect();
+    Ok((verdicts, (found.method, found.assumptions.to_vec())))
+}
+
+/// A window and what must be executed in it, both in nanoseconds.
+type WindowRow = (u64, u64);
+
+/// Whether all deadlines are met under earliest deadline first; if not, the overloaded window,
+/// which there is none of where the tasks need more than a CPU.
+///
+/// # Errors
+/// What the analysis refuses.
+#[pyfunction]
+pub fn earliest_deadline_first(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+) -> PyResult<(bool, Option<WindowRow>, Method)> {
+    let found = python.detach(|| quick_processor_demand(&sporadic(tasks_ns)?));
+    let found = found.map_err(|error| refused(python, &error))?;
+    let window = match found.overload {
+        Some(Overload::Window { length, demand }) => Some((length.as_nanos(), demand.as_nanos())),
+        Some(Overload::Utilisation) | None => None,
+    };
+    let method = (found.method, found.assumptions.to_vec());
+    Ok((found.schedulable(), window, method))
+}

@@ -1,0 +1,63 @@
+"""Latency tails of time-sensitive services on shared hosts.
+
+- :func:`predict`: the response times of a queue on a reservation server
+- :func:`size`: the reservation that keeps promises
+- :func:`least_budget`, :func:`bandwidth_curve`: what periodic tasks need to run as on a CPU of
+  their own
+- :func:`analyze`: whether tasks meet their deadlines
+
+Times are texts with a unit (``"40ms"``), ``datetime.timedelta`` or ``numpy.timedelta64``; every
+argument that is a time has a twin ending in ``_ns`` for whole nanoseconds. Results are bounds, in
+``numpy.timedelta64``. Whatever cannot be answered raises :class:`AnalysisError`, which says what to
+change.
+"""
+
+from . import thesis
+from ._native import AnalysisError, __version__
+from ._response import (
+    Comparison,
+    Distance,
+    ProbabilityBounds,
+    ResponseTimes,
+    predict,
+)
+from ._sizing import Choice, Infeasible, Sizing, size
+from ._tasks import (
+    BandwidthCurve,
+    LeastBudget,
+    OverloadedWindow,
+    Schedulability,
+    Task,
+    TaskResponse,
+    analyze,
+    bandwidth_curve,
+    hyperperiod,
+    least_budget,
+)
+from ._times import Interval
+
+__all__ = [
+    "AnalysisError",
+    "BandwidthCurve",
+    "Choice",
+    "Comparison",
+    "Distance",
+    "Infeasible",
+    "Interval",
+    "LeastBudget",
+    "OverloadedWindow",
+    "ProbabilityBounds",
+    "ResponseTimes",
+    "Schedulability",
+    "Sizing",
+    "Task",
+    "TaskResponse",
+    "__version__",
+    "analyze",
+    "bandwidth_curve",
+    "hyperperiod",
+    "least_budget",
+    "predict",
+    "size",
+    "thesis",
+]

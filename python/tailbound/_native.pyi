@@ -1,0 +1,87 @@
+"""What crosses the border: times are whole nanoseconds. Use the package, not this."""
+
+from typing import Optional, Sequence
+
+__version__: str
+
+class AnalysisError(ValueError):
+    """There is no answer: what is wrong, and what would be right."""
+
+    kind: str
+    """The reason in one word, such as ``"overloaded"`` or ``"invalid"``."""
+
+_Ends = tuple[list[int], list[Optional[int]]]
+_Method = tuple[str, list[str]]
+
+class Answer:
+    def cdf(self, at_ns: Sequence[int]) -> tuple[list[float], list[float]]: ...
+    def quantile(self, probabilities: Sequence[float]) -> _Ends: ...
+    def mean(self) -> tuple[int, Optional[int]]: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def assumptions(self) -> list[str]: ...
+    @property
+    def evidence(self) -> str: ...
+    @property
+    def utilisation(self) -> float: ...
+    @property
+    def bandwidth(self) -> float: ...
+
+class Discretised:
+    def cdf(self, at_ns: Sequence[int]) -> list[float]: ...
+    def quantile(self, probabilities: Sequence[float]) -> list[Optional[int]]: ...
+    @property
+    def lost(self) -> float: ...
+
+def parse_duration(text: str) -> int: ...
+def parse_rate(text: str) -> float: ...
+def format_duration(nanoseconds: int) -> str: ...
+def predict(
+    per_second: float,
+    service_ns: Sequence[tuple[int, float]],
+    batches: Sequence[tuple[int, float]],
+    server: str,
+    budget_ns: Optional[int],
+    period_ns: Optional[int],
+) -> Answer: ...
+def compare(
+    left: Answer,
+    right: Optional[Answer],
+    samples_ns: Optional[Sequence[int]],
+    probabilities: Sequence[float],
+    up_to: float,
+    steps: int,
+) -> tuple[_Ends, _Ends, tuple[int, int, int], tuple[float, float]]: ...
+def size(
+    per_second: float,
+    service_ns: Sequence[tuple[int, float]],
+    batches: Sequence[tuple[int, float]],
+    promises_ns: Sequence[tuple[float, int]],
+    server: str,
+    periods_ns: Sequence[int],
+    margin_points: float,
+) -> tuple[
+    list[tuple[int, Optional[int], Optional[int], int, bool]],
+    Optional[int],
+    list[tuple[float, int, float, int, Optional[int]]],
+]: ...
+def hyperperiod(tasks_ns: Sequence[tuple[int, int, Optional[int]]]) -> int: ...
+def bandwidth_curve(
+    tasks_ns: Sequence[tuple[int, int, Optional[int]]], periods_ns: Sequence[int]
+) -> tuple[list[int], float]: ...
+def fixed_priority(
+    tasks_ns: Sequence[tuple[int, int, int]],
+) -> tuple[list[tuple[Optional[int], bool, Optional[str]]], _Method]: ...
+def earliest_deadline_first(
+    tasks_ns: Sequence[tuple[int, int, int]],
+) -> tuple[bool, Optional[tuple[int, int]], _Method]: ...
+def discretised(
+    per_second: float,
+    service_ns: int,
+    budget_ns: int,
+    period_ns: int,
+    slots: int,
+    workloads: int,
+    tolerance: float,
+) -> Discretised: ...

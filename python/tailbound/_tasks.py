@@ -1,0 +1,358 @@
+"""Periodic and sporadic tasks: least budgets, deadlines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Iterable, Literal, Mapping, Optional, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._optional import frame
+from ._plots import Curve, Picture, unit_for
+from ._response import Backend
+from ._times import (
+    Nanoseconds,
+    Time,
+    Times,
+    many_nanoseconds,
+    nanoseconds,
+    optional_nanoseconds,
+    refuse,
+    timedeltas,
+)
+
+Policy = Literal["fp", "edf"]
+"""``"fp"``: fixed priorities, preemptive; ``"edf"``: earliest deadline first."""
+
+
+class Task:
+    """A task: an execution time at most every period.
+
+    Parameters
+    ----------
+    execution:
+        The worst-case execution time.
+    period:
+        The period, or the least time between two releases.
+    deadline:
+        Relative to the release; the period if left out. For :func:`analyze`.
+    offset:
+        The first release. Left out for a sporadic task, of which nothing but the least time between
+        releases is known. For :func:`least_budget` and :func:`bandwidth_curve`.
+    name:
+        What to call it in tables.
+    """
+
+    __slots__ = ("execution_ns", "period_ns", "deadline_ns", "offset_ns", "name")
+
+    execution_ns: int
+    period_ns: int
+    deadline_ns: Optional[int]
+    offset_ns: Optional[int]
+    name: Optional[str]
+
+    def __init__(
+        self,
+        execution: Optional[Time] = None,
+        period: Optional[Time] = None,
+        *,
+        deadline: Optional[Time] = None,
+        offset: Optional[Time] = None,
+        name: Optional[str] = None,
+        execution_ns: Optional[int] = None,
+        period_ns: Optional[int] = None,
+        deadline_ns: Optional[int] = None,
+        offset_ns: Optional[int] = None,
+    ) -> None:
+        self.execution_ns = nanoseconds(execution, execution_ns, "execution")
+        self.period_ns = nanoseconds(period, period_ns, "period")
+        self.deadline_ns = optional_nanoseconds(deadline, deadline_ns, "deadline")
+        self.offset_ns = optional_nanoseconds(offset, offset_ns, "offset")
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and all(
+            getattr(self, field) == getattr(other, field) for field in self.__slots__
+        )
+
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, field) for field in self.__slots__))
+
+    def __repr__(self) -> str:
+        told = _native.format_duration
+        parts = [repr(told(self.execution_ns)), repr(told(self.period_ns))]
+        if self.deadline_ns is not None:
+            parts.append(f"deadline={told(self.deadline_ns)!r}")
+        if self.offset_ns is not None:
+            parts.append(f"offset={told(self.offset_ns)!r}")
+        if self.name is not None:
+            parts.append(f"name={self.name!r}")
+        return f"Task({', '.join(parts)})"
+
+
+Tasks = Union[Iterable[Union[Task, Mapping[str, Any]]], Any]
+"""Tasks, mappings with the arguments of :class:`Task`, or a ``pandas.DataFrame`` with such
+columns."""
+
+
+def _task(row: object) -> Task:
+    if isinstance(row, Task):
+        return row
+    if not isinstance(row, Mapping):
+        raise refuse(
+            f'a task is not {row!r}; give Task("10ms", "100ms"), or a mapping with execution and '
+            "period"
+        )
+    known = ("execution", "period", "deadline", "offset")
+    allowed = {"name", *known, *(f"{one}_ns" for one in known)}
+    unknown = [key for key in row if key not in allowed]
+    if unknown:
+        raise refuse(
+            f"a task has no {unknown[0]!r}; its keys are {', '.join(sorted(allowed))}"
+        )
+    return Task(**{key: _cell(key, value) for key, value in row.items() if not _missing(value)})
+
+
+def _cell(key: str, value: Any) -> Any:
+    """A value of a table: pandas makes floats of a column of integers with a gap."""
+    whole = key.endswith("_ns") and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value
+
+
+def _missing(value: object) -> bool:
+    """What an empty cell of a table holds."""
+    if value is None:
+        return True
+    if isinstance(value, float):
+        return value != value
+    if isinstance(value, np.timedelta64):
+        return bool(np.isnat(value))
+    return type(value).__name__ in ("NaTType", "NAType")
+
+
+def _tasks(given: Tasks) -> list[Task]:
+    if isinstance(given, (Task, Mapping, str)):
+        raise refuse("tasks are a list, such as [Task(...), Task(...)]; put the task into one")
+    to_dict = getattr(given, "to_dict", None)
+    rows = given if to_dict is None else to_dict("records")
+    try:
+        tasks = [_task(row) for row in rows]
+    except TypeError:
+        raise refuse(f"tasks are a list or a DataFrame, not {given!r}") from None
+    if not tasks:
+        raise refuse("there is no task; give at least one")
+    return tasks
+
+
+def _released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
+    """Execution times, periods and offsets, for what looks at releases and not at deadlines."""
+    tasks = _tasks(given)
+    late = [task for task in tasks if task.deadline_ns is not None]
+    if late:
+        raise refuse(
+            f"{late[0]!r} has a deadline, which this analysis does not look at; leave it out"
+        )
+    return [(task.execution_ns, task.period_ns, task.offset_ns) for task in tasks]
+
+
+METHOD = (
+    "the most that a CPU of its own works in any window of a period (Li 2021, section 3.2, W(P) "
+    "times P)"
+)
+
+
+@dataclass(frozen=True)
+class LeastBudget:
+    """The answer of :func:`least_budget`."""
+
+    period: np.timedelta64
+    """The period of the reservation."""
+    budget: np.timedelta64
+    """The least budget with which the tasks run as on a CPU of their own; exact."""
+    utilisation: float
+    """What the tasks use of a CPU in the long run; no bandwidth is below."""
+    method: str = METHOD
+    """The method, with its source."""
+
+    @property
+    def bandwidth(self) -> float:
+        """Budget / period: W(P) of the thesis."""
+        return float(self.budget / self.period)
+
+
+@dataclass(frozen=True, eq=False)
+class BandwidthCurve:
+    """The curve W(P): the answer of :func:`bandwidth_curve`."""
+
+    periods: npt.NDArray[np.timedelta64]
+    """The periods, as asked."""
+    budgets: npt.NDArray[np.timedelta64]
+    """The least budget at each."""
+    utilisation: float
+    """What the tasks use of a CPU in the long run; no bandwidth is below."""
+    method: str = METHOD
+    """The method, with its source."""
+
+    @property
+    def bandwidths(self) -> npt.NDArray[np.float64]:
+        """Budgets / periods."""
+        shares: npt.NDArray[np.float64] = self.budgets / self.periods
+        return shares
+
+    def to_frame(self) -> Any:
+        """The curve as a ``pandas.DataFrame``, one row per period."""
+        return frame(
+            {"period": self.periods, "budget": self.budgets, "bandwidth": self.bandwidths}
+        )
+
+    def plot(self, backend: Backend = "altair", *, axes: Any = None) -> Any:
+        """The least bandwidth by period, and the utilisation below it."""
+        order = np.argsort(self.periods)
+        at_ns = self.periods[order].astype(np.int64)
+        factor, unit = unit_for(float(at_ns.max()))
+        x = at_ns / factor
+        flat = np.full(len(x), self.utilisation)
+        curves = [
+            Curve("least bandwidth W(P)", x, self.bandwidths[order]),
+            Curve("utilisation", x, flat),
+        ]
+        return Picture(f"period in {unit}", "bandwidth", curves).draw(backend, axes)
+
+
+def hyperperiod(tasks: Tasks) -> np.timedelta64:
+    """The least common multiple of the periods, up to an hour."""
+    found: np.timedelta64 = timedeltas([_native.hyperperiod(_released(tasks))])[0]
+    return found
+
+
+def least_budget(
+    tasks: Tasks, period: Optional[Time] = None, *, period_ns: Optional[int] = None
+) -> LeastBudget:
+    """The least budget of a deferrable server of the highest priority with which the tasks run as
+    on a CPU of their own, wherever the replenishments lie.
+
+    ``period`` is that of the server; if left out, the tasks' hyperperiod, at which the bandwidth is
+    the utilisation (Li 2021, Theorem 2).
+    """
+    rows = _released(tasks)
+    asked = optional_nanoseconds(period, period_ns, "period")
+    value = _native.hyperperiod(rows) if asked is None else asked
+    (budget,), utilisation = _native.bandwidth_curve(rows, [value])
+    length, found = timedeltas([value, budget])
+    return LeastBudget(length, found, utilisation)
+
+
+def bandwidth_curve(
+    tasks: Tasks,
+    periods: Optional[Times] = None,
+    *,
+    periods_ns: Optional[Nanoseconds] = None,
+) -> BandwidthCurve:
+    """The least budgets at many periods, each as of :func:`least_budget`: W(P), figure 3.3 of the
+    thesis."""
+    rows = _released(tasks)
+    values, _ = many_nanoseconds(periods, periods_ns, "periods")
+    budgets, utilisation = _native.bandwidth_curve(rows, values)
+    return BandwidthCurve(timedeltas(values), timedeltas(budgets), utilisation)
+
+
+@dataclass(frozen=True)
+class TaskResponse:
+    """What :func:`analyze` says of one task under fixed priorities."""
+
+    task: Task
+    """The task."""
+    response_time: Optional[np.timedelta64]
+    """The longest time from release to completion; ``None`` where there is none."""
+    meets_deadline: bool
+    """Whether that is within the deadline."""
+    why: Optional[str]
+    """Why there is no response time."""
+
+
+@dataclass(frozen=True)
+class OverloadedWindow:
+    """A stretch of time in which more must be executed than fits, under earliest deadline first."""
+
+    length: np.timedelta64
+    """How long it is."""
+    demand: np.timedelta64
+    """How much must be executed in it."""
+
+
+@dataclass(frozen=True)
+class Schedulability:
+    """The answer of :func:`analyze`."""
+
+    schedulable: bool
+    """Whether every job of every task meets its deadline."""
+    policy: Policy
+    """The order of execution."""
+    tasks: list[TaskResponse]
+    """Under fixed priorities one answer per task, the highest priority first; otherwise empty."""
+    window: Optional[OverloadedWindow]
+    """Under earliest deadline first a window that does not fit, where there is one."""
+    method: str
+    """The method, with its source."""
+    assumptions: list[str]
+    """What it takes for granted."""
+
+    def __bool__(self) -> bool:
+        return self.schedulable
+
+    def to_frame(self) -> Any:
+        """One row per task, for fixed priorities."""
+        if self.policy != "fp":
+            raise refuse(
+                "earliest deadline first has one verdict for all tasks; look at schedulable and "
+                "window"
+            )
+        times = {
+            "execution": [one.task.execution_ns for one in self.tasks],
+            "period": [one.task.period_ns for one in self.tasks],
+            "deadline": [_deadline_ns(one.task) for one in self.tasks],
+        }
+        columns: dict[str, Any] = {"name": [one.task.name for one in self.tasks]}
+        columns.update({name: timedeltas(values) for name, values in times.items()})
+        nat = np.timedelta64("NaT", "ns")
+        found = [nat if one.response_time is None else one.response_time for one in self.tasks]
+        columns["response_time"] = np.array(found, dtype="timedelta64[ns]")
+        columns["meets_deadline"] = [one.meets_deadline for one in self.tasks]
+        return frame(columns)
+
+
+def _deadline_ns(task: Task) -> int:
+    return task.period_ns if task.deadline_ns is None else task.deadline_ns
+
+
+def analyze(tasks: Tasks, policy: Policy = "fp") -> Schedulability:
+    """Whether tasks on one CPU meet their deadlines, preemptively.
+
+    Under ``"fp"`` the first task has the highest priority. The answer holds for every offset, so
+    tasks must not have any.
+    """
+    known = _tasks(tasks)
+    with_offset = [task for task in known if task.offset_ns is not None]
+    if with_offset:
+        raise refuse(
+            f"{with_offset[0]!r} has an offset, which this analysis does not look at; leave it out "
+            "(the answer then holds for every offset)"
+        )
+    rows = [(task.execution_ns, task.period_ns, _deadline_ns(task)) for task in known]
+    if policy == "edf":
+        schedulable, window, method = _native.earliest_deadline_first(rows)
+        overloaded = None if window is None else OverloadedWindow(*timedeltas(window))
+        return Schedulability(schedulable, "edf", [], overloaded, method[0], method[1])
+    if policy != "fp":
+        raise refuse(f'there is no policy {policy!r}; choose "fp" or "edf"')
+    verdicts, method = _native.fixed_priority(rows)
+    answers = [
+        TaskResponse(
+            task, None if response is None else timedeltas([response])[0], meets, why
+        )
+        for task, (response, meets, why) in zip(known, verdicts)
+    ]
+    schedulable = all(one.meets_deadline for one in answers)
+    return Schedulability(schedulable, "fp", answers, None, method[0], method[1])
