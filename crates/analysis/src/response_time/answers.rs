@@ -3,11 +3,15 @@
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepCdf};
 use tailbound_time::Duration;
 
-use super::exact::Solved;
+use super::exact::{Responses, Solved};
 use crate::AnalysisError;
 
-/// Searches for a quantile end at this relative distance.
-const NEAR: f64 = 1e-10;
+/// Rough searches for a quantile end at this relative distance.
+const NEAR: f64 = 1e-7;
+/// Bounds that are farther apart, relative, are worth a closer look.
+const WIDE: f64 = 1e-6;
+/// A quantile is corrected at most so often.
+const CORRECTIONS: usize = 4;
 /// The slope of the distribution function is taken over this relative distance.
 const ASIDE: f64 = 1e-5;
 /// The mean is integrated to this relative error.
@@ -203,13 +207,8 @@ impl Side {
         if at - error >= probability {
             return (self.shortest_ns, self.shortest_ns);
         }
-        let root = root(shortest, probability, |r| responses.roughly(r));
-        // How far the error of a probability reaches along the axis of time, to begin with.
-        let (at, error) = responses.cdf(root);
-        let rise =
-            responses.roughly(root * (1.0 + ASIDE)) - responses.roughly(root * (1.0 - ASIDE));
-        let reach = (error + (at - probability).abs()) * 2.0 * ASIDE / rise.max(1e-30);
-        let mut apart = (1.5 * reach).clamp(4e-12, 0.1);
+        let (root, reach) = near(&responses, shortest, probability);
+        let mut apart = (1.5 * reach / root).clamp(4e-12, 0.1);
         let (mut low, mut high) = (shortest, f64::INFINITY);
         while apart < 0.5 {
             let (below, above) = (root * (1.0 - apart), root * (1.0 + apart));
@@ -229,6 +228,18 @@ impl Side {
                 break;
             }
             apart *= 8.0;
+        }
+        // Beside a jump of F the slope says little: halve what is wide, as far as F decides.
+        while high.is_finite() && high - low > WIDE * low {
+            let middle = 0.5 * (low + high);
+            let (value, error) = responses.cdf(middle);
+            if value + error < probability {
+                low = middle;
+            } else if value - error >= probability {
+                high = middle;
+            } else {
+                break;
+            }
         }
         (low * self.step_ns, high * self.step_ns)
     }
@@ -305,8 +316,30 @@ fn halved(
     (a.0 + b.0, a.1 + b.1)
 }
 
-/// Where the rising `f` reaches `target`, above `low`: bracketed by doubling, then by regula falsi
-/// and bisection in turns.
+/// About where F reaches `probability`, above `shortest`, and how far along the axis of time the
+/// error of F there, and what is still missing, reach.
+fn near(responses: &Responses<'_>, shortest: f64, probability: f64) -> (f64, f64) {
+    let mut at = root(shortest, probability, |r| responses.roughly(r));
+    let rise = responses.roughly(at * (1.0 + ASIDE)) - responses.roughly(at * (1.0 - ASIDE));
+    let slope = rise.max(1e-30) / (2.0 * ASIDE * at);
+    let (mut value, mut error) = responses.cdf(at);
+    for _ in 0..CORRECTIONS {
+        let shift = (probability - value) / slope;
+        let to = at + shift;
+        if shift.abs() * slope <= 0.1 * error || shift.abs() > 0.1 * at || to <= shortest {
+            break;
+        }
+        let (next, wrong) = responses.cdf(to);
+        if (next - probability).abs() >= (value - probability).abs() {
+            break;
+        }
+        (at, value, error) = (to, next, wrong);
+    }
+    (at, (error + (value - probability).abs()) / slope)
+}
+
+/// Where the rising `f` reaches `target`, above `low`: bracketed by doubling, then by regula falsi,
+/// in which an end that stays counts for less each time (Illinois).
 fn root(low: f64, target: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut at_low) = (low, f(low) - target);
     let mut high = low * 2.0;
@@ -316,25 +349,34 @@ fn root(low: f64, target: f64, f: impl Fn(f64) -> f64) -> f64 {
         high *= 2.0;
         at_high = f(high) - target;
     }
+    let (mut same, mut length) = (0_i32, high - low);
     for turn in 0..200 {
         if high - low <= NEAR * high {
             break;
         }
+        // Every third time the bracket has to be half as long at least.
+        let slow = turn % 3 == 2 && high - low > 0.5 * length;
+        if turn % 3 == 2 {
+            length = high - low;
+        }
         let guess = low + (high - low) * at_low / (at_low - at_high);
-        let middle = 0.5 * (low + high);
-        let next = if turn % 3 == 2 || !(guess > low && guess < high) {
-            middle
+        let next = if slow || !(guess > low && guess < high) {
+            0.5 * (low + high)
         } else {
             guess
         };
         let value = f(next) - target;
-        if value.abs() < 1e-15 {
+        if value.abs() < NEAR * (1.0 - target) {
             return next;
         }
         if value < 0.0 {
             (low, at_low) = (next, value);
+            same = same.min(0) - 1;
+            at_high *= if same < -1 { 0.5 } else { 1.0 };
         } else {
             (high, at_high) = (next, value);
+            same = same.max(0) + 1;
+            at_low *= if same > 1 { 0.5 } else { 1.0 };
         }
     }
     0.5 * (low + high)
