@@ -27,7 +27,7 @@ pub struct PoissonQueue {
 }
 
 /// The largest denominator of a rounded ratio of budget to execution time.
-const LARGEST_DENOMINATOR: u64 = 2_500;
+const LARGEST_DENOMINATOR: u64 = 3_000;
 /// The same where little precision is asked for, and from which tolerance on that is so.
 const ROUGH_DENOMINATOR: u64 = 40;
 const ROUGH: f64 = 1e-6;
