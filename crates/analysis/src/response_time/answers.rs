@@ -10,6 +10,8 @@ use crate::AnalysisError;
 const NEAR: f64 = 1e-7;
 /// Bounds that are farther apart, relative, are worth a closer look.
 const WIDE: f64 = 1e-6;
+/// After a correction that is smaller, relative, none follows.
+const SMALL_SHIFT: f64 = 2e-6;
 /// A quantile is corrected at most so often.
 const CORRECTIONS: usize = 4;
 /// The slope of the distribution function is taken over this relative distance.
@@ -63,6 +65,14 @@ pub(super) struct Side {
     pub(super) shortest_ns: f64,
 }
 
+/// Which bounds of a time are asked for; the others may be as loose as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Low,
+    High,
+    Both,
+}
+
 impl ResponseTimes {
     /// Bounds of the probability that a response takes at most `at`.
     pub fn cdf(&self, at: Duration) -> ProbabilityBounds {
@@ -95,20 +105,20 @@ impl ResponseTimes {
             });
         }
         Ok(self.interval(
-            |side| side.quantile(probability),
+            |side, ends| side.quantile(probability, ends),
             |known| known.quantile(probability),
         ))
     }
 
     /// Bounds of the mean response time.
     pub fn mean(&self) -> Interval {
-        self.interval(Side::mean, Distribution::mean)
+        self.interval(|side, _| side.mean(), Distribution::mean)
     }
 
     /// The bounds of a time, in nanoseconds from each side that there is.
     fn interval(
         &self,
-        exactly: impl Fn(&Side) -> (f64, f64),
+        exactly: impl Fn(&Side, Ends) -> (f64, f64),
         known: impl Fn(&Distribution) -> Option<Interval>,
     ) -> Interval {
         match &self.source {
@@ -120,8 +130,16 @@ impl ResponseTimes {
                 optimistic,
                 pessimistic,
             } => {
-                let low = exactly(optimistic);
-                let high = pessimistic.as_ref().map_or(low, &exactly);
+                let (low, high) = match pessimistic {
+                    None => {
+                        let both = exactly(optimistic, Ends::Both);
+                        (both, both)
+                    }
+                    Some(pessimistic) => (
+                        exactly(optimistic, Ends::Low),
+                        exactly(pessimistic, Ends::High),
+                    ),
+                };
                 Interval {
                     low: Duration::from_nanos(low.0.floor().max(0.0) as u64),
                     high: high
@@ -200,7 +218,7 @@ impl Side {
     }
 
     /// Where F is below `probability` for sure, and where it has reached it for sure.
-    fn quantile(&self, probability: f64) -> (f64, f64) {
+    fn quantile(&self, probability: f64, ends: Ends) -> (f64, f64) {
         let responses = self.solved.responses();
         let shortest = self.shortest_ns / self.step_ns;
         let (at, error) = responses.cdf(shortest);
@@ -210,27 +228,29 @@ impl Side {
         let (root, reach) = near(&responses, shortest, probability);
         let mut apart = (1.5 * reach / root).clamp(4e-12, 0.1);
         let (mut low, mut high) = (shortest, f64::INFINITY);
+        let (want_low, want_high) = (ends != Ends::High, ends != Ends::Low);
         while apart < 0.5 {
             let (below, above) = (root * (1.0 - apart), root * (1.0 + apart));
-            if low == shortest && below > shortest {
+            if want_low && low == shortest && below > shortest {
                 let (value, error) = responses.cdf(below);
                 if value + error < probability {
                     low = below;
                 }
             }
-            if high.is_infinite() {
+            if want_high && high.is_infinite() {
                 let (value, error) = responses.cdf(above);
                 if value - error >= probability {
                     high = above;
                 }
             }
-            if high.is_finite() && (low > shortest || below <= shortest) {
+            let (known_low, known_high) = (low > shortest || below <= shortest, high.is_finite());
+            if (known_low || !want_low) && (known_high || !want_high) {
                 break;
             }
             apart *= 8.0;
         }
         // Beside a jump of F the slope says little: halve what is wide, as far as F decides.
-        while high.is_finite() && high - low > WIDE * low {
+        while ends == Ends::Both && high.is_finite() && high - low > WIDE * low {
             let middle = 0.5 * (low + high);
             let (value, error) = responses.cdf(middle);
             if value + error < probability {
@@ -317,25 +337,28 @@ fn halved(
 }
 
 /// About where F reaches `probability`, above `shortest`, and how far along the axis of time the
-/// error of F there, and what is still missing, reach.
+/// error of F there, and what may still be missing, reach.
 fn near(responses: &Responses<'_>, shortest: f64, probability: f64) -> (f64, f64) {
     let mut at = root(shortest, probability, |r| responses.roughly(r));
     let rise = responses.roughly(at * (1.0 + ASIDE)) - responses.roughly(at * (1.0 - ASIDE));
     let slope = rise.max(1e-30) / (2.0 * ASIDE * at);
-    let (mut value, mut error) = responses.cdf(at);
+    let mut reach = f64::INFINITY;
     for _ in 0..CORRECTIONS {
+        let (value, error) = responses.cdf(at);
         let shift = (probability - value) / slope;
         let to = at + shift;
-        if shift.abs() * slope <= 0.1 * error || shift.abs() > 0.1 * at || to <= shortest {
+        reach = error / slope + shift.abs();
+        if shift.abs() > 0.1 * at || to <= shortest {
             break;
         }
-        let (next, wrong) = responses.cdf(to);
-        if (next - probability).abs() >= (value - probability).abs() {
+        at = to;
+        // The slope is right to a few parts in a hundred, so little remains of a small shift.
+        reach = error / slope + 0.05 * shift.abs();
+        if shift.abs() < SMALL_SHIFT * at {
             break;
         }
-        (at, value, error) = (to, next, wrong);
     }
-    (at, (error + (value - probability).abs()) / slope)
+    (at, reach)
 }
 
 /// Where the rising `f` reaches `target`, above `low`: bracketed by doubling, then by regula falsi,

@@ -18,6 +18,8 @@ const ORDERS: [(f64, usize, usize); 5] = [
 /// For searching, cells of the lattice are put together up to this.
 const ROUGH_CELL: f64 = 0.1;
 const ROUGH_ORDER: usize = 3;
+/// Factorials up to here are far from the largest float.
+const FACTORIALS: usize = 30;
 /// Products with a smaller factor do not count.
 const NOTHING: f64 = 1e-18;
 
@@ -33,6 +35,7 @@ pub(in crate::response_time) struct Responses<'a> {
     reach: usize,
     /// The rules of 1, 2, ... nodes.
     rules: Vec<GaussLegendre>,
+    inverses: Inverses,
 }
 
 /// Which rule integrates over a cell.
@@ -77,10 +80,12 @@ struct Place {
 
 impl<'a> Responses<'a> {
     pub(super) fn new(queue: &'a Queue, boundary: &'a Boundary) -> Self {
+        let reach = queue.work.reach(queue.period_steps);
         Self {
             queue,
             boundary,
-            reach: queue.work.reach(queue.period_steps),
+            reach,
+            inverses: Inverses::up_to(reach + 1),
             rules: (1..=9).map(GaussLegendre::new).collect(),
         }
     }
@@ -294,26 +299,95 @@ impl<'a> Responses<'a> {
         }
         let room = room.max(0.0);
         let first = (room / stride as f64).floor() as usize + 1;
+        let crossed = if let Some(jobs) = self.queue.work.in_jobs(place.n) {
+            // e to the minus the jobs expected before and since is the same for all k.
+            self.crossed_of_one_size(place, room, &waiting[..count], jobs)
+        } else {
+            let mut crossed = 0.0;
+            for k in first..count {
+                let since = (k * stride) as f64 - room;
+                let before = place.n - since;
+                if before <= 0.0 {
+                    break;
+                }
+                let late = self.queue.work.probability(since, k);
+                if late < NOTHING {
+                    continue;
+                }
+                let work = &self.queue.work;
+                work.probabilities_into(before, count - 1 - k, early);
+                let slope = stride as f64 / before;
+                let known = early.iter().zip(&waiting[k..]).enumerate();
+                let rest: f64 = known
+                    .map(|(y, (p, q))| p * (1.0 - y as f64 * slope) * q)
+                    .sum();
+                crossed += late * rest;
+            }
+            crossed
+        };
+        total - crossed
+    }
+
+    /// What crosses (see [`Responses::done_with`]) where all batches are one stride: the terms of
+    /// Poisson laws, by recursion. `jobs` are expected in n.
+    fn crossed_of_one_size(&self, place: &Place, room: f64, waiting: &[f64], jobs: f64) -> f64 {
+        let stride = self.queue.stride as f64;
+        let rate = self.queue.work.rate;
+        let first = (room / stride).floor() as usize + 1;
         let mut crossed = 0.0;
-        for k in first..count {
-            let since = (k * stride) as f64 - room;
+        for k in first..waiting.len() {
+            let since = k as f64 * stride - room;
             let before = place.n - since;
             if before <= 0.0 {
                 break;
             }
-            let late = self.queue.work.probability(since, k);
+            let late = self.inverses.power_over_factorial(rate * since, k);
             if late < NOTHING {
                 continue;
             }
-            let work = &self.queue.work;
-            work.probabilities_into(before, count - 1 - k, early);
-            let slope = stride as f64 / before;
-            let known = early.iter().zip(&waiting[k..]).enumerate();
-            let rest: f64 = known
-                .map(|(y, (p, q))| p * (1.0 - y as f64 * slope) * q)
-                .sum();
+            let (mean, slope) = (rate * before, stride / before);
+            let (mut early, mut rest) = (1.0, 0.0);
+            for (y, (q, inverse)) in waiting[k..].iter().zip(&self.inverses.of).enumerate() {
+                if y > 0 {
+                    early *= mean * inverse;
+                }
+                rest += early * (1.0 - y as f64 * slope) * q;
+                if early < NOTHING && y as f64 > mean {
+                    break;
+                }
+            }
             crossed += late * rest;
         }
-        total - crossed
+        crossed * (-jobs).exp()
+    }
+}
+
+/// 1 / k for k = 0, 1, ... (1 for 0), and 1 / k!.
+struct Inverses {
+    of: Vec<f64>,
+    of_factorial: Vec<f64>,
+}
+
+impl Inverses {
+    fn up_to(last: usize) -> Self {
+        let of: Vec<f64> = (0..=last).map(|k| 1.0 / k.max(1) as f64).collect();
+        let of_factorial = of.iter().scan(1.0, |product, inverse| {
+            *product *= inverse;
+            Some(*product)
+        });
+        Self {
+            of_factorial: of_factorial.take(FACTORIALS).collect(),
+            of,
+        }
+    }
+
+    /// x to the k over k!.
+    fn power_over_factorial(&self, x: f64, k: usize) -> f64 {
+        match self.of_factorial.get(k) {
+            Some(inverse) => x.powi(k as i32) * inverse,
+            None => self.of[1..=k]
+                .iter()
+                .fold(1.0, |power, inverse| power * x * inverse),
+        }
     }
 }

@@ -4,6 +4,8 @@
 const NEGLECTED: f64 = 1e-18;
 /// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
 const LARGE: f64 = 1e250;
+/// e to this is far below what NOTHING of it would spoil.
+const UNSCALED: f64 = 6.0;
 /// e to the minus this is far from the least float.
 const SMALL: f64 = 500.0;
 
@@ -78,6 +80,13 @@ impl Work {
         }
         let scale = log_scale.exp();
         found.iter_mut().for_each(|value| *value *= scale);
+    }
+
+    /// The number of batches expected in `steps`, if every batch is one stride and the number is so
+    /// small that Poisson's terms need no scaling.
+    pub(super) fn in_jobs(&self, steps: f64) -> Option<f64> {
+        let mean = self.rate * steps;
+        (matches!(self.sizes[..], [(1, _)]) && mean < UNSCALED).then_some(mean)
     }
 
     /// The probability that exactly `strides` come in `steps` of time.
