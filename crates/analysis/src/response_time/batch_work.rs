@@ -6,7 +6,7 @@ use tailbound_time::Duration;
 
 use super::queue::PoissonQueue;
 use crate::AnalysisError;
-use crate::rational::Fraction;
+use crate::rational::{Fraction, gcd};
 
 /// At most so many different amounts of work per batch are followed one by one.
 const MOST_SIZES: usize = 64;
@@ -148,8 +148,4 @@ fn convolved(a: &BTreeMap<usize, f64>, b: &BTreeMap<usize, f64>) -> BTreeMap<usi
         }
     }
     sum
-}
-
-pub(super) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -5,12 +5,13 @@ use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
 use super::answers::{ResponseTimes, Side, Source};
-use super::batch_work::{BatchWork, Lattice, gcd};
+use super::batch_work::{BatchWork, Lattice};
 use super::exact::{Kind, Queue, Solved};
 use super::poisson::{self, Law, Stream};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
 use crate::grid::{ExecutionLaw, GridQuery, constant_bandwidth};
+use crate::rational::gcd;
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.
