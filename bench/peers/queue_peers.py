@@ -7,6 +7,7 @@ turns; "ratio" is to Tailbound, which is measured twice, so that the row "again"
 is started, and numba has compiled, before any clock runs.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -173,7 +174,9 @@ def line_answer(line):
         source.set_arrival(job, line.Exp(rate))
         queue.set_service(job, line.Det(execution))
         model.link(line.Network.serial_routing(source, queue, sink))
-        found = line.SolverMVA(model).get_cdf_resp_t()[0]
+        # It tells its progress on standard output.
+        with contextlib.redirect_stdout(sys.stderr):
+            found = line.SolverMVA(model).get_cdf_resp_t()[0]
         return [float(np.interp(share, found["p"], found["t"])) for share in SHARES]
 
     return answer
