@@ -11,7 +11,8 @@ use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
-/// Each setting is solved so often; the median counts.
+/// Each setting is solved so often; the median counts. The least is printed too, since a busy machine
+/// moves it less.
 const REPETITIONS: usize = 15;
 
 fn main() {
@@ -29,20 +30,22 @@ fn main() {
             2.0,
         ),
         ("no common lattice", 0.4, one, 1.234_567, 2.012),
+        ("no common lattice, 95 %", 0.58, one, 1.234_567, 2.012),
     ];
     println!(
-        "{:<40} {:>10} {:>14} {:>14}",
-        "setting", "solve, ms", "quantiles, ms", "apart, rel."
+        "{:<40} {:>10} {:>14} {:>14} {:>14}",
+        "setting", "solve, ms", "quantiles, ms", "least both, ms", "apart, rel."
     );
     for (name, rate, times, budget, period) in settings {
         let queue = queue(rate, times, budget, period);
         let mut rounds: Vec<(f64, f64)> = (0..REPETITIONS).map(|_| timed(&queue)).collect();
         rounds.sort_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
         let (solving, asking) = rounds[REPETITIONS / 2];
+        let least = rounds[0].0 + rounds[0].1;
         let found = queue.solve().unwrap().quantile(0.99).unwrap();
         let (low, high) = (found.low.as_secs_f64(), found.high.unwrap().as_secs_f64());
         let apart = (high - low) / low;
-        println!("{name:<40} {solving:>10.2} {asking:>14.2} {apart:>14.1e}");
+        println!("{name:<40} {solving:>10.2} {asking:>14.2} {least:>14.2} {apart:>14.1e}");
     }
 }
 

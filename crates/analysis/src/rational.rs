@@ -1,4 +1,4 @@
-//! Fractions near a ratio.
+//! Common divisors, and fractions near a ratio.
 
 use std::cmp::Ordering;
 
@@ -83,7 +83,8 @@ impl Ord for Fraction {
     }
 }
 
-fn gcd(a: u64, b: u64) -> u64 {
+/// The greatest common divisor; that of zero and a number is the number.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

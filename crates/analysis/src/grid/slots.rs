@@ -11,6 +11,7 @@ use tailbound_time::Duration;
 use super::compound::{MOST_JOBS, Work};
 use super::{GridQuery, Resolution};
 use crate::AnalysisError;
+use crate::rational::gcd;
 
 /// Slots per mean execution time that are aimed at.
 const FINE: f64 = 64.0;
@@ -279,13 +280,6 @@ fn coarsest_exact(query: &GridQuery) -> Option<usize> {
         .iter()
         .fold(budget, |common, (value, _)| gcd(common, value.as_nanos()));
     usize::try_from(budget.checked_div(common)?).ok()
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 fn check(query: &GridQuery) -> Result<(), AnalysisError> {

@@ -3,11 +3,17 @@
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepCdf};
 use tailbound_time::Duration;
 
-use super::exact::Solved;
+use super::exact::{Responses, Solved};
 use crate::AnalysisError;
 
-/// Searches for a quantile end at this relative distance.
-const NEAR: f64 = 1e-10;
+/// Rough searches for a quantile end at this relative distance.
+const NEAR: f64 = 1e-7;
+/// Bounds that are farther apart, relative, are worth a closer look.
+const WIDE: f64 = 1e-6;
+/// After a correction that is smaller, relative, none follows.
+const SMALL_SHIFT: f64 = 2e-6;
+/// A quantile is corrected at most so often.
+const CORRECTIONS: usize = 4;
 /// The slope of the distribution function is taken over this relative distance.
 const ASIDE: f64 = 1e-5;
 /// The mean is integrated to this relative error.
@@ -59,6 +65,14 @@ pub(super) struct Side {
     pub(super) shortest_ns: f64,
 }
 
+/// Which bounds of a time are asked for; the others may be as loose as can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    Low,
+    High,
+    Both,
+}
+
 impl ResponseTimes {
     /// Bounds of the probability that a response takes at most `at`.
     pub fn cdf(&self, at: Duration) -> ProbabilityBounds {
@@ -91,20 +105,20 @@ impl ResponseTimes {
             });
         }
         Ok(self.interval(
-            |side| side.quantile(probability),
+            |side, ends| side.quantile(probability, ends),
             |known| known.quantile(probability),
         ))
     }
 
     /// Bounds of the mean response time.
     pub fn mean(&self) -> Interval {
-        self.interval(Side::mean, Distribution::mean)
+        self.interval(|side, _| side.mean(), Distribution::mean)
     }
 
     /// The bounds of a time, in nanoseconds from each side that there is.
     fn interval(
         &self,
-        exactly: impl Fn(&Side) -> (f64, f64),
+        exactly: impl Fn(&Side, Ends) -> (f64, f64),
         known: impl Fn(&Distribution) -> Option<Interval>,
     ) -> Interval {
         match &self.source {
@@ -116,8 +130,16 @@ impl ResponseTimes {
                 optimistic,
                 pessimistic,
             } => {
-                let low = exactly(optimistic);
-                let high = pessimistic.as_ref().map_or(low, &exactly);
+                let (low, high) = match pessimistic {
+                    None => {
+                        let both = exactly(optimistic, Ends::Both);
+                        (both, both)
+                    }
+                    Some(pessimistic) => (
+                        exactly(optimistic, Ends::Low),
+                        exactly(pessimistic, Ends::High),
+                    ),
+                };
                 Interval {
                     low: Duration::from_nanos(low.0.floor().max(0.0) as u64),
                     high: high
@@ -196,39 +218,48 @@ impl Side {
     }
 
     /// Where F is below `probability` for sure, and where it has reached it for sure.
-    fn quantile(&self, probability: f64) -> (f64, f64) {
+    fn quantile(&self, probability: f64, ends: Ends) -> (f64, f64) {
         let responses = self.solved.responses();
         let shortest = self.shortest_ns / self.step_ns;
         let (at, error) = responses.cdf(shortest);
         if at - error >= probability {
             return (self.shortest_ns, self.shortest_ns);
         }
-        let root = root(shortest, probability, |r| responses.roughly(r));
-        // How far the error of a probability reaches along the axis of time, to begin with.
-        let (at, error) = responses.cdf(root);
-        let rise =
-            responses.roughly(root * (1.0 + ASIDE)) - responses.roughly(root * (1.0 - ASIDE));
-        let reach = (error + (at - probability).abs()) * 2.0 * ASIDE / rise.max(1e-30);
-        let mut apart = (1.5 * reach).clamp(4e-12, 0.1);
+        let (root, reach) = near(&responses, shortest, probability);
+        let mut apart = (1.5 * reach / root).clamp(4e-12, 0.1);
         let (mut low, mut high) = (shortest, f64::INFINITY);
+        let (want_low, want_high) = (ends != Ends::High, ends != Ends::Low);
         while apart < 0.5 {
             let (below, above) = (root * (1.0 - apart), root * (1.0 + apart));
-            if low == shortest && below > shortest {
+            if want_low && low == shortest && below > shortest {
                 let (value, error) = responses.cdf(below);
                 if value + error < probability {
                     low = below;
                 }
             }
-            if high.is_infinite() {
+            if want_high && high.is_infinite() {
                 let (value, error) = responses.cdf(above);
                 if value - error >= probability {
                     high = above;
                 }
             }
-            if high.is_finite() && (low > shortest || below <= shortest) {
+            let (known_low, known_high) = (low > shortest || below <= shortest, high.is_finite());
+            if (known_low || !want_low) && (known_high || !want_high) {
                 break;
             }
             apart *= 8.0;
+        }
+        // Beside a jump of F the slope says little: halve what is wide, as far as F decides.
+        while ends == Ends::Both && high.is_finite() && high - low > WIDE * low {
+            let middle = 0.5 * (low + high);
+            let (value, error) = responses.cdf(middle);
+            if value + error < probability {
+                low = middle;
+            } else if value - error >= probability {
+                high = middle;
+            } else {
+                break;
+            }
         }
         (low * self.step_ns, high * self.step_ns)
     }
@@ -305,8 +336,33 @@ fn halved(
     (a.0 + b.0, a.1 + b.1)
 }
 
-/// Where the rising `f` reaches `target`, above `low`: bracketed by doubling, then by regula falsi
-/// and bisection in turns.
+/// About where F reaches `probability`, above `shortest`, and how far along the axis of time the
+/// error of F there, and what may still be missing, reach.
+fn near(responses: &Responses<'_>, shortest: f64, probability: f64) -> (f64, f64) {
+    let mut at = root(shortest, probability, |r| responses.roughly(r));
+    let rise = responses.roughly(at * (1.0 + ASIDE)) - responses.roughly(at * (1.0 - ASIDE));
+    let slope = rise.max(1e-30) / (2.0 * ASIDE * at);
+    let mut reach = f64::INFINITY;
+    for _ in 0..CORRECTIONS {
+        let (value, error) = responses.cdf(at);
+        let shift = (probability - value) / slope;
+        let to = at + shift;
+        reach = error / slope + shift.abs();
+        if shift.abs() > 0.1 * at || to <= shortest {
+            break;
+        }
+        at = to;
+        // The slope is right to a few parts in a hundred, so little remains of a small shift.
+        reach = error / slope + 0.05 * shift.abs();
+        if shift.abs() < SMALL_SHIFT * at {
+            break;
+        }
+    }
+    (at, reach)
+}
+
+/// Where the rising `f` reaches `target`, above `low`: bracketed by doubling, then by regula falsi,
+/// in which an end that stays counts for less each time (Illinois).
 fn root(low: f64, target: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut at_low) = (low, f(low) - target);
     let mut high = low * 2.0;
@@ -316,25 +372,34 @@ fn root(low: f64, target: f64, f: impl Fn(f64) -> f64) -> f64 {
         high *= 2.0;
         at_high = f(high) - target;
     }
+    let (mut same, mut length) = (0_i32, high - low);
     for turn in 0..200 {
         if high - low <= NEAR * high {
             break;
         }
+        // Every third time the bracket has to be half as long at least.
+        let slow = turn % 3 == 2 && high - low > 0.5 * length;
+        if turn % 3 == 2 {
+            length = high - low;
+        }
         let guess = low + (high - low) * at_low / (at_low - at_high);
-        let middle = 0.5 * (low + high);
-        let next = if turn % 3 == 2 || !(guess > low && guess < high) {
-            middle
+        let next = if slow || !(guess > low && guess < high) {
+            0.5 * (low + high)
         } else {
             guess
         };
         let value = f(next) - target;
-        if value.abs() < 1e-15 {
+        if value.abs() < NEAR * (1.0 - target) {
             return next;
         }
         if value < 0.0 {
             (low, at_low) = (next, value);
+            same = same.min(0) - 1;
+            at_high *= if same < -1 { 0.5 } else { 1.0 };
         } else {
             (high, at_high) = (next, value);
+            same = same.max(0) + 1;
+            at_low *= if same > 1 { 0.5 } else { 1.0 };
         }
     }
     0.5 * (low + high)

@@ -6,12 +6,14 @@ use tailbound_time::Duration;
 
 use super::queue::PoissonQueue;
 use crate::AnalysisError;
-use crate::rational::Fraction;
+use crate::rational::{Fraction, gcd};
 
 /// At most so many different amounts of work per batch are followed one by one.
 const MOST_SIZES: usize = 64;
-/// The most lattice steps of a budget, or of a job, before they are rounded.
-const MOST_STEPS: u64 = 1_500;
+/// The most strides of a job.
+const MOST_STRIDES: u64 = 1_500;
+/// The most lattice steps of a budget.
+const MOST_STEPS: u64 = 6_000;
 
 /// The work of a batch, in strides.
 pub(super) struct BatchWork {
@@ -47,7 +49,7 @@ impl BatchWork {
         let mut one = BTreeMap::new();
         for (time, p) in &queue.execution_times {
             let strides = time.as_nanos() / stride_ns;
-            if strides > MOST_STEPS {
+            if strides > MOST_STRIDES {
                 return Err(AnalysisError::NotAnalysed {
                     reason: "execution times with so small a common divisor".into(),
                 });
@@ -111,7 +113,8 @@ impl BatchWork {
             });
         }
         let ratio = Fraction::new(budget_ns, self.stride_ns);
-        let largest = (largest / longest).max(1);
+        let fitting = MOST_STEPS.saturating_mul(self.stride_ns) / budget_ns.max(1);
+        let largest = (largest / longest).min(fitting).max(1);
         let (below, above) = ratio.neighbours(largest);
         // A budget above the period is one CPU's share; the deferrable server of a full period is.
         let whole = Fraction::new(period.as_nanos(), self.stride_ns);
@@ -120,7 +123,7 @@ impl BatchWork {
             stride: fraction.denominator() as usize,
             budget_steps: fraction.numerator() as usize,
         };
-        if below.is_zero() || above.numerator() > MOST_STEPS * 4 || above > whole {
+        if below.is_zero() || above.numerator() > MOST_STEPS + 1 || above > whole {
             return Err(AnalysisError::NotAnalysed {
                 reason: "budget, period and execution times with so small a common divisor".into(),
             });
@@ -145,8 +148,4 @@ fn convolved(a: &BTreeMap<usize, f64>, b: &BTreeMap<usize, f64>) -> BTreeMap<usi
         }
     }
     sum
-}
-
-pub(super) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

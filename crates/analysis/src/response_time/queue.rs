@@ -5,12 +5,13 @@ use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
 use super::answers::{ResponseTimes, Side, Source};
-use super::batch_work::{BatchWork, Lattice, gcd};
+use super::batch_work::{BatchWork, Lattice};
 use super::exact::{Kind, Queue, Solved};
 use super::poisson::{self, Law, Stream};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
 use crate::grid::{ExecutionLaw, GridQuery, constant_bandwidth};
+use crate::rational::gcd;
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.
@@ -27,12 +28,14 @@ pub struct PoissonQueue {
 }
 
 /// The largest denominator of a rounded ratio of budget to execution time.
-const LARGEST_DENOMINATOR: u64 = 400;
+const LARGEST_DENOMINATOR: u64 = 3_000;
 /// The same where little precision is asked for, and from which tolerance on that is so.
 const ROUGH_DENOMINATOR: u64 = 40;
 const ROUGH: f64 = 1e-6;
 /// What interpolation may add to a probability where nothing else is asked for.
 const PRECISE: f64 = 1e-9;
+/// The same where the budget is rounded, which moves a probability by more.
+const ROUNDED: f64 = 1e-8;
 
 impl PoissonQueue {
     /// Solves the queue.
@@ -77,7 +80,7 @@ impl PoissonQueue {
         let lattices = work.lattices(budget, period, largest)?;
         // Where the budget is rounded, that is what limits the precision.
         let tolerance = match lattices.pessimistic {
-            Some(_) => tolerance.max(ROUGH),
+            Some(_) => tolerance.max(ROUNDED),
             None => tolerance,
         };
         let solve = |lattice: &Lattice| self.side(&work, lattice, kind, period, tolerance);

@@ -12,8 +12,9 @@ use tailbound_distribution::StepCdf;
 use tailbound_model::{Scheduling, Service};
 use tailbound_time::Duration;
 
-use super::poisson::{Lattice, Law, Side, gcd};
+use super::poisson::{Lattice, Law, Side};
 use super::schedule;
+use crate::rational::gcd;
 use crate::{AnalysisError, PeriodicLoad};
 
 /// What the results are rounded outward by, for what floating point does.

@@ -22,14 +22,16 @@
 //! orders of integration, and added.
 
 mod boundary;
+mod equation;
 mod linear;
+mod norm;
 mod quadrature;
 mod response;
 mod work;
 
 use crate::AnalysisError;
 use boundary::Boundary;
-use response::Responses;
+pub(super) use response::Responses;
 use work::Work;
 
 /// What becomes of budget that nothing needs.

@@ -83,33 +83,38 @@ impl Chebyshev {
     }
 
     /// What each point's value counts for at `at`: the barycentric form of Lagrange's polynomial.
-    pub(super) fn basis(&self, at: f64) -> Vec<f64> {
+    pub(super) fn basis(&self, at: f64, basis: &mut Vec<f64>) {
+        basis.clear();
         if let Some(hit) = self
             .points
             .iter()
             .position(|point| (at - point).abs() < 1e-15)
         {
-            let mut basis = vec![0.0; self.points.len()];
+            basis.resize(self.points.len(), 0.0);
             basis[hit] = 1.0;
-            return basis;
+            return;
         }
         let terms = self.points.iter().zip(&self.weights);
-        let mut basis: Vec<f64> = terms.map(|(point, weight)| weight / (at - point)).collect();
+        basis.extend(terms.map(|(point, weight)| weight / (at - point)));
         let sum: f64 = basis.iter().sum();
         basis.iter_mut().for_each(|value| *value /= sum);
-        basis
     }
 
-    /// The sizes of the last two coefficients of the polynomial through `values`, the last one
-    /// first.
-    pub(super) fn last_coefficients(&self, values: &[f64]) -> (f64, f64) {
+    /// The sizes of the last two coefficients of polynomials, the last one first: the largest among
+    /// all of them. `values` has the values of all at each point.
+    pub(super) fn last_coefficients(&self, values: &[Vec<f64>]) -> (f64, f64) {
         let count = values.len();
         let coefficient = |degree: usize| {
-            let term = |(index, value): (usize, &f64)| {
-                value * (PI * (degree * (2 * index + 1)) as f64 / (2 * count) as f64).cos()
-            };
-            let sum: f64 = values.iter().enumerate().map(term).sum();
-            (2.0 / count as f64 * sum).abs()
+            let mut sums = vec![0.0; values.first().map_or(0, Vec::len)];
+            for (index, row) in values.iter().enumerate() {
+                let share = (PI * (degree * (2 * index + 1)) as f64 / (2 * count) as f64).cos();
+                let pairs = sums.iter_mut().zip(row);
+                pairs.for_each(|(sum, value)| *sum += share * value);
+            }
+            let largest = sums
+                .into_iter()
+                .fold(0.0, |most: f64, sum| most.max(sum.abs()));
+            2.0 / count as f64 * largest
         };
         (coefficient(count - 1), coefficient(count.saturating_sub(2)))
     }
@@ -149,15 +154,13 @@ mod tests {
         for (count, most) in [(6, 1e-4), (12, 1e-11), (16, 1e-13)] {
             let chebyshev = Chebyshev::new(count);
             let values: Vec<f64> = chebyshev.points.iter().map(|x| (2.0 * x).sin()).collect();
-            let remainder = remainder(chebyshev.last_coefficients(&values));
+            let rows: Vec<Vec<f64>> = values.iter().map(|value| vec![*value]).collect();
+            let remainder = remainder(chebyshev.last_coefficients(&rows));
             assert!(remainder < most, "{count}: {remainder}");
             for at in [0.0, 0.1, 0.5, chebyshev.points[1], 0.99, 1.0] {
-                let sum: f64 = chebyshev
-                    .basis(at)
-                    .iter()
-                    .zip(&values)
-                    .map(|(b, v)| b * v)
-                    .sum();
+                let mut basis = Vec::new();
+                chebyshev.basis(at, &mut basis);
+                let sum: f64 = basis.iter().zip(&values).map(|(b, v)| b * v).sum();
                 let error = (sum - (2.0 * at).sin()).abs();
                 assert!(error <= remainder.max(1e-13), "{count} at {at}: {error}");
             }

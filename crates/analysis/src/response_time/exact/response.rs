@@ -6,6 +6,22 @@ use super::{Kind, Queue};
 
 /// Cells are cut until at most so many jobs are expected in one.
 const JOBS_PER_CELL: f64 = 1.5;
+/// Numbers of nodes of the coarse and of the fine integral over a cell, by how many jobs are expected
+/// in it, or jobs long it is, at most.
+const ORDERS: [(f64, usize, usize); 5] = [
+    (0.003, 1, 2),
+    (0.03, 2, 3),
+    (0.15, 3, 4),
+    (0.4, 4, 6),
+    (f64::INFINITY, 6, 9),
+];
+/// For searching, cells of the lattice are put together up to this.
+const ROUGH_CELL: f64 = 0.1;
+const ROUGH_ORDER: usize = 3;
+/// Factorials up to here are far from the largest float.
+const FACTORIALS: usize = 30;
+/// Products with a smaller factor do not count.
+const NOTHING: f64 = 1e-18;
 
 /// Less than this many steps are none.
 const NO_ROOM: f64 = 1e-10;
@@ -17,8 +33,27 @@ pub(in crate::response_time) struct Responses<'a> {
     boundary: &'a Boundary,
     /// So many strides of work come in a period at most.
     reach: usize,
-    coarse: GaussLegendre,
-    fine: GaussLegendre,
+    /// The rules of 1, 2, ... nodes.
+    rules: Vec<GaussLegendre>,
+    inverses: Inverses,
+}
+
+/// Which rule integrates over a cell.
+#[derive(Clone, Copy)]
+enum Order {
+    Coarse,
+    Fine,
+    /// Over cells that were put together.
+    Rough,
+}
+
+/// Vectors that are filled anew at each place.
+#[derive(Default)]
+struct Scratch {
+    arrived: Vec<f64>,
+    mixture: Vec<f64>,
+    waiting: Vec<f64>,
+    early: Vec<f64>,
 }
 
 /// A stretch of n in which C(n, n + r) has no kink.
@@ -28,9 +63,8 @@ struct Cell {
     high: f64,
     /// Full periods between the one that the job comes in and the one that r leads to.
     periods: usize,
-    /// If the server is on at n + r: so many steps of its budget are spent where the cell that
-    /// lies on the lattice begins, and where that is.
-    on: Option<(usize, f64)>,
+    /// If the server is on at n + r: the steps of its budget that are spent at n are those from here.
+    on: Option<f64>,
 }
 
 /// One place of the integral.
@@ -46,38 +80,65 @@ struct Place {
 
 impl<'a> Responses<'a> {
     pub(super) fn new(queue: &'a Queue, boundary: &'a Boundary) -> Self {
+        let reach = queue.work.reach(queue.period_steps);
         Self {
             queue,
             boundary,
-            reach: queue.work.reach(queue.period_steps),
-            coarse: GaussLegendre::new(6),
-            fine: GaussLegendre::new(9),
+            reach,
+            inverses: Inverses::up_to(reach + 1),
+            rules: (1..=9).map(GaussLegendre::new).collect(),
         }
     }
 
     /// F(r), and about what it may be wrong by: the difference of two orders of integration, and
     /// the error of the workload's law.
     pub(in crate::response_time) fn cdf(&self, r: f64) -> (f64, f64) {
-        let cells = self.cells(r);
-        let fine = self.integrate(&cells, r, &self.fine);
-        let coarse = self.integrate(&cells, r, &self.coarse);
+        let cells = self.cells(r, 1);
+        let fine = self.integrate(&cells, r, Order::Fine);
+        let coarse = self.integrate(&cells, r, Order::Coarse);
         let error = (fine - coarse).abs() + self.boundary.error + 1e-13;
         (fine.clamp(0.0, 1.0), error)
     }
 
-    /// F(r) at lower order, for searching.
+    /// F(r) at lower order, for searching: kinks that are a fraction of a job apart are passed over.
     pub(in crate::response_time) fn roughly(&self, r: f64) -> f64 {
-        let cells = self.cells(r);
-        self.integrate(&cells, r, &self.coarse).clamp(0.0, 1.0)
+        let steps = (ROUGH_CELL / self.fineness(1.0)) as usize;
+        let cells = self.cells(r, steps.max(1));
+        let order = if steps > 1 {
+            Order::Rough
+        } else {
+            Order::Coarse
+        };
+        self.integrate(&cells, r, order).clamp(0.0, 1.0)
     }
 
-    fn integrate(&self, cells: &[Cell], r: f64, rule: &GaussLegendre) -> f64 {
+    /// So many jobs are expected in `length`, or so many jobs long it is.
+    fn fineness(&self, length: f64) -> f64 {
+        let jobs = self.queue.work.rate.max(1.0 / self.queue.stride as f64);
+        jobs * length
+    }
+
+    fn rule(&self, cell: &Cell, order: Order) -> &GaussLegendre {
+        let size = self.fineness(cell.high - cell.low);
+        let found = ORDERS.iter().find(|(most, _, _)| size <= *most);
+        let (_, coarse, fine) = found.unwrap_or(&ORDERS[ORDERS.len() - 1]);
+        let nodes = match order {
+            Order::Coarse => *coarse,
+            Order::Fine => *fine,
+            Order::Rough => ROUGH_ORDER,
+        };
+        &self.rules[nodes - 1]
+    }
+
+    fn integrate(&self, cells: &[Cell], r: f64, order: Order) -> f64 {
+        let mut scratch = Scratch::default();
         let sum: f64 = cells
             .iter()
             .map(|cell| {
+                let rule = self.rule(cell, order);
                 rule.integrate(cell.low, cell.high, |n| {
                     let place = self.place(cell, n, r);
-                    self.done(&place)
+                    self.done(&place, &mut scratch)
                 })
             })
             .sum();
@@ -86,8 +147,8 @@ impl<'a> Responses<'a> {
 
     /// Cuts [0, P] where C(n, n + r) may have kinks: where n + r passes a lattice point of the time
     /// that the server is on, where it goes on or off, and where work that came at the start of the
-    /// period begins to matter.
-    fn cells(&self, r: f64) -> Vec<Cell> {
+    /// period begins to matter. Of the lattice, only every `together`-th point counts.
+    fn cells(&self, r: f64, together: usize) -> Vec<Cell> {
         let Queue {
             budget_steps: budget,
             period_steps: period,
@@ -102,13 +163,12 @@ impl<'a> Responses<'a> {
                 Kind::Deferrable => (begin, begin + budget as f64),
                 Kind::Periodic => (begin + off, begin),
             };
-            for step in 0..budget {
-                let low = on + step as f64;
+            for step in (0..budget).step_by(together) {
                 let cell = Cell {
-                    low,
-                    high: low + 1.0,
+                    low: on + step as f64,
+                    high: on + (step + together).min(budget) as f64,
                     periods,
-                    on: Some((step, low)),
+                    on: Some(on),
                 };
                 self.add(&mut cells, cell);
             }
@@ -120,7 +180,7 @@ impl<'a> Responses<'a> {
             let end = idle + off;
             while low < end - 1e-12 {
                 // The next point above `low` that lies whole steps from `kinks`.
-                let next = kinks + ((low - kinks + 1e-12).floor() + 1.0);
+                let next = kinks + ((low - kinks + 1e-12).floor() + together as f64);
                 let cell = Cell {
                     low,
                     high: next.min(end),
@@ -171,7 +231,17 @@ impl<'a> Responses<'a> {
         } = *self.queue;
         let off = period - budget as f64;
         let (step, rest) = match (cell.on, self.queue.kind) {
-            (Some((step, begin)), _) => (step, n - begin),
+            (Some(begin), _) => {
+                // Within one step of the lattice floats must not decide which one it is.
+                let middle = 0.5 * (cell.low + cell.high);
+                let at = if cell.high - cell.low <= 1.0 {
+                    middle
+                } else {
+                    n
+                };
+                let step = (at - begin).max(0.0).floor();
+                (step as usize, (n - begin - step).clamp(0.0, 1.0))
+            }
             (None, Kind::Deferrable) => (budget, 0.0),
             (None, Kind::Periodic) => (0, 0.0),
         };
@@ -191,30 +261,34 @@ impl<'a> Responses<'a> {
     }
 
     /// C at a place: over the job's own work.
-    fn done(&self, place: &Place) -> f64 {
+    fn done(&self, place: &Place, scratch: &mut Scratch) -> f64 {
         let strides = place.given / self.queue.stride;
-        let arrived = self
-            .queue
-            .work
-            .probabilities(place.n, strides.min(self.reach));
-        let mixture = self.boundary.mixture(place.rest);
-        let term = |(own, share): &(usize, f64)| {
-            share * self.done_with(place, own * self.queue.stride, &arrived, &mixture)
-        };
-        self.queue.tagged.iter().map(term).sum()
+        let last = strides.min(self.reach);
+        let work = &self.queue.work;
+        work.probabilities_into(place.n, last, &mut scratch.arrived);
+        self.boundary.mixture(place.rest, &mut scratch.mixture);
+        let own = self.queue.tagged.iter();
+        own.map(|(own, share)| share * self.done_with(place, own * self.queue.stride, scratch))
+            .sum()
     }
 
     /// C at a place for a job of `own` steps: Pr(z + X(n) + own <= given, and X(u) + own <= u + lead
     /// for the last u before n), the second part by the last u at which it is an equality.
-    fn done_with(&self, place: &Place, own: usize, arrived: &[f64], mixture: &[f64]) -> f64 {
+    fn done_with(&self, place: &Place, own: usize, scratch: &mut Scratch) -> f64 {
         let Some(most) = place.given.checked_sub(own) else {
             return 0.0;
         };
         let stride = self.queue.stride;
-        let waiting: Vec<f64> = (0..=(most / stride).min(self.reach))
-            .map(|strides| self.boundary.at(most - strides * stride, mixture))
-            .collect();
-        let total: f64 = arrived.iter().zip(&waiting).map(|(p, q)| p * q).sum();
+        let count = (most / stride).min(self.reach) + 1;
+        let Scratch {
+            arrived,
+            mixture,
+            waiting,
+            early,
+        } = scratch;
+        self.boundary
+            .at_strides_below(most, count, mixture, waiting);
+        let total: f64 = arrived.iter().zip(&*waiting).map(|(p, q)| p * q).sum();
         let Some(lead) = place.lead else {
             return total;
         };
@@ -225,22 +299,95 @@ impl<'a> Responses<'a> {
         }
         let room = room.max(0.0);
         let first = (room / stride as f64).floor() as usize + 1;
-        let crossed: f64 = (first..waiting.len())
-            .map_while(|k| {
+        let crossed = if let Some(jobs) = self.queue.work.in_jobs(place.n) {
+            // e to the minus the jobs expected before and since is the same for all k.
+            self.crossed_of_one_size(place, room, &waiting[..count], jobs)
+        } else {
+            let mut crossed = 0.0;
+            for k in first..count {
                 let since = (k * stride) as f64 - room;
                 let before = place.n - since;
-                (before > 0.0).then(|| {
-                    let early = self.queue.work.probabilities(before, waiting.len() - 1 - k);
-                    let rest: f64 = early
-                        .iter()
-                        .enumerate()
-                        .zip(&waiting[k..])
-                        .map(|((y, p), q)| p * (1.0 - (y * stride) as f64 / before) * q)
-                        .sum();
-                    self.queue.work.probability(since, k) * rest
-                })
-            })
-            .sum();
+                if before <= 0.0 {
+                    break;
+                }
+                let late = self.queue.work.probability(since, k);
+                if late < NOTHING {
+                    continue;
+                }
+                let work = &self.queue.work;
+                work.probabilities_into(before, count - 1 - k, early);
+                let slope = stride as f64 / before;
+                let known = early.iter().zip(&waiting[k..]).enumerate();
+                let rest: f64 = known
+                    .map(|(y, (p, q))| p * (1.0 - y as f64 * slope) * q)
+                    .sum();
+                crossed += late * rest;
+            }
+            crossed
+        };
         total - crossed
+    }
+
+    /// What crosses (see [`Responses::done_with`]) where all batches are one stride: the terms of
+    /// Poisson laws, by recursion. `jobs` are expected in n.
+    fn crossed_of_one_size(&self, place: &Place, room: f64, waiting: &[f64], jobs: f64) -> f64 {
+        let stride = self.queue.stride as f64;
+        let rate = self.queue.work.rate;
+        let first = (room / stride).floor() as usize + 1;
+        let mut crossed = 0.0;
+        for k in first..waiting.len() {
+            let since = k as f64 * stride - room;
+            let before = place.n - since;
+            if before <= 0.0 {
+                break;
+            }
+            let late = self.inverses.power_over_factorial(rate * since, k);
+            if late < NOTHING {
+                continue;
+            }
+            let (mean, slope) = (rate * before, stride / before);
+            let (mut early, mut rest) = (1.0, 0.0);
+            for (y, (q, inverse)) in waiting[k..].iter().zip(&self.inverses.of).enumerate() {
+                if y > 0 {
+                    early *= mean * inverse;
+                }
+                rest += early * (1.0 - y as f64 * slope) * q;
+                if early < NOTHING && y as f64 > mean {
+                    break;
+                }
+            }
+            crossed += late * rest;
+        }
+        crossed * (-jobs).exp()
+    }
+}
+
+/// 1 / k for k = 0, 1, ... (1 for 0), and 1 / k!.
+struct Inverses {
+    of: Vec<f64>,
+    of_factorial: Vec<f64>,
+}
+
+impl Inverses {
+    fn up_to(last: usize) -> Self {
+        let of: Vec<f64> = (0..=last).map(|k| 1.0 / k.max(1) as f64).collect();
+        let of_factorial = of.iter().scan(1.0, |product, inverse| {
+            *product *= inverse;
+            Some(*product)
+        });
+        Self {
+            of_factorial: of_factorial.take(FACTORIALS).collect(),
+            of,
+        }
+    }
+
+    /// x to the k over k!.
+    fn power_over_factorial(&self, x: f64, k: usize) -> f64 {
+        match self.of_factorial.get(k) {
+            Some(inverse) => x.powi(k as i32) * inverse,
+            None => self.of[1..=k]
+                .iter()
+                .fold(1.0, |power, inverse| power * x * inverse),
+        }
     }
 }

@@ -4,6 +4,10 @@
 const NEGLECTED: f64 = 1e-18;
 /// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
 const LARGE: f64 = 1e250;
+/// e to this is far below what NOTHING of it would spoil.
+const UNSCALED: f64 = 6.0;
+/// e to the minus this is far from the least float.
+const SMALL: f64 = 500.0;
 
 /// Work that comes as a Poisson process of batches with independent sizes. Sizes are multiples of
 /// a stride.
@@ -38,12 +42,28 @@ impl Work {
         best.fold(1e9, f64::min).ceil() as usize
     }
 
-    /// The probabilities that 0, 1, ... `last` strides of work come in `steps` of
-    /// time, by Panjer's
+    /// The probabilities that 0, 1, ... `last` strides of work come in `steps` of time, by Panjer's
     /// recursion.
     pub(super) fn probabilities(&self, steps: f64, last: usize) -> Vec<f64> {
+        let mut found = Vec::new();
+        self.probabilities_into(steps, last, &mut found);
+        found
+    }
+
+    /// The same, into a vector that is there already.
+    pub(super) fn probabilities_into(&self, steps: f64, last: usize, found: &mut Vec<f64>) {
         let mean = self.rate * steps;
-        let mut found = vec![0.0; last + 1];
+        found.clear();
+        if let ([(1, _)], true) = (&self.sizes[..], mean < SMALL) {
+            let mut value = (-mean).exp();
+            found.push(value);
+            found.extend((1..=last).map(|k| {
+                value *= mean / k as f64;
+                value
+            }));
+            return;
+        }
+        found.resize(last + 1, 0.0);
         found[0] = 1.0;
         let mut log_scale = -mean;
         for k in 1..=last {
@@ -60,7 +80,13 @@ impl Work {
         }
         let scale = log_scale.exp();
         found.iter_mut().for_each(|value| *value *= scale);
-        found
+    }
+
+    /// The number of batches expected in `steps`, if every batch is one stride and the number is so
+    /// small that Poisson's terms need no scaling.
+    pub(super) fn in_jobs(&self, steps: f64) -> Option<f64> {
+        let mean = self.rate * steps;
+        (matches!(self.sizes[..], [(1, _)]) && mean < UNSCALED).then_some(mean)
     }
 
     /// The probability that exactly `strides` come in `steps` of time.

@@ -17,6 +17,7 @@ use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
+use crate::rational::gcd;
 use boundary::{Passages, Queue};
 use compound::Work;
 pub(super) use lattice::{Lattice, Law, Side};
@@ -283,9 +284,4 @@ impl Plan<'_> {
             what: format!("the computed distribution is none: {error}; please report this"),
         })
     }
-}
-
-/// The greatest common divisor; that of zero and a number is the number.
-pub(crate) fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -1,0 +1,303 @@
+//! Q = T Q at one place between the lattice points, and how it is solved.
+//!
+//! T takes what it makes of x from the places x + B - w strides. So it links classes of places that
+//! are whole strides apart: class r depends on class r + B (modulo the stride) alone, and as B and
+//! the stride have no common divisor, the classes form one cycle. Vectors are kept class by class.
+
+use super::Queue;
+use super::linear::Banded;
+use super::norm::Norm;
+use crate::AnalysisError;
+
+/// By how much an iteration brings the residual down, at most, and next to the tolerance.
+const SETTLED: f64 = 1e-13;
+const SETTLED_TO_TOLERANCE: f64 = 1e-3;
+/// Changes below this are those of floating point.
+const ROUNDING: f64 = 1e-14;
+/// What an elimination of one row from another costs besides its multiplications, in these.
+const SHORT_ROW: usize = 12;
+/// The most multiplications for one place.
+const MOST_MULTIPLICATIONS: f64 = 4e9;
+/// The most entries of a matrix.
+const MOST_ENTRIES: f64 = 3e7;
+/// A solution that may be more wrong is none.
+const TOO_WRONG: f64 = 1e-4;
+
+/// Q = T Q at one place between the lattice points.
+pub(super) struct Equation<'a> {
+    queue: &'a Queue,
+    norm: &'a Norm,
+    place: f64,
+    /// The places of a class.
+    rows: usize,
+    /// The work of a period.
+    arrived: Vec<f64>,
+    /// For the last idle moment v steps before the end of the period (place later): the work from
+    /// the start of the period until then, times the probability that it is the last.
+    before: Vec<Vec<f64>>,
+    /// For the same v: the least number k of strides that exceeds v, and the probabilities of that
+    /// many and more in the time from then on.
+    after: Vec<(usize, Vec<f64>)>,
+    /// What is above x whatever the workload at the start was.
+    fresh: Vec<f64>,
+}
+
+/// How a class is made of the one that it depends on.
+struct Link {
+    /// The other class.
+    source: usize,
+    /// Row j of the class looks up to row j + shift of the other.
+    shift: usize,
+}
+
+impl<'a> Equation<'a> {
+    pub(super) fn new(queue: &'a Queue, norm: &'a Norm, place: f64) -> Self {
+        let Queue {
+            ref work,
+            stride,
+            budget_steps: budget,
+            period_steps: period,
+            ..
+        } = *queue;
+        let (mut before, mut after) = (vec![Vec::new()], vec![(0, Vec::new())]);
+        for v in 1..=budget {
+            let time = period - v as f64 + place;
+            let mut early = work.probabilities(time, (budget - v) / stride);
+            for (y, value) in early.iter_mut().enumerate() {
+                *value *= 1.0 - (y * stride) as f64 / time;
+            }
+            before.push(early);
+            let left = v as f64 - place;
+            let first = v.div_ceil(stride);
+            let mut late = work.probabilities(left, work.reach(left).max(first));
+            late.drain(..first);
+            after.push((first, late));
+        }
+        let mut equation = Self {
+            queue,
+            norm,
+            place,
+            rows: norm.states.div_ceil(stride),
+            arrived: work.probabilities(period, work.reach(period)),
+            before,
+            after,
+            fresh: Vec::new(),
+        };
+        equation.fresh = equation.whatever_was_there();
+        equation
+    }
+
+    /// T of a workload that is above every place.
+    fn whatever_was_there(&self) -> Vec<f64> {
+        // Summed from the small ones on.
+        let mut beyond = self.arrived.clone();
+        for index in (0..beyond.len().saturating_sub(1)).rev() {
+            beyond[index] += beyond[index + 1];
+        }
+        let mut fresh = vec![0.0; self.rows * self.queue.stride];
+        for (class, chunk) in fresh.chunks_exact_mut(self.rows).enumerate() {
+            let shift = self.link(class).shift;
+            for (row, value) in chunk.iter_mut().enumerate() {
+                *value = beyond.get(row + shift + 1).copied().unwrap_or(0.0);
+            }
+            for v in self.idle_moments(class) {
+                let idle: f64 = self.before[v].iter().sum();
+                self.add_wasted(class, v, -idle, chunk);
+            }
+        }
+        fresh
+    }
+
+    fn link(&self, class: usize) -> Link {
+        let moved = class + self.queue.budget_steps;
+        Link {
+            source: moved % self.queue.stride,
+            shift: moved / self.queue.stride,
+        }
+    }
+
+    /// The last idle moments after which whole strides lead to places of the class.
+    fn idle_moments(&self, class: usize) -> impl Iterator<Item = usize> + use<> {
+        let stride = self.queue.stride;
+        (stride - class..=self.queue.budget_steps).step_by(stride)
+    }
+
+    /// Takes `idle` times what comes after v from the rows of the class.
+    fn add_wasted(&self, class: usize, v: usize, idle: f64, rows: &mut [f64]) {
+        let (first, late) = &self.after[v];
+        let begin = first - (v + class) / self.queue.stride;
+        let rows = rows.iter_mut().skip(begin);
+        rows.zip(late).for_each(|(row, p)| *row -= p * idle);
+    }
+
+    /// What the linear part of T makes of `values` at the places of one class: with `fresh` added it
+    /// is 1 - T(1 - values).
+    fn apply(&self, class: usize, values: &[f64], found: &mut [f64]) {
+        let Link { source, shift } = self.link(class);
+        let source_class = source;
+        let source = &values[source * self.rows..(source + 1) * self.rows];
+        found.fill(0.0);
+        for (w, p) in self.arrived.iter().enumerate() {
+            let to = w.saturating_sub(shift);
+            let from = (to + shift) - w;
+            let (Some(target), Some(source)) = (found.get_mut(to..), source.get(from..)) else {
+                continue;
+            };
+            let pairs = target.iter_mut().zip(source);
+            pairs.for_each(|(value, old)| *value += p * old);
+        }
+        for v in self.idle_moments(class) {
+            let top = (self.queue.budget_steps - v - source_class) / self.queue.stride;
+            let earlier = self.before[v].iter().enumerate();
+            let idle: f64 = earlier
+                .filter_map(|(y, p)| Some(p * source.get(top.checked_sub(y)?)?))
+                .sum();
+            self.add_wasted(class, v, idle, found);
+        }
+    }
+
+    /// T for all classes.
+    fn apply_all(&self, values: &[f64]) -> Vec<f64> {
+        let mut found = vec![0.0; values.len()];
+        for (class, rows) in found.chunks_exact_mut(self.rows).enumerate() {
+            self.apply(class, values, rows);
+        }
+        found
+    }
+
+    /// The values by class, and what they may be wrong by: |Q~ - Q| <= |Q~ - T Q~| / (1 - factor) in
+    /// the weighted norm, which is at least the largest difference, and what was cut off.
+    pub(super) fn solve(&self, tolerance: f64) -> Result<(Vec<f64>, f64), AnalysisError> {
+        let stride = self.queue.stride;
+        let weight: Vec<f64> = (0..self.rows * stride)
+            .map(|index| (index % self.rows * stride + index / self.rows) as f64 + self.place)
+            .map(|at| (self.norm.theta * at).exp())
+            .collect();
+        let values = self.values(&weight, SETTLED.max(tolerance * SETTLED_TO_TOLERANCE))?;
+        let image = self.apply_all(&values);
+        let residual = (0..values.len())
+            .map(|x| (image[x] + self.fresh[x] - values[x]).abs() * weight[x])
+            .fold(0.0, f64::max);
+        let error = residual / (1.0 - self.norm.factor) + self.norm.cut + 1e-14;
+        if error > TOO_WRONG || !error.is_finite() {
+            return Err(AnalysisError::NotAnalysed {
+                reason: "the workload at period starts does not settle: the load is too near to \
+                         the bandwidth"
+                    .into(),
+            });
+        }
+        Ok((values, error))
+    }
+
+    /// By what takes fewer multiplications.
+    fn values(&self, weight: &[f64], within: f64) -> Result<Vec<f64>, AnalysisError> {
+        let (states, budget) = (self.fresh.len() as f64, self.queue.budget_steps);
+        let wasted: usize = self.after.iter().map(|(_, late)| late.len()).sum();
+        let round = self.arrived.len() as f64 * states + 2.0 * wasted as f64;
+        let keeps = self.norm.factor;
+        let within = (within * (1.0 - keeps)).max(ROUNDING);
+        let rounds = 1.0 + within.ln() / keeps.ln() / self.queue.stride as f64;
+        let walk = rounds * round;
+        let band = self.band();
+        let direct = if states * (band + budget) as f64 <= MOST_ENTRIES {
+            states * (budget * (band + SHORT_ROW)) as f64
+        } else {
+            f64::INFINITY
+        };
+        if direct.min(walk) > MOST_MULTIPLICATIONS {
+            return Err(AnalysisError::NotAnalysed {
+                reason:
+                    "the load is so near to the bandwidth that the exact method would take too \
+                         long"
+                        .into(),
+            });
+        }
+        if direct <= walk {
+            let solution = self.matrix(band).solve(self.by_height(&self.fresh));
+            return Ok(self.by_place(&solution));
+        }
+        Ok(self.walk(weight, within, (2.0 * rounds) as usize + 2))
+    }
+
+    /// Goes around the cycle of the classes, each being made of the one before: an error shrinks by
+    /// the factor of the norm with every class, not only with every round. Once all have been seen,
+    /// only the class at which the walk stands can contradict the others, so its change is the
+    /// residual.
+    fn walk(&self, weight: &[f64], within: f64, most_rounds: usize) -> Vec<f64> {
+        let (stride, rows) = (self.queue.stride, self.rows);
+        let mut values = self.fresh.clone();
+        let mut found = vec![0.0; rows];
+        let mut class = 0;
+        for turn in 0..most_rounds * stride {
+            self.apply(class, &values, &mut found);
+            let range = class * rows..(class + 1) * rows;
+            let own = values[range.clone()]
+                .iter_mut()
+                .zip(&self.fresh[range.clone()]);
+            let change = own.zip(&found).zip(&weight[range]).fold(
+                0.0,
+                |most: f64, (((old, fresh), linear), weight)| {
+                    let new = fresh + linear;
+                    let change = (new - *old).abs() * weight;
+                    *old = new;
+                    most.max(change)
+                },
+            );
+            if turn >= stride && change <= within {
+                break;
+            }
+            class = (class + stride - self.queue.budget_steps % stride) % stride;
+        }
+        values
+    }
+
+    /// Values by class, put in the order of their places.
+    fn by_height(&self, classes: &[f64]) -> Vec<f64> {
+        let stride = self.queue.stride;
+        (0..classes.len())
+            .map(|x| classes[x % stride * self.rows + x / stride])
+            .collect()
+    }
+
+    /// The other way round.
+    fn by_place(&self, heights: &[f64]) -> Vec<f64> {
+        let stride = self.queue.stride;
+        (0..heights.len())
+            .map(|index| heights[index % self.rows * stride + index / self.rows])
+            .collect()
+    }
+
+    /// How far below the diagonal I - T reaches.
+    fn band(&self) -> usize {
+        let (stride, budget) = (self.queue.stride, self.queue.budget_steps);
+        let arrived = (self.arrived.len() * stride).saturating_sub(budget);
+        let wasted = self.after.iter().enumerate().map(|(v, (first, late))| {
+            let last = (first + late.len()).saturating_sub(1) * stride;
+            last.saturating_sub(v)
+        });
+        arrived
+            .max(wasted.max().unwrap_or(0))
+            .min(self.rows * stride)
+    }
+
+    /// I - T as a matrix.
+    fn matrix(&self, band: usize) -> Banded {
+        let (stride, budget) = (self.queue.stride, self.queue.budget_steps);
+        let states = self.rows * stride;
+        let mut matrix = Banded::unit(states, band, budget);
+        for x in 0..states {
+            let most = ((x + budget) / stride).min(self.arrived.len() - 1);
+            for (w, p) in self.arrived[..=most].iter().enumerate() {
+                matrix.subtract(x, x + budget - w * stride, *p);
+            }
+        }
+        for (v, (first, late)) in self.after.iter().enumerate().skip(1) {
+            for (k, p) in (*first..).zip(late) {
+                for (y, early) in self.before[v].iter().enumerate() {
+                    matrix.subtract(k * stride - v, budget - v - y * stride, -p * early);
+                }
+            }
+        }
+        matrix
+    }
+}

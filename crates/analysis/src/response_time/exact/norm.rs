@@ -1,0 +1,60 @@
+//! The norm in which one period of the server brings workloads together.
+
+use super::Queue;
+use crate::AnalysisError;
+
+/// What e to the minus this is, is neglected of the workload's tail.
+const NEGLECTED_LOG: f64 = 30.0;
+/// The most places on the workload's axis.
+const MOST_STATES: usize = 2_000_000;
+
+/// The weighted norm in which T is a contraction: sup |f(x)| e^(theta x) for a theta below
+/// Lundberg's, since T e^(-theta x) <= e^(-theta x) E e^(theta (X(P) - B)).
+pub(super) struct Norm {
+    /// Per lattice step.
+    pub(super) theta: f64,
+    /// By how much T contracts.
+    pub(super) factor: f64,
+    /// Where the workload's axis is cut off.
+    pub(super) states: usize,
+    /// What that may do to a value.
+    pub(super) cut: f64,
+}
+
+impl Norm {
+    pub(super) fn of(queue: &Queue) -> Result<Self, AnalysisError> {
+        let stride = queue.stride as f64;
+        let share = queue.budget_steps as f64 / queue.period_steps;
+        let lundberg = queue.work.decay(share / stride) / stride;
+        let exponent = |theta: f64| {
+            let arrived =
+                queue.work.rate * queue.period_steps * (queue.work.moment(theta * stride) - 1.0);
+            arrived - theta * queue.budget_steps as f64
+        };
+        let candidates = (1..64).map(|part| lundberg * f64::from(part) / 64.0);
+        let theta = candidates
+            .min_by(|a, b| exponent(*a).total_cmp(&exponent(*b)))
+            .unwrap_or(0.0);
+        let factor = exponent(theta).exp();
+        let states = (NEGLECTED_LOG / lundberg).ceil();
+        let tractable = factor < 1.0 - 1e-9 && states < MOST_STATES as f64;
+        if !tractable {
+            return Err(AnalysisError::NotAnalysed {
+                reason:
+                    "the load is so near to the bandwidth, or budget and execution time have so \
+                         small a common divisor, that the exact method would take too long"
+                        .into(),
+            });
+        }
+        let states = states as usize + queue.budget_steps + 1;
+        // Taking what lies beyond for zero makes every value too small by at most its largest: T
+        // never makes more of a constant.
+        let cut = (-lundberg * states as f64).exp();
+        Ok(Self {
+            theta,
+            factor,
+            states,
+            cut,
+        })
+    }
+}
