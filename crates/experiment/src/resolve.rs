@@ -56,32 +56,43 @@ pub fn resolve(
     let mut resolved = BTreeMap::new();
     for (name, domain) in &description.domains {
         if let Some(reservation) = &domain.reservation {
-            let interface = interface_of(description, name, reservation, variant.margin_points)?;
+            let services: Vec<&Service> = description
+                .services
+                .values()
+                .filter(|service| service.domain == *name)
+                .collect();
             let backend = variant.backend.unwrap_or(reservation.backend);
+            let margin = variant.margin_points;
+            let interface = interface_of(&services, name, reservation, backend, margin)?;
             resolved.insert(name.clone(), ResolvedDomain { backend, interface });
         }
     }
     Ok(resolved)
 }
 
-/// The interface of one reservation, derived where it is to be, its margin added.
-fn interface_of(
-    description: &Description,
+/// The interface of one reservation, derived from `services` where it is to be, its margin added.
+/// Where the back end has no budget, budget and period say nothing: a whole CPU.
+pub(crate) fn interface_of(
+    services: &[&Service],
     domain: &str,
     reservation: &Reservation,
+    backend: BackendKind,
     margin: Option<PercentagePoints>,
 ) -> Result<ResourceInterface, ExperimentError> {
     let points = margin.unwrap_or(reservation.margin_points);
+    let without_budget = matches!(backend, BackendKind::Dedicated | BackendKind::None);
     let (budget, period) = match (reservation.explicit_interface(), reservation.derive) {
         (Some(interface), _) => (interface.budget, interface.period),
-        (None, Some(_)) => {
-            let services: Vec<&Service> = description
-                .services
-                .values()
-                .filter(|service| service.domain == domain)
-                .collect();
-            // The margin is added below, in one place for derived and given budgets.
-            virtualization_agnostic(&load_of(&services)?, PercentagePoints(0.0))?
+        // The margin is added below, in one place for derived and given budgets.
+        (None, Some(_)) => virtualization_agnostic(&load_of(services)?, PercentagePoints(0.0))?,
+        (None, None) if without_budget => {
+            let whole = Duration::from_secs(1);
+            return Ok(ResourceInterface {
+                budget: whole,
+                period: whole,
+                priority: reservation.priority,
+                cpus: reservation.cpus.clone(),
+            });
         }
         (None, None) => {
             return Err(ExperimentError::Domain {
