@@ -51,9 +51,9 @@ pub enum Verb {
     Check(CheckArguments),
     /// The response times that the reservations of a description will give, or those of one queue.
     Predict(PredictArguments),
-    /// The reservation that keeps a promise: the least budget at each period.
+    /// The reservations that keep the promises of a description, or of one queue.
     Size(SizeArguments),
-    /// Whether tasks meet their deadlines on one CPU; the least budget that looks like a CPU.
+    /// Whether the tasks of a description, or those named, meet their deadlines; what CPUs can hold.
     Analyze(AnalyzeArguments),
     /// The same as predict by discrete-event simulation.
     Simulate(SimulateArguments),
@@ -118,7 +118,10 @@ pub struct PredictArguments {
     pub percentiles: Vec<Percentile>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
-    pub export_csv: Option<PathBuf>,
+    pub export_distributions: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 impl PredictArguments {
@@ -129,7 +132,8 @@ impl PredictArguments {
             service: self.queue.load.service.clone(),
             variant: self.variant.clone(),
             percentiles: self.percentiles.clone(),
-            export_csv: self.export_csv.clone(),
+            export_distributions: self.export_distributions.clone(),
+            export: self.export.clone(),
         })
     }
 }
@@ -174,9 +178,10 @@ pub struct LoadArguments {
     /// So many requests come at a time.
     #[arg(long, requires = "rate", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub batch: u32,
-    /// The rule of the reservation server.
-    #[arg(long, value_enum, default_value_t = ServerName::Deferrable)]
-    pub server: ServerName,
+    /// The rule of the reservation server; deferrable if left out. With a FILE: in place of the rule
+    /// of the back end.
+    #[arg(long, value_enum)]
+    pub server: Option<ServerName>,
 }
 
 /// Rules of reservation servers, on the command line.
@@ -190,6 +195,24 @@ pub enum ServerName {
     ConstantBandwidth,
     /// A CPU of its own.
     Dedicated,
+}
+
+impl std::fmt::Display for ServerName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.to_possible_value();
+        out.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+/// Files that an answer is written to, beside standard output.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ExportArguments {
+    /// Write the answer as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub export_json: Option<PathBuf>,
+    /// Write the answer as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub export_csv: Option<PathBuf>,
 }
 
 /// What is asked about the services of a description.
@@ -208,15 +231,21 @@ pub struct FileQuestion {
     pub percentiles: Vec<Percentile>,
     /// Write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR")]
-    pub export_csv: Option<PathBuf>,
+    pub export_distributions: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// Arguments of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArguments {
+    /// The description (TOML); without it, the tasks of the options on one CPU.
+    #[arg(conflicts_with_all = ["tasks", "policy", "vas"])]
+    pub file: Option<PathBuf>,
     /// A task: execution/period, execution/period/deadline, or execution/period+offset with --vas;
     /// under fixed priorities the first has the highest.
-    #[arg(long = "task", required = true, value_parser = task)]
+    #[arg(long = "task", required_unless_present = "file", value_parser = task)]
     pub tasks: Vec<TaskText>,
     /// The order of execution on one CPU.
     #[arg(long, value_enum, default_value_t = PolicyName::Fp, conflicts_with = "vas")]
@@ -227,6 +256,9 @@ pub struct AnalyzeArguments {
     /// The server's period; the tasks' hyperperiod if left out.
     #[arg(short, long, requires = "vas")]
     pub period: Option<Duration>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// Orders of execution.
@@ -254,15 +286,19 @@ pub struct TaskText {
 /// Arguments of `size`.
 #[derive(Debug, Args)]
 pub struct SizeArguments {
+    /// The description (TOML); without it, the queue that the options describe.
+    #[arg(conflicts_with_all = ["rate", "slos"])]
+    pub file: Option<PathBuf>,
     /// The load.
     #[command(flatten)]
     pub load: LoadArguments,
-    /// A promise, such as p99=30ms; several all have to hold.
-    #[arg(long = "slo", required = true, value_delimiter = ',', value_parser = promise)]
+    /// A promise, such as p99=30ms; several all have to hold. With a FILE: its SLOs are promised.
+    #[arg(long = "slo", value_delimiter = ',', value_parser = promise)]
     pub slos: Vec<PromiseText>,
-    /// The period of the reservation, or a range such as 1ms..100ms.
+    /// The period of the reservation, or a range such as 1ms..100ms. With a FILE, if left out: a
+    /// quarter to four times the described period.
     #[arg(short, long, value_parser = period_range)]
-    pub period: PeriodRange,
+    pub period: Option<PeriodRange>,
     /// How many periods of a range are looked at.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub points: u32,
@@ -272,6 +308,12 @@ pub struct SizeArguments {
     /// Tell every period, not only those that nothing beats.
     #[arg(long)]
     pub all: bool,
+    /// Write the whole grid of periods and bandwidths as an HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub export_html: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// A promise on the command line.
