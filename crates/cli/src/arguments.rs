@@ -191,6 +191,8 @@ pub enum ServerName {
     Deferrable,
     /// Loses what nothing needs.
     Periodic,
+    /// Gets a budget only for the work that is there when a period starts.
+    Polling,
     /// SCHED_DEADLINE's rules: a hard constant-bandwidth server.
     ConstantBandwidth,
     /// A CPU of its own.

@@ -94,7 +94,11 @@ impl InMode<'_> {
             .collect();
         let backend = reservation.backend;
         let interface = interface_of(&services, domain, reservation, backend, None)?;
-        Ok(Some(ResolvedDomain { backend, interface }))
+        Ok(Some(ResolvedDomain {
+            backend,
+            interface,
+            server_kind: reservation.server,
+        }))
     }
 
     /// The interface that the domain's back end guarantees, if it guarantees one.

@@ -6,7 +6,7 @@ use tailbound_analysis::{PeriodicLoad, virtualization_agnostic};
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_model::{
     BackendKind, Description, Domain, PercentagePoints, Reservation, ReservationServer,
-    ResourceInterface, Service, Variant,
+    ResourceInterface, ServerKind, Service, Variant,
 };
 use tailbound_time::Duration;
 
@@ -19,6 +19,8 @@ pub struct ResolvedDomain {
     pub backend: BackendKind,
     /// Its interface as described; where the back end has no budget it says only which CPUs.
     pub interface: ResourceInterface,
+    /// The described rule of its server, where that is described.
+    pub server_kind: Option<ServerKind>,
 }
 
 impl ResolvedDomain {
@@ -27,12 +29,12 @@ impl ResolvedDomain {
     pub fn server(&self) -> Option<ReservationServer> {
         let (budget, period) = (self.interface.budget, self.interface.period);
         match self.backend {
-            BackendKind::DsFreeze | BackendKind::RtGroup => {
-                Some(ReservationServer::Deferrable { budget, period })
-            }
-            BackendKind::Deadline => Some(ReservationServer::ConstantBandwidth { budget, period }),
             BackendKind::Dedicated => Some(ReservationServer::Dedicated),
-            BackendKind::CfsQuota | BackendKind::None => None,
+            backend => {
+                let enforced = backend.server_kind()?;
+                let kind = self.server_kind.unwrap_or(enforced);
+                Some(kind.with(budget, period))
+            }
         }
     }
 
@@ -64,7 +66,13 @@ pub fn resolve(
             let backend = variant.backend.unwrap_or(reservation.backend);
             let margin = variant.margin_points;
             let interface = interface_of(&services, name, reservation, backend, margin)?;
-            resolved.insert(name.clone(), ResolvedDomain { backend, interface });
+            let server_kind = reservation.server;
+            let one = ResolvedDomain {
+                backend,
+                interface,
+                server_kind,
+            };
+            resolved.insert(name.clone(), one);
         }
     }
     Ok(resolved)

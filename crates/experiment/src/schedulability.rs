@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
 use tailbound_analysis::interfaces::{
-    DedicatedCpu, DeferrableSupply, PeriodicResource, RecurringTask, ResponseBound, SupplyBound,
-    Workload,
+    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, RecurringTask, ResponseBound,
+    SupplyBound, Workload,
 };
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
@@ -130,6 +130,9 @@ impl Given {
             ReservationServer::Dedicated => Box::new(DedicatedCpu),
             ReservationServer::Deferrable { budget, period } => {
                 Box::new(DeferrableSupply::with_jitter(budget, period, self.jitter)?)
+            }
+            ReservationServer::Polling { budget, period } => {
+                Box::new(PollingSupply::with_jitter(budget, period, self.jitter)?)
             }
             ReservationServer::Periodic { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {

@@ -352,20 +352,17 @@ impl One<'_> {
     }
 
     fn server_kind(&self) -> Result<ServerKind, NotSized> {
-        match (self.options.server, self.backend()) {
-            (Some(kind), _) => Ok(kind),
-            (None, BackendKind::DsFreeze | BackendKind::RtGroup) => Ok(ServerKind::Deferrable),
-            (None, BackendKind::Deadline) => Err(NotSized::Because(
-                "a constant-bandwidth server is not sized; `tailbound predict` tells what its \
-                 budget gives"
-                    .into(),
-            )),
-            (None, _) => Err(NotSized::Because(
+        let described = self
+            .reservation()
+            .and_then(|reservation| reservation.server);
+        let kind = self.options.server.or(described);
+        kind.or(self.backend().server_kind()).ok_or_else(|| {
+            NotSized::Because(
                 "a CFS quota is a cap and guarantees nothing, so no budget of it keeps a promise; \
                  choose another back end"
                     .into(),
-            )),
-        }
+            )
+        })
     }
 
     /// The range that was asked for, or one around the described period.
@@ -461,6 +458,12 @@ impl One<'_> {
                 budget: Some(choice.with_margin?.max(smallest).min(choice.period)),
                 period: Some(choice.period),
                 derive: None,
+                server: match rule {
+                    Rule::Promises(kind) if Some(kind) != self.backend().server_kind() => {
+                        Some(kind)
+                    }
+                    _ => None,
+                },
                 margin_points: PercentagePoints::default(),
                 priority: self.priority(),
                 cpus: self.cpus(),

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_distribution::Distribution;
+use tailbound_distribution::{Distribution, Evidence};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service};
 use tailbound_time::{Duration, Rate};
 
 use super::poisson::Law;
 use super::queue::PoissonQueue;
 use super::{ServiceQuery, jobs_per_second, laws};
-use crate::AnalysisError;
+use crate::grid::GridPrediction;
+use crate::{AnalysisError, Prediction};
 
 /// A continuous law of execution times is cut into so many slices, each rounded up.
 const SLICES: u64 = 32;
@@ -89,5 +90,61 @@ fn atoms(law: &Law) -> Vec<(Duration, f64)> {
             let each = 1.0 / SLICES as f64;
             (1..=SLICES).map(|slice| (upper_end(slice), each)).collect()
         }
+    }
+}
+
+/// The prediction for a service on a server that follows the arrivals, of all its jobs together;
+/// `None` for other servers. By task only where there is only one.
+pub(super) fn predict_on_grid(
+    query: &ServiceQuery<'_>,
+) -> Option<Result<Prediction, AnalysisError>> {
+    let (name, service) = (query.name, query.service);
+    let queue = PoissonQueue::of_service(name, service, &query.execution_times, query.server);
+    let found = match queue {
+        Ok(queue) => queue.on_a_grid(query.dispatch_overhead)?,
+        Err(error) => {
+            let follows = matches!(
+                query.server,
+                ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. }
+            );
+            return follows.then_some(Err(error));
+        }
+    };
+    Some(found.and_then(|found| Ok(prediction(query, found, &laws(query)?))))
+}
+
+fn prediction(query: &ServiceQuery<'_>, found: GridPrediction, laws: &[Law]) -> Prediction {
+    let mut overall = found.distribution;
+    overall.provenance.subject = format!("response time of {}", query.name);
+    let mut assumptions = found.assumptions;
+    let exactly = |law: &Law| match law {
+        Law::Atoms {
+            optimistic,
+            pessimistic,
+        } => optimistic == pessimistic,
+        Law::Uniform(..) => false,
+    };
+    if !laws.iter().all(exactly) {
+        // The server is not monotone in its load.
+        overall.provenance.evidence = Evidence::Estimate;
+        assumptions.push(
+            "execution times that are known as a range are rounded up, which is no bound here"
+                .into(),
+        );
+    }
+    overall.provenance.assumptions.clone_from(&assumptions);
+    let mut per_task = BTreeMap::new();
+    if let (Some(task), 1) = (query.service.tasks.keys().next(), query.service.tasks.len()) {
+        let mut alone = overall.clone();
+        alone.provenance.subject = format!("response time of {}.{task}", query.name);
+        per_task.insert(task.clone(), alone);
+    }
+    Prediction {
+        overall,
+        per_task,
+        method: found.method,
+        assumptions,
+        utilisation: found.utilisation,
+        bandwidth: found.bandwidth,
     }
 }

@@ -5,6 +5,7 @@ use tailbound_time::Duration;
 
 use super::{Choice, Found, Promise, SizingQuery};
 use crate::AnalysisError;
+use crate::response_time::Kind;
 
 /// Budgets are first tried in such parts of the mean execution time.
 const COARSE: u64 = 4;
@@ -27,6 +28,7 @@ type Tried = (u64, f64);
 /// Budgets of one period, counted in parts of the stride of the execution times.
 struct Lattice<'a> {
     query: &'a SizingQuery,
+    kind: Kind,
     period: Duration,
     /// Nanoseconds per stride.
     stride: Duration,
@@ -36,12 +38,13 @@ struct Lattice<'a> {
 
 impl<'a> Lattice<'a> {
     /// A lattice of which a mean execution time holds about `parts` steps.
-    fn new(query: &'a SizingQuery, period: Duration, parts: u64) -> Self {
+    fn new(query: &'a SizingQuery, kind: Kind, period: Duration, parts: u64) -> Self {
         let stride = query.queue.stride();
         let mean_ns = query.queue.mean_execution_time().as_nanos() as f64;
         let per_stride = (parts as f64 * stride.as_nanos() as f64 / mean_ns).round();
         Self {
             query,
+            kind,
             period,
             stride,
             per_stride: (per_stride as u64).max(1),
@@ -86,7 +89,7 @@ impl<'a> Lattice<'a> {
     /// By how much so many steps keep the promise that they keep least, for sure: below zero if they
     /// do not keep it.
     fn margin(&self, steps: u64, tolerance: f64) -> Result<f64, AnalysisError> {
-        let kind = self.query.kind.kind();
+        let kind = self.kind;
         let steps = (steps, self.per_stride);
         let solved = self
             .query
@@ -172,11 +175,12 @@ impl<'a> Lattice<'a> {
 /// where a search does not tell and `whole_suffices`.
 pub(super) fn least_budget(
     query: &SizingQuery,
+    kind: Kind,
     period: Duration,
     whole_suffices: bool,
 ) -> Result<Option<Found>, AnalysisError> {
     let load_ns = query.queue.utilisation() * period.as_nanos() as f64;
-    let coarse = Lattice::new(query, period, COARSE);
+    let coarse = Lattice::new(query, kind, period, COARSE);
     let whole = coarse.steps_in(period.as_nanos() as f64);
     let floor = coarse.steps_in(load_ns);
     // Where it lies, and how fast the margin grows there.
@@ -193,7 +197,7 @@ pub(super) fn least_budget(
     }
     let mean = query.queue.mean_execution_time().as_secs_f64();
     let parts = (PARTS * mean / period.as_secs_f64()).round() as u64;
-    let fine = Lattice::new(query, period, parts.clamp(FINE.0, FINE.1));
+    let fine = Lattice::new(query, kind, period, parts.clamp(FINE.0, FINE.1));
     let found = fine.search(guess)?;
     Ok(found.or(whole_suffices.then(|| Found {
         budget: period,
@@ -204,6 +208,7 @@ pub(super) fn least_budget(
 /// The budget of `coarse` on a finer lattice, as long as that is tractable.
 pub(super) fn refined(
     query: &SizingQuery,
+    kind: Kind,
     period: Duration,
     coarse: &Choice,
 ) -> Result<Option<Found>, AnalysisError> {
@@ -214,7 +219,7 @@ pub(super) fn refined(
         budget,
         resolution: coarse.resolution,
     };
-    let lattice = Lattice::new(query, period, FINEST);
+    let lattice = Lattice::new(query, kind, period, FINEST);
     let middle = budget.as_nanos() as f64 - 0.5 * coarse.resolution.as_nanos() as f64;
     if lattice.steps_in(budget.as_nanos() as f64) > MOST_STEPS {
         return Ok(Some(before));

@@ -4,17 +4,18 @@
 //! budget is found by halving. Nothing of the kind holds for the period: a longer one at the same
 //! bandwidth is often better, sometimes worse. So every period is looked at on its own.
 
+mod bisection;
 mod lattice;
 mod periodic;
-mod rounding;
 
 use rayon::prelude::*;
 use tailbound_distribution::Interval;
+pub use tailbound_model::ServerKind;
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
-use crate::response_time::{Kind, PoissonQueue, ResponseTimes};
+use crate::response_time::{PoissonQueue, ResponseTimes};
 pub use periodic::size_periodic;
 
 /// A promise: the share `probability` of all responses takes at most `latency`.
@@ -24,24 +25,6 @@ pub struct Promise {
     pub probability: f64,
     /// The latency.
     pub latency: Duration,
-}
-
-/// Which kind of server is to be sized.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerKind {
-    /// Keeps its budget within the period.
-    Deferrable,
-    /// Loses what nothing needs.
-    Periodic,
-}
-
-impl ServerKind {
-    fn kind(self) -> Kind {
-        match self {
-            Self::Deferrable => Kind::Deferrable,
-            Self::Periodic => Kind::Periodic,
-        }
-    }
 }
 
 /// A question: which budgets keep all promises?
@@ -164,13 +147,16 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
         .promises
         .iter()
         .all(|promise| own_cpu.cdf(promise.latency).lower >= promise.probability);
-    let (searched, mut assumptions) = rounding::tractable(query)?;
-    assumptions.extend(own_cpu.assumptions);
+    let exact = bisection::exact_kind(query);
+    let mut assumptions = own_cpu.assumptions;
+    if exact.is_none() {
+        assumptions.push(bisection::assumption(query));
+    }
     let one = |period: &Duration| -> Result<Choice, AnalysisError> {
-        let found = if infeasible.is_empty() {
-            lattice::least_budget(&searched, *period, whole_suffices)?
-        } else {
-            None
+        let found = match exact {
+            _ if !infeasible.is_empty() => None,
+            Some(kind) => lattice::least_budget(query, kind, *period, whole_suffices)?,
+            None => bisection::least_budget(query, *period)?,
         };
         Ok(choice(query, *period, found))
     };
@@ -180,9 +166,9 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
         .map(one)
         .collect::<Result<_, _>>()?;
     let best = best(&choices);
-    if let Some(found) = best.and_then(|index| choices.get_mut(index)) {
+    if let (Some(kind), Some(found)) = (exact, best.and_then(|index| choices.get_mut(index))) {
         let period = found.period;
-        *found = choice(query, period, lattice::refined(&searched, period, found)?);
+        *found = choice(query, period, lattice::refined(query, kind, period, found)?);
     }
     mark_front(&mut choices);
     Ok(Sizing {

@@ -205,6 +205,7 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
             let period = arguments.period.ok_or_else(lacking)?;
             Ok(match kind {
                 ServerName::Periodic => ReservationServer::Periodic { budget, period },
+                ServerName::Polling => ReservationServer::Polling { budget, period },
                 ServerName::ConstantBandwidth => {
                     ReservationServer::ConstantBandwidth { budget, period }
                 }

@@ -15,7 +15,7 @@ use tailbound_report::SizingGrid;
 use tailbound_time::Duration;
 
 use super::size_answer::{Answer, HEADER, export_html};
-use super::size_queue::{server_kind, server_name};
+use super::size_queue::server_kind;
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -177,8 +177,7 @@ fn found(
 fn rule(rule: Rule) -> String {
     match rule {
         Rule::Promises(kind) => {
-            let server = server_name(kind);
-            format!("least budget of a {server} server that keeps every promise")
+            format!("least budget of a {kind} server that keeps every promise")
         }
         Rule::AsOnOwnCpu => "W(P): least budget of a deferrable server under which the tasks run \
                              as on a CPU of their own (Li 2021, section 3.2)"
@@ -235,6 +234,9 @@ fn stanza(mode: Option<&str>, domain: &str, reservation: &Reservation, answer: &
         if let Some(value) = value {
             lines.push(format!("{key} = \"{value}\""));
         }
+    }
+    if let Some(kind) = reservation.server {
+        lines.push(format!("server = \"{kind}\""));
     }
     lines.push(format!("priority = {}", reservation.priority.0));
     lines.push(format!("cpus = [{}]", cpus.join(", ")));

@@ -60,14 +60,11 @@ pub fn server_kind(name: Option<ServerName>) -> Result<Option<ServerKind>, Failu
         None => Ok(None),
         Some(ServerName::Deferrable) => Ok(Some(ServerKind::Deferrable)),
         Some(ServerName::Periodic) => Ok(Some(ServerKind::Periodic)),
-        Some(ServerName::ConstantBandwidth) => Err(Failure::with_help(
-            "a constant-bandwidth server is not sized yet",
-            "use --server deferrable or periodic; `tailbound predict --server \
-             constant-bandwidth` tells what a budget of it gives",
-        )),
+        Some(ServerName::Polling) => Ok(Some(ServerKind::Polling)),
+        Some(ServerName::ConstantBandwidth) => Ok(Some(ServerKind::ConstantBandwidth)),
         Some(ServerName::Dedicated) => Err(Failure::with_help(
             "a dedicated CPU has no budget to size",
-            "use --server deferrable or periodic; `tailbound predict --server dedicated` tells \
+            "use --server deferrable, or another; `tailbound predict --server dedicated` tells \
              what a CPU of its own reaches",
         )),
     }
@@ -115,7 +112,7 @@ fn render(
             .collect();
         let rule = format!(
             "Least budget of a {} server that keeps {} for {rate} requests.",
-            server_name(query.kind),
+            query.kind,
             promises.join(" and ")
         );
         vec![answer.grid("Queue", &rule, stanza.as_deref())]
@@ -123,12 +120,4 @@ fn render(
     let shown = answer.shown(arguments.all);
     let table: Vec<Vec<String>> = shown.map(|row| answer.cells(row)).collect();
     output.rows(&HEADER, &table, &answer)
-}
-
-/// The name of a kind of server as the command line has it.
-pub fn server_name(kind: ServerKind) -> ServerName {
-    match kind {
-        ServerKind::Deferrable => ServerName::Deferrable,
-        ServerKind::Periodic => ServerName::Periodic,
-    }
 }

@@ -185,7 +185,7 @@ impl Held {
         let (Some(mut tasks), Ok(own)) = (others, SporadicTask::new(budget, period, period)) else {
             return most;
         };
-        if tasks.is_empty() && rule == BudgetRule::Deferrable {
+        if tasks.is_empty() && rule != BudgetRule::Periodic {
             return Duration::ZERO;
         }
         tasks.push(own);
@@ -204,6 +204,7 @@ fn amounts(server: ReservationServer) -> (Option<(Duration, Duration)>, BudgetRu
             (Some((budget, period)), BudgetRule::Deferrable)
         }
         ReservationServer::Periodic { budget, period }
+        | ReservationServer::Polling { budget, period }
         | ReservationServer::ConstantBandwidth { budget, period } => {
             (Some((budget, period)), BudgetRule::Periodic)
         }
