@@ -213,6 +213,13 @@ impl One<'_> {
         sharing: &[(&str, &Service)],
         inputs: &InputFiles,
     ) -> Result<Budgets, NotSized> {
+        let kind = self.server_kind()?;
+        if kind != ServerKind::Deferrable {
+            return Err(NotSized::Because(format!(
+                "W(P) is for deferrable servers, and this is a {kind} one: no analysis of ours finds \
+                 budgets for periodic tasks on it; choose ds-freeze, or --server deferrable"
+            )));
+        }
         let mut load = PeriodicLoad::default();
         for (name, service) in sharing {
             let known = execution_times(name, service, inputs, None)
@@ -504,7 +511,7 @@ fn around((period, part, multiple): (Duration, u64, u64), why: &str) -> PeriodsL
 fn near_hyperperiod(hyperperiod: Duration) -> Vec<Duration> {
     let whole = hyperperiod.as_nanos();
     let parts = (1..=16)
-        .filter(|part| whole % part == 0)
+        .filter(|part| whole.is_multiple_of(*part))
         .map(|part| whole / part);
     let multiples = (2..=4).filter_map(|multiple| whole.checked_mul(multiple));
     parts.chain(multiples).map(Duration::from_nanos).collect()

@@ -81,7 +81,7 @@ fn step_ns(stride_ns: u64, period_ns: u64) -> u64 {
         return aimed.div_ceil(stride_ns) * stride_ns;
     }
     let least = stride_ns.div_ceil(aimed);
-    let part = (least..=least.saturating_mul(2)).find(|part| stride_ns % part == 0);
+    let part = (least..=least.saturating_mul(2)).find(|part| stride_ns.is_multiple_of(*part));
     part.map_or(aimed, |part| stride_ns / part)
 }
 
