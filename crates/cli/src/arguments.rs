@@ -1,10 +1,14 @@
 //! What can be typed.
 
+mod values;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
+
+use values::{back_end, percentile, period_range, promise, scale, scheduling, share, task};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -51,9 +55,9 @@ pub enum Verb {
     Check(CheckArguments),
     /// The response times that the reservations of a description will give, or those of one queue.
     Predict(PredictArguments),
-    /// The reservation that keeps a promise: the least budget at each period.
+    /// The reservations that keep the promises of a description, or of one queue.
     Size(SizeArguments),
-    /// Whether tasks meet their deadlines on one CPU; the least budget that looks like a CPU.
+    /// Whether the tasks of a description, or those named, meet their deadlines; what CPUs can hold.
     Analyze(AnalyzeArguments),
     /// The same as predict by discrete-event simulation.
     Simulate(SimulateArguments),
@@ -118,7 +122,10 @@ pub struct PredictArguments {
     pub percentiles: Vec<Percentile>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
-    pub export_csv: Option<PathBuf>,
+    pub export_distributions: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 impl PredictArguments {
@@ -129,7 +136,8 @@ impl PredictArguments {
             service: self.queue.load.service.clone(),
             variant: self.variant.clone(),
             percentiles: self.percentiles.clone(),
-            export_csv: self.export_csv.clone(),
+            export_distributions: self.export_distributions.clone(),
+            export: self.export.clone(),
         })
     }
 }
@@ -174,9 +182,10 @@ pub struct LoadArguments {
     /// So many requests come at a time.
     #[arg(long, requires = "rate", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub batch: u32,
-    /// The rule of the reservation server.
-    #[arg(long, value_enum, default_value_t = ServerName::Deferrable)]
-    pub server: ServerName,
+    /// The rule of the reservation server; deferrable if left out. With a FILE: in place of the rule
+    /// of the back end.
+    #[arg(long, value_enum)]
+    pub server: Option<ServerName>,
 }
 
 /// Rules of reservation servers, on the command line.
@@ -186,10 +195,30 @@ pub enum ServerName {
     Deferrable,
     /// Loses what nothing needs.
     Periodic,
+    /// Gets a budget only for the work that is there when a period starts.
+    Polling,
     /// SCHED_DEADLINE's rules: a hard constant-bandwidth server.
     ConstantBandwidth,
     /// A CPU of its own.
     Dedicated,
+}
+
+impl std::fmt::Display for ServerName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.to_possible_value();
+        out.write_str(value.as_ref().map_or("", |value| value.get_name()))
+    }
+}
+
+/// Files that an answer is written to, beside standard output.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ExportArguments {
+    /// Write the answer as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub export_json: Option<PathBuf>,
+    /// Write the answer as CSV.
+    #[arg(long, value_name = "FILE")]
+    pub export_csv: Option<PathBuf>,
 }
 
 /// What is asked about the services of a description.
@@ -208,15 +237,21 @@ pub struct FileQuestion {
     pub percentiles: Vec<Percentile>,
     /// Write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR")]
-    pub export_csv: Option<PathBuf>,
+    pub export_distributions: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// Arguments of `analyze`.
 #[derive(Debug, Args)]
 pub struct AnalyzeArguments {
+    /// The description (TOML); without it, the tasks of the options on one CPU.
+    #[arg(conflicts_with_all = ["tasks", "policy", "vas"])]
+    pub file: Option<PathBuf>,
     /// A task: execution/period, execution/period/deadline, or execution/period+offset with --vas;
     /// under fixed priorities the first has the highest.
-    #[arg(long = "task", required = true, value_parser = task)]
+    #[arg(long = "task", required_unless_present = "file", value_parser = task)]
     pub tasks: Vec<TaskText>,
     /// The order of execution on one CPU.
     #[arg(long, value_enum, default_value_t = PolicyName::Fp, conflicts_with = "vas")]
@@ -227,6 +262,9 @@ pub struct AnalyzeArguments {
     /// The server's period; the tasks' hyperperiod if left out.
     #[arg(short, long, requires = "vas")]
     pub period: Option<Duration>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// Orders of execution.
@@ -254,15 +292,19 @@ pub struct TaskText {
 /// Arguments of `size`.
 #[derive(Debug, Args)]
 pub struct SizeArguments {
+    /// The description (TOML); without it, the queue that the options describe.
+    #[arg(conflicts_with_all = ["rate", "slos"])]
+    pub file: Option<PathBuf>,
     /// The load.
     #[command(flatten)]
     pub load: LoadArguments,
-    /// A promise, such as p99=30ms; several all have to hold.
-    #[arg(long = "slo", required = true, value_delimiter = ',', value_parser = promise)]
+    /// A promise, such as p99=30ms; several all have to hold. With a FILE: its SLOs are promised.
+    #[arg(long = "slo", value_delimiter = ',', value_parser = promise)]
     pub slos: Vec<PromiseText>,
-    /// The period of the reservation, or a range such as 1ms..100ms.
+    /// The period of the reservation, or a range such as 1ms..100ms. With a FILE, if left out: a
+    /// quarter to four times the described period.
     #[arg(short, long, value_parser = period_range)]
-    pub period: PeriodRange,
+    pub period: Option<PeriodRange>,
     /// How many periods of a range are looked at.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub points: u32,
@@ -272,6 +314,12 @@ pub struct SizeArguments {
     /// Tell every period, not only those that nothing beats.
     #[arg(long)]
     pub all: bool,
+    /// Write the whole grid of periods and bandwidths as an HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub export_html: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// A promise on the command line.
@@ -477,114 +525,4 @@ pub enum InternalProgram {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-}
-
-fn percentile(text: &str) -> Result<Percentile, String> {
-    let number: f64 = text
-        .parse()
-        .map_err(|_| "a percentile is a number such as 99.9")?;
-    if number > 0.0 && number < 100.0 {
-        Ok(Percentile(number))
-    } else {
-        Err("a percentile lies above 0 and below 100".into())
-    }
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let number: f64 = text
-        .parse()
-        .map_err(|_| "a share of all responses is a number such as 0.99")?;
-    if number > 0.0 && number < 1.0 {
-        Ok(number)
-    } else {
-        Err("a share of all responses lies above 0 and below 1, such as 0.99".into())
-    }
-}
-
-fn promise(text: &str) -> Result<PromiseText, String> {
-    let form = "a promise is a percentile and a latency, such as p99=30ms";
-    let (percent, latency) = text
-        .strip_prefix('p')
-        .and_then(|rest| rest.split_once('='))
-        .ok_or(form)?;
-    let latency = latency
-        .parse()
-        .map_err(|error| format!("{form}: {error}"))?;
-    Ok(PromiseText {
-        probability: percentile(percent)?.probability(),
-        latency,
-    })
-}
-
-fn task(text: &str) -> Result<TaskText, String> {
-    let form = "a task is execution/period, such as 10ms/100ms, 10ms/100ms/80ms or 10ms/100ms+30ms";
-    let time = |text: &str| {
-        text.trim()
-            .parse::<Duration>()
-            .map_err(|error| format!("{form}: {error}"))
-    };
-    let (times, offset) = match text.split_once('+') {
-        Some((times, offset)) => (times, Some(time(offset)?)),
-        None => (text, None),
-    };
-    let parts: Vec<&str> = times.split('/').collect();
-    match parts[..] {
-        [execution, period] => Ok(TaskText {
-            execution: time(execution)?,
-            period: time(period)?,
-            deadline: None,
-            offset,
-        }),
-        [execution, period, deadline] => Ok(TaskText {
-            execution: time(execution)?,
-            period: time(period)?,
-            deadline: Some(time(deadline)?),
-            offset,
-        }),
-        _ => Err(form.into()),
-    }
-}
-
-fn period_range(text: &str) -> Result<PeriodRange, String> {
-    let one = |text: &str| {
-        text.parse::<Duration>().map_err(|error| {
-            format!("a period is a time such as 10ms, or a range such as 1ms..100ms: {error}")
-        })
-    };
-    let (low, high) = match text.split_once("..") {
-        Some((low, high)) => (one(low)?, one(high)?),
-        None => (one(text)?, one(text)?),
-    };
-    if low.is_zero() || low > high {
-        return Err("a range of periods begins above zero and does not fall".into());
-    }
-    Ok(PeriodRange { low, high })
-}
-
-fn scale(text: &str) -> Result<f64, String> {
-    let number: f64 = text
-        .parse()
-        .map_err(|_| "a factor is a number such as 0.1")?;
-    if number.is_finite() && (0.001..=1000.0).contains(&number) {
-        Ok(number)
-    } else {
-        Err("a factor lies between 0.001 and 1000".into())
-    }
-}
-
-fn back_end(text: &str) -> Result<BackendKind, String> {
-    by_name(
-        text,
-        "ds-freeze, deadline, rt-group, cfs-quota, dedicated, none",
-    )
-}
-
-fn scheduling(text: &str) -> Result<tailbound_model::Scheduling, String> {
-    by_name(text, "fifo, rate-monotonic, fixed-priority")
-}
-
-/// Reads a name as the description file spells it, so that there is one spelling.
-fn by_name<T: serde::de::DeserializeOwned>(text: &str, names: &str) -> Result<T, String> {
-    serde_json::from_value(serde_json::Value::String(text.into()))
-        .map_err(|_| format!("unknown name; use one of {names}"))
 }

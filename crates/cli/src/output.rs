@@ -1,22 +1,24 @@
 //! Where text goes: data to standard output, everything else to standard error.
 
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
-use crate::arguments::Format;
+use crate::arguments::{ExportArguments, Format};
 use crate::failure::Failure;
 
 /// The version of every JSON document that a verb prints.
 const OUTPUT_SCHEMA_VERSION: u32 = 1;
 
 /// How a verb speaks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Output {
     format: Format,
     quiet: bool,
     verbose: u8,
+    exports: Vec<(Format, PathBuf)>,
 }
 
 /// A JSON document with its version.
@@ -35,6 +37,7 @@ impl Output {
             format,
             quiet,
             verbose,
+            exports: Vec::new(),
         }
     }
 
@@ -67,21 +70,56 @@ impl Output {
         }
     }
 
-    /// Prints rows under a header as a table or CSV, or `data` as JSON, whichever is asked for.
+    /// The same, which also writes every answer to the files that `exports` names.
+    pub fn exporting(&self, exports: &ExportArguments) -> Self {
+        let json = exports.export_json.iter().map(|path| (Format::Json, path));
+        let csv = exports.export_csv.iter().map(|path| (Format::Csv, path));
+        let files = json.chain(csv);
+        Self {
+            exports: files.map(|(format, path)| (format, path.clone())).collect(),
+            ..self.clone()
+        }
+    }
+
+    /// Prints rows under a header as a table or CSV, or `data` as JSON, whichever is asked for, and
+    /// writes the files that are asked for.
     ///
     /// # Errors
-    /// Standard output cannot be written.
+    /// Standard output or a file cannot be written.
     pub fn rows(
         &self,
         header: &[&str],
         rows: &[Vec<String>],
         data: &impl Serialize,
     ) -> Result<(), Failure> {
+        let table = || format!("{}\n", table(header, rows));
+        self.rows_with(table, header, rows, data)
+    }
+
+    /// The same with a form for people of its own; `header` and `rows` are the CSV's.
+    ///
+    /// # Errors
+    /// Standard output or a file cannot be written.
+    pub fn rows_with(
+        &self,
+        for_people: impl FnOnce() -> String,
+        header: &[&str],
+        rows: &[Vec<String>],
+        data: &impl Serialize,
+    ) -> Result<(), Failure> {
         match self.format {
-            Format::Json => self.json(data),
-            Format::Csv => self.print(&csv(header, rows)),
-            Format::Table => self.print(&format!("{}\n", table(header, rows))),
+            Format::Json => self.json(data)?,
+            Format::Csv => self.print(&csv(header, rows))?,
+            Format::Table => self.print(&for_people())?,
         }
+        for (format, path) in &self.exports {
+            let text = match format {
+                Format::Json => document(data)?,
+                _ => csv(header, rows),
+            };
+            write_file(path, &text)?;
+        }
+        Ok(())
     }
 
     /// Prints a JSON document with its schema version.
@@ -89,13 +127,7 @@ impl Output {
     /// # Errors
     /// Standard output cannot be written.
     pub fn json(&self, data: &impl Serialize) -> Result<(), Failure> {
-        let document = Versioned {
-            schema_version: OUTPUT_SCHEMA_VERSION,
-            tailbound_version: env!("CARGO_PKG_VERSION"),
-            data,
-        };
-        let text = serde_json::to_string_pretty(&document).map_err(Failure::error)?;
-        self.print(&format!("{text}\n"))
+        self.print(&document(data)?)
     }
 
     /// Prints data as it is. A reader that went away is no error.
@@ -111,6 +143,23 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// A JSON document with its schema version, and a newline.
+fn document(data: &impl Serialize) -> Result<String, Failure> {
+    let document = Versioned {
+        schema_version: OUTPUT_SCHEMA_VERSION,
+        tailbound_version: env!("CARGO_PKG_VERSION"),
+        data,
+    };
+    let text = serde_json::to_string_pretty(&document).map_err(Failure::error)?;
+    Ok(text + "\n")
+}
+
+/// Writes a file that was asked for.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))
 }
 
 /// Rows as a plain table that survives copying.

@@ -21,7 +21,7 @@ impl Progress {
             bar
         });
         Self {
-            output: *output,
+            output: output.clone(),
             bar,
         }
     }

@@ -11,11 +11,14 @@ pub mod execution_times;
 pub mod fitness;
 pub mod forecast;
 pub mod holding;
+pub mod in_mode;
 mod observer;
 pub mod programs;
 pub mod repetition;
 pub mod resolve;
 mod results;
+pub mod schedulability;
+pub mod sizing;
 pub mod testbed;
 mod writing;
 

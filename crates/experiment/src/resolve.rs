@@ -6,7 +6,7 @@ use tailbound_analysis::{PeriodicLoad, virtualization_agnostic};
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_model::{
     BackendKind, Description, Domain, PercentagePoints, Reservation, ReservationServer,
-    ResourceInterface, Service, Variant,
+    ResourceInterface, ServerKind, Service, Variant,
 };
 use tailbound_time::Duration;
 
@@ -19,6 +19,8 @@ pub struct ResolvedDomain {
     pub backend: BackendKind,
     /// Its interface as described; where the back end has no budget it says only which CPUs.
     pub interface: ResourceInterface,
+    /// The described rule of its server, where that is described.
+    pub server_kind: Option<ServerKind>,
 }
 
 impl ResolvedDomain {
@@ -27,12 +29,12 @@ impl ResolvedDomain {
     pub fn server(&self) -> Option<ReservationServer> {
         let (budget, period) = (self.interface.budget, self.interface.period);
         match self.backend {
-            BackendKind::DsFreeze | BackendKind::RtGroup => {
-                Some(ReservationServer::Deferrable { budget, period })
-            }
-            BackendKind::Deadline => Some(ReservationServer::ConstantBandwidth { budget, period }),
             BackendKind::Dedicated => Some(ReservationServer::Dedicated),
-            BackendKind::CfsQuota | BackendKind::None => None,
+            backend => {
+                let enforced = backend.server_kind()?;
+                let kind = self.server_kind.unwrap_or(enforced);
+                Some(kind.with(budget, period))
+            }
         }
     }
 
@@ -56,32 +58,49 @@ pub fn resolve(
     let mut resolved = BTreeMap::new();
     for (name, domain) in &description.domains {
         if let Some(reservation) = &domain.reservation {
-            let interface = interface_of(description, name, reservation, variant.margin_points)?;
+            let services: Vec<&Service> = description
+                .services
+                .values()
+                .filter(|service| service.domain == *name)
+                .collect();
             let backend = variant.backend.unwrap_or(reservation.backend);
-            resolved.insert(name.clone(), ResolvedDomain { backend, interface });
+            let margin = variant.margin_points;
+            let interface = interface_of(&services, name, reservation, backend, margin)?;
+            let server_kind = reservation.server;
+            let one = ResolvedDomain {
+                backend,
+                interface,
+                server_kind,
+            };
+            resolved.insert(name.clone(), one);
         }
     }
     Ok(resolved)
 }
 
-/// The interface of one reservation, derived where it is to be, its margin added.
-fn interface_of(
-    description: &Description,
+/// The interface of one reservation, derived from `services` where it is to be, its margin added.
+/// Where the back end has no budget, budget and period say nothing: a whole CPU.
+pub(crate) fn interface_of(
+    services: &[&Service],
     domain: &str,
     reservation: &Reservation,
+    backend: BackendKind,
     margin: Option<PercentagePoints>,
 ) -> Result<ResourceInterface, ExperimentError> {
     let points = margin.unwrap_or(reservation.margin_points);
+    let without_budget = matches!(backend, BackendKind::Dedicated | BackendKind::None);
     let (budget, period) = match (reservation.explicit_interface(), reservation.derive) {
         (Some(interface), _) => (interface.budget, interface.period),
-        (None, Some(_)) => {
-            let services: Vec<&Service> = description
-                .services
-                .values()
-                .filter(|service| service.domain == domain)
-                .collect();
-            // The margin is added below, in one place for derived and given budgets.
-            virtualization_agnostic(&load_of(&services)?, PercentagePoints(0.0))?
+        // The margin is added below, in one place for derived and given budgets.
+        (None, Some(_)) => virtualization_agnostic(&load_of(services)?, PercentagePoints(0.0))?,
+        (None, None) if without_budget => {
+            let whole = Duration::from_secs(1);
+            return Ok(ResourceInterface {
+                budget: whole,
+                period: whole,
+                priority: reservation.priority,
+                cpus: reservation.cpus.clone(),
+            });
         }
         (None, None) => {
             return Err(ExperimentError::Domain {

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Rate};
 
-use crate::interface::{Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface};
+use crate::interface::{
+    Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
+};
 use crate::schema::Name;
 
 /// The version of the file format that this crate reads and writes.
@@ -145,6 +147,10 @@ pub struct Reservation {
     /// What enforces it.
     #[serde(default)]
     pub backend: BackendKind,
+    /// The rule by which the budget is spent and replenished; the back end's if left out, and
+    /// another only to predict and simulate: `check` refuses what the back end does not enforce.
+    #[serde(default)]
+    pub server: Option<ServerKind>,
     /// CPU time per period; left out with `derive`.
     #[serde(default)]
     pub budget: Option<Duration>,
@@ -511,5 +517,16 @@ impl Domain {
     /// The first of its CPUs.
     pub fn first_cpu(&self) -> Option<Cpu> {
         self.allowed_cpus().first().copied()
+    }
+}
+
+impl BackendKind {
+    /// The rule that the back end enforces; `None` where it has no budget, or guarantees none.
+    pub fn server_kind(self) -> Option<ServerKind> {
+        match self {
+            Self::DsFreeze | Self::RtGroup => Some(ServerKind::Deferrable),
+            Self::Deadline => Some(ServerKind::ConstantBandwidth),
+            Self::CfsQuota | Self::Dedicated | Self::None => None,
+        }
     }
 }

@@ -174,6 +174,14 @@ pub enum ReservationServer {
         /// The distance between replenishments.
         period: Duration,
     },
+    /// Gets its budget at the start of a period if there is work, and loses it as soon as there is
+    /// none.
+    Polling {
+        /// CPU time per period.
+        budget: Duration,
+        /// The distance between replenishments.
+        period: Duration,
+    },
     /// SCHED_DEADLINE's hard constant-bandwidth server, with its wake-up rule.
     ConstantBandwidth {
         /// CPU time per period.
@@ -183,4 +191,55 @@ pub enum ReservationServer {
     },
     /// A CPU of its own.
     Dedicated,
+}
+
+impl ReservationServer {
+    /// Budget and period; `None` for a CPU of its own.
+    pub fn budget_and_period(self) -> Option<(Duration, Duration)> {
+        match self {
+            Self::Deferrable { budget, period }
+            | Self::Periodic { budget, period }
+            | Self::Polling { budget, period }
+            | Self::ConstantBandwidth { budget, period } => Some((budget, period)),
+            Self::Dedicated => None,
+        }
+    }
+}
+
+/// The rules of reservation servers that have a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerKind {
+    /// Keeps its budget while idle; full again at every grid point.
+    Deferrable,
+    /// The budget passes at the start of the period whether used or not.
+    Periodic,
+    /// Gets its budget at the start of a period if there is work, and loses it as soon as there is
+    /// none. No back end enforces it; analysis and simulation know it.
+    Polling,
+    /// SCHED_DEADLINE's hard constant-bandwidth server, with its wake-up rule.
+    ConstantBandwidth,
+}
+
+impl ServerKind {
+    /// A server of this kind.
+    pub fn with(self, budget: Duration, period: Duration) -> ReservationServer {
+        match self {
+            Self::Deferrable => ReservationServer::Deferrable { budget, period },
+            Self::Periodic => ReservationServer::Periodic { budget, period },
+            Self::Polling => ReservationServer::Polling { budget, period },
+            Self::ConstantBandwidth => ReservationServer::ConstantBandwidth { budget, period },
+        }
+    }
+}
+
+impl fmt::Display for ServerKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::Deferrable => "deferrable",
+            Self::Periodic => "periodic",
+            Self::Polling => "polling",
+            Self::ConstantBandwidth => "constant-bandwidth",
+        })
+    }
 }

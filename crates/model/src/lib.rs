@@ -18,7 +18,7 @@ pub use description::*;
 pub use inputs::{InputFiles, SampleCount, load_inputs, parse_samples, parse_trace};
 pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
-    ResourceInterface,
+    ResourceInterface, ServerKind,
 };
 pub use problem::{Problem, Problems, Severity};
 pub use reading::{Checked, LoadError, LoadedDescription, check, load, parse};

@@ -20,7 +20,7 @@ mod verdict;
 mod wording;
 
 pub use comparison::{compare, noise_floor};
-pub use html::render_html;
+pub use html::{SizingGrid, SizingPage, SizingPoint, render_html, render_sizing_html};
 pub use json::ReportError;
 pub use palette::Theme;
 pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};

@@ -26,6 +26,7 @@ pub struct ServerState {
 enum Rule {
     Deferrable,
     Periodic,
+    Polling,
     ConstantBandwidth,
     Dedicated,
 }
@@ -50,6 +51,7 @@ impl ServerState {
         let (rule, budget, period) = match server {
             ReservationServer::Deferrable { budget, period } => (Rule::Deferrable, budget, period),
             ReservationServer::Periodic { budget, period } => (Rule::Periodic, budget, period),
+            ReservationServer::Polling { budget, period } => (Rule::Polling, budget, period),
             ReservationServer::ConstantBandwidth { budget, period } => {
                 (Rule::ConstantBandwidth, budget, period)
             }
@@ -94,12 +96,23 @@ impl ServerState {
     /// Tells the server that work comes to it while it is idle, at `now`.
     ///
     /// This is where SCHED_DEADLINE's wake-up rule acts: where the rest of the budget until the
-    /// deadline would exceed the bandwidth, or the deadline has passed, both start anew.
+    /// deadline would exceed the bandwidth, or the deadline has passed, both start anew. A polling
+    /// server has lost its budget, unless a period starts right now.
     pub fn wake(&mut self, now: Instant) {
-        if self.rule != Rule::ConstantBandwidth {
-            return;
+        match self.rule {
+            Rule::ConstantBandwidth => self.wake_up_rule(now.as_nanos()),
+            Rule::Polling => {
+                self.replenish(now.as_nanos());
+                let since_start = self.period_ns - (self.next_ns - now.as_nanos());
+                if since_start > 0 {
+                    self.left_ns = 0;
+                }
+            }
+            _ => {}
         }
-        let now = now.as_nanos();
+    }
+
+    fn wake_up_rule(&mut self, now: u64) {
         let exceeds = |left: u64, until: u64| {
             u128::from(left) * u128::from(self.period_ns)
                 > u128::from(until) * u128::from(self.budget_ns)

@@ -177,13 +177,30 @@ fn a_job_without_execution_time_is_named() {
     );
 }
 
+#[test]
+fn a_polling_server_keeps_no_budget_for_who_comes_later() {
+    let (budget, period) = (ms(4), ms(10));
+    let state = ServerState::new(ReservationServer::Polling { budget, period }, ms(0)).unwrap();
+    let jobs = [(3, 2), (11, 1), (14, 1), (30, 1), (35, 6)];
+    let times: Vec<u64> = fifo_response_times(
+        state,
+        jobs.into_iter().map(|(came, work)| (at(came), ms(work))),
+    )
+    .map(|time| time.as_nanos() / 1_000_000)
+    .collect();
+    // The first waits for the start of a period, the second comes while the server is at work, the
+    // third too late for that period, the fourth at a start; the last needs two budgets.
+    assert_eq!(times, [12 - 3, 13 - 11, 21 - 14, 1, 52 - 35]);
+}
+
 fn any_server() -> impl Strategy<Value = ReservationServer> {
-    (0_u8..4, 1_u64..20, 0_u64..20).prop_map(|(kind, budget, more)| {
+    (0_u8..5, 1_u64..20, 0_u64..20).prop_map(|(kind, budget, more)| {
         let (budget, period) = (ms(budget), ms(budget + more));
         match kind {
             0 => ReservationServer::Deferrable { budget, period },
             1 => ReservationServer::Periodic { budget, period },
             2 => ReservationServer::ConstantBandwidth { budget, period },
+            3 => ReservationServer::Polling { budget, period },
             _ => ReservationServer::Dedicated,
         }
     })
@@ -196,6 +213,7 @@ fn most(server: ReservationServer, length: Duration) -> Duration {
         ReservationServer::Dedicated => length,
         ReservationServer::Deferrable { budget, period }
         | ReservationServer::Periodic { budget, period }
+        | ReservationServer::Polling { budget, period }
         | ReservationServer::ConstantBandwidth { budget, period } => {
             Duration::from_nanos(budget.as_nanos() * (length.as_nanos() / period.as_nanos() + 2))
         }

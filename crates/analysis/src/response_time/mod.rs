@@ -6,6 +6,7 @@ mod exact;
 mod poisson;
 mod queue;
 mod schedule;
+mod service_queue;
 mod varying;
 
 use std::collections::BTreeMap;
@@ -76,6 +77,7 @@ fn bandwidth(server: ReservationServer) -> f64 {
     match server {
         ReservationServer::Deferrable { budget, period }
         | ReservationServer::Periodic { budget, period }
+        | ReservationServer::Polling { budget, period }
         | ReservationServer::ConstantBandwidth { budget, period } => {
             budget.as_nanos() as f64 / period.as_nanos().max(1) as f64
         }
@@ -115,6 +117,7 @@ fn remedy(server: ReservationServer, utilisation: f64) -> String {
     match server {
         ReservationServer::Deferrable { period, .. }
         | ReservationServer::Periodic { period, .. }
+        | ReservationServer::Polling { period, .. }
         | ReservationServer::ConstantBandwidth { period, .. }
             if utilisation < 1.0 =>
         {
@@ -133,6 +136,9 @@ fn predict_poisson(query: &ServiceQuery<'_>, laws: Vec<Law>) -> Result<Predictio
         return Err(AnalysisError::NotAnalysed {
             reason: "several Poisson tasks under priorities; first come, first served is".into(),
         });
+    }
+    if let Some(found) = service_queue::predict_on_grid(query) {
+        return found;
     }
     let utilisation = utilisation(query, &laws);
     let stream = |(task, law): (&Task, Law)| {

@@ -10,7 +10,7 @@ use super::exact::{Kind, Queue, Solved};
 use super::poisson::{self, Law, Stream};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
-use crate::grid::{ExecutionLaw, GridQuery, constant_bandwidth};
+use crate::grid::{ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling};
 use crate::rational::gcd;
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
@@ -57,10 +57,14 @@ impl PoissonQueue {
         self.check()?;
         self.check_load(bandwidth(self.server))?;
         let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
-        if let (ReservationServer::ConstantBandwidth { budget, period }, true) =
-            (self.server, single)
-        {
-            return self.on_a_grid(budget, period);
+        if single && let Some(found) = self.on_a_grid(Duration::ZERO) {
+            return found.map(|found| ResponseTimes {
+                source: Source::Bracket(found.distribution),
+                utilisation: found.utilisation,
+                bandwidth: found.bandwidth,
+                method: found.method,
+                assumptions: found.assumptions,
+            });
         }
         match self.exactly(tolerance) {
             Err(AnalysisError::NotAnalysed { .. }) if single => self.on_a_lattice(),
@@ -90,7 +94,7 @@ impl PoissonQueue {
     }
 
     /// By the lattice method, which takes any law of execution times and answers with a bracket.
-    fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
+    pub(crate) fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
         let mut law = self.execution_times.clone();
         law.sort_by_key(|(time, _)| *time);
         let longest = law.last().map(|(time, _)| *time);
@@ -139,21 +143,24 @@ impl PoissonQueue {
         })
     }
 
-    /// On a hard constant-bandwidth server.
-    fn on_a_grid(
+    /// On a server that follows the arrivals, hard constant-bandwidth or polling; `None` for others.
+    pub(super) fn on_a_grid(
         &self,
-        budget: Duration,
-        period: Duration,
-    ) -> Result<ResponseTimes, AnalysisError> {
-        let law = ExecutionLaw::new(self.execution_times.clone())?;
-        let found = constant_bandwidth(&GridQuery::new(self.rate, law, budget, period))?;
-        Ok(ResponseTimes {
-            source: Source::Bracket(found.distribution),
-            utilisation: found.utilisation,
-            bandwidth: found.bandwidth,
-            method: found.method,
-            assumptions: found.assumptions,
-        })
+        dispatch_overhead: Duration,
+    ) -> Option<Result<GridPrediction, AnalysisError>> {
+        let solve = match self.server {
+            ReservationServer::ConstantBandwidth { .. } => constant_bandwidth,
+            ReservationServer::Polling { .. } => polling,
+            _ => return None,
+        };
+        let (budget, period) = self.server.budget_and_period()?;
+        let law = ExecutionLaw::new(self.execution_times.clone());
+        Some(law.and_then(|law| {
+            solve(&GridQuery {
+                dispatch_overhead,
+                ..GridQuery::new(self.rate, law, budget, period)
+            })
+        }))
     }
 
     /// What all methods take for granted.
@@ -314,6 +321,7 @@ impl PoissonQueue {
             ReservationServer::Dedicated => Ok(()),
             ReservationServer::Deferrable { budget, period }
             | ReservationServer::Periodic { budget, period }
+            | ReservationServer::Polling { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {
                 if budget.is_zero() || period.is_zero() || budget > period {
                     return invalid(format!(
@@ -338,9 +346,11 @@ impl PoissonQueue {
                 let one = one.unwrap_or(Duration::from_secs(1));
                 Ok((Kind::Deferrable, one, one))
             }
-            ReservationServer::ConstantBandwidth { .. } => Err(AnalysisError::NotAnalysed {
-                reason: "a constant-bandwidth server".into(),
-            }),
+            ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
+                Err(AnalysisError::NotAnalysed {
+                    reason: "batches on a server that follows the arrivals".into(),
+                })
+            }
         }
     }
 }

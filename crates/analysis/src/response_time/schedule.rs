@@ -55,12 +55,12 @@ pub(super) fn check_never_depleted(
                 ),
             })
         }
-        ReservationServer::Periodic { .. } | ReservationServer::ConstantBandwidth { .. } => {
-            Err(AnalysisError::NotAnalysed {
-                reason: "periodic tasks are analysed on deferrable servers and dedicated CPUs only"
-                    .into(),
-            })
-        }
+        ReservationServer::Periodic { .. }
+        | ReservationServer::Polling { .. }
+        | ReservationServer::ConstantBandwidth { .. } => Err(AnalysisError::NotAnalysed {
+            reason: "periodic tasks are analysed on deferrable servers and dedicated CPUs only"
+                .into(),
+        }),
     }
 }
 

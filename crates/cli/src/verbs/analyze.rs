@@ -13,8 +13,16 @@ use crate::arguments::{AnalyzeArguments, PolicyName, TaskText};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Answers for the tasks of the command line.
+/// Answers for the tasks of a description, or for those of the command line.
 pub fn carry_out(arguments: &AnalyzeArguments, output: &Output) -> Result<(), Failure> {
+    let output = &output.exporting(&arguments.export);
+    match &arguments.file {
+        Some(file) => super::analyze_file::carry_out(file, output),
+        None => of_command_line(arguments, output),
+    }
+}
+
+fn of_command_line(arguments: &AnalyzeArguments, output: &Output) -> Result<(), Failure> {
     if arguments.vas {
         return least_budget(arguments, output);
     }

@@ -60,6 +60,9 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
         repetitions: 1,
     };
     let resolved = resolve(description, &as_described).map_err(Failure::from_error)?;
+    if let Some(why) = tailbound_experiment::fitness::unenforced(&resolved) {
+        return Err(Failure::error(why));
+    }
     let mut requests = Vec::new();
     for (name, resolved) in resolved {
         if resolved.backend == BackendKind::None {

@@ -8,9 +8,9 @@ use tailbound_distribution::Interval;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use crate::arguments::{Format, LoadArguments, QueueArguments, ServerName};
+use crate::arguments::{LoadArguments, QueueArguments, ServerName};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, table};
 
 /// The answer, as JSON spells it.
 #[derive(Serialize)]
@@ -61,10 +61,6 @@ pub fn carry_out(arguments: &QueueArguments, output: &Output) -> Result<(), Fail
     let found = queue.solve().map_err(Failure::from_error)?;
     let answer = answer(arguments, &found)?;
     let mut rows = vec![vec!["mean".to_owned(), told(&answer.mean), String::new()]];
-    if output.format() == Format::Csv {
-        rows = csv_rows(&answer);
-        return output.rows(&["what", "lower", "upper"], &rows, &answer);
-    }
     for quantile in &answer.quantiles {
         rows.push(vec![
             format!("p{}", shortest(quantile.p * 100.0)),
@@ -85,7 +81,13 @@ pub fn carry_out(arguments: &QueueArguments, output: &Output) -> Result<(), Fail
         answer.bandwidth * 100.0,
         answer.method
     ));
-    output.rows(&["response time", "takes", "share"], &rows, &answer)
+    let for_people = || format!("{}\n", table(&["response time", "takes", "share"], &rows));
+    output.rows_with(
+        for_people,
+        &["what", "lower", "upper"],
+        &csv_rows(&answer),
+        &answer,
+    )
 }
 
 fn answer<'a>(arguments: &QueueArguments, found: &'a ResponseTimes) -> Result<Answer<'a>, Failure> {
@@ -196,13 +198,14 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
             "give -b 1.2s -p 2s, or --server dedicated",
         )
     };
-    match arguments.load.server {
+    match arguments.load.server.unwrap_or(ServerName::Deferrable) {
         ServerName::Dedicated => Ok(ReservationServer::Dedicated),
         kind => {
             let budget = arguments.budget.ok_or_else(lacking)?;
             let period = arguments.period.ok_or_else(lacking)?;
             Ok(match kind {
                 ServerName::Periodic => ReservationServer::Periodic { budget, period },
+                ServerName::Polling => ReservationServer::Polling { budget, period },
                 ServerName::ConstantBandwidth => {
                     ReservationServer::ConstantBandwidth { budget, period }
                 }

@@ -1,6 +1,7 @@
 //! The verbs, one file each: read arguments, call a library, render what it returns.
 
 pub mod analyze;
+mod analyze_file;
 pub mod apply;
 pub mod calculate;
 pub mod check;
@@ -17,6 +18,9 @@ pub mod run_file;
 pub mod schema;
 pub mod simulate;
 pub mod size;
+mod size_answer;
+mod size_file;
+mod size_queue;
 pub mod status;
 
 use std::path::Path;

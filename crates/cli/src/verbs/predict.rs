@@ -14,7 +14,7 @@ use tailbound_time::Duration;
 
 use crate::arguments::{FileQuestion, Format, PredictArguments};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, table};
 
 /// A row of the answer: one distribution.
 #[derive(Serialize)]
@@ -46,6 +46,7 @@ pub struct Quantile {
 
 /// Predicts every chosen service in every chosen variant, or one queue without a file.
 pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Failure> {
+    let output = &output.exporting(&arguments.export);
     match arguments.of_file() {
         Some(question) => of_file(&question, output),
         None => super::calculate::carry_out(&arguments.queue, output),
@@ -194,16 +195,24 @@ pub fn print(answers: &[Answer], arguments: &FileQuestion, output: &Output) -> R
         .collect();
     let mut header = vec!["service", "variant", "from"];
     header.extend(labels.iter().map(String::as_str));
-    let mut rows: Vec<Vec<String>> = answers
+    let rows: Vec<Vec<String>> = answers
         .iter()
         .map(|answer| row(answer, labels.len()))
         .collect();
-    if output.format() == Format::Csv {
-        header.push("refused");
-        for (row, answer) in rows.iter_mut().zip(answers) {
-            row.push(answer.refused.clone().unwrap_or_default());
-        }
-    } else {
+    let mut csv_header = header.clone();
+    csv_header.push("refused");
+    let refused = answers.iter().map(|answer| answer.refused.clone());
+    let csv_rows: Vec<Vec<String>> = rows
+        .iter()
+        .zip(refused)
+        .map(|(row, why)| {
+            row.iter()
+                .cloned()
+                .chain([why.unwrap_or_default()])
+                .collect()
+        })
+        .collect();
+    if output.format() != Format::Csv {
         for answer in answers {
             if let Some(why) = &answer.refused {
                 let (service, variant) = (&answer.service, &answer.variant);
@@ -211,10 +220,12 @@ pub fn print(answers: &[Answer], arguments: &FileQuestion, output: &Output) -> R
             }
         }
     }
-    if let Some(folder) = &arguments.export_csv {
+    if let Some(folder) = &arguments.export_distributions {
         export(answers, folder)?;
     }
-    output.rows(&header, &rows, &serde_json::json!({ "answers": answers }))
+    let data = serde_json::json!({ "answers": answers });
+    let for_people = || format!("{}\n", table(&header, &rows));
+    output.rows_with(for_people, &csv_header, &csv_rows, &data)
 }
 
 fn row(answer: &Answer, percentiles: usize) -> Vec<String> {

@@ -12,6 +12,7 @@ use super::predict::{each, print};
 
 /// Simulates every chosen service in every chosen variant that has a reservation server.
 pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), Failure> {
+    let output = &output.exporting(&arguments.what.export);
     let loaded = super::load(&arguments.what.file, output)?;
     let span = Span {
         warm_up: Duration::ZERO,

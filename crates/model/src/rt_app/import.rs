@@ -324,6 +324,7 @@ impl Builder {
             budget: None,
             period: None,
             derive: None,
+            server: None,
             margin_points: PercentagePoints::default(),
             priority: Priority::HIGHEST,
             // One thread has one CPU at a time; a budget would hold on each.

@@ -51,7 +51,8 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             BackendKind::Dedicated => "a dedicated CPU has no budget",
             _ => "without a back end there is no budget",
         };
-        for key in given {
+        let server = reservation.server.map(|_| "server");
+        for key in given.into_iter().chain(server) {
             check.error(
                 &place.key(key),
                 what,

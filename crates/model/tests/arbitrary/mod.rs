@@ -193,6 +193,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             budget: has_budget.then_some(budget),
             period: has_budget.then_some(period),
             derive: None,
+            server: None,
             margin_points: PercentagePoints(0.0),
             priority: Priority(priority),
             cpus: BTreeSet::new(),

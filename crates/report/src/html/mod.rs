@@ -4,6 +4,7 @@ mod background;
 mod data;
 mod escape;
 mod sections;
+mod sizing;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{RunReport, plots, tables};
 
 pub(crate) use escape::escaped;
+pub use sizing::{SizingGrid, SizingPage, SizingPoint, render_sizing_html};
 
 const CHART_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
 const CHART_STYLE: &str = include_str!("../../assets/uPlot.min.css");

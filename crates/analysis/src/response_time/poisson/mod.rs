@@ -79,10 +79,10 @@ pub(super) fn response_times(
             let period = period.max(Duration::from_nanos(1));
             (period, period, None)
         }
-        ReservationServer::ConstantBandwidth { .. } => {
+        ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
             return Err(AnalysisError::NotAnalysed {
-                reason: "the constant-bandwidth server's deadlines follow the arrivals, for which \
-                         no exact distribution is implemented"
+                reason: "this server follows the arrivals, for which several at a time have \
+                         no analysis of ours"
                     .into(),
             });
         }

@@ -1,0 +1,123 @@
+//! `tailbound size` without a file: the reservation of one queue, from the command line.
+
+use tailbound_analysis::AnalysisError;
+use tailbound_analysis::sizing::{Promise, ServerKind, Sizing, SizingQuery, size, spread_periods};
+use tailbound_model::{PercentagePoints, ReservationServer};
+
+use super::calculate::queue;
+use super::size_answer::{Answer, HEADER, export_html};
+use crate::arguments::{ServerName, SizeArguments};
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Sizes the reservation of the queue in `arguments`.
+pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
+    let queue = queue(&arguments.load, ReservationServer::Dedicated)?;
+    let Some(range) = &arguments.period else {
+        return Err(Failure::with_help(
+            "no period is given",
+            "give one or a range of them: --period 1ms..100ms",
+        ));
+    };
+    if arguments.slos.is_empty() {
+        return Err(Failure::with_help(
+            "nothing is promised",
+            "give a percentile and a latency: --slo p99=30ms",
+        ));
+    }
+    let query = SizingQuery {
+        queue,
+        promises: arguments
+            .slos
+            .iter()
+            .map(|slo| Promise {
+                probability: slo.probability,
+                latency: slo.latency,
+            })
+            .collect(),
+        kind: server_kind(arguments.load.server)?.unwrap_or(ServerKind::Deferrable),
+        periods: spread_periods(range.low, range.high, arguments.points),
+        margin: PercentagePoints(arguments.margin),
+    };
+    let found = match size(&query) {
+        Err(error @ AnalysisError::Overloaded { .. }) => {
+            return Err(Failure::Verdict(error.to_string()));
+        }
+        found => found.map_err(Failure::from_error)?,
+    };
+    render(&query, &found, arguments, output)?;
+    if found.best.is_none() {
+        return Err(Failure::Verdict(
+            "no budget at any of these periods keeps every promise".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// The kind of server to be sized; `None` where none is named.
+pub fn server_kind(name: Option<ServerName>) -> Result<Option<ServerKind>, Failure> {
+    match name {
+        None => Ok(None),
+        Some(ServerName::Deferrable) => Ok(Some(ServerKind::Deferrable)),
+        Some(ServerName::Periodic) => Ok(Some(ServerKind::Periodic)),
+        Some(ServerName::Polling) => Ok(Some(ServerKind::Polling)),
+        Some(ServerName::ConstantBandwidth) => Ok(Some(ServerKind::ConstantBandwidth)),
+        Some(ServerName::Dedicated) => Err(Failure::with_help(
+            "a dedicated CPU has no budget to size",
+            "use --server deferrable, or another; `tailbound predict --server dedicated` tells \
+             what a CPU of its own reaches",
+        )),
+    }
+}
+
+fn render(
+    query: &SizingQuery,
+    found: &Sizing,
+    arguments: &SizeArguments,
+    output: &Output,
+) -> Result<(), Failure> {
+    let answer = Answer::of(found, query.margin);
+    for refused in &answer.infeasible {
+        output.note(refused.to_string());
+    }
+    for assumption in &answer.assumptions {
+        output.detail(format!("taken for granted: {assumption}"));
+    }
+    let choice = found.best.and_then(|index| found.choices.get(index));
+    let chosen = choice.and_then(|choice| Some((choice.with_margin?, choice.period)));
+    let stanza = chosen.map(|(budget, period)| {
+        format!(
+            "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
+        )
+    });
+    if let Some(stanza) = &stanza {
+        output.note(format!(
+            "to paste into a domain, {} points of margin included:\n\n    {}\n",
+            query.margin.0,
+            stanza.trim_end().replace('\n', "\n    ")
+        ));
+    }
+    export_html(arguments.export_html.as_deref(), "A queue", || {
+        let rate = query.queue.rate;
+        let promises: Vec<String> = query
+            .promises
+            .iter()
+            .map(|promise| {
+                format!(
+                    "p{} within {}",
+                    promise.probability * 100.0,
+                    promise.latency
+                )
+            })
+            .collect();
+        let rule = format!(
+            "Least budget of a {} server that keeps {} for {rate} requests.",
+            query.kind,
+            promises.join(" and ")
+        );
+        vec![answer.grid("Queue", &rule, stanza.as_deref())]
+    })?;
+    let shown = answer.shown(arguments.all);
+    let table: Vec<Vec<String>> = shown.map(|row| answer.cells(row)).collect();
+    output.rows(&HEADER, &table, &answer)
+}

@@ -1,0 +1,78 @@
+//! A reservation that `size` tells to paste is one that `check` takes and that keeps the promise.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/size.in");
+
+fn tailbound(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tailbound"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// The description with `stanza` in place of its table of the same name.
+fn pasted(text: &str, stanza: &str) -> String {
+    let (table, _) = stanza.split_once('\n').unwrap();
+    let (before, rest) = text
+        .split_once(table)
+        .expect("the description has the table");
+    let after = rest.split_once("\n\n").map_or("", |(_, after)| after);
+    format!("{before}{stanza}\n{after}")
+}
+
+/// Sizes a case, pastes what it says, and checks and predicts that.
+fn sized_and_pasted(case: &str, period: &str) -> serde_json::Value {
+    let file = Path::new(CASES).join(case);
+    let path = file.to_str().unwrap();
+    let sized = tailbound(&["size", path, "--period", period, "-q", "--format", "json"]);
+    assert!(sized.status.success());
+    let answer = json(&sized);
+    let stanza = answer["sizings"][0]["stanza"].as_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("pasted.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&copy, pasted(&text, stanza)).unwrap();
+    let copy = copy.to_str().unwrap();
+    let checked = tailbound(&["check", "--elsewhere", "-q", copy]);
+    assert!(checked.status.success(), "{checked:?}");
+    let predicted = [
+        "predict",
+        copy,
+        "--variant",
+        "reserved",
+        "-q",
+        "--format",
+        "json",
+    ];
+    json(&tailbound(&predicted))
+}
+
+#[test]
+fn a_poisson_service_keeps_its_promise_on_what_is_pasted() {
+    let predicted = sized_and_pasted("poisson.toml", "10ms");
+    let quantiles = predicted["answers"][0]["quantiles"].as_array().unwrap();
+    let p99 = quantiles
+        .iter()
+        .find(|one| one["percentile"] == 99.0)
+        .unwrap();
+    assert!(p99["high_ns"].as_u64().unwrap() <= 50_000_000, "{p99}");
+}
+
+#[test]
+fn periodic_tasks_run_as_on_a_cpu_of_their_own_on_what_is_pasted() {
+    let predicted = sized_and_pasted("periodic.toml", "5ms..40ms");
+    let answer = &predicted["answers"][0];
+    assert!(answer["refused"].is_null(), "{answer}");
+    let method = answer["distribution"]["provenance"]["method"]
+        .as_str()
+        .unwrap();
+    assert!(method.contains("the budget is never used up"), "{method}");
+}

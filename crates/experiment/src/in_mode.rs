@@ -1,0 +1,200 @@
+//! What holds in each mode of a description.
+
+use std::collections::BTreeMap;
+
+use tailbound_model::{
+    BackendKind, Description, Reservation, ReservationServer, ResourceInterface, Service,
+};
+
+use crate::ExperimentError;
+use crate::resolve::{ResolvedDomain, interface_of};
+
+/// The reservations and the released tasks of one mode.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InMode<'a> {
+    /// The mode; `None` where a description has no modes.
+    pub mode: Option<&'a str>,
+    /// The reservations by domain: the mode's own, and the described ones of the other domains.
+    pub reservations: BTreeMap<&'a str, &'a Reservation>,
+    /// The services with the tasks that are released; one without any is left out.
+    pub services: BTreeMap<&'a str, Service>,
+}
+
+/// Every mode, in the order of their names; a description without modes counts as one.
+pub fn modes(description: &Description) -> Vec<InMode<'_>> {
+    let described: BTreeMap<&str, &Reservation> = description
+        .domains
+        .iter()
+        .filter_map(|(name, domain)| Some((name.as_str(), domain.reservation.as_ref()?)))
+        .collect();
+    if description.modes.is_empty() {
+        let services = description.services.iter();
+        return vec![InMode {
+            mode: None,
+            reservations: described,
+            services: services
+                .map(|(name, service)| (name.as_str(), service.clone()))
+                .collect(),
+        }];
+    }
+    let each = description.modes.iter().map(|(name, mode)| {
+        let mut reservations = described.clone();
+        let own = mode.reservations.iter();
+        reservations.extend(own.map(|(domain, reservation)| (domain.as_str(), reservation)));
+        InMode {
+            mode: Some(name.as_str()),
+            reservations,
+            services: released(description, mode.tasks.as_deref()),
+        }
+    });
+    each.collect()
+}
+
+/// The services with those of their tasks that are in `tasks`; all tasks without it.
+fn released<'a>(
+    description: &'a Description,
+    tasks: Option<&[String]>,
+) -> BTreeMap<&'a str, Service> {
+    let services = description.services.iter().map(|(name, service)| {
+        let mut service = service.clone();
+        if let Some(tasks) = tasks {
+            let named = |task: &str| format!("{name}.{task}");
+            service.tasks.retain(|task, _| tasks.contains(&named(task)));
+        }
+        (name.as_str(), service)
+    });
+    services
+        .filter(|(_, service)| !service.tasks.is_empty())
+        .collect()
+}
+
+impl InMode<'_> {
+    /// The services of a domain.
+    pub fn services_in(&self, domain: &str) -> Vec<(&str, &Service)> {
+        let services = self.services.iter();
+        services
+            .filter(|(_, service)| service.domain == domain)
+            .map(|(name, service)| (*name, service))
+            .collect()
+    }
+
+    /// What the domain gets, derived from the tasks of this mode where it is to be; `None` for a
+    /// domain without a reservation.
+    ///
+    /// # Errors
+    /// A derivation that fails, or a margin that leaves no valid budget.
+    pub fn resolved(&self, domain: &str) -> Result<Option<ResolvedDomain>, ExperimentError> {
+        let Some(reservation) = self.reservations.get(domain) else {
+            return Ok(None);
+        };
+        let services: Vec<&Service> = self
+            .services_in(domain)
+            .into_iter()
+            .map(|(_, service)| service)
+            .collect();
+        let backend = reservation.backend;
+        let interface = interface_of(&services, domain, reservation, backend, None)?;
+        Ok(Some(ResolvedDomain {
+            backend,
+            interface,
+            server_kind: reservation.server,
+        }))
+    }
+
+    /// The interface that the domain's back end guarantees, if it guarantees one.
+    ///
+    /// # Errors
+    /// As [`InMode::resolved`].
+    pub fn guaranteed(&self, domain: &str) -> Result<Option<Guaranteed>, ExperimentError> {
+        let Some(resolved) = self.resolved(domain)? else {
+            return Ok(None);
+        };
+        let server = match resolved.backend {
+            BackendKind::None | BackendKind::CfsQuota => return Ok(None),
+            _ => resolved.server(),
+        };
+        Ok(server.map(|server| Guaranteed {
+            server,
+            interface: resolved.interface,
+        }))
+    }
+}
+
+/// What a domain can count on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guaranteed {
+    /// The rule by which its budget is spent and replenished.
+    pub server: ReservationServer,
+    /// Its priority and CPUs, and its budget where it has one.
+    pub interface: ResourceInterface,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const TWO_MODES: &str = r#"
+        schema_version = 1
+        name = "two-modes"
+        initial_mode = "full"
+
+        [hosts.here]
+        cpus = [0]
+
+        [domains.service]
+        kind = "process"
+        builtin = "synthetic-service"
+        reservation = { derive = "virtualization-agnostic", cpus = [0] }
+
+        [services.work]
+        domain = "service"
+        protocol = "synthetic"
+        endpoint = "unix:/tmp/tailbound-two-modes.sock"
+
+        [services.work.tasks.often]
+        arrivals = { kind = "periodic", period = "10ms" }
+        execution_time = { kind = "constant", value = "2ms" }
+
+        [services.work.tasks.seldom]
+        arrivals = { kind = "periodic", period = "100ms" }
+        execution_time = { kind = "constant", value = "10ms" }
+
+        [modes.full]
+
+        [modes.low]
+        tasks = ["work.seldom"]
+
+        [modes.off]
+        tasks = []
+        reservations.service = { budget = "1ms", period = "100ms", cpus = [0] }
+    "#;
+
+    #[test]
+    fn a_derived_reservation_follows_the_tasks_of_the_mode() {
+        let loaded = tailbound_model::parse(TWO_MODES, "two-modes.toml").unwrap();
+        let modes = modes(&loaded);
+        let budgets: Vec<(Option<&str>, usize, u64, u64)> = modes
+            .iter()
+            .map(|mode| {
+                let interface = mode.resolved("service").unwrap().unwrap().interface;
+                let ms = |time: tailbound_time::Duration| time.as_nanos() / 1_000_000;
+                let services = mode.services.len();
+                (
+                    mode.mode,
+                    services,
+                    ms(interface.budget),
+                    ms(interface.period),
+                )
+            })
+            .collect();
+        assert_eq!(
+            budgets,
+            [
+                (Some("full"), 1, 30, 100),
+                (Some("low"), 1, 10, 100),
+                (Some("off"), 0, 1, 100),
+            ]
+        );
+    }
+}

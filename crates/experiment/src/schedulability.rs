@@ -1,0 +1,439 @@
+//! Whether the tasks of a description meet their deadlines on the reservations of their domains.
+
+mod admission;
+mod order;
+
+use std::collections::BTreeMap;
+
+use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
+use tailbound_analysis::interfaces::{
+    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, RecurringTask, ResponseBound,
+    SupplyBound, Workload,
+};
+use tailbound_analysis::schedulability::response_time::response_times;
+use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
+use tailbound_analysis::{AnalysisError, PeriodicLoad};
+use tailbound_distribution::Distribution;
+use tailbound_model::{Arrivals, Description, InputFiles, ReservationServer, Service, Task};
+use tailbound_time::Duration;
+
+use crate::ExperimentError;
+use crate::execution_times::execution_times;
+use crate::in_mode::{InMode, modes};
+pub use admission::CpuVerdict;
+use order::{Order, order_of};
+
+/// The answer for one mode.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModeVerdict {
+    /// The mode, where the description has modes.
+    pub mode: Option<String>,
+    /// Every task that is released in it.
+    pub tasks: Vec<TaskVerdict>,
+    /// Every CPU that something is reserved on.
+    pub cpus: Vec<CpuVerdict>,
+}
+
+impl ModeVerdict {
+    /// Whether every deadline is shown to be met and every reservation to get its budget.
+    pub fn holds(&self) -> bool {
+        let met = |task: &TaskVerdict| matches!(task.verdict, Verdict::Met | Verdict::NoDeadline);
+        self.tasks.iter().all(met) && self.cpus.iter().all(|cpu| cpu.admitted)
+    }
+}
+
+/// The answer for one task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskVerdict {
+    /// Its service.
+    pub service: String,
+    /// The task.
+    pub task: String,
+    /// How long a job runs at most, where that is known.
+    pub execution: Option<Duration>,
+    /// The least time between two jobs of a client, where there is one.
+    pub period: Option<Duration>,
+    /// By when a job is to be done: the described deadline, or else the period.
+    pub deadline: Option<Duration>,
+    /// Whether the deadline is described.
+    pub deadline_is_described: bool,
+    /// No job takes longer from release to completion.
+    pub response_bound: Option<Duration>,
+    /// Whether all jobs are in time.
+    pub verdict: Verdict,
+    /// Why not, or why nothing can be said.
+    pub why: Option<String>,
+    /// By what it was decided.
+    pub method: Option<String>,
+}
+
+/// Whether the jobs of a task are in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// All of them are.
+    Met,
+    /// The bound is beyond the deadline, or there is none.
+    Missed,
+    /// No analysis holds.
+    Undecided,
+    /// Random arrivals without a deadline: there is nothing to decide.
+    NoDeadline,
+}
+
+/// Judges every mode of a description, once it is in force; changes between modes are not judged.
+///
+/// # Errors
+/// A reservation that cannot be derived.
+pub fn judge(
+    description: &Description,
+    inputs: &InputFiles,
+) -> Result<Vec<ModeVerdict>, ExperimentError> {
+    let mut answers = Vec::new();
+    for mode in modes(description) {
+        let held = admission::Held::of(description, &mode)?;
+        let cpus = held.judge()?;
+        let mut tasks = Vec::new();
+        for (name, service) in &mode.services {
+            let question = Question {
+                mode: &mode,
+                name,
+                service,
+                inputs,
+            };
+            let given = held.given_to(&service.domain, &cpus);
+            tasks.extend(question.answer(given)?);
+        }
+        answers.push(ModeVerdict {
+            mode: mode.mode.map(Into::into),
+            tasks,
+            cpus,
+        });
+    }
+    Ok(answers)
+}
+
+/// What a domain gets for sure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Given {
+    /// The rule of its reservation.
+    pub server: ReservationServer,
+    /// How long other reservations hold it up, at most, while it spends a budget.
+    pub jitter: Duration,
+    /// Whether the server stands for one whose budget is never used up.
+    pub as_on_own_cpu: bool,
+}
+
+impl Given {
+    fn supply(&self) -> Result<Box<dyn SupplyBound>, AnalysisError> {
+        Ok(match self.server {
+            ReservationServer::Dedicated => Box::new(DedicatedCpu),
+            ReservationServer::Deferrable { budget, period } => {
+                Box::new(DeferrableSupply::with_jitter(budget, period, self.jitter)?)
+            }
+            ReservationServer::Polling { budget, period } => {
+                Box::new(PollingSupply::with_jitter(budget, period, self.jitter)?)
+            }
+            ReservationServer::Periodic { budget, period }
+            | ReservationServer::ConstantBandwidth { budget, period } => {
+                Box::new(PeriodicResource::new(budget, period)?)
+            }
+        })
+    }
+}
+
+/// One service in one mode.
+struct Question<'a> {
+    mode: &'a InMode<'a>,
+    name: &'a str,
+    service: &'a Service,
+    inputs: &'a InputFiles,
+}
+
+/// A task with all that is needed to analyse it.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    name: &'a str,
+    task: &'a Task,
+    /// `None` for random arrivals.
+    period: Option<Duration>,
+    execution: Option<Duration>,
+}
+
+impl Known<'_> {
+    fn deadline(&self) -> Option<Duration> {
+        self.task.deadline.or(self.period)
+    }
+
+    /// Periodic in the sense of a least time between jobs, and of a known length.
+    fn recurring(&self) -> Option<RecurringTask> {
+        let period = self.period?;
+        Some(RecurringTask {
+            execution: self.execution?,
+            period,
+            deadline: self.task.deadline.unwrap_or(period),
+            jitter: Duration::ZERO,
+        })
+    }
+}
+
+/// A verdict with its reason.
+struct Judged {
+    verdict: Verdict,
+    bound: Option<Duration>,
+    why: Option<String>,
+    method: Option<String>,
+}
+
+impl Judged {
+    fn without_bound(verdict: Verdict, why: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            bound: None,
+            why: Some(why.into()),
+            method: None,
+        }
+    }
+}
+
+impl Question<'_> {
+    fn answer(&self, given: Result<Given, String>) -> Result<Vec<TaskVerdict>, ExperimentError> {
+        let known = self.known()?;
+        let given = match given {
+            Ok(given) => Ok(self.as_seen(given)?),
+            Err(why) => Err(why),
+        };
+        let each = known.iter().map(|one| {
+            let judged = match self.obstacle(one) {
+                Some(judged) => judged,
+                None => match &given {
+                    Err(why) => Judged::without_bound(Verdict::Undecided, why),
+                    Ok(given) => match self.judge(one, &known, given) {
+                        Ok(judged) => judged,
+                        Err(error) => Judged::without_bound(Verdict::Undecided, error.to_string()),
+                    },
+                },
+            };
+            TaskVerdict {
+                service: self.name.into(),
+                task: one.name.into(),
+                execution: one.execution,
+                period: one.period,
+                deadline: one.deadline(),
+                deadline_is_described: one.task.deadline.is_some(),
+                response_bound: judged.bound,
+                verdict: judged.verdict,
+                why: judged.why,
+                method: judged.method,
+            }
+        });
+        Ok(each.collect())
+    }
+
+    /// The same, or a CPU of its own where the budget is never used up (Li 2021, Theorem 1).
+    fn as_seen(&self, given: Given) -> Result<Given, ExperimentError> {
+        let ReservationServer::Deferrable { budget, period } = given.server else {
+            return Ok(given);
+        };
+        let alone = self.mode.services_in(&self.service.domain).len() == 1;
+        if !alone || !given.jitter.is_zero() {
+            return Ok(given);
+        }
+        let Ok(load) = PeriodicLoad::of(self.service, &self.measured()?) else {
+            return Ok(given);
+        };
+        match load.least_budget(period) {
+            Ok(least) if least <= budget => Ok(Given {
+                server: ReservationServer::Dedicated,
+                as_on_own_cpu: true,
+                ..given
+            }),
+            _ => Ok(given),
+        }
+    }
+
+    fn measured(&self) -> Result<BTreeMap<String, Distribution>, ExperimentError> {
+        match execution_times(self.name, self.service, self.inputs, None) {
+            Ok(known) => Ok(known.measured),
+            Err(ExperimentError::NotCalibrated { .. }) => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn known(&self) -> Result<Vec<Known<'_>>, ExperimentError> {
+        let measured = self.measured()?;
+        let known = self.service.tasks.iter().map(|(name, task)| {
+            let period = match &task.arrivals {
+                Arrivals::Periodic { period, .. } => Some(*period),
+                Arrivals::Sporadic { min_gap, .. } => Some(*min_gap),
+                Arrivals::Poisson { .. } | Arrivals::Trace { .. } => None,
+            };
+            // A load of this task alone knows its longest execution time.
+            let alone = Service {
+                tasks: BTreeMap::from([(name.clone(), task.clone())]),
+                ..self.service.clone()
+            };
+            let load = PeriodicLoad::of(&alone, &measured).ok();
+            let execution = load.and_then(|load| Some(load.tasks.first()?.execution));
+            Known {
+                name,
+                task,
+                period,
+                execution,
+            }
+        });
+        Ok(known.collect())
+    }
+
+    /// Why a task has no verdict of its own, whatever its domain gets.
+    fn obstacle(&self, one: &Known<'_>) -> Option<Judged> {
+        let undecided = |why: String| Some(Judged::without_bound(Verdict::Undecided, why));
+        match (one.period, one.task.deadline) {
+            (None, None) => {
+                let why = "random arrivals, no deadline; `tailbound predict` tells its latencies";
+                return Some(Judged::without_bound(Verdict::NoDeadline, why));
+            }
+            (None, Some(_)) => {
+                return undecided(
+                    "random arrivals meet no deadline for sure; make it a promise (an SLO), which \
+                     `tailbound predict` and `size` answer for"
+                        .into(),
+                );
+            }
+            _ => {}
+        }
+        if one.execution.is_none() {
+            return undecided(
+                "how long a job runs at most is not known; give `expected`, or samples".into(),
+            );
+        }
+        let sharing = self.mode.services_in(&self.service.domain);
+        let other = sharing.iter().find(|(name, _)| *name != self.name);
+        other.and_then(|(other, _)| {
+            undecided(format!(
+                "service \"{other}\" shares the domain, and nothing describes whose jobs go first; \
+                 give it a domain of its own"
+            ))
+        })
+    }
+
+    fn judge(
+        &self,
+        one: &Known<'_>,
+        all: &[Known<'_>],
+        given: &Given,
+    ) -> Result<Judged, AnalysisError> {
+        let order = order_of(self.service);
+        let (Some(own), Some(deadline)) = (one.recurring(), one.deadline()) else {
+            return Ok(Judged::without_bound(
+                Verdict::Undecided,
+                "it has no period",
+            ));
+        };
+        let mut before = Vec::new();
+        for other in all {
+            if !order.may_delay(other.task, one.task) {
+                continue;
+            }
+            let copies = other.task.clients - u32::from(other.name == one.name);
+            match other.recurring() {
+                _ if copies == 0 => {}
+                Some(task) => before.extend((0..copies).map(|_| task)),
+                None => {
+                    let why = format!(
+                        "task \"{}\" may go first, and how much of it comes has no bound",
+                        other.name
+                    );
+                    return Ok(Judged::without_bound(Verdict::Undecided, why));
+                }
+            }
+        }
+        let supply = given.supply()?;
+        let (bound, method) = match (order, given.server) {
+            (Order::Unknown(why), _) => {
+                return Ok(Judged::without_bound(Verdict::Undecided, why));
+            }
+            (Order::Arrival, _) => {
+                let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
+                let bound = first_come_first_served(&workload, supply.as_ref())?;
+                let test = "first come, first served by arrivals against supply (network calculus)";
+                (bound, format!("{test}; {}", supply.name()))
+            }
+            (Order::Priority(_), ReservationServer::Dedicated) => classic(&before, own)?,
+            (Order::Priority(_), _) => {
+                let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
+                let bound = of_lowest_priority(&workload, supply.as_ref())?;
+                let test = "fixed priority by time demand against supply (Shin and Lee 2003)";
+                (bound, format!("{test}; {}", supply.name()))
+            }
+        };
+        let method = match given.as_on_own_cpu {
+            true => format!(
+                "{method}, as on a CPU of its own, since the budget is never used up (Li 2021, \
+                 Theorem 1)"
+            ),
+            false => method,
+        };
+        let asked = before.iter().chain([&own]).map(|task| {
+            let jobs = deadline.as_nanos().div_ceil(task.period.as_nanos());
+            u128::from(jobs) * u128::from(task.execution.as_nanos())
+        });
+        let asked = Duration::from_nanos(u64::try_from(asked.sum::<u128>()).unwrap_or(u64::MAX));
+        Ok(judged(
+            bound,
+            deadline,
+            asked,
+            supply.supplied_down(deadline),
+            method,
+        ))
+    }
+}
+
+/// A CPU of its own: the exact response times of response-time analysis.
+fn classic(
+    before: &[RecurringTask],
+    own: RecurringTask,
+) -> Result<(ResponseBound, String), AnalysisError> {
+    let tasks: Vec<SporadicTask> = before
+        .iter()
+        .chain([&own])
+        .map(|task| SporadicTask::new(task.execution, task.period, task.deadline))
+        .collect::<Result<_, _>>()?;
+    let found = response_times(&tasks, &PriorityOrder::as_given(tasks.len()), &[])?;
+    let lowest = found.tasks.last().map(|task| task.response_time);
+    let bound = match lowest {
+        Some(Ok(response)) => ResponseBound::AtMost(response),
+        _ => ResponseBound::Overloaded,
+    };
+    Ok((bound, found.method.into()))
+}
+
+fn judged(
+    bound: ResponseBound,
+    deadline: Duration,
+    asked: Duration,
+    supplied: Duration,
+    method: String,
+) -> Judged {
+    let (verdict, bound, why) = match bound {
+        ResponseBound::Overloaded => {
+            let why = "this and what goes before it need more than is given in the long run";
+            (Verdict::Missed, None, Some(why.to_owned()))
+        }
+        ResponseBound::AtMost(response) if response > deadline => {
+            let why = format!(
+                "misses it by {}: up to {asked} of work may come before the deadline of {deadline}, \
+                 and {supplied} of CPU time is sure to be given",
+                response.saturating_sub(deadline)
+            );
+            (Verdict::Missed, Some(response), Some(why))
+        }
+        ResponseBound::AtMost(response) => (Verdict::Met, Some(response), None),
+    };
+    Judged {
+        verdict,
+        bound,
+        why,
+        method: Some(method),
+    }
+}
