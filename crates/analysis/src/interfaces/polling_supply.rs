@@ -83,13 +83,13 @@ mod tests {
     }
 
     /// A polling server at the highest priority, tick by tick, with a backlog from `start` on.
-    fn given(budget: u64, period: u64, start: u64, window: u64) -> u64 {
+    fn given(budget_ns: u64, period_ns: u64, start: u64, window: u64) -> u64 {
         let mut left = 0;
         let mut given = 0;
         for tick in 0..start + window {
             let works = tick >= start;
-            if tick % period == 0 {
-                left = if works { budget } else { 0 };
+            if tick % period_ns == 0 {
+                left = if works { budget_ns } else { 0 };
             }
             if works && left > 0 {
                 left -= 1;

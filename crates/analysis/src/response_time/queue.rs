@@ -184,6 +184,10 @@ impl PoissonQueue {
     ) -> Result<ResponseTimes, AnalysisError> {
         self.check()?;
         let work = BatchWork::of(self)?;
+        // The solver walks the classes of the workload modulo a stride in one cycle, budget by budget;
+        // with a divisor in common there would be several.
+        let divisor = gcd(steps, per_stride).max(1);
+        let (steps, per_stride) = (steps / divisor, per_stride / divisor);
         let lattice = Lattice {
             step_ns: work.stride_ns as f64 / per_stride as f64,
             stride: per_stride as usize,

@@ -230,3 +230,47 @@ pub(super) fn refined(
         .filter(|found| found.budget <= budget)
         .or(Some(before)))
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use tailbound_model::{PercentagePoints, ReservationServer};
+
+    use super::super::ServerKind;
+    use super::*;
+    use crate::response_time::PoissonQueue;
+
+    /// The steps of a search have divisors in common with the parts of a stride now and then.
+    #[test]
+    fn steps_with_a_common_divisor_are_answered_as_without() {
+        let period = Duration::from_millis(10);
+        let query = SizingQuery {
+            queue: PoissonQueue {
+                rate: "200/s".parse().unwrap(),
+                execution_times: vec![(Duration::from_millis(2), 1.0)],
+                batches: vec![(1, 1.0)],
+                server: ReservationServer::Dedicated,
+            },
+            promises: vec![Promise {
+                probability: 0.99,
+                latency: Duration::from_millis(50),
+            }],
+            kind: ServerKind::Deferrable,
+            periods: vec![period],
+            margin: PercentagePoints(0.0),
+        };
+        let margin = |steps, parts| {
+            let lattice = Lattice::new(&query, Kind::Deferrable, period, parts);
+            lattice.margin(steps, 1e-6).unwrap()
+        };
+        let reduced = margin(11, 4);
+        assert!(reduced > 0.0 && reduced < 0.01, "{reduced}");
+        for times in [2, 4, 16] {
+            assert!((margin(11 * times, 4 * times) - reduced).abs() < 1e-9);
+        }
+        assert!((margin(20, 8) - margin(5, 2)).abs() < 1e-9);
+        let found = least_budget(&query, Kind::Deferrable, period, false).unwrap();
+        let budget = found.expect("it can be kept").budget;
+        assert!(budget > Duration::from_micros(4_800) && budget < Duration::from_micros(4_900));
+    }
+}

@@ -283,9 +283,14 @@ fn check_priorities(
         })
         .collect();
     let limit = real_time_limit(host);
-    let interfaces = ranked.iter().map(|request| &request.interface);
-    let lengths = interfaces.map(|interface| (interface.budget, interface.period));
-    let paused = (!limit.is_out_of_reach_of(lengths)).then_some(&limit);
+    let lengths: Vec<_> = ranked
+        .iter()
+        .map(|request| (request.interface.budget, request.interface.period))
+        .collect();
+    let one_grid = ranked.iter().all(|request| request.on_common_grid);
+    let out_of_reach = limit.is_out_of_reach_of(lengths.iter().copied())
+        || (one_grid && limit.is_out_of_reach_on_one_grid(&lengths));
+    let paused = (!out_of_reach).then_some(&limit);
     for (index, request) in ranked.iter().enumerate() {
         let response_ns = budget_response_ns(&servers, index, paused);
         let interface = &request.interface;
@@ -295,7 +300,10 @@ fn check_priorities(
         let above = ranked.iter().enumerate().filter(|(other, above)| {
             *other != index && above.interface.priority >= interface.priority
         });
-        let above: Vec<&str> = above.map(|(_, above)| above.domain.as_str()).collect();
+        let mut above: Vec<&str> = above.map(|(_, above)| above.domain.as_str()).collect();
+        if paused.is_some() {
+            above.push("the pauses that keep clear of real-time throttling");
+        }
         return Err(AdmissionError::BudgetTooLate {
             cpu,
             domain: request.domain.clone(),

@@ -91,6 +91,28 @@ impl RealTimeLimit {
         sum <= u128::from(self.most.as_nanos())
     }
 
+    /// The same for servers whose replenishments lie at multiples of their periods on one clock, where
+    /// every period divides the longest: in a window lie whole longest periods, of which each is used
+    /// for the sum of its budgets, and parts of two more. Sufficient, not necessary.
+    pub fn is_out_of_reach_on_one_grid(&self, servers: &[(Duration, Duration)]) -> bool {
+        let ns = |length: &Duration| u128::from(length.as_nanos());
+        let longest = servers.iter().map(|(_, period)| ns(period)).max();
+        let Some(longest) = longest.filter(|longest| *longest > 0) else {
+            return true;
+        };
+        let window = ns(&self.window);
+        let divides = |(_, period): &(Duration, Duration)| {
+            ns(period) > 0 && longest.is_multiple_of(ns(period))
+        };
+        if longest > window || !servers.iter().all(divides) {
+            return false;
+        }
+        let whole = window / longest - 1;
+        let budgets = servers.iter().map(|(b, p)| ns(b) * (longest / ns(p)));
+        let used = whole * budgets.sum::<u128>() + (window - whole * longest);
+        used <= ns(&self.most)
+    }
+
     fn part(&self, thousandths: u64) -> Duration {
         self.window.scaled_down(thousandths, 1_000)
     }
@@ -297,6 +319,14 @@ mod tests {
         assert!(limit.is_out_of_reach_of([(ms(4), ms(10)), (ms(5), ms(10))]));
         assert!(!limit.is_out_of_reach_of([(ms(1_365), ms(2_100))]));
         assert!(!limit.is_out_of_reach_of([(ms(1), ms(1))]));
+        // Without knowing the grid, each may spend two budgets in a row.
+        let both = [(ms(60), ms(100)), (ms(33), ms(100))];
+        assert!(!limit.is_out_of_reach_of(both));
+        assert!(limit.is_out_of_reach_on_one_grid(&both));
+        assert!(limit.is_out_of_reach_on_one_grid(&[(ms(9), ms(10)), (ms(3), ms(100))]));
+        assert!(!limit.is_out_of_reach_on_one_grid(&[(ms(9), ms(10)), (ms(1), ms(101))]));
+        assert!(!limit.is_out_of_reach_on_one_grid(&[(ms(360), ms(400))]));
+        assert!(!limit.is_out_of_reach_on_one_grid(&[(ms(1), ms(1))]));
     }
 
     proptest! {

@@ -257,7 +257,7 @@ fn a_living_owner_is_left_alone_and_its_reservations_count() {
     let EnforcementError::Refused(AdmissionError::TooMuch { fits, .. }) = refused else {
         panic!("{refused}");
     };
-    assert_eq!(fits, Duration::from_millis(35));
+    assert_eq!(fits, Duration::from_millis(33));
     second.interface.budget = fits;
     other.plan(std::slice::from_ref(&second)).unwrap();
     assert!(matches!(

@@ -216,10 +216,10 @@ mod tests {
 
     fn page(name: &str) -> SizingPage {
         let ms = Duration::from_millis;
-        let point = |period, budget: Option<u64>, chosen| SizingPoint {
-            period: ms(period),
-            budget: budget.map(ms),
-            with_margin: budget.map(|budget| ms(budget + 1)),
+        let point = |period_ms, budget_ms: Option<u64>, chosen| SizingPoint {
+            period: ms(period_ms),
+            budget: budget_ms.map(ms),
+            with_margin: budget_ms.map(|budget_ms| ms(budget_ms + 1)),
             resolution: Duration::from_micros(10),
             on_front: chosen,
             chosen,
