@@ -17,6 +17,19 @@
     return `${Number(value.toPrecision(3))}\u202f${unit}`;
   }
 
+  // Round periods between two: 1, 2 and 5 of each power of ten, or all nine where those are few.
+  function roundPeriods(low, high) {
+    const among = (digits) => {
+      const found = [];
+      for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+        digits.forEach((digit) => found.push(Number(`${digit}e${power}`)));
+      }
+      return found.filter((value) => value >= low && value <= high);
+    };
+    const few = among([1, 2, 5]);
+    return few.length > 3 ? few : among([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  }
+
   const percentText = (value) => `${value.toFixed(2)}\u202f%`;
 
   class Grid {
@@ -71,8 +84,8 @@
           y: { range: [0, 102] },
         },
         axes: [
-          { ...shared, values: (u, ticks) => ticks.map((tick) => (tick === null ? "" : timeText(tick))),
-            space: 80, size: 34 },
+          { ...shared, splits: (u, axis, low, high) => roundPeriods(low, high),
+            filter: (u, splits) => splits, values: (u, ticks) => ticks.map(timeText), size: 34 },
           { ...shared, size: 72, splits: () => [0, 20, 40, 60, 80, 100],
             values: (u, ticks) => ticks.map((tick) => `${tick}\u202f%`) },
         ],
