@@ -118,18 +118,17 @@ impl ServiceLoop {
         busy
     }
 
-    /// When the allowance wants to be looked at; never where the domains cannot use it up.
-    fn next_allowance_look(&self) -> Option<Instant> {
+    /// Whether the domains could use the allowance up, or wait for it.
+    fn allowance_matters(&self) -> bool {
         let servers = self.domains.iter().map(|domain| domain.interface());
         let held = self.domains.iter().any(|domain| domain.is_held());
-        let needed = held || !self.allowance.limit().is_out_of_reach_of(servers);
-        needed.then(|| self.allowance.next_look())
+        held || !self.allowance.limit().is_out_of_reach_of(servers)
     }
 
     /// Stops the domains before the kernel would, and lets them go on; whether a look was due.
     fn keep_to_the_allowance(&mut self) -> bool {
         let now = Monotonic.now();
-        if self.next_allowance_look().is_none_or(|look| now < look) {
+        if now < self.allowance.next_look() || self.domains.is_empty() {
             return false;
         }
         // This thread is a real-time thread as well.
@@ -139,7 +138,12 @@ impl ServiceLoop {
         for domain in &mut self.domains {
             used = used.saturating_add(domain.newly_used());
         }
-        let standing = self.allowance.look(now, used);
+        // Where it cannot be used up, the account is kept all the same, at wake-ups that come anyway:
+        // a change of budgets finds it up to date.
+        let standing = match (self.allowance.look(now, used), self.allowance_matters()) {
+            (standing, true) => standing,
+            (_, false) => Standing::Clear,
+        };
         for domain in &mut self.domains {
             match standing {
                 Standing::Paused => domain.hold(now),
@@ -157,7 +161,7 @@ impl ServiceLoop {
             .domains
             .iter()
             .map(|domain| domain.next_wake())
-            .chain(self.next_allowance_look())
+            .chain(self.allowance_matters().then(|| self.allowance.next_look()))
             .fold(last, Instant::min);
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.promise(next.max(now).saturating_add(self.heartbeat_margin));
