@@ -18,7 +18,7 @@ const SIDE: u64 = 50;
 /// The rate of jobs of 1 s.
 const RATE: f64 = 0.4;
 /// What a probability may be wrong by: enough for a plot, and once as precise as it gets.
-const TOLERANCES: [(&str, f64); 2] = [("for a plot", 1e-5), ("precise", 1e-9)];
+const TOLERANCES: [(&str, f64); 2] = [("for a plot", 1e-7), ("precise", 1e-9)];
 
 /// The bounds of p99 in seconds, with a bandwidth in percent.
 fn p99(percent: u64, period: Duration, tolerance: f64) -> Result<(f64, f64), AnalysisError> {

@@ -3,19 +3,12 @@
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepCdf};
 use tailbound_time::Duration;
 
-use super::exact::{Responses, Solved};
+use super::exact::Solved;
+use super::search::Search;
 use crate::AnalysisError;
 
-/// Rough searches for a quantile end at this relative distance.
-const NEAR: f64 = 1e-7;
 /// Bounds that are farther apart, relative, are worth a closer look.
 const WIDE: f64 = 1e-6;
-/// After a correction that is smaller, relative, none follows.
-const SMALL_SHIFT: f64 = 2e-6;
-/// A quantile is corrected at most so often.
-const CORRECTIONS: usize = 4;
-/// The slope of the distribution function is taken over this relative distance.
-const ASIDE: f64 = 1e-5;
 /// The mean is integrated to this relative error.
 const MEAN_WITHIN: f64 = 1e-8;
 
@@ -225,7 +218,11 @@ impl Side {
         if at - error >= probability {
             return (self.shortest_ns, self.shortest_ns);
         }
-        let (root, reach) = near(&responses, shortest, probability);
+        let (root, reach) = Search {
+            responses: &responses,
+            probability,
+        }
+        .near((shortest, at));
         let mut apart = (1.5 * reach / root).clamp(4e-12, 0.1);
         let (mut low, mut high) = (shortest, f64::INFINITY);
         let (want_low, want_high) = (ends != Ends::High, ends != Ends::Low);
@@ -268,7 +265,7 @@ impl Side {
     fn mean(&self) -> (f64, f64) {
         let responses = self.solved.responses();
         let shortest = self.shortest_ns / self.step_ns;
-        let above = |r: f64| 1.0 - responses.roughly(r);
+        let above = |r: f64| 1.0 - responses.cdf(r).0;
         let (mut sum, mut error) = (shortest, 0.0);
         let (mut from, mut length) = (shortest, 1.0_f64.max(shortest));
         loop {
@@ -334,73 +331,4 @@ fn halved(
         depth - 1,
     );
     (a.0 + b.0, a.1 + b.1)
-}
-
-/// About where F reaches `probability`, above `shortest`, and how far along the axis of time the
-/// error of F there, and what may still be missing, reach.
-fn near(responses: &Responses<'_>, shortest: f64, probability: f64) -> (f64, f64) {
-    let mut at = root(shortest, probability, |r| responses.roughly(r));
-    let rise = responses.roughly(at * (1.0 + ASIDE)) - responses.roughly(at * (1.0 - ASIDE));
-    let slope = rise.max(1e-30) / (2.0 * ASIDE * at);
-    let mut reach = f64::INFINITY;
-    for _ in 0..CORRECTIONS {
-        let (value, error) = responses.cdf(at);
-        let shift = (probability - value) / slope;
-        let to = at + shift;
-        reach = error / slope + shift.abs();
-        if shift.abs() > 0.1 * at || to <= shortest {
-            break;
-        }
-        at = to;
-        // The slope is right to a few parts in a hundred, so little remains of a small shift.
-        reach = error / slope + 0.05 * shift.abs();
-        if shift.abs() < SMALL_SHIFT * at {
-            break;
-        }
-    }
-    (at, reach)
-}
-
-/// Where the rising `f` reaches `target`, above `low`: bracketed by doubling, then by regula falsi,
-/// in which an end that stays counts for less each time (Illinois).
-fn root(low: f64, target: f64, f: impl Fn(f64) -> f64) -> f64 {
-    let (mut low, mut at_low) = (low, f(low) - target);
-    let mut high = low * 2.0;
-    let mut at_high = f(high) - target;
-    while at_high < 0.0 && high < 1e15 {
-        (low, at_low) = (high, at_high);
-        high *= 2.0;
-        at_high = f(high) - target;
-    }
-    let (mut same, mut length) = (0_i32, high - low);
-    for turn in 0..200 {
-        if high - low <= NEAR * high {
-            break;
-        }
-        // Every third time the bracket has to be half as long at least.
-        let slow = turn % 3 == 2 && high - low > 0.5 * length;
-        if turn % 3 == 2 {
-            length = high - low;
-        }
-        let guess = low + (high - low) * at_low / (at_low - at_high);
-        let next = if slow || !(guess > low && guess < high) {
-            0.5 * (low + high)
-        } else {
-            guess
-        };
-        let value = f(next) - target;
-        if value.abs() < NEAR * (1.0 - target) {
-            return next;
-        }
-        if value < 0.0 {
-            (low, at_low) = (next, value);
-            same = same.min(0) - 1;
-            at_high *= if same < -1 { 0.5 } else { 1.0 };
-        } else {
-            (high, at_high) = (next, value);
-            same = same.max(0) + 1;
-            at_low *= if same > 1 { 0.5 } else { 1.0 };
-        }
-    }
-    0.5 * (low + high)
 }

@@ -6,6 +6,7 @@ mod exact;
 mod poisson;
 mod queue;
 mod schedule;
+mod search;
 mod service_queue;
 mod varying;
 

@@ -22,6 +22,9 @@ pub(super) struct Boundary {
     stride: usize,
     /// By place, then by x modulo the stride, then by x.
     above: Vec<Vec<f64>>,
+    /// For each class of lattice points modulo the stride, how much Q jumps there at most, beyond what
+    /// may be interpolation's.
+    pub jumps: Vec<f64>,
     /// What any value may be wrong by.
     pub error: f64,
 }
@@ -30,15 +33,17 @@ impl Boundary {
     /// Solves Q = T Q (see the parent module) at as many places as it takes for interpolation to be
     /// wrong by `tolerance` at most.
     pub(super) fn solve(queue: &Queue, tolerance: f64) -> Result<Self, AnalysisError> {
-        let norm = Norm::of(queue)?;
+        let norm = Norm::of(queue, tolerance)?;
         let mut best: Option<Self> = None;
         let first = usize::from(queue.stride < FINE && tolerance < LAX);
         for count in &PLACES[first..] {
             let chebyshev = Chebyshev::new(*count);
             let mut error = 0.0_f64;
-            let mut above = Vec::with_capacity(*count);
+            let mut above: Vec<Vec<f64>> = Vec::with_capacity(*count);
             for place in &chebyshev.points {
-                let (found, wrong) = Equation::new(queue, &norm, *place).solve(tolerance)?;
+                // The solution at the place before is a good one to start from.
+                let start = above.last().map(Vec::as_slice);
+                let (found, wrong) = Equation::new(queue, &norm, *place).solve(tolerance, start)?;
                 error = error.max(wrong);
                 above.push(found);
             }
@@ -47,6 +52,7 @@ impl Boundary {
                 chebyshev,
                 stride: queue.stride,
                 above,
+                jumps: Vec::new(),
                 error: error + remainder,
             };
             if best
@@ -59,8 +65,46 @@ impl Boundary {
                 break;
             }
         }
-        best.ok_or_else(|| AnalysisError::Invalid {
+        let mut best = best.ok_or_else(|| AnalysisError::Invalid {
             what: "the workload at period starts was not found".into(),
+        })?;
+        best.jumps = best.jumps_by_class();
+        Ok(best)
+    }
+
+    fn jumps_by_class(&self) -> Vec<f64> {
+        let mut ends = [Vec::new(), Vec::new()];
+        for (at, mixture) in [0.0, 1.0].into_iter().zip(&mut ends) {
+            self.chebyshev.basis(at, mixture);
+        }
+        let mut found = vec![0.0; self.stride];
+        // At the start of a class, less at the end of the one below it.
+        for (class, jump) in found.iter_mut().enumerate() {
+            let (below, skipped) = match class {
+                0 => (self.stride - 1, 1),
+                _ => (class - 1, 0),
+            };
+            let upper = self.row_values(class, &ends[0]).skip(skipped);
+            let lower = self.row_values(below, &ends[1]);
+            let largest = upper
+                .zip(lower)
+                .map(|(upper, lower)| (upper - lower).abs())
+                .fold(0.0, f64::max);
+            *jump = (largest - self.error).max(0.0);
+        }
+        found
+    }
+
+    /// What is above the places of a class, rising.
+    fn row_values<'a>(
+        &'a self,
+        class: usize,
+        mixture: &'a [f64],
+    ) -> impl Iterator<Item = f64> + 'a {
+        let rows = self.above.first().map_or(0, Vec::len) / self.stride;
+        (class * rows..(class + 1) * rows).map(move |index| {
+            let pairs = self.above.iter().zip(mixture);
+            pairs.map(|(place, share)| share * place[index]).sum()
         })
     }
 

@@ -7,6 +7,7 @@
 use super::Queue;
 use super::linear::Banded;
 use super::norm::Norm;
+use super::ragged::Ragged;
 use crate::AnalysisError;
 
 /// By how much an iteration brings the residual down, at most, and next to the tolerance.
@@ -16,6 +17,8 @@ const SETTLED_TO_TOLERANCE: f64 = 1e-3;
 const ROUNDING: f64 = 1e-14;
 /// What an elimination of one row from another costs besides its multiplications, in these.
 const SHORT_ROW: usize = 12;
+/// So many sums are computed together.
+const TOGETHER: usize = 8;
 /// The most multiplications for one place.
 const MOST_MULTIPLICATIONS: f64 = 4e9;
 /// The most entries of a matrix.
@@ -34,10 +37,10 @@ pub(super) struct Equation<'a> {
     arrived: Vec<f64>,
     /// For the last idle moment v steps before the end of the period (place later): the work from
     /// the start of the period until then, times the probability that it is the last.
-    before: Vec<Vec<f64>>,
-    /// For the same v: the least number k of strides that exceeds v, and the probabilities of that
-    /// many and more in the time from then on.
-    after: Vec<(usize, Vec<f64>)>,
+    before: Ragged,
+    /// For the same v: the probabilities of so many strides in the time from then on that they exceed
+    /// v, from the least number on (see [`Equation::first`]).
+    after: Ragged,
     /// What is above x whatever the workload at the start was.
     fresh: Vec<f64>,
 }
@@ -59,26 +62,28 @@ impl<'a> Equation<'a> {
             period_steps: period,
             ..
         } = *queue;
-        let (mut before, mut after) = (vec![Vec::new()], vec![(0, Vec::new())]);
+        let (mut before, mut after) = (Ragged::default(), Ragged::default());
+        before.push(&[]);
+        after.push(&[]);
+        let mut terms = Vec::new();
         for v in 1..=budget {
             let time = period - v as f64 + place;
-            let mut early = work.probabilities(time, (budget - v) / stride);
-            for (y, value) in early.iter_mut().enumerate() {
+            work.probabilities_into(time, (budget - v) / stride, &mut terms);
+            for (y, value) in terms.iter_mut().enumerate() {
                 *value *= 1.0 - (y * stride) as f64 / time;
             }
-            before.push(early);
-            let left = v as f64 - place;
-            let first = v.div_ceil(stride);
-            let mut late = work.probabilities(left, work.reach(left).max(first));
-            late.drain(..first);
-            after.push((first, late));
+            before.push(&terms);
+            let (left, first) = (v as f64 - place, v.div_ceil(stride));
+            let last = norm.reach(queue, left).max(first);
+            work.probabilities_into(left, last, &mut terms);
+            after.push(&terms[first..]);
         }
         let mut equation = Self {
             queue,
             norm,
             place,
             rows: norm.states.div_ceil(stride),
-            arrived: work.probabilities(period, work.reach(period)),
+            arrived: work.probabilities(period, norm.reach(queue, period)),
             before,
             after,
             fresh: Vec::new(),
@@ -101,7 +106,7 @@ impl<'a> Equation<'a> {
                 *value = beyond.get(row + shift + 1).copied().unwrap_or(0.0);
             }
             for v in self.idle_moments(class) {
-                let idle: f64 = self.before[v].iter().sum();
+                let idle: f64 = self.before.row(v).iter().sum();
                 self.add_wasted(class, v, -idle, chunk);
             }
         }
@@ -122,33 +127,29 @@ impl<'a> Equation<'a> {
         (stride - class..=self.queue.budget_steps).step_by(stride)
     }
 
+    /// The least number of strides that is v steps or more.
+    fn first(&self, v: usize) -> usize {
+        v.div_ceil(self.queue.stride)
+    }
+
     /// Takes `idle` times what comes after v from the rows of the class.
     fn add_wasted(&self, class: usize, v: usize, idle: f64, rows: &mut [f64]) {
-        let (first, late) = &self.after[v];
-        let begin = first - (v + class) / self.queue.stride;
+        let late = self.after.row(v);
+        let begin = self.first(v) - (v + class) / self.queue.stride;
         let rows = rows.iter_mut().skip(begin);
         rows.zip(late).for_each(|(row, p)| *row -= p * idle);
     }
 
     /// What the linear part of T makes of `values` at the places of one class: with `fresh` added it
     /// is 1 - T(1 - values).
-    fn apply(&self, class: usize, values: &[f64], found: &mut [f64]) {
+    fn apply(&self, class: usize, values: &[f64], padded: &mut Vec<f64>, found: &mut [f64]) {
         let Link { source, shift } = self.link(class);
         let source_class = source;
         let source = &values[source * self.rows..(source + 1) * self.rows];
-        found.fill(0.0);
-        for (w, p) in self.arrived.iter().enumerate() {
-            let to = w.saturating_sub(shift);
-            let from = (to + shift) - w;
-            let (Some(target), Some(source)) = (found.get_mut(to..), source.get(from..)) else {
-                continue;
-            };
-            let pairs = target.iter_mut().zip(source);
-            pairs.for_each(|(value, old)| *value += p * old);
-        }
+        self.arrive(source, shift, padded, found);
         for v in self.idle_moments(class) {
             let top = (self.queue.budget_steps - v - source_class) / self.queue.stride;
-            let earlier = self.before[v].iter().enumerate();
+            let earlier = self.before.row(v).iter().enumerate();
             let idle: f64 = earlier
                 .filter_map(|(y, p)| Some(p * source.get(top.checked_sub(y)?)?))
                 .sum();
@@ -156,24 +157,47 @@ impl<'a> Equation<'a> {
         }
     }
 
+    /// What the work of a period makes of `source`: found(x) = sum over w of p(w) source(x + shift -
+    /// w). `padded` is room for the source between zeros, so that no sum needs a special end.
+    fn arrive(&self, source: &[f64], shift: usize, padded: &mut Vec<f64>, found: &mut [f64]) {
+        let most = self.arrived.len();
+        padded.clear();
+        padded.resize(most, 0.0);
+        padded.extend_from_slice(source);
+        padded.resize(most + self.rows + shift + TOGETHER, 0.0);
+        for (block, rows) in found.chunks_mut(TOGETHER).enumerate() {
+            let mut sums = [0.0; TOGETHER];
+            let end = most + block * TOGETHER + shift;
+            for (w, p) in self.arrived.iter().enumerate() {
+                let window = &padded[end - w..end - w + TOGETHER];
+                let pairs = sums.iter_mut().zip(window);
+                pairs.for_each(|(sum, value)| *sum += p * value);
+            }
+            rows.copy_from_slice(&sums[..rows.len()]);
+        }
+    }
+
     /// T for all classes.
     fn apply_all(&self, values: &[f64]) -> Vec<f64> {
         let mut found = vec![0.0; values.len()];
+        let mut padded = Vec::new();
         for (class, rows) in found.chunks_exact_mut(self.rows).enumerate() {
-            self.apply(class, values, rows);
+            self.apply(class, values, &mut padded, rows);
         }
         found
     }
 
     /// The values by class, and what they may be wrong by: |Q~ - Q| <= |Q~ - T Q~| / (1 - factor) in
     /// the weighted norm, which is at least the largest difference, and what was cut off.
-    pub(super) fn solve(&self, tolerance: f64) -> Result<(Vec<f64>, f64), AnalysisError> {
-        let stride = self.queue.stride;
-        let weight: Vec<f64> = (0..self.rows * stride)
-            .map(|index| (index % self.rows * stride + index / self.rows) as f64 + self.place)
-            .map(|at| (self.norm.theta * at).exp())
-            .collect();
-        let values = self.values(&weight, SETTLED.max(tolerance * SETTLED_TO_TOLERANCE))?;
+    /// `start` is a guess.
+    pub(super) fn solve(
+        &self,
+        tolerance: f64,
+        start: Option<&[f64]>,
+    ) -> Result<(Vec<f64>, f64), AnalysisError> {
+        let weight = self.weights();
+        let within = SETTLED.max(tolerance * SETTLED_TO_TOLERANCE);
+        let values = self.values(&weight, within, start)?;
         let image = self.apply_all(&values);
         let residual = (0..values.len())
             .map(|x| (image[x] + self.fresh[x] - values[x]).abs() * weight[x])
@@ -189,10 +213,31 @@ impl<'a> Equation<'a> {
         Ok((values, error))
     }
 
+    /// What values at the places, class by class, count for in the norm.
+    fn weights(&self) -> Vec<f64> {
+        let theta = self.norm.theta;
+        let per_row = (theta * self.queue.stride as f64).exp();
+        let mut weights = Vec::with_capacity(self.rows * self.queue.stride);
+        for class in 0..self.queue.stride {
+            let mut weight = (theta * (class as f64 + self.place)).exp();
+            weights.extend((0..self.rows).map(|_| {
+                let this = weight;
+                weight *= per_row;
+                this
+            }));
+        }
+        weights
+    }
+
     /// By what takes fewer multiplications.
-    fn values(&self, weight: &[f64], within: f64) -> Result<Vec<f64>, AnalysisError> {
+    fn values(
+        &self,
+        weight: &[f64],
+        within: f64,
+        start: Option<&[f64]>,
+    ) -> Result<Vec<f64>, AnalysisError> {
         let (states, budget) = (self.fresh.len() as f64, self.queue.budget_steps);
-        let wasted: usize = self.after.iter().map(|(_, late)| late.len()).sum();
+        let wasted = self.after.len();
         let round = self.arrived.len() as f64 * states + 2.0 * wasted as f64;
         let keeps = self.norm.factor;
         let within = (within * (1.0 - keeps)).max(ROUNDING);
@@ -216,20 +261,26 @@ impl<'a> Equation<'a> {
             let solution = self.matrix(band).solve(self.by_height(&self.fresh));
             return Ok(self.by_place(&solution));
         }
-        Ok(self.walk(weight, within, (2.0 * rounds) as usize + 2))
+        let values = start.unwrap_or(&self.fresh).to_vec();
+        Ok(self.walk(values, weight, within, (2.0 * rounds) as usize + 2))
     }
 
     /// Goes around the cycle of the classes, each being made of the one before: an error shrinks by
     /// the factor of the norm with every class, not only with every round. Once all have been seen,
     /// only the class at which the walk stands can contradict the others, so its change is the
     /// residual.
-    fn walk(&self, weight: &[f64], within: f64, most_rounds: usize) -> Vec<f64> {
+    fn walk(
+        &self,
+        mut values: Vec<f64>,
+        weight: &[f64],
+        within: f64,
+        most_rounds: usize,
+    ) -> Vec<f64> {
         let (stride, rows) = (self.queue.stride, self.rows);
-        let mut values = self.fresh.clone();
-        let mut found = vec![0.0; rows];
+        let (mut found, mut padded) = (vec![0.0; rows], Vec::new());
         let mut class = 0;
         for turn in 0..most_rounds * stride {
-            self.apply(class, &values, &mut found);
+            self.apply(class, &values, &mut padded, &mut found);
             let range = class * rows..(class + 1) * rows;
             let own = values[range.clone()]
                 .iter_mut()
@@ -271,8 +322,8 @@ impl<'a> Equation<'a> {
     fn band(&self) -> usize {
         let (stride, budget) = (self.queue.stride, self.queue.budget_steps);
         let arrived = (self.arrived.len() * stride).saturating_sub(budget);
-        let wasted = self.after.iter().enumerate().map(|(v, (first, late))| {
-            let last = (first + late.len()).saturating_sub(1) * stride;
+        let wasted = (1..=budget).map(|v| {
+            let last = (self.first(v) + self.after.row(v).len()).saturating_sub(1) * stride;
             last.saturating_sub(v)
         });
         arrived
@@ -291,9 +342,9 @@ impl<'a> Equation<'a> {
                 matrix.subtract(x, x + budget - w * stride, *p);
             }
         }
-        for (v, (first, late)) in self.after.iter().enumerate().skip(1) {
-            for (k, p) in (*first..).zip(late) {
-                for (y, early) in self.before[v].iter().enumerate() {
+        for v in 1..=budget {
+            for (k, p) in (self.first(v)..).zip(self.after.row(v)) {
+                for (y, early) in self.before.row(v).iter().enumerate() {
                     matrix.subtract(k * stride - v, budget - v - y * stride, -p * early);
                 }
             }

@@ -25,8 +25,11 @@ mod boundary;
 mod equation;
 mod linear;
 mod norm;
+mod panels;
 mod quadrature;
+mod ragged;
 mod response;
+mod stretches;
 mod work;
 
 use crate::AnalysisError;
@@ -86,6 +89,7 @@ impl Queue {
 pub(super) struct Solved {
     queue: Queue,
     boundary: Boundary,
+    tolerance: f64,
 }
 
 impl Solved {
@@ -96,11 +100,15 @@ impl Solved {
     /// The load is too near to the bandwidth, or the lattice too fine for it.
     pub(super) fn new(queue: Queue, tolerance: f64) -> Result<Self, AnalysisError> {
         let boundary = Boundary::solve(&queue, tolerance)?;
-        Ok(Self { queue, boundary })
+        Ok(Self {
+            queue,
+            boundary,
+            tolerance,
+        })
     }
 
     /// An evaluator of the distribution function.
     pub(super) fn responses(&self) -> Responses<'_> {
-        Responses::new(&self.queue, &self.boundary)
+        Responses::new(&self.queue, &self.boundary, self.tolerance)
     }
 }

@@ -3,7 +3,9 @@
 use super::Queue;
 use crate::AnalysisError;
 
-/// What e to the minus this is, is neglected of the workload's tail.
+/// This part of what a probability may be wrong by is neglected of the workload's tail, but for at
+/// most what e to the minus the second one is.
+const NEGLECTED: f64 = 0.01;
 const NEGLECTED_LOG: f64 = 30.0;
 /// The most places on the workload's axis.
 const MOST_STATES: usize = 2_000_000;
@@ -19,10 +21,12 @@ pub(super) struct Norm {
     pub(super) states: usize,
     /// What that may do to a value.
     pub(super) cut: f64,
+    /// More than these strides do not come in 0, 1, ... strides of time, up to a period.
+    reaches: Vec<usize>,
 }
 
 impl Norm {
-    pub(super) fn of(queue: &Queue) -> Result<Self, AnalysisError> {
+    pub(super) fn of(queue: &Queue, tolerance: f64) -> Result<Self, AnalysisError> {
         let stride = queue.stride as f64;
         let share = queue.budget_steps as f64 / queue.period_steps;
         let lundberg = queue.work.decay(share / stride) / stride;
@@ -36,7 +40,8 @@ impl Norm {
             .min_by(|a, b| exponent(*a).total_cmp(&exponent(*b)))
             .unwrap_or(0.0);
         let factor = exponent(theta).exp();
-        let states = (NEGLECTED_LOG / lundberg).ceil();
+        let log = (-(NEGLECTED * tolerance).ln()).clamp(1.0, NEGLECTED_LOG);
+        let states = (log / lundberg).ceil();
         let tractable = factor < 1.0 - 1e-9 && states < MOST_STATES as f64;
         if !tractable {
             return Err(AnalysisError::NotAnalysed {
@@ -50,11 +55,24 @@ impl Norm {
         // Taking what lies beyond for zero makes every value too small by at most its largest: T
         // never makes more of a constant.
         let cut = (-lundberg * states as f64).exp();
+        let strides = (queue.period_steps / stride).ceil() as usize;
         Ok(Self {
             theta,
             factor,
             states,
             cut,
+            reaches: (0..=strides)
+                .map(|length| queue.work.reach(length as f64 * stride))
+                .collect(),
         })
+    }
+
+    /// More strides than this do not come in `steps` of time.
+    pub(super) fn reach(&self, queue: &Queue, steps: f64) -> usize {
+        let strides = (steps / queue.stride as f64).ceil().max(0.0) as usize;
+        match self.reaches.get(strides) {
+            Some(reach) => *reach,
+            None => queue.work.reach(steps),
+        }
     }
 }

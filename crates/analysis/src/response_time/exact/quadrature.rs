@@ -33,6 +33,12 @@ impl GaussLegendre {
         }
     }
 
+    /// What a node counts for at most, on [0, 1].
+    pub(super) fn largest_weight(&self) -> f64 {
+        let weights = self.nodes.iter().map(|(_, weight)| *weight);
+        weights.fold(0.0, f64::max)
+    }
+
     /// The integral of `f` from `low` to `high`.
     pub(super) fn integrate(&self, low: f64, high: f64, mut f: impl FnMut(f64) -> f64) -> f64 {
         let length = high - low;

@@ -1,23 +1,12 @@
 //! The distribution function of the response time, at any time.
 
 use super::boundary::Boundary;
-use super::quadrature::GaussLegendre;
+use super::panels::Panels;
+use super::stretches::{Panel, Stretches};
 use super::{Kind, Queue};
 
-/// Cells are cut until at most so many jobs are expected in one.
-const JOBS_PER_CELL: f64 = 1.5;
-/// Numbers of nodes of the coarse and of the fine integral over a cell, by how many jobs are expected
-/// in it, or jobs long it is, at most.
-const ORDERS: [(f64, usize, usize); 5] = [
-    (0.003, 1, 2),
-    (0.03, 2, 3),
-    (0.15, 3, 4),
-    (0.4, 4, 6),
-    (f64::INFINITY, 6, 9),
-];
-/// For searching, cells of the lattice are put together up to this.
-const ROUGH_CELL: f64 = 0.1;
-const ROUGH_ORDER: usize = 3;
+/// This part of what the workload's law may be wrong by is spent on integrating.
+const INTEGRATED: f64 = 0.3;
 /// Factorials up to here are far from the largest float.
 const FACTORIALS: usize = 30;
 /// Products with a smaller factor do not count.
@@ -33,18 +22,11 @@ pub(in crate::response_time) struct Responses<'a> {
     boundary: &'a Boundary,
     /// So many strides of work come in a period at most.
     reach: usize,
-    /// The rules of 1, 2, ... nodes.
-    rules: Vec<GaussLegendre>,
     inverses: Inverses,
-}
-
-/// Which rule integrates over a cell.
-#[derive(Clone, Copy)]
-enum Order {
-    Coarse,
-    Fine,
-    /// Over cells that were put together.
-    Rough,
+    stretches: Stretches,
+    panels: Panels,
+    /// What the workload's law may be wrong by.
+    tolerance: f64,
 }
 
 /// Vectors that are filled anew at each place.
@@ -54,17 +36,6 @@ struct Scratch {
     mixture: Vec<f64>,
     waiting: Vec<f64>,
     early: Vec<f64>,
-}
-
-/// A stretch of n in which C(n, n + r) has no kink.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    low: f64,
-    high: f64,
-    /// Full periods between the one that the job comes in and the one that r leads to.
-    periods: usize,
-    /// If the server is on at n + r: the steps of its budget that are spent at n are those from here.
-    on: Option<f64>,
 }
 
 /// One place of the integral.
@@ -79,175 +50,64 @@ struct Place {
 }
 
 impl<'a> Responses<'a> {
-    pub(super) fn new(queue: &'a Queue, boundary: &'a Boundary) -> Self {
+    pub(super) fn new(queue: &'a Queue, boundary: &'a Boundary, tolerance: f64) -> Self {
         let reach = queue.work.reach(queue.period_steps);
         Self {
             queue,
             boundary,
             reach,
             inverses: Inverses::up_to(reach + 1),
-            rules: (1..=9).map(GaussLegendre::new).collect(),
+            stretches: Stretches::new(queue, &boundary.jumps),
+            panels: Panels::new(queue),
+            tolerance,
         }
     }
 
     /// F(r), and about what it may be wrong by: the difference of two orders of integration, and
     /// the error of the workload's law.
     pub(in crate::response_time) fn cdf(&self, r: f64) -> (f64, f64) {
-        let cells = self.cells(r, 1);
-        let fine = self.integrate(&cells, r, Order::Fine);
-        let coarse = self.integrate(&cells, r, Order::Coarse);
-        let error = (fine - coarse).abs() + self.boundary.error + 1e-13;
-        (fine.clamp(0.0, 1.0), error)
+        self.cdf_within(r, INTEGRATED * self.tolerance)
     }
 
-    /// F(r) at lower order, for searching: kinks that are a fraction of a job apart are passed over.
-    pub(in crate::response_time) fn roughly(&self, r: f64) -> f64 {
-        let steps = (ROUGH_CELL / self.fineness(1.0)) as usize;
-        let cells = self.cells(r, steps.max(1));
-        let order = if steps > 1 {
-            Order::Rough
-        } else {
-            Order::Coarse
-        };
-        self.integrate(&cells, r, order).clamp(0.0, 1.0)
-    }
-
-    /// So many jobs are expected in `length`, or so many jobs long it is.
-    fn fineness(&self, length: f64) -> f64 {
-        let jobs = self.queue.work.rate.max(1.0 / self.queue.stride as f64);
-        jobs * length
-    }
-
-    fn rule(&self, cell: &Cell, order: Order) -> &GaussLegendre {
-        let size = self.fineness(cell.high - cell.low);
-        let found = ORDERS.iter().find(|(most, _, _)| size <= *most);
-        let (_, coarse, fine) = found.unwrap_or(&ORDERS[ORDERS.len() - 1]);
-        let nodes = match order {
-            Order::Coarse => *coarse,
-            Order::Fine => *fine,
-            Order::Rough => ROUGH_ORDER,
-        };
-        &self.rules[nodes - 1]
-    }
-
-    fn integrate(&self, cells: &[Cell], r: f64, order: Order) -> f64 {
+    /// The same where integrating may make it wrong by about `tolerance`, which saves time.
+    pub(in crate::response_time) fn cdf_within(&self, r: f64, tolerance: f64) -> (f64, f64) {
+        let period = self.queue.period_steps;
         let mut scratch = Scratch::default();
-        let sum: f64 = cells
-            .iter()
-            .map(|cell| {
-                let rule = self.rule(cell, order);
-                rule.integrate(cell.low, cell.high, |n| {
-                    let place = self.place(cell, n, r);
-                    self.done(&place, &mut scratch)
-                })
-            })
-            .sum();
-        sum / self.queue.period_steps
+        let panels = self.stretches.at(r);
+        let (sum, apart) = self.panels.integrate(
+            &self.stretches,
+            &panels,
+            |panel, n| {
+                let place = self.place(panel, n, r);
+                self.done(&place, &mut scratch)
+            },
+            tolerance * period,
+        );
+        let error = apart / period + self.boundary.error + 1e-13;
+        ((sum / period).clamp(0.0, 1.0), error)
     }
 
-    /// Cuts [0, P] where C(n, n + r) may have kinks: where n + r passes a lattice point of the time
-    /// that the server is on, where it goes on or off, and where work that came at the start of the
-    /// period begins to matter. Of the lattice, only every `together`-th point counts.
-    fn cells(&self, r: f64, together: usize) -> Vec<Cell> {
+    fn place(&self, panel: &Panel, n: f64, r: f64) -> Place {
         let Queue {
             budget_steps: budget,
             period_steps: period,
             ..
         } = *self.queue;
         let off = period - budget as f64;
-        let mut cells = Vec::new();
-        let first = (r / period).floor() as usize;
-        for periods in first..=first + 1 {
-            let begin = periods as f64 * period - r;
-            let (on, idle) = match self.queue.kind {
-                Kind::Deferrable => (begin, begin + budget as f64),
-                Kind::Periodic => (begin + off, begin),
-            };
-            for step in (0..budget).step_by(together) {
-                let cell = Cell {
-                    low: on + step as f64,
-                    high: on + (step + together).min(budget) as f64,
-                    periods,
-                    on: Some(on),
-                };
-                self.add(&mut cells, cell);
-            }
-            let kinks = match self.queue.kind {
-                Kind::Deferrable => period,
-                Kind::Periodic => off,
-            };
-            let mut low = idle;
-            let end = idle + off;
-            while low < end - 1e-12 {
-                // The next point above `low` that lies whole steps from `kinks`.
-                let next = kinks + ((low - kinks + 1e-12).floor() + together as f64);
-                let cell = Cell {
-                    low,
-                    high: next.min(end),
-                    periods,
-                    on: None,
-                };
-                self.add(&mut cells, cell);
-                low = next;
-            }
-        }
-        cells
-    }
-
-    /// Adds the part of `cell` that lies in the period, cut where a periodic server goes on and
-    /// where too many jobs are expected for the integral to be exact.
-    fn add(&self, cells: &mut Vec<Cell>, cell: Cell) {
-        let (low, high) = (cell.low.max(0.0), cell.high.min(self.queue.period_steps));
-        if high - low < 1e-12 {
-            return;
-        }
-        let off = self.queue.period_steps - self.queue.budget_steps as f64;
-        let mut ends = vec![high];
-        if self.queue.kind == Kind::Periodic && low < off && off < high {
-            ends.insert(0, off);
-        }
-        let mut from = low;
-        for end in ends {
-            let parts = (self.queue.work.rate * (end - from) / JOBS_PER_CELL)
-                .ceil()
-                .max(1.0);
-            let length = (end - from) / parts;
-            for part in 0..parts as usize {
-                cells.push(Cell {
-                    low: from + part as f64 * length,
-                    high: from + (part + 1) as f64 * length,
-                    ..cell
-                });
-            }
-            from = end;
-        }
-    }
-
-    fn place(&self, cell: &Cell, n: f64, r: f64) -> Place {
-        let Queue {
-            budget_steps: budget,
-            period_steps: period,
-            ..
-        } = *self.queue;
-        let off = period - budget as f64;
-        let (step, rest) = match (cell.on, self.queue.kind) {
+        let (step, rest) = match (panel.on, self.queue.kind) {
             (Some(begin), _) => {
                 // Within one step of the lattice floats must not decide which one it is.
-                let middle = 0.5 * (cell.low + cell.high);
-                let at = if cell.high - cell.low <= 1.0 {
-                    middle
-                } else {
-                    n
-                };
-                let step = (at - begin).max(0.0).floor();
+                let step = panel
+                    .step_from(begin)
+                    .unwrap_or_else(|| (n - begin).floor());
                 (step as usize, (n - begin - step).clamp(0.0, 1.0))
             }
             (None, Kind::Deferrable) => (budget, 0.0),
             (None, Kind::Periodic) => (0, 0.0),
         };
-        let given = cell.periods * budget + step;
+        let given = panel.periods * budget + step;
         let lead = match self.queue.kind {
-            Kind::Deferrable if cell.periods == 0 => Some(r),
+            Kind::Deferrable if panel.periods == 0 => Some(r),
             Kind::Deferrable => Some(period - n + (given - budget) as f64 + rest),
             Kind::Periodic if n > off => Some(given as f64 + rest + off - n),
             Kind::Periodic => None,

@@ -58,7 +58,7 @@ impl Work {
             let mut value = (-mean).exp();
             found.push(value);
             found.extend((1..=last).map(|k| {
-                value *= mean / k as f64;
+                value *= mean * inverse(k);
                 value
             }));
             return;
@@ -121,6 +121,25 @@ impl Work {
             }
         }
         low
+    }
+}
+
+/// Reciprocals, since dividing takes longer than multiplying.
+const INVERSES: [f64; 64] = {
+    let mut inverses = [0.0; 64];
+    let mut k = 1;
+    while k < inverses.len() {
+        inverses[k] = 1.0 / k as f64;
+        k += 1;
+    }
+    inverses
+};
+
+/// 1 / k.
+fn inverse(k: usize) -> f64 {
+    match INVERSES.get(k) {
+        Some(inverse) => *inverse,
+        None => 1.0 / k as f64,
     }
 }
 

@@ -1,0 +1,148 @@
+//! Integrals over panels, cut where it matters most until they are as exact as wanted.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use super::Queue;
+use super::quadrature::GaussLegendre;
+use super::stretches::{Panel, Stretches};
+
+/// Panels are cut until at most so many jobs are expected in one.
+const JOBS_PER_PANEL: f64 = 1.5;
+/// Numbers of nodes of the coarse and of the fine integral over a panel, by how many jobs are
+/// expected in it, or jobs long it is, at most.
+const ORDERS: [(f64, usize, usize); 5] = [
+    (0.003, 1, 2),
+    (0.03, 2, 3),
+    (0.15, 3, 4),
+    (0.4, 4, 6),
+    (f64::INFINITY, 6, 9),
+];
+/// No integral takes more panels.
+const MOST_PANELS: usize = 20_000;
+/// Shorter panels, in jobs, are as exact as floats are.
+const SHORTEST: f64 = 1e-9;
+
+/// Integrates piece by piece.
+pub(super) struct Panels {
+    /// The rules of 1, 2, ... nodes.
+    rules: Vec<GaussLegendre>,
+    /// Jobs per step: how many are expected, or how many fit, whatever is more.
+    jobs_per_step: f64,
+    jobs_expected_per_step: f64,
+}
+
+/// A panel, the integral over it, and about what that is wrong by: two orders differ by so much, and
+/// jumps are passed over.
+struct Integrated {
+    panel: Panel,
+    value: f64,
+    apart: f64,
+}
+
+impl Panels {
+    pub(super) fn new(queue: &Queue) -> Self {
+        Self {
+            rules: (1..=9).map(GaussLegendre::new).collect(),
+            jobs_per_step: queue.work.rate.max(1.0 / queue.stride as f64),
+            jobs_expected_per_step: queue.work.rate,
+        }
+    }
+
+    /// The integral of `f` over all panels, and the sum of the differences of two orders, which is
+    /// at most `tolerance` if that can be had: the panel in which they differ most is cut next.
+    pub(super) fn integrate(
+        &self,
+        stretches: &Stretches,
+        panels: &[Panel],
+        mut f: impl FnMut(&Panel, f64) -> f64,
+        tolerance: f64,
+    ) -> (f64, f64) {
+        let mut apart = 0.0;
+        let mut heap = BinaryHeap::with_capacity(2 * panels.len());
+        for panel in panels {
+            let parts = (self.jobs_expected_per_step * (panel.high - panel.low) / JOBS_PER_PANEL)
+                .ceil()
+                .max(1.0);
+            let length = (panel.high - panel.low) / parts;
+            for part in 0..parts as usize {
+                let found = self.over(
+                    stretches,
+                    Panel {
+                        low: panel.low + part as f64 * length,
+                        high: panel.low + (part + 1) as f64 * length,
+                        ..*panel
+                    },
+                    &mut f,
+                );
+                apart += found.apart;
+                heap.push(found);
+            }
+        }
+        while apart > tolerance && heap.len() < MOST_PANELS {
+            let Some(worst) = heap.pop() else { break };
+            if self.jobs_per_step * (worst.panel.high - worst.panel.low) < SHORTEST {
+                heap.push(worst);
+                break;
+            }
+            let at = stretches.split(&worst.panel);
+            apart -= worst.apart;
+            for (low, high) in [(worst.panel.low, at), (at, worst.panel.high)] {
+                let panel = Panel {
+                    low,
+                    high,
+                    ..worst.panel
+                };
+                let found = self.over(stretches, panel, &mut f);
+                apart += found.apart;
+                heap.push(found);
+            }
+        }
+        let found = heap.iter().fold((0.0, 0.0), |(value, apart), piece| {
+            (value + piece.value, apart + piece.apart)
+        });
+        found
+    }
+
+    fn over(
+        &self,
+        stretches: &Stretches,
+        panel: Panel,
+        f: &mut impl FnMut(&Panel, f64) -> f64,
+    ) -> Integrated {
+        let size = self.jobs_per_step * (panel.high - panel.low);
+        let found = ORDERS.iter().find(|(most, _, _)| size <= *most);
+        let (_, coarse, fine) = found.unwrap_or(&ORDERS[ORDERS.len() - 1]);
+        let mut with =
+            |nodes: usize| self.rules[nodes - 1].integrate(panel.low, panel.high, |n| f(&panel, n));
+        let largest = self.rules[fine - 1].largest_weight();
+        let (coarse, fine) = (with(*coarse), with(*fine));
+        // A jump between two nodes goes unnoticed, for as much as one of them counts.
+        let passed = stretches.jumps_in(&panel) * (panel.high - panel.low) * largest;
+        Integrated {
+            panel,
+            value: fine,
+            apart: (fine - coarse).abs() + passed,
+        }
+    }
+}
+
+impl PartialEq for Integrated {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Integrated {}
+
+impl PartialOrd for Integrated {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Integrated {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.apart.total_cmp(&other.apart)
+    }
+}
