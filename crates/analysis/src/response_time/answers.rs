@@ -4,13 +4,16 @@ use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepC
 use tailbound_time::Duration;
 
 use super::exact::Solved;
+use super::mean::mean;
 use super::search::Search;
 use crate::AnalysisError;
 
 /// Bounds that are farther apart, relative, are worth a closer look.
 const WIDE: f64 = 1e-6;
-/// The mean is integrated to this relative error.
-const MEAN_WITHIN: f64 = 1e-8;
+/// The mean is integrated to this relative error,
+const MEAN_WITHIN: f64 = 1e-6;
+/// and to this one where the budget is rounded, which moves it by more.
+const MEAN_ROUNDED: f64 = 1e-5;
 
 /// A probability between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,7 +108,13 @@ impl ResponseTimes {
 
     /// Bounds of the mean response time.
     pub fn mean(&self) -> Interval {
-        self.interval(|side, _| side.mean(), Distribution::mean)
+        let within = match &self.source {
+            Source::Exact {
+                pessimistic: None, ..
+            } => MEAN_WITHIN,
+            _ => MEAN_ROUNDED,
+        };
+        self.interval(|side, _| side.mean(within), Distribution::mean)
     }
 
     /// The bounds of a time, in nanoseconds from each side that there is.
@@ -261,74 +270,10 @@ impl Side {
         (low * self.step_ns, high * self.step_ns)
     }
 
-    /// The mean, as the integral of 1 - F.
-    fn mean(&self) -> (f64, f64) {
-        let responses = self.solved.responses();
+    /// Bounds of the mean, about `within` of it apart.
+    fn mean(&self, within: f64) -> (f64, f64) {
         let shortest = self.shortest_ns / self.step_ns;
-        let above = |r: f64| 1.0 - responses.cdf(r).0;
-        let (mut sum, mut error) = (shortest, 0.0);
-        let (mut from, mut length) = (shortest, 1.0_f64.max(shortest));
-        loop {
-            let (part, wrong) = adaptive(&above, from, from + length, MEAN_WITHIN * sum, 12);
-            sum += part;
-            error += wrong;
-            from += length;
-            let (last, uncertain) = responses.cdf(from);
-            if 1.0 - last < 1e-11 + uncertain {
-                // Beyond, the tail falls at least as fast as it did over the last stretch.
-                error += (1.0 - last + uncertain) * length * 4.0;
-                break;
-            }
-            length *= 1.5;
-        }
-        ((sum - error) * self.step_ns, (sum + error) * self.step_ns)
+        let (mean, error) = mean(&self.solved.responses(), shortest, within);
+        ((mean - error) * self.step_ns, (mean + error) * self.step_ns)
     }
-}
-
-/// The integral of `f` by Simpson's rule, halved until two orders agree; with the sum of their
-/// differences.
-fn adaptive(
-    f: &impl Fn(f64) -> f64,
-    low: f64,
-    high: f64,
-    tolerance: f64,
-    depth: u32,
-) -> (f64, f64) {
-    let middle = 0.5 * (low + high);
-    let ends = (f(low), f(middle), f(high));
-    halved(f, (low, high), ends, tolerance, depth)
-}
-
-fn halved(
-    f: &impl Fn(f64) -> f64,
-    (low, high): (f64, f64),
-    (at_low, at_middle, at_high): (f64, f64, f64),
-    tolerance: f64,
-    depth: u32,
-) -> (f64, f64) {
-    let middle = 0.5 * (low + high);
-    let (left, right) = (f(0.5 * (low + middle)), f(0.5 * (middle + high)));
-    let simpson = |a: f64, b: f64, c: f64, length: f64| (a + 4.0 * b + c) * length / 6.0;
-    let whole = simpson(at_low, at_middle, at_high, high - low);
-    let first = simpson(at_low, left, at_middle, middle - low);
-    let second = simpson(at_middle, right, at_high, high - middle);
-    let apart = (first + second - whole).abs();
-    if depth == 0 || apart < tolerance {
-        return (first + second, apart);
-    }
-    let a = halved(
-        f,
-        (low, middle),
-        (at_low, left, at_middle),
-        tolerance / 2.0,
-        depth - 1,
-    );
-    let b = halved(
-        f,
-        (middle, high),
-        (at_middle, right, at_high),
-        tolerance / 2.0,
-        depth - 1,
-    );
-    (a.0 + b.0, a.1 + b.1)
 }

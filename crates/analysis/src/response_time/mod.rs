@@ -3,6 +3,7 @@
 mod answers;
 mod batch_work;
 mod exact;
+mod mean;
 mod poisson;
 mod queue;
 mod schedule;

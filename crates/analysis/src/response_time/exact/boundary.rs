@@ -47,7 +47,7 @@ impl Boundary {
                 error = error.max(wrong);
                 above.push(found);
             }
-            let remainder = remainder(chebyshev.last_coefficients(&above));
+            let remainder = remainder(chebyshev.last_coefficients(&above), tolerance);
             let found = Self {
                 chebyshev,
                 stride: queue.stride,
