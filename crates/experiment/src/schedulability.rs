@@ -10,9 +10,9 @@ use tailbound_analysis::interfaces::{
     DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, RecurringTask, ResponseBound,
     SupplyBound, Workload,
 };
+use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
-use tailbound_analysis::{AnalysisError, PeriodicLoad};
+use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
 use tailbound_distribution::Distribution;
 use tailbound_model::{Arrivals, Description, InputFiles, ReservationServer, Service, Task};
 use tailbound_time::Duration;

@@ -15,12 +15,10 @@ pub mod priority_assignment;
 pub mod processor_demand;
 pub mod response_time;
 pub mod server_interference;
-mod task;
 mod utilisation;
 pub mod utilisation_bounds;
 mod window_demand;
 
 pub use priority_assignment::PriorityOrder;
 pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};
-pub use task::{LONGEST_PARAMETER, SporadicTask};
 pub use utilisation::compare_utilisation;

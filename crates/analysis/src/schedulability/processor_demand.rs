@@ -20,9 +20,9 @@ use std::cmp::Ordering;
 
 use tailbound_time::Duration;
 
-use super::task::{SporadicTask, total_execution};
 use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
 use crate::AnalysisError;
+use crate::sporadic_task::{SporadicTask, total_execution};
 
 /// The most windows that are looked at, and the most steps towards the end of a busy period.
 pub const MOST_STEPS: u64 = 10_000_000;

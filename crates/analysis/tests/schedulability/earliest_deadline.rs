@@ -2,7 +2,7 @@
 //! simulation.
 
 use proptest::prelude::*;
-use tailbound_analysis::schedulability::SporadicTask;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::processor_demand::{
     Overload, processor_demand_criterion, quick_processor_demand,
 };

@@ -2,11 +2,11 @@
 //! CPU of its own.
 
 use serde::Serialize;
+use tailbound_analysis::schedulability::TaskResponse;
 use tailbound_analysis::schedulability::priority_assignment::PriorityOrder;
 use tailbound_analysis::schedulability::processor_demand::{Overload, quick_processor_demand};
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{SporadicTask, TaskResponse};
-use tailbound_analysis::{PeriodicLoad, PeriodicTask};
+use tailbound_analysis::{PeriodicLoad, PeriodicTask, SporadicTask};
 use tailbound_time::Duration;
 
 use crate::arguments::{AnalyzeArguments, PolicyName, TaskText};
