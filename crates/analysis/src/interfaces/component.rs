@@ -162,6 +162,43 @@ fn earliest_deadline_first(
     }))
 }
 
+/// Under EDF, where the supply first falls short: the shortest window in which more may become ready
+/// and be due than is given. `None` where all deadlines are met. (After 400,000 deadlines before it,
+/// the one that [`schedulable`] came upon.)
+///
+/// # Errors
+/// As of [`schedulable`].
+pub fn first_shortage(
+    workload: &Workload,
+    supply: &dyn SupplyBound,
+) -> Result<Option<Shortage>, AnalysisError> {
+    let found = earliest_deadline_first(workload, supply)?;
+    let Some(Shortage::Window { window: latest, .. }) = found else {
+        return Ok(found);
+    };
+    // Demand rises at deadlines only, and supply never falls.
+    let mut from = Duration::ZERO;
+    for _ in 0..MOST_POINTS {
+        let Some((task, window)) = workload.earliest_deadline(from) else {
+            break;
+        };
+        if window >= latest {
+            break;
+        }
+        let (demand, supply) = (workload.demand_bound(window), supply.supplied_down(window));
+        if demand > supply {
+            return Ok(Some(Shortage::Window {
+                task,
+                window,
+                demand,
+                supply,
+            }));
+        }
+        from = window.saturating_add(Duration::from_nanos(1));
+    }
+    Ok(found)
+}
+
 /// Under EDF, the next window in a sweep from zero that is too short. The utilisation is at most
 /// the rate.
 pub(super) fn next_short_window(

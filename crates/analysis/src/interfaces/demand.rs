@@ -128,6 +128,26 @@ impl Workload {
             .max_by_key(|(_, due)| *due)
     }
 
+    /// The first point at or after `from` at which the demand bound function rises, and its task; of
+    /// several the last.
+    pub fn earliest_deadline(&self, from: Duration) -> Option<(usize, Duration)> {
+        let from = from.min(LONGEST * 64);
+        let earliest = |task: &SporadicTask| {
+            let first = task.deadline().saturating_sub(task.jitter());
+            // Jobs due before they are ready count from the start of the window.
+            if from <= first {
+                return first;
+            }
+            let beyond = (from + task.jitter()).saturating_sub(task.deadline());
+            let periods = beyond.as_nanos().div_ceil(task.period().as_nanos());
+            (task.period() * periods + task.deadline()).saturating_sub(task.jitter())
+        };
+        let tasks = self.tasks.iter().enumerate();
+        tasks
+            .map(|(index, task)| (index, earliest(task)))
+            .min_by_key(|(index, due)| (*due, std::cmp::Reverse(*index)))
+    }
+
     /// The points up to `until` at which the demand bound function rises, in order: the test
     /// points of EDF.
     pub fn deadlines(&self, until: Duration) -> impl Iterator<Item = Duration> {

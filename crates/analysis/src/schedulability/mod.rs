@@ -5,6 +5,7 @@
 //! only *sufficient* says so: what it does not accept may still be schedulable.
 //! docs/concepts/schedulability.md compares the tests.
 
+pub mod earliest_deadline_response_time;
 pub mod global_edf;
 pub mod global_fixed_priority;
 mod global_workload;

@@ -143,6 +143,28 @@ pub fn processor_demand_criterion(tasks: &[SporadicTask]) -> Result<DemandVerdic
     horizon.verdict_without_overload(CRITERION, windows_checked)
 }
 
+/// Decides by QPA, and names the shortest window that is overloaded, where there is one: the first
+/// instant, after all tasks have started together, by which more is due than could be done. (After
+/// [`MOST_STEPS`] deadlines before it, the one that QPA came upon.)
+///
+/// # Errors
+/// As of [`quick_processor_demand`].
+pub fn first_overload(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
+    let quick = quick_processor_demand(tasks)?;
+    if !matches!(quick.overload, Some(Overload::Window { .. })) {
+        return Ok(quick);
+    }
+    // Goes through all deadlines upwards, and need not go beyond QPA's window.
+    match processor_demand_criterion(tasks) {
+        Ok(plain) => Ok(DemandVerdict {
+            overload: plain.overload.or(quick.overload),
+            windows_checked: quick.windows_checked + plain.windows_checked,
+            ..quick
+        }),
+        Err(_) => Ok(quick),
+    }
+}
+
 fn verdict(
     method: &'static str,
     overload: Option<Overload>,
@@ -261,7 +283,7 @@ impl Horizon {
     ) -> Result<Self, AnalysisError> {
         let full = compare_utilisation(tasks, 1) == Ordering::Equal;
         let (longest, beyond) = if full && tasks.iter().any(|task| !task.jitter().is_zero()) {
-            let hyperperiod = hyperperiod_window(demand);
+            let hyperperiod = hyperperiod_window(tasks, demand);
             (
                 hyperperiod,
                 "the hyperperiod, which decides at full utilisation with jitter",
@@ -327,7 +349,7 @@ fn utilisation_window_rounded_up(tasks: &[SporadicTask], demand: &Demands) -> Op
 }
 
 /// The first idle time after a synchronous start, if it comes before `limit`.
-fn busy_period_within(
+pub(super) fn busy_period_within(
     limit: u64,
     tasks: &[SporadicTask],
     method: &'static str,
@@ -354,15 +376,20 @@ fn busy_period_within(
 }
 
 /// A hyperperiod after every task has begun to count, or `None` where that is beyond all bounds.
-fn hyperperiod_window(demand: &Demands) -> Option<u64> {
+fn hyperperiod_window(tasks: &[SporadicTask], demand: &Demands) -> Option<u64> {
+    let all_count = demand.tasks.iter().map(|task| task.deadline_ns).max();
+    hyperperiod_up_to(u64::MAX, tasks)?.checked_add(all_count.unwrap_or(0))
+}
+
+/// The least common multiple of the periods, in nanoseconds, if it is at most `limit`.
+pub(super) fn hyperperiod_up_to(limit: u64, tasks: &[SporadicTask]) -> Option<u64> {
     let mut hyperperiod: u64 = 1;
-    let mut all_count = 0;
-    for task in &demand.tasks {
-        let factor = task.period_ns / greatest_common_divisor(hyperperiod, task.period_ns);
+    for task in tasks {
+        let period = task.period().as_nanos();
+        let factor = period / greatest_common_divisor(hyperperiod, period);
         hyperperiod = hyperperiod.checked_mul(factor)?;
-        all_count = all_count.max(task.deadline_ns);
     }
-    hyperperiod.checked_add(all_count)
+    (hyperperiod <= limit).then_some(hyperperiod)
 }
 
 const fn greatest_common_divisor(a: u64, b: u64) -> u64 {
