@@ -45,7 +45,9 @@ impl ModeVerdict {
         let met = |task: &TaskVerdict| matches!(task.verdict, Verdict::Met | Verdict::NoDeadline);
         let services = self.services.iter();
         self.tasks.iter().all(met)
-            && services.map(|one| one.verdict).all(|verdict| verdict == Verdict::Met)
+            && services
+                .map(|one| one.verdict)
+                .all(|verdict| verdict == Verdict::Met)
             && self.cpus.iter().all(|cpu| cpu.admitted)
     }
 }

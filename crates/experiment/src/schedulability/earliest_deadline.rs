@@ -125,7 +125,8 @@ impl<'a> Clients<'a> {
         }
         let tasks = named.iter().map(|(_, task)| *task).collect();
         Ok(Self { tasks, named })
-    
+    }
+
     /// Where the first client of a task stands; all its clients are alike.
     fn position(&self, name: &str) -> Option<usize> {
         self.named.iter().position(|(owner, _)| *owner == name)
@@ -134,7 +135,6 @@ impl<'a> Clients<'a> {
     fn shortage(&self, at: Duration, supply: Duration) -> FirstShortage {
         FirstShortage::of(&self.named, at, supply)
     }
-}
 }
 
 /// What an analysis says of the whole and of each task.
@@ -198,9 +198,7 @@ impl Question<'_> {
                 let why = "the tasks need more than one CPU in the long run";
                 self.verdict(Verdict::Missed, Some(why.into()))
             }
-            Some(Overload::Window { length, .. }) => {
-                self.short(clients.shortage(length, length))
-            }
+            Some(Overload::Window { length, .. }) => self.short(clients.shortage(length, length)),
         };
         of_service.method = Some(given.complete(demand.method.into()));
         let responses = response_times(&clients.tasks)?;
