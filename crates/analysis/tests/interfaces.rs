@@ -6,7 +6,8 @@ use tailbound_analysis::AnalysisError;
 use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::{
     BoundedDelay, DedicatedCpu, DeferrableSupply, ExplicitDeadlinePeriodic, InterfaceSearch,
-    LocalScheduler, PeriodicResource, ResourceModel, Shortage, SupplyBound, Workload, schedulable,
+    LocalScheduler, PeriodicResource, ResourceModel, Shortage, SupplyBound, Workload,
+    first_shortage, schedulable,
 };
 use tailbound_time::Duration;
 
@@ -313,7 +314,34 @@ proptest! {
         rises.dedup();
         rises.retain(|rise| *rise <= 150);
         let points: Vec<u64> = workload.deadlines(ns(150)).map(Duration::as_nanos).collect();
-        prop_assert_eq!(points, rises);
+        prop_assert_eq!(&points, &rises);
+        let mut from = Duration::ZERO;
+        for rise in rises {
+            let (_, earliest) = workload.earliest_deadline(from).unwrap();
+            prop_assert_eq!(earliest, ns(rise));
+            from = ns(rise + 1);
+        }
+    }
+
+    #[test]
+    fn the_first_shortage_is_the_shortest_window(
+        tasks in proptest::collection::vec(small_task(), 1..4), budget in 2_u64..5,
+    ) {
+        let workload = Workload::new(tasks.clone()).unwrap();
+        let supply = DeferrableSupply::at_highest_priority(ns(budget), ns(5)).unwrap();
+        let test = schedulable(&workload, LocalScheduler::EarliestDeadlineFirst, &supply).unwrap();
+        let first = first_shortage(&workload, &supply).unwrap();
+        prop_assert_eq!(first.is_none(), test.schedulable);
+        if let Some(Shortage::Window { window, demand, supply: given, task }) = first {
+            let short = |window: &u64| {
+                workload.demand_bound(ns(*window)) > supply.supplied_down(ns(*window))
+            };
+            prop_assert_eq!((0..=window.as_nanos()).find(short), Some(window.as_nanos()));
+            prop_assert_eq!(demand, workload.demand_bound(window));
+            prop_assert_eq!(given, supply.supplied_down(window));
+            let before = window.saturating_sub(ns(1));
+            prop_assert!(window.is_zero() || tasks[task].jobs_due(window) > tasks[task].jobs_due(before));
+        }
     }
 
     #[test]
