@@ -184,7 +184,7 @@ proptest! {
         // The test by its formulas, window by window.
         let mut fails = false;
         for (k, problem) in tasks.iter().enumerate() {
-            let (c_k, d_k) = (problem.execution.as_nanos(), problem.deadline.as_nanos());
+            let (c_k, d_k) = (problem.execution().as_nanos(), problem.deadline().as_nanos());
             for window in d_k..2_500 {
                 let mut more = Vec::new();
                 let mut cut = 0;
