@@ -151,18 +151,31 @@ pub fn processor_demand_criterion(tasks: &[SporadicTask]) -> Result<DemandVerdic
 /// As of [`quick_processor_demand`].
 pub fn first_overload(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
     let quick = quick_processor_demand(tasks)?;
-    if !matches!(quick.overload, Some(Overload::Window { .. })) {
+    let Some(Overload::Window { length, .. }) = quick.overload else {
         return Ok(quick);
+    };
+    let demands = Demands {
+        tasks: tasks.iter().map(TaskDemand::of).collect(),
+        shortest: 0,
+    };
+    let work = |task: &SporadicTask, end: u64| {
+        let jobs = task.jobs_due(Duration::from_nanos(end));
+        u128::from(jobs) * u128::from(task.execution().as_nanos())
+    };
+    let mut next = demands.first_deadline_from(0);
+    for windows_checked in quick.windows_checked..MOST_STEPS {
+        let Some(end) = next.filter(|end| *end < length.as_nanos()) else {
+            break;
+        };
+        let needed: u128 = tasks.iter().map(|task| work(task, end)).sum();
+        if needed > u128::from(end) {
+            let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+            let first = Some(window(end, needed));
+            return Ok(verdict(quick.method, first, windows_checked + 1));
+        }
+        next = demands.first_deadline_from(end + 1);
     }
-    // Goes through all deadlines upwards, and need not go beyond QPA's window.
-    match processor_demand_criterion(tasks) {
-        Ok(plain) => Ok(DemandVerdict {
-            overload: plain.overload.or(quick.overload),
-            windows_checked: quick.windows_checked + plain.windows_checked,
-            ..quick
-        }),
-        Err(_) => Ok(quick),
-    }
+    Ok(quick)
 }
 
 fn verdict(
@@ -206,6 +219,17 @@ struct TaskDemand {
     deadline_ns: u64,
 }
 
+impl TaskDemand {
+    /// A task whose jitter exceeds its deadline counts from the start of the window.
+    fn of(task: &SporadicTask) -> Self {
+        Self {
+            execution_ns: task.execution().as_nanos(),
+            period_ns: task.period().as_nanos(),
+            deadline_ns: task.deadline_after_release().map_or(0, Duration::as_nanos),
+        }
+    }
+}
+
 impl Demands {
     /// The demands, or the overload that shows at once.
     fn of(tasks: &[SporadicTask]) -> Result<Result<Self, Overload>, AnalysisError> {
@@ -213,15 +237,11 @@ impl Demands {
         let mut demands = Vec::with_capacity(tasks.len());
         for task in tasks {
             let execution = task.execution().as_nanos();
-            let deadline = task.deadline_after_release().map_or(0, Duration::as_nanos);
-            if execution > deadline {
-                return Ok(Err(window(deadline, execution)));
+            let demand = TaskDemand::of(task);
+            if execution > demand.deadline_ns {
+                return Ok(Err(window(demand.deadline_ns, execution)));
             }
-            demands.push(TaskDemand {
-                execution_ns: execution,
-                period_ns: task.period().as_nanos(),
-                deadline_ns: deadline,
-            });
+            demands.push(demand);
         }
         if compare_utilisation(tasks, 1) == Ordering::Greater {
             return Ok(Err(Overload::Utilisation));
