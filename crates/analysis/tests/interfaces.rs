@@ -112,8 +112,8 @@ fn resources_that_cannot_be_given_are_refused() {
     assert!(DeferrableSupply::with_jitter(ns(3), ns(5), ns(3)).is_err());
     assert!(BoundedDelay::new(2, 1, ns(0)).is_err());
     assert!(Workload::new(Vec::new()).is_err());
-    assert!(Workload::new(vec![task(1, 0, 1, 0)]).is_err());
-    assert!(Workload::new(vec![task(1, u64::MAX, 1, 0)]).is_err());
+    assert!(SporadicTask::new(ns(1), ns(0), ns(1)).is_err());
+    assert!(Workload::new(vec![task(1, 1 << 56, 1, 0)]).is_err());
     let nothing = PeriodicResource::new(ns(0), ns(5)).unwrap();
     assert_eq!(nothing.time_to_supply(ns(1)), Duration::MAX);
 }
