@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use tailbound_analysis::schedulability::processor_demand::{Overload, quick_processor_demand};
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask, TaskResponse};
-use tailbound_analysis::{AnalysisError as Refused, PeriodicLoad, PeriodicTask};
+use tailbound_analysis::schedulability::{PriorityOrder, TaskResponse};
+use tailbound_analysis::{AnalysisError as Refused, PeriodicLoad, PeriodicTask, SporadicTask};
 use tailbound_time::Duration;
 
 use crate::refusal::refused;

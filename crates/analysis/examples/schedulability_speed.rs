@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use response_time_analysis::fixed_priority::fully_preemptive::dedicated_uniproc_rta;
 use response_time_analysis::{arrival::Sporadic, demand::RBF, time, wcet::Scalar};
-use tailbound_analysis::schedulability::SporadicTask;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::response_time::FixedPriorityAnalyzer;
 use tailbound_time::Duration;
 

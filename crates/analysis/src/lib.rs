@@ -12,10 +12,12 @@ mod rational;
 pub mod response_time;
 pub mod schedulability;
 pub mod sizing;
+mod sporadic_task;
 mod virtualization_agnostic;
 
 pub use error::AnalysisError;
 pub use periodic_load::{LONGEST_HYPERPERIOD, PeriodicLoad, PeriodicTask};
 pub use query::{Prediction, ServiceQuery};
 pub use response_time::predict;
+pub use sporadic_task::{LONGEST_PARAMETER, SporadicTask};
 pub use virtualization_agnostic::{BandwidthPoint, bandwidth_curve, virtualization_agnostic};

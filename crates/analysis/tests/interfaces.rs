@@ -3,10 +3,11 @@
 
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::{
     BoundedDelay, DedicatedCpu, DeferrableSupply, ExplicitDeadlinePeriodic, InterfaceSearch,
-    LocalScheduler, PeriodicResource, RecurringTask, ResourceModel, Shortage, SupplyBound,
-    Workload, schedulable,
+    LocalScheduler, PeriodicResource, ResourceModel, Shortage, SupplyBound, Workload,
+    first_shortage, schedulable,
 };
 use tailbound_time::Duration;
 
@@ -14,13 +15,9 @@ fn ns(value: u64) -> Duration {
     Duration::from_nanos(value)
 }
 
-fn task(execution: u64, period_ns: u64, deadline_ns: u64, jitter_ns: u64) -> RecurringTask {
-    RecurringTask {
-        execution: ns(execution),
-        period: ns(period_ns),
-        deadline: ns(deadline_ns),
-        jitter: ns(jitter_ns),
-    }
+fn task(execution: u64, period_ns: u64, deadline_ns: u64, jitter_ns: u64) -> SporadicTask {
+    let task = SporadicTask::new(ns(execution), ns(period_ns), ns(deadline_ns)).unwrap();
+    task.with_jitter(ns(jitter_ns)).unwrap()
 }
 
 /// The fewest slots of `budget` chosen ones among the first `deadline` of a period that fall into
@@ -115,8 +112,8 @@ fn resources_that_cannot_be_given_are_refused() {
     assert!(DeferrableSupply::with_jitter(ns(3), ns(5), ns(3)).is_err());
     assert!(BoundedDelay::new(2, 1, ns(0)).is_err());
     assert!(Workload::new(Vec::new()).is_err());
-    assert!(Workload::new(vec![task(1, 0, 1, 0)]).is_err());
-    assert!(Workload::new(vec![task(1, u64::MAX, 1, 0)]).is_err());
+    assert!(SporadicTask::new(ns(1), ns(0), ns(1)).is_err());
+    assert!(Workload::new(vec![task(1, 1 << 56, 1, 0)]).is_err());
     let nothing = PeriodicResource::new(ns(0), ns(5)).unwrap();
     assert_eq!(nothing.time_to_supply(ns(1)), Duration::MAX);
 }
@@ -159,7 +156,7 @@ fn the_supply_of_a_deferrable_server_is_reached() {
     }
 }
 
-fn small_task() -> impl Strategy<Value = RecurringTask> {
+fn small_task() -> impl Strategy<Value = SporadicTask> {
     let period = prop::sample::select(vec![4_u64, 6, 8, 12]);
     (
         1_u64..4,
@@ -202,14 +199,14 @@ fn all_in_time(mut jobs: Vec<Job>, scheduler: LocalScheduler, slots: &[bool]) ->
 }
 
 /// All tasks ready at zero after their whole jitter, and from then on as early as may be.
-fn worst_jobs(tasks: &[RecurringTask], until: i64) -> Vec<Job> {
+fn worst_jobs(tasks: &[SporadicTask], until: i64) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (rank, task) in tasks.iter().enumerate() {
-        let mut arrival = -(task.jitter.as_nanos() as i64);
+        let mut arrival = -(task.jitter().as_nanos() as i64);
         while arrival < until {
-            let due = arrival + task.deadline.as_nanos() as i64;
-            jobs.push((arrival.max(0), due, task.execution.as_nanos(), rank));
-            arrival += task.period.as_nanos() as i64;
+            let due = arrival + task.deadline().as_nanos() as i64;
+            jobs.push((arrival.max(0), due, task.execution().as_nanos(), rank));
+            arrival += task.period().as_nanos() as i64;
         }
     }
     jobs
@@ -279,10 +276,10 @@ proptest! {
         for (rank, task) in tasks.iter().enumerate() {
             let mut arrival = number(8);
             while arrival < horizon {
-                let ready = arrival + number(task.jitter.as_nanos() + 1);
-                let due = (arrival + task.deadline.as_nanos()) as i64;
-                jobs.push((ready as i64, due, task.execution.as_nanos(), rank));
-                arrival += task.period.as_nanos() + number(3) * number(2);
+                let ready = arrival + number(task.jitter().as_nanos() + 1);
+                let due = (arrival + task.deadline().as_nanos()) as i64;
+                jobs.push((ready as i64, due, task.execution().as_nanos(), rank));
+                arrival += task.period().as_nanos() + number(3) * number(2);
             }
         }
         let (budget, period) = (resource.budget().as_nanos(), resource.period().as_nanos());
@@ -317,7 +314,34 @@ proptest! {
         rises.dedup();
         rises.retain(|rise| *rise <= 150);
         let points: Vec<u64> = workload.deadlines(ns(150)).map(Duration::as_nanos).collect();
-        prop_assert_eq!(points, rises);
+        prop_assert_eq!(&points, &rises);
+        let mut from = Duration::ZERO;
+        for rise in rises {
+            let (_, earliest) = workload.earliest_deadline(from).unwrap();
+            prop_assert_eq!(earliest, ns(rise));
+            from = ns(rise + 1);
+        }
+    }
+
+    #[test]
+    fn the_first_shortage_is_the_shortest_window(
+        tasks in proptest::collection::vec(small_task(), 1..4), budget in 2_u64..5,
+    ) {
+        let workload = Workload::new(tasks.clone()).unwrap();
+        let supply = DeferrableSupply::at_highest_priority(ns(budget), ns(5)).unwrap();
+        let test = schedulable(&workload, LocalScheduler::EarliestDeadlineFirst, &supply).unwrap();
+        let first = first_shortage(&workload, &supply).unwrap();
+        prop_assert_eq!(first.is_none(), test.schedulable);
+        if let Some(Shortage::Window { window, demand, supply: given, task }) = first {
+            let short = |window: &u64| {
+                workload.demand_bound(ns(*window)) > supply.supplied_down(ns(*window))
+            };
+            prop_assert_eq!((0..=window.as_nanos()).find(short), Some(window.as_nanos()));
+            prop_assert_eq!(demand, workload.demand_bound(window));
+            prop_assert_eq!(given, supply.supplied_down(window));
+            let before = window.saturating_sub(ns(1));
+            prop_assert!(window.is_zero() || tasks[task].jobs_due(window) > tasks[task].jobs_due(before));
+        }
     }
 
     #[test]
@@ -422,7 +446,7 @@ proptest! {
         tasks in proptest::collection::vec((1_u64..100, 300_u64..2_000), 1..5),
         period in 50_u64..700, scheduler in scheduler(), share in 20_u64..100,
     ) {
-        let tasks = tasks.iter().map(|&(c, t)| RecurringTask::implicit(ns(c), ns(t))).collect();
+        let tasks = tasks.iter().map(|&(c, t)| SporadicTask::implicit(ns(c), ns(t)).unwrap()).collect();
         let workload = Workload::new(tasks).unwrap();
         let budget = ns(period * share / 100);
         let latest = |budget| ExplicitDeadlinePeriodic::with_latest_deadline(
@@ -475,8 +499,8 @@ fn the_example_of_shin_and_lee_by_simulation() {
 fn the_best_period_has_the_least_bandwidth_and_overhead_makes_it_longer() {
     let ms = Duration::from_millis;
     let tasks = vec![
-        RecurringTask::implicit(ms(7), ms(50)),
-        RecurringTask::implicit(ms(9), ms(75)),
+        SporadicTask::implicit(ms(7), ms(50)).unwrap(),
+        SporadicTask::implicit(ms(9), ms(75)).unwrap(),
     ];
     let workload = Workload::new(tasks).unwrap();
     let best = |overhead| {

@@ -3,10 +3,11 @@
 
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::search::on_fewest_cpus;
 use tailbound_analysis::interfaces::{
-    InterfaceSearch, LocalScheduler, MultiprocessorPeriodic, PeriodicResource, RecurringTask,
-    ResourceModel, Shortage, SupplyBound, Workload, schedulable_global_edf,
+    InterfaceSearch, LocalScheduler, MultiprocessorPeriodic, PeriodicResource, ResourceModel,
+    Shortage, SupplyBound, Workload, schedulable_global_edf,
 };
 use tailbound_time::Duration;
 
@@ -14,13 +15,8 @@ fn ns(value: u64) -> Duration {
     Duration::from_nanos(value)
 }
 
-fn task(execution: u64, period_ns: u64, deadline_ns: u64) -> RecurringTask {
-    RecurringTask {
-        execution: ns(execution),
-        period: ns(period_ns),
-        deadline: ns(deadline_ns),
-        jitter: Duration::ZERO,
-    }
+fn task(execution: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
+    SporadicTask::new(ns(execution), ns(period_ns), ns(deadline_ns)).unwrap()
 }
 
 /// All ways to spread `budget` over `slots` slots of at most `cpus` each.
@@ -91,11 +87,7 @@ fn resources_that_cannot_be_given_are_refused() {
     assert!(MultiprocessorPeriodic::new(ns(5), ns(2), 2).is_err());
     assert!(MultiprocessorPeriodic::new(ns(0), ns(2), 0).is_err());
     assert!(MultiprocessorPeriodic::new(ns(0), ns(0), 1).is_err());
-    let workload = Workload::new(vec![RecurringTask {
-        jitter: ns(1),
-        ..task(1, 2, 2)
-    }])
-    .unwrap();
+    let workload = Workload::new(vec![task(1, 2, 2).with_jitter(ns(1)).unwrap()]).unwrap();
     let resource = MultiprocessorPeriodic::new(ns(2), ns(2), 1).unwrap();
     assert!(matches!(
         schedulable_global_edf(&workload, &resource),
@@ -122,7 +114,7 @@ fn all_in_time(mut jobs: Vec<(u64, u64, u64)>, slots: &[u64]) -> bool {
     true
 }
 
-fn small_tasks() -> impl Strategy<Value = Vec<RecurringTask>> {
+fn small_tasks() -> impl Strategy<Value = Vec<SporadicTask>> {
     let one = (1_u64..6, 4_u64..20, any::<u64>()).prop_map(|(execution, period, deadline)| {
         let execution = execution.min(period);
         task(
@@ -157,8 +149,8 @@ proptest! {
         for task in &tasks {
             let mut at = if synchronous { budget.div_ceil(u64::from(cpus)) } else { number(10) };
             while at < horizon {
-                jobs.push((at, at + task.deadline.as_nanos(), task.execution.as_nanos()));
-                at += task.period.as_nanos() + if synchronous { 0 } else { number(3) * number(2) };
+                jobs.push((at, at + task.deadline().as_nanos(), task.execution().as_nanos()));
+                at += task.period().as_nanos() + if synchronous { 0 } else { number(3) * number(2) };
             }
         }
         let mut slots = Vec::new();
@@ -192,16 +184,16 @@ proptest! {
         // The test by its formulas, window by window.
         let mut fails = false;
         for (k, problem) in tasks.iter().enumerate() {
-            let (c_k, d_k) = (problem.execution.as_nanos(), problem.deadline.as_nanos());
+            let (c_k, d_k) = (problem.execution().as_nanos(), problem.deadline().as_nanos());
             for window in d_k..2_500 {
                 let mut more = Vec::new();
                 let mut cut = 0;
                 let mut demand = u64::from(cpus) * c_k;
                 for (i, task) in tasks.iter().enumerate() {
                     let (c, t, d) = (
-                        task.execution.as_nanos(),
-                        task.period.as_nanos(),
-                        task.deadline.as_nanos(),
+                        task.execution().as_nanos(),
+                        task.period().as_nanos(),
+                        task.deadline().as_nanos(),
                     );
                     let jobs = (window + t - d) / t;
                     let carried = c.min(window.saturating_sub(jobs * t));
@@ -259,7 +251,7 @@ proptest! {
 fn the_fewest_cpus_are_tried_first() {
     let ms = Duration::from_millis;
     let tasks: Vec<_> = (0..6)
-        .map(|i| RecurringTask::implicit(ms(40), ms(100 + 10 * i)))
+        .map(|i| SporadicTask::implicit(ms(40), ms(100 + 10 * i)).unwrap())
         .collect();
     let workload = Workload::new(tasks).unwrap();
     let found = on_fewest_cpus(&workload, ms(10), 8, Duration::ZERO).unwrap();

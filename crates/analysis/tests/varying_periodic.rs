@@ -235,10 +235,15 @@ proptest! {
     fn simulated_responses_stay_inside(
         kinds in (0_usize..4, 0_usize..4), offsets in (0_u64..4_000, 0_u64..4_000),
         longest in (50_u64..900, 50_u64..900), clients in 1_u32..4,
-        period in 500_u64..6_000, fifo in any::<bool>(), seed in 0_u64..1_000,
+        period in 500_u64..6_000, order in 0_usize..4, seed in 0_u64..1_000,
     ) {
         const PERIODS: [u64; 4] = [2_000, 3_000, 4_000, 6_000];
-        let scheduling = if fifo { Scheduling::Fifo } else { Scheduling::RateMonotonic };
+        let scheduling = [
+            Scheduling::Fifo,
+            Scheduling::RateMonotonic,
+            Scheduling::DeadlineMonotonic,
+            Scheduling::EarliestDeadlineFirst,
+        ][order];
         let one = periodic(PERIODS[kinds.0], offsets.0, clients, uniform(longest.0 / 3, longest.0));
         let other = periodic(PERIODS[kinds.1], offsets.1, 1, UNKNOWN);
         let service = service(scheduling, vec![("one", one), ("other", other)]);

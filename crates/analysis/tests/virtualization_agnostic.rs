@@ -192,7 +192,12 @@ fn ask(
 #[test]
 fn the_predicted_schedule_is_the_simulated_one() {
     for tasks in [&GAMMA_1, &GAMMA_2] {
-        for scheduling in [Scheduling::Fifo, Scheduling::RateMonotonic] {
+        for scheduling in [
+            Scheduling::Fifo,
+            Scheduling::RateMonotonic,
+            Scheduling::DeadlineMonotonic,
+            Scheduling::EarliestDeadlineFirst,
+        ] {
             let service = service(scheduling, tasks, false);
             let load = PeriodicLoad::of(&service, &BTreeMap::new()).unwrap();
             let (budget, period) = virtualization_agnostic(&load, PercentagePoints(0.0)).unwrap();

@@ -250,7 +250,7 @@ pub struct AnalyzeArguments {
     #[arg(conflicts_with_all = ["tasks", "policy", "vas"])]
     pub file: Option<PathBuf>,
     /// A task: execution/period, execution/period/deadline, or execution/period+offset with --vas;
-    /// under fixed priorities the first has the highest.
+    /// under `--policy fp` the first has the highest priority.
     #[arg(long = "task", required_unless_present = "file", value_parser = task)]
     pub tasks: Vec<TaskText>,
     /// The order of execution on one CPU.
@@ -270,8 +270,12 @@ pub struct AnalyzeArguments {
 /// Orders of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyName {
-    /// Preemptive fixed priorities.
+    /// Preemptive fixed priorities, in the order of the tasks.
     Fp,
+    /// Rate-monotonic: fixed priorities, the shorter period first.
+    Rm,
+    /// Deadline-monotonic: fixed priorities, the shorter deadline first.
+    Dm,
     /// Earliest deadline first.
     Edf,
 }

@@ -221,6 +221,8 @@ fn command_line(
             let order = match service.scheduling {
                 Scheduling::Fifo => "fifo",
                 Scheduling::RateMonotonic => "rate-monotonic",
+                Scheduling::DeadlineMonotonic => "deadline-monotonic",
+                Scheduling::EarliestDeadlineFirst => "earliest-deadline-first",
                 Scheduling::FixedPriority => "fixed-priority",
             };
             let words = [

@@ -1,26 +1,28 @@
 //! Whether the tasks of a description meet their deadlines on the reservations of their domains.
 
 mod admission;
+mod earliest_deadline;
 mod order;
 
 use std::collections::BTreeMap;
 
 use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
 use tailbound_analysis::interfaces::{
-    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, RecurringTask, ResponseBound,
-    SupplyBound, Workload,
+    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, ResponseBound, SupplyBound,
+    Workload,
 };
+use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
-use tailbound_analysis::{AnalysisError, PeriodicLoad};
+use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
 use tailbound_distribution::Distribution;
-use tailbound_model::{Arrivals, Description, InputFiles, ReservationServer, Service, Task};
+use tailbound_model::{Description, InputFiles, ReservationServer, Service, Task};
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::execution_times::execution_times;
 use crate::in_mode::{InMode, modes};
 pub use admission::CpuVerdict;
+pub use earliest_deadline::{DueWork, FirstShortage, ServiceVerdict};
 use order::{Order, order_of};
 
 /// The answer for one mode.
@@ -30,6 +32,9 @@ pub struct ModeVerdict {
     pub mode: Option<String>,
     /// Every task that is released in it.
     pub tasks: Vec<TaskVerdict>,
+    /// Every service that serves the earliest deadline first, as a whole: its demand against what
+    /// it is given.
+    pub services: Vec<ServiceVerdict>,
     /// Every CPU that something is reserved on.
     pub cpus: Vec<CpuVerdict>,
 }
@@ -38,7 +43,12 @@ impl ModeVerdict {
     /// Whether every deadline is shown to be met and every reservation to get its budget.
     pub fn holds(&self) -> bool {
         let met = |task: &TaskVerdict| matches!(task.verdict, Verdict::Met | Verdict::NoDeadline);
-        self.tasks.iter().all(met) && self.cpus.iter().all(|cpu| cpu.admitted)
+        let services = self.services.iter();
+        self.tasks.iter().all(met)
+            && services
+                .map(|one| one.verdict)
+                .all(|verdict| verdict == Verdict::Met)
+            && self.cpus.iter().all(|cpu| cpu.admitted)
     }
 }
 
@@ -93,7 +103,7 @@ pub fn judge(
     for mode in modes(description) {
         let held = admission::Held::of(description, &mode)?;
         let cpus = held.judge()?;
-        let mut tasks = Vec::new();
+        let (mut tasks, mut services) = (Vec::new(), Vec::new());
         for (name, service) in &mode.services {
             let question = Question {
                 mode: &mode,
@@ -102,11 +112,14 @@ pub fn judge(
                 inputs,
             };
             let given = held.given_to(&service.domain, &cpus);
-            tasks.extend(question.answer(given)?);
+            let (of_tasks, of_service) = question.answer(given)?;
+            tasks.extend(of_tasks);
+            services.extend(of_service);
         }
         answers.push(ModeVerdict {
             mode: mode.mode.map(Into::into),
             tasks,
+            services,
             cpus,
         });
     }
@@ -125,6 +138,17 @@ pub struct Given {
 }
 
 impl Given {
+    /// The method with what makes it hold here.
+    fn complete(&self, method: String) -> String {
+        match self.as_on_own_cpu {
+            true => format!(
+                "{method}, as on a CPU of its own, since the budget is never used up (Li 2021, \
+                 Theorem 1)"
+            ),
+            false => method,
+        }
+    }
+
     fn supply(&self) -> Result<Box<dyn SupplyBound>, AnalysisError> {
         Ok(match self.server {
             ReservationServer::Dedicated => Box::new(DedicatedCpu),
@@ -161,19 +185,13 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn deadline(&self) -> Option<Duration> {
-        self.task.deadline.or(self.period)
-    }
-
-    /// Periodic in the sense of a least time between jobs, and of a known length.
-    fn recurring(&self) -> Option<RecurringTask> {
-        let period = self.period?;
-        Some(RecurringTask {
-            execution: self.execution?,
-            period,
-            deadline: self.task.deadline.unwrap_or(period),
-            jitter: Duration::ZERO,
-        })
+    /// As a task with a least time between jobs and a known length, if it is one.
+    fn sporadic(&self) -> Result<Option<SporadicTask>, AnalysisError> {
+        let (Some(execution), Some(period)) = (self.execution, self.period) else {
+            return Ok(None);
+        };
+        let deadline = self.task.deadline.unwrap_or(period);
+        SporadicTask::new(execution, period, deadline).map(Some)
     }
 }
 
@@ -197,37 +215,49 @@ impl Judged {
 }
 
 impl Question<'_> {
-    fn answer(&self, given: Result<Given, String>) -> Result<Vec<TaskVerdict>, ExperimentError> {
+    fn answer(
+        &self,
+        given: Result<Given, String>,
+    ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), ExperimentError> {
         let known = self.known()?;
         let given = match given {
             Ok(given) => Ok(self.as_seen(given)?),
             Err(why) => Err(why),
         };
-        let each = known.iter().map(|one| {
-            let judged = match self.obstacle(one) {
-                Some(judged) => judged,
-                None => match &given {
-                    Err(why) => Judged::without_bound(Verdict::Undecided, why),
-                    Ok(given) => match self.judge(one, &known, given) {
-                        Ok(judged) => judged,
-                        Err(error) => Judged::without_bound(Verdict::Undecided, error.to_string()),
-                    },
-                },
-            };
-            TaskVerdict {
-                service: self.name.into(),
-                task: one.name.into(),
-                execution: one.execution,
-                period: one.period,
-                deadline: one.deadline(),
-                deadline_is_described: one.task.deadline.is_some(),
-                response_bound: judged.bound,
-                verdict: judged.verdict,
-                why: judged.why,
-                method: judged.method,
+        let (judged, of_service) = match order_of(self.service) {
+            Order::Deadline => {
+                let (judged, of_service) = self.by_deadline(&known, given);
+                (judged, Some(of_service))
             }
+            _ => (self.one_by_one(&known, &given), None),
+        };
+        let each = known.iter().zip(judged).map(|(one, judged)| TaskVerdict {
+            service: self.name.into(),
+            task: one.name.into(),
+            execution: one.execution,
+            period: one.period,
+            deadline: one.task.relative_deadline(),
+            deadline_is_described: one.task.deadline.is_some(),
+            response_bound: judged.bound,
+            verdict: judged.verdict,
+            why: judged.why,
+            method: judged.method,
         });
-        Ok(each.collect())
+        Ok((each.collect(), of_service))
+    }
+
+    /// The tasks, each with what may go before it.
+    fn one_by_one(&self, known: &[Known<'_>], given: &Result<Given, String>) -> Vec<Judged> {
+        let undecided = |why: String| Judged::without_bound(Verdict::Undecided, why);
+        let each = known.iter().map(|one| match (self.obstacle(one), given) {
+            (Some(judged), _) => judged,
+            (None, Err(why)) => undecided(why.clone()),
+            (None, Ok(given)) => match self.judge(one, known, given) {
+                Ok(judged) => judged,
+                Err(error) => undecided(error.to_string()),
+            },
+        });
+        each.collect()
     }
 
     /// The same, or a CPU of its own where the budget is never used up (Li 2021, Theorem 1).
@@ -263,11 +293,6 @@ impl Question<'_> {
     fn known(&self) -> Result<Vec<Known<'_>>, ExperimentError> {
         let measured = self.measured()?;
         let known = self.service.tasks.iter().map(|(name, task)| {
-            let period = match &task.arrivals {
-                Arrivals::Periodic { period, .. } => Some(*period),
-                Arrivals::Sporadic { min_gap, .. } => Some(*min_gap),
-                Arrivals::Poisson { .. } | Arrivals::Trace { .. } => None,
-            };
             // A load of this task alone knows its longest execution time.
             let alone = Service {
                 tasks: BTreeMap::from([(name.clone(), task.clone())]),
@@ -278,7 +303,7 @@ impl Question<'_> {
             Known {
                 name,
                 task,
-                period,
+                period: task.least_gap(),
                 execution,
             }
         });
@@ -324,19 +349,20 @@ impl Question<'_> {
         given: &Given,
     ) -> Result<Judged, AnalysisError> {
         let order = order_of(self.service);
-        let (Some(own), Some(deadline)) = (one.recurring(), one.deadline()) else {
+        let Some(own) = one.sporadic()? else {
             return Ok(Judged::without_bound(
                 Verdict::Undecided,
                 "it has no period",
             ));
         };
+        let deadline = own.deadline();
         let mut before = Vec::new();
         for other in all {
             if !order.may_delay(other.task, one.task) {
                 continue;
             }
             let copies = other.task.clients - u32::from(other.name == one.name);
-            match other.recurring() {
+            match other.sporadic()? {
                 _ if copies == 0 => {}
                 Some(task) => before.extend((0..copies).map(|_| task)),
                 None => {
@@ -353,6 +379,10 @@ impl Question<'_> {
             (Order::Unknown(why), _) => {
                 return Ok(Judged::without_bound(Verdict::Undecided, why));
             }
+            (Order::Deadline, _) => {
+                let why = "under EDF the tasks of a service are judged together";
+                return Ok(Judged::without_bound(Verdict::Undecided, why));
+            }
             (Order::Arrival, _) => {
                 let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
                 let bound = first_come_first_served(&workload, supply.as_ref())?;
@@ -367,16 +397,10 @@ impl Question<'_> {
                 (bound, format!("{test}; {}", supply.name()))
             }
         };
-        let method = match given.as_on_own_cpu {
-            true => format!(
-                "{method}, as on a CPU of its own, since the budget is never used up (Li 2021, \
-                 Theorem 1)"
-            ),
-            false => method,
-        };
+        let method = given.complete(method);
         let asked = before.iter().chain([&own]).map(|task| {
-            let jobs = deadline.as_nanos().div_ceil(task.period.as_nanos());
-            u128::from(jobs) * u128::from(task.execution.as_nanos())
+            let jobs = deadline.as_nanos().div_ceil(task.period().as_nanos());
+            u128::from(jobs) * u128::from(task.execution().as_nanos())
         });
         let asked = Duration::from_nanos(u64::try_from(asked.sum::<u128>()).unwrap_or(u64::MAX));
         Ok(judged(
@@ -391,14 +415,10 @@ impl Question<'_> {
 
 /// A CPU of its own: the exact response times of response-time analysis.
 fn classic(
-    before: &[RecurringTask],
-    own: RecurringTask,
+    before: &[SporadicTask],
+    own: SporadicTask,
 ) -> Result<(ResponseBound, String), AnalysisError> {
-    let tasks: Vec<SporadicTask> = before
-        .iter()
-        .chain([&own])
-        .map(|task| SporadicTask::new(task.execution, task.period, task.deadline))
-        .collect::<Result<_, _>>()?;
+    let tasks: Vec<SporadicTask> = before.iter().copied().chain([own]).collect();
     let found = response_times(&tasks, &PriorityOrder::as_given(tasks.len()), &[])?;
     let lowest = found.tasks.last().map(|task| task.response_time);
     let bound = match lowest {

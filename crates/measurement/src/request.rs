@@ -266,7 +266,21 @@ fn synthetic_priority(service: &Service, task: &Task) -> u32 {
             let slower = |other: &&Task| mean_or_least_gap(other) > gap;
             service.tasks.values().filter(slower).count() as u32
         }
+        Scheduling::DeadlineMonotonic => {
+            let own = relative_deadline(task);
+            let later = |other: &&Task| relative_deadline(other) > own;
+            service.tasks.values().filter(later).count() as u32
+        }
+        // The service adds it to when the job comes; beyond 71 minutes all are the same.
+        Scheduling::EarliestDeadlineFirst => {
+            let microseconds = relative_deadline(task).as_nanos().div_ceil(1_000);
+            u32::try_from(microseconds).unwrap_or(u32::MAX)
+        }
     }
+}
+
+fn relative_deadline(task: &Task) -> Duration {
+    task.relative_deadline().unwrap_or(Duration::MAX)
 }
 
 /// What rate-monotonic order compares: the period, or what comes nearest to one. The same as in the
@@ -393,6 +407,34 @@ mod tests {
         service.tasks = BTreeMap::from([("fast".into(), fast), ("slow".into(), slow)]);
         let priority = |name: &str| synthetic_priority(&service, &service.tasks[name]);
         assert!(priority("fast") > priority("slow"));
+    }
+
+    #[test]
+    fn deadlines_make_priorities() {
+        let ms = Duration::from_millis;
+        let task = |period: u64, deadline: Option<u64>| Task {
+            arrivals: Arrivals::Periodic {
+                period: ms(period),
+                offset: Duration::ZERO,
+            },
+            execution_time: ExecutionTime::Constant { value: ms(1) },
+            deadline: deadline.map(ms),
+            priority: None,
+            request: None,
+            clients: 1,
+        };
+        let mut service = service(Protocol::Synthetic, vec![]);
+        service.tasks = BTreeMap::from([
+            ("often".into(), task(10, None)),
+            ("urgent".into(), task(50, Some(5))),
+        ]);
+        service.scheduling = Scheduling::DeadlineMonotonic;
+        let priority =
+            |service: &Service, name: &str| synthetic_priority(service, &service.tasks[name]);
+        assert!(priority(&service, "urgent") > priority(&service, "often"));
+        service.scheduling = Scheduling::EarliestDeadlineFirst;
+        assert_eq!(priority(&service, "urgent"), 5_000);
+        assert_eq!(priority(&service, "often"), 10_000);
     }
 
     proptest! {

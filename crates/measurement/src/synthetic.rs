@@ -34,7 +34,8 @@ const MOST_OVERHEAD: Duration = Duration::from_micros(50);
 pub struct ServeOptions {
     /// Where it listens; a stale Unix socket there is replaced.
     pub endpoint: Endpoint,
-    /// The order of jobs. Preemptive ones take the priority from the request.
+    /// The order of jobs. Preemptive ones take the priority from the request; where the earliest
+    /// deadline goes first, it is how soon after its coming the job is due, in microseconds.
     pub scheduling: Scheduling,
     /// How long a job runs before newly come requests are looked at.
     pub slice: Duration,
@@ -97,7 +98,7 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
 fn serve_on(listener: Listener, options: &ServeOptions, stop: &AtomicBool) -> io::Result<()> {
     let mut poller = Poller::new()?;
     let mut clients = ClientSet::new(listener, &poller)?;
-    let mut ready = ReadyQueue::new(options.scheduling != Scheduling::Fifo);
+    let mut ready = ReadyQueue::new(options.scheduling);
     // CPU time up to here is charged to some job; what was used since goes to the next one.
     let mut charged = thread_cpu_time();
     while !stop.load(Ordering::Relaxed) {

@@ -277,6 +277,12 @@ pub enum Scheduling {
     Fifo,
     /// Preemptive, the task with the shorter period first.
     RateMonotonic,
+    /// Preemptive, the task with the shorter relative deadline first; the period, or the minimal
+    /// gap, stands for a deadline that is left out.
+    DeadlineMonotonic,
+    /// Preemptive, the job with the earliest absolute deadline first: its release plus the relative
+    /// deadline, for which the period, or the minimal gap, stands if it is left out.
+    EarliestDeadlineFirst,
     /// Preemptive, by the tasks' `priority`.
     FixedPriority,
 }
@@ -302,6 +308,23 @@ pub struct Task {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1), extend("default" = 1))]
     pub clients: u32,
+}
+
+impl Task {
+    /// The least time between two releases of a client, where there is one.
+    pub fn least_gap(&self) -> Option<Duration> {
+        match &self.arrivals {
+            Arrivals::Periodic { period, .. } => Some(*period),
+            Arrivals::Sporadic { min_gap, .. } => Some(*min_gap),
+            Arrivals::Poisson { .. } | Arrivals::Trace { .. } => None,
+        }
+    }
+
+    /// How long after its release a job is to be done: the deadline, or else the least time between
+    /// two releases (an implicit deadline).
+    pub fn relative_deadline(&self) -> Option<Duration> {
+        self.deadline.or_else(|| self.least_gap())
+    }
 }
 
 /// When the jobs of a task are released.

@@ -89,8 +89,11 @@ pub enum SimulationError {
 ///
 /// Response time is release to completion plus the dispatch overhead; the limit on requests in
 /// flight does not matter to it. A task with the shorter period comes first under rate-monotonic
-/// order (minimal gap, mean gap), the higher number under fixed priority (none is lowest); among
-/// equals the earlier release.
+/// order (minimal gap, mean gap), with the shorter relative deadline under deadline-monotonic order,
+/// the higher number under fixed priority (none is lowest), and the job with the earlier absolute
+/// deadline under earliest deadline first (none is last; the period or the minimal gap stands for a
+/// relative deadline that is left out). Among equals the earlier release comes first, and among
+/// releases at one instant the one that stands first in `releases`; so nothing preempts its equal.
 ///
 /// # Errors
 /// [`SimulationError`] says which job or what of the server is at fault.
@@ -103,9 +106,10 @@ pub fn simulate(
     let mut before = Instant::ORIGIN;
     for (index, release) in releases.iter().enumerate() {
         let task = || release.task.clone();
-        let rank = *ranks
+        let rank = ranks
             .get(release.task.as_str())
-            .ok_or_else(|| SimulationError::UnknownTask { task: task() })?;
+            .ok_or_else(|| SimulationError::UnknownTask { task: task() })?
+            .of_job(release.at);
         if release.at < before {
             return Err(SimulationError::OutOfOrder { index });
         }
@@ -150,19 +154,39 @@ struct Job {
     work: Duration,
 }
 
-/// Where each task stands: the lower number first.
-fn ranks(service: &Service) -> BTreeMap<&str, u64> {
+/// Where the jobs of a task stand: the lower number first.
+#[derive(Clone, Copy)]
+enum Rank {
+    /// All the same.
+    OfTask(u64),
+    /// By absolute deadlines, this long after their releases.
+    ByDeadline(Duration),
+}
+
+impl Rank {
+    fn of_job(self, release: Instant) -> u64 {
+        match self {
+            Self::OfTask(rank) => rank,
+            Self::ByDeadline(relative) => release.saturating_add(relative).as_nanos(),
+        }
+    }
+}
+
+fn ranks(service: &Service) -> BTreeMap<&str, Rank> {
+    let deadline = |task: &Task| task.relative_deadline().unwrap_or(Duration::MAX);
     let rank = |task: &Task| match service.scheduling {
-        Scheduling::Fifo => 0,
-        Scheduling::RateMonotonic => match &task.arrivals {
+        Scheduling::Fifo => Rank::OfTask(0),
+        Scheduling::RateMonotonic => Rank::OfTask(match &task.arrivals {
             Arrivals::Periodic { period, .. } => period.as_nanos(),
             Arrivals::Sporadic { min_gap, .. } => min_gap.as_nanos(),
             Arrivals::Poisson { rate } => rate.mean_gap().as_nanos(),
             Arrivals::Trace { .. } => u64::MAX,
-        },
-        Scheduling::FixedPriority => {
-            u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0))
-        }
+        }),
+        Scheduling::DeadlineMonotonic => Rank::OfTask(deadline(task).as_nanos()),
+        Scheduling::EarliestDeadlineFirst => Rank::ByDeadline(deadline(task)),
+        Scheduling::FixedPriority => Rank::OfTask(
+            u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0)),
+        ),
     };
     let tasks = service.tasks.iter();
     tasks

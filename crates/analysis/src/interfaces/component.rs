@@ -6,10 +6,10 @@ use std::fmt;
 use serde::Serialize;
 use tailbound_time::Duration;
 
-use super::demand::{RecurringTask, Workload};
+use super::demand::Workload;
 use super::supply::SupplyBound;
 use super::test_points::{MOST_POINTS, Sweep, common_period, demand_horizon, too_many_points};
-use crate::AnalysisError;
+use crate::{AnalysisError, SporadicTask};
 
 /// The order in which a component runs its tasks, on one CPU at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -134,7 +134,7 @@ pub(super) fn long_run(workload: &Workload, count: usize, supply: &dyn SupplyBou
     Shortage::LongRun {
         task: count.saturating_sub(1),
         utilisation: tasks
-            .map(|task| task.execution.as_secs_f64() / task.period.as_secs_f64())
+            .map(|task| task.execution().as_secs_f64() / task.period().as_secs_f64())
             .sum(),
         rate: numerator as f64 / denominator as f64,
     }
@@ -162,6 +162,43 @@ fn earliest_deadline_first(
     }))
 }
 
+/// Under EDF, where the supply first falls short: the shortest window in which more may become ready
+/// and be due than is given. `None` where all deadlines are met. (After 400,000 deadlines before it,
+/// the one that [`schedulable`] came upon.)
+///
+/// # Errors
+/// As of [`schedulable`].
+pub fn first_shortage(
+    workload: &Workload,
+    supply: &dyn SupplyBound,
+) -> Result<Option<Shortage>, AnalysisError> {
+    let found = earliest_deadline_first(workload, supply)?;
+    let Some(Shortage::Window { window: latest, .. }) = found else {
+        return Ok(found);
+    };
+    // Demand rises at deadlines only, and supply never falls.
+    let mut from = Duration::ZERO;
+    for _ in 0..MOST_POINTS {
+        let Some((task, window)) = workload.earliest_deadline(from) else {
+            break;
+        };
+        if window >= latest {
+            break;
+        }
+        let (demand, supply) = (workload.demand_bound(window), supply.supplied_down(window));
+        if demand > supply {
+            return Ok(Some(Shortage::Window {
+                task,
+                window,
+                demand,
+                supply,
+            }));
+        }
+        from = window.saturating_add(Duration::from_nanos(1));
+    }
+    Ok(found)
+}
+
 /// Under EDF, the next window in a sweep from zero that is too short. The utilisation is at most
 /// the rate.
 pub(super) fn next_short_window(
@@ -183,7 +220,7 @@ fn fixed_priority(
             Ordering::Less => u64::MAX,
             // The window never ends; from one common period to the next all is the same.
             Ordering::Equal => match common_period(workload, index + 1, supply) {
-                Some(common) => common / task.period,
+                Some(common) => common / task.period(),
                 None => return Err(too_many_points("the tasks take all the bandwidth")),
             },
         };
@@ -199,7 +236,7 @@ fn fixed_priority(
 fn task_shortage(
     workload: &Workload,
     index: usize,
-    task: &RecurringTask,
+    task: &SporadicTask,
     supply: &dyn SupplyBound,
     most_jobs: u64,
     points: &mut u64,
@@ -209,12 +246,12 @@ fn task_shortage(
         // Times from the start of the window, at which the first job becomes ready, its jitter
         // after it arrived.
         let (Some(own), Some(arrived)) = (
-            task.execution.checked_mul(job + 1),
-            task.period.checked_mul(job),
+            task.execution().checked_mul(job + 1),
+            task.period().checked_mul(job),
         ) else {
             break;
         };
-        let due = (arrived.saturating_add(task.deadline)).saturating_sub(task.jitter);
+        let due = (arrived.saturating_add(task.deadline())).saturating_sub(task.jitter());
         let demand = |window: Duration| own.saturating_add(workload.request_bound(index, window));
         loop {
             *points += 1;
@@ -237,8 +274,8 @@ fn task_shortage(
             finished = next;
         }
         // Nothing is left when the next job arrives, or already waits.
-        let next_arrival = task.period.saturating_add(arrived);
-        if finished.saturating_add(task.jitter) <= next_arrival {
+        let next_arrival = task.period().saturating_add(arrived);
+        if finished.saturating_add(task.jitter()) <= next_arrival {
             break;
         }
     }

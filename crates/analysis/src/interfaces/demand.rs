@@ -10,77 +10,35 @@ use serde::Serialize;
 use tailbound_time::Duration;
 
 use crate::periodic_load::compare_sum;
-use crate::{AnalysisError, PeriodicLoad};
+use crate::{AnalysisError, PeriodicLoad, SporadicTask};
 
 /// The longest time that a task or a resource of this module may have, a little over a year: all
 /// sums and products then fit.
 pub const LONGEST: Duration = Duration::from_nanos(1 << 55);
 
-/// A task that recurs: sporadic, or periodic with an offset that nobody relies on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RecurringTask {
-    /// The worst-case execution time of a job.
-    pub execution: Duration,
-    /// The least time from one arrival to the next; above zero.
-    pub period: Duration,
-    /// How long after its arrival a job must be done: below, at or above the period.
-    pub deadline: Duration,
-    /// How long after its arrival a job may become ready.
-    pub jitter: Duration,
-}
-
-impl RecurringTask {
-    /// A task without jitter, whose deadline is the period.
-    pub fn implicit(execution: Duration, period: Duration) -> Self {
-        Self {
-            execution,
-            period,
-            deadline: period,
-            jitter: Duration::ZERO,
-        }
-    }
-
-    /// Jobs with both readiness and deadline in a window of `window` ns, at most.
-    fn jobs_due(&self, window: u64) -> u64 {
-        match (window + self.jitter.as_nanos()).checked_sub(self.deadline.as_nanos()) {
-            Some(beyond) => beyond / self.period.as_nanos() + 1,
-            None => 0,
-        }
-    }
-
-    /// Jobs that become ready in a window of `window` ns, at most.
-    pub(super) fn jobs_ready(&self, window: u64) -> u64 {
-        if window == 0 {
-            return 0;
-        }
-        (window + self.jitter.as_nanos()).div_ceil(self.period.as_nanos())
-    }
-}
-
 /// The tasks of a component: under fixed priorities, those with the highest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
-    tasks: Vec<RecurringTask>,
+    tasks: Vec<SporadicTask>,
 }
 
 impl Workload {
     /// Takes tasks, the highest priority first where priorities matter.
     ///
     /// # Errors
-    /// [`AnalysisError::Invalid`] without a task, for a period of zero, and for times beyond
-    /// [`LONGEST`].
-    pub fn new(tasks: Vec<RecurringTask>) -> Result<Self, AnalysisError> {
+    /// [`AnalysisError::Invalid`] without a task, and for times beyond [`LONGEST`].
+    pub fn new(tasks: Vec<SporadicTask>) -> Result<Self, AnalysisError> {
         let invalid = |what: String| Err(AnalysisError::Invalid { what });
         if tasks.is_empty() {
             return invalid("a component without tasks needs no interface; give a task".into());
         }
         for (index, task) in tasks.iter().enumerate() {
-            if task.period.is_zero() {
-                return invalid(format!(
-                    "task {index} has a period of zero; it must be above zero"
-                ));
-            }
-            let times = [task.execution, task.period, task.deadline, task.jitter];
+            let times = [
+                task.execution(),
+                task.period(),
+                task.deadline(),
+                task.jitter(),
+            ];
             if times.iter().any(|time| *time > LONGEST) {
                 return invalid(format!(
                     "task {index} has a time beyond {LONGEST}; shorten it"
@@ -93,15 +51,14 @@ impl Workload {
     /// The tasks of a periodic or sporadic load, with their periods as deadlines, in its order.
     ///
     /// # Errors
-    /// As of [`new`](Self::new).
+    /// As of [`new`](Self::new), and for tasks that are none, as of [`SporadicTask::new`].
     pub fn of(load: &PeriodicLoad) -> Result<Self, AnalysisError> {
-        let task =
-            |task: &crate::PeriodicTask| RecurringTask::implicit(task.execution, task.period);
-        Self::new(load.tasks.iter().map(task).collect())
+        let task = |task: &crate::PeriodicTask| SporadicTask::implicit(task.execution, task.period);
+        Self::new(load.tasks.iter().map(task).collect::<Result<_, _>>()?)
     }
 
     /// The tasks.
-    pub fn tasks(&self) -> &[RecurringTask] {
+    pub fn tasks(&self) -> &[SporadicTask] {
         &self.tasks
     }
 
@@ -110,13 +67,14 @@ impl Workload {
     pub fn by_deadline(&self) -> Self {
         let mut tasks = self.tasks.clone();
         // D - J in order, without negative numbers.
-        tasks.sort_by(|a, b| (a.deadline + b.jitter).cmp(&(b.deadline + a.jitter)));
+        tasks.sort_by(|a, b| (a.deadline() + b.jitter()).cmp(&(b.deadline() + a.jitter())));
         Self { tasks }
     }
 
     /// The sum of C / T, in CPUs, for printing; verdicts compare exactly.
     pub fn utilisation(&self) -> f64 {
-        let share = |task: &RecurringTask| task.execution.as_secs_f64() / task.period.as_secs_f64();
+        let share =
+            |task: &SporadicTask| task.execution().as_secs_f64() / task.period().as_secs_f64();
         self.tasks.iter().map(share).sum()
     }
 
@@ -126,7 +84,7 @@ impl Workload {
             .tasks
             .iter()
             .take(count)
-            .map(|task| (task.execution.as_nanos(), task.period.as_nanos()));
+            .map(|task| (task.execution().as_nanos(), task.period().as_nanos()));
         compare_sum(shares, rate)
     }
 
@@ -134,7 +92,7 @@ impl Workload {
     /// due within any window of this length. Saturates; windows beyond 64 times [`LONGEST`] count
     /// as that long.
     pub fn demand_bound(&self, window: Duration) -> Duration {
-        let window = window.min(LONGEST * 64).as_nanos();
+        let window = window.min(LONGEST * 64);
         self.sum(self.tasks.len(), |task| task.jobs_due(window))
     }
 
@@ -142,13 +100,13 @@ impl Workload {
     /// become ready within any window of this length. Saturates; windows beyond 64 times
     /// [`LONGEST`] count as that long.
     pub fn request_bound(&self, count: usize, window: Duration) -> Duration {
-        let window = window.min(LONGEST * 64).as_nanos();
+        let window = window.min(LONGEST * 64);
         self.sum(count, |task| task.jobs_ready(window))
     }
 
-    fn sum(&self, count: usize, jobs: impl Fn(&RecurringTask) -> u64) -> Duration {
+    fn sum(&self, count: usize, jobs: impl Fn(&SporadicTask) -> u64) -> Duration {
         let work =
-            |task: &RecurringTask| u128::from(jobs(task)) * u128::from(task.execution.as_nanos());
+            |task: &SporadicTask| u128::from(jobs(task)) * u128::from(task.execution().as_nanos());
         let sum: u128 = self.tasks.iter().take(count).map(work).sum();
         Duration::from_nanos(u64::try_from(sum).unwrap_or(u64::MAX))
     }
@@ -156,17 +114,38 @@ impl Workload {
     /// The last point below `before` at which the demand bound function rises, and its task.
     pub fn latest_deadline(&self, before: Duration) -> Option<(usize, Duration)> {
         let last = before.min(LONGEST * 64).as_nanos().checked_sub(1)?;
-        let latest = |task: &RecurringTask| {
-            let beyond = (last + task.jitter.as_nanos()).checked_sub(task.deadline.as_nanos())?;
+        let latest = |task: &SporadicTask| {
+            let beyond =
+                (last + task.jitter().as_nanos()).checked_sub(task.deadline().as_nanos())?;
             // Jobs due before they are ready count from the start of the window.
-            let due = (beyond - beyond % task.period.as_nanos() + task.deadline.as_nanos())
-                .saturating_sub(task.jitter.as_nanos());
+            let due = (beyond - beyond % task.period().as_nanos() + task.deadline().as_nanos())
+                .saturating_sub(task.jitter().as_nanos());
             Some(Duration::from_nanos(due))
         };
         let tasks = self.tasks.iter().enumerate();
         tasks
             .filter_map(|(index, task)| Some((index, latest(task)?)))
             .max_by_key(|(_, due)| *due)
+    }
+
+    /// The first point at or after `from` at which the demand bound function rises, and its task; of
+    /// several the last.
+    pub fn earliest_deadline(&self, from: Duration) -> Option<(usize, Duration)> {
+        let from = from.min(LONGEST * 64);
+        let earliest = |task: &SporadicTask| {
+            let first = task.deadline().saturating_sub(task.jitter());
+            // Jobs due before they are ready count from the start of the window.
+            if from <= first {
+                return first;
+            }
+            let beyond = (from + task.jitter()).saturating_sub(task.deadline());
+            let periods = beyond.as_nanos().div_ceil(task.period().as_nanos());
+            (task.period() * periods + task.deadline()).saturating_sub(task.jitter())
+        };
+        let tasks = self.tasks.iter().enumerate();
+        tasks
+            .map(|(index, task)| (index, earliest(task)))
+            .min_by_key(|(index, due)| (*due, std::cmp::Reverse(*index)))
     }
 
     /// The points up to `until` at which the demand bound function rises, in order: the test

@@ -20,9 +20,9 @@ mod test_points;
 
 pub use admission::{AdmissionQuery, admit};
 pub use bounded_delay::BoundedDelay;
-pub use component::{ComponentVerdict, LocalScheduler, Shortage, schedulable};
+pub use component::{ComponentVerdict, LocalScheduler, Shortage, first_shortage, schedulable};
 pub use deferrable_supply::DeferrableSupply;
-pub use demand::{RecurringTask, Workload};
+pub use demand::Workload;
 pub use explicit_deadline_periodic::ExplicitDeadlinePeriodic;
 pub use multiprocessor_periodic::{MultiprocessorPeriodic, schedulable_global_edf};
 pub use periodic_resource::PeriodicResource;

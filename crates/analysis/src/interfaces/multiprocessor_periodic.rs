@@ -6,10 +6,10 @@ use serde::Serialize;
 use tailbound_time::Duration;
 
 use super::component::{ComponentVerdict, Shortage, long_run};
-use super::demand::{LONGEST, RecurringTask, Workload};
+use super::demand::{LONGEST, Workload};
 use super::supply::SupplyBound;
 use super::test_points::{Demand, Sweep, linear_horizon};
-use crate::AnalysisError;
+use crate::{AnalysisError, SporadicTask};
 
 /// The budget is given in every period, on at most `cpus` CPUs at a time: μ = ⟨Π, Θ, m'⟩.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -124,7 +124,7 @@ pub fn schedulable_global_edf(
     workload: &Workload,
     resource: &MultiprocessorPeriodic,
 ) -> Result<ComponentVerdict, AnalysisError> {
-    if workload.tasks().iter().any(|task| !task.jitter.is_zero()) {
+    if workload.tasks().iter().any(|task| !task.jitter().is_zero()) {
         return Err(AnalysisError::NotAnalysed {
             reason: "global EDF on a multiprocessor resource with release jitter".into(),
         });
@@ -146,12 +146,9 @@ pub fn schedulable_global_edf(
 }
 
 /// The tasks with deadlines up to their periods.
-fn constrained(workload: &Workload) -> Vec<RecurringTask> {
-    let constrained = workload.tasks().iter().map(|task| RecurringTask {
-        deadline: task.deadline.min(task.period),
-        ..*task
-    });
-    constrained.collect()
+fn constrained(workload: &Workload) -> Vec<SporadicTask> {
+    let tasks = workload.tasks().iter();
+    tasks.map(|task| task.constrained()).collect()
 }
 
 /// Whether the rate is above the utilisation by so little, if at all, that the test has no end.
@@ -176,16 +173,16 @@ fn shortage(
     }
     let tasks = constrained(workload);
     for (index, task) in tasks.iter().enumerate() {
-        if task.execution > task.deadline {
+        if task.execution() > task.deadline() {
             return Ok(Some(Shortage::Window {
                 task: index,
-                window: task.deadline,
-                demand: task.execution,
-                supply: task.deadline,
+                window: task.deadline(),
+                demand: task.execution(),
+                supply: task.deadline(),
             }));
         }
         let problem = Problem::of(&tasks, index, resource);
-        let mut sweep = Sweep::from(task.deadline);
+        let mut sweep = Sweep::from(task.deadline());
         let found = next_short_window(workload, index, resource, &mut sweep)?;
         if let Some(window) = found {
             return Ok(Some(Shortage::Window {
@@ -235,14 +232,14 @@ pub(super) fn demand_of(
 /// The job of one task whose deadline ends the window.
 struct Problem<'a> {
     /// All tasks, with deadlines up to their periods.
-    tasks: &'a [RecurringTask],
+    tasks: &'a [SporadicTask],
     index: usize,
     resource: &'a MultiprocessorPeriodic,
     cpus: usize,
 }
 
 impl<'a> Problem<'a> {
-    fn of(tasks: &'a [RecurringTask], index: usize, resource: &'a MultiprocessorPeriodic) -> Self {
+    fn of(tasks: &'a [SporadicTask], index: usize, resource: &'a MultiprocessorPeriodic) -> Self {
         Self {
             tasks,
             index,
@@ -257,11 +254,11 @@ impl<'a> Problem<'a> {
     }
 
     fn execution(&self) -> u64 {
-        self.tasks[self.index].execution.as_nanos()
+        self.tasks[self.index].execution().as_nanos()
     }
 
     fn deadline(&self) -> u64 {
-        self.tasks[self.index].deadline.as_nanos()
+        self.tasks[self.index].deadline().as_nanos()
     }
 
     /// The demand is at most this and U times the window.
@@ -269,14 +266,14 @@ impl<'a> Problem<'a> {
         let mut carried: Vec<u64> = self
             .tasks
             .iter()
-            .map(|task| task.execution.as_nanos())
+            .map(|task| task.execution().as_nanos())
             .collect();
         carried.sort_unstable_by(|a, b| b.cmp(a));
         let carried = carried.iter().take(self.cpus.saturating_sub(1));
         let early = self.tasks.iter().map(|task| {
-            let early = u128::from((task.period - task.deadline).as_nanos());
-            (early * u128::from(task.execution.as_nanos()))
-                .div_ceil(u128::from(task.period.as_nanos()))
+            let early = u128::from((task.period() - task.deadline()).as_nanos());
+            (early * u128::from(task.execution().as_nanos()))
+                .div_ceil(u128::from(task.period().as_nanos()))
         });
         early.sum::<u128>()
             + carried.map(|work| u128::from(*work)).sum::<u128>()
@@ -285,11 +282,11 @@ impl<'a> Problem<'a> {
 
     /// The jobs of a task with deadlines in a window that ends with one of its deadlines, and the
     /// work of the one carried in before them.
-    fn jobs_and_carried(task: &RecurringTask, window: u64) -> (u64, u64) {
-        let (period, deadline) = (task.period.as_nanos(), task.deadline.as_nanos());
+    fn jobs_and_carried(task: &SporadicTask, window: u64) -> (u64, u64) {
+        let (period, deadline) = (task.period().as_nanos(), task.deadline().as_nanos());
         let jobs = (window + (period - deadline)) / period;
         let carried = window.saturating_sub(jobs * period);
-        (jobs, carried.min(task.execution.as_nanos()))
+        (jobs, carried.min(task.execution().as_nanos()))
     }
 
     /// How many jobs of a task in the window are the job itself, and how long the others may run
@@ -315,7 +312,7 @@ impl Demand for Problem<'_> {
             let (own, room) = self.own_jobs_and_room(index, window);
             let work = jobs
                 .saturating_sub(own)
-                .saturating_mul(task.execution.as_nanos());
+                .saturating_mul(task.execution().as_nanos());
             let without = work.min(room);
             sum += u128::from(without);
             more.push(work.saturating_add(carried).min(room) - without);
@@ -336,7 +333,7 @@ impl Demand for Problem<'_> {
             let (own, room) = self.own_jobs_and_room(*index, window);
             let work = jobs
                 .saturating_sub(own)
-                .saturating_mul(task.execution.as_nanos());
+                .saturating_mul(task.execution().as_nanos());
             work.saturating_add(carried) > room
         });
         others.count() >= self.cpus
@@ -354,8 +351,8 @@ impl Demand for Problem<'_> {
             self.resource.period.as_nanos(),
         );
         let bends = self.tasks.iter().enumerate().flat_map(|(index, task)| {
-            let period = task.period.as_nanos();
-            let execution = task.execution.as_nanos();
+            let period = task.period().as_nanos();
+            let execution = task.execution().as_nanos();
             let (jobs, _) = Self::jobs_and_carried(task, last);
             let (own, room_from) = if index == self.index {
                 (1, self.deadline())
@@ -371,7 +368,7 @@ impl Demand for Problem<'_> {
                 (at <= last).then_some(at)
             };
             [
-                latest(task.deadline.as_nanos(), period),
+                latest(task.deadline().as_nanos(), period),
                 latest(0, period),
                 latest(execution, period),
                 meets(jobs),

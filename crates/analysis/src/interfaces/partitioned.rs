@@ -5,11 +5,11 @@ use std::cmp::Ordering;
 use tailbound_time::Duration;
 
 use super::admission::{BudgetRule, Excess, Failure, Reservation};
-use super::demand::{RecurringTask, Workload};
+use super::demand::Workload;
 use super::supply::DedicatedCpu;
 use super::test_points::{demand_horizon, find_shortage};
-use crate::AnalysisError;
 use crate::periodic_load::compare_sum;
+use crate::{AnalysisError, SporadicTask};
 
 /// The sum of budget / period, in CPUs, for printing; verdicts compare exactly.
 pub(super) fn load(reservations: &[&Reservation]) -> f64 {
@@ -91,20 +91,21 @@ pub(super) fn earliest_deadline_first(
     if let Some(failure) = overload(reservations) {
         return Ok(vec![failure]);
     }
-    let deferrable = |one: &&Reservation| one.rule == BudgetRule::Deferrable;
+    let deferrable =
+        |one: &&Reservation| one.rule == BudgetRule::Deferrable && !one.budget.is_zero();
     if !reservations.iter().any(deferrable) {
         return Ok(Vec::new());
     }
-    let task = |one: &&Reservation| RecurringTask {
-        execution: one.budget,
-        period: one.period,
-        deadline: one.period,
-        jitter: match one.rule {
+    let task = |one: &&Reservation| {
+        let jitter = match one.rule {
             BudgetRule::Deferrable => one.period - one.budget,
             BudgetRule::Periodic => Duration::ZERO,
-        },
+        };
+        SporadicTask::implicit(one.budget, one.period)?.with_jitter(jitter)
     };
-    let workload = Workload::new(reservations.iter().map(task).collect())?;
+    // What has no budget asks for nothing; a deferrable reservation has one.
+    let used = reservations.iter().filter(|one| !one.budget.is_zero());
+    let workload = Workload::new(used.map(task).collect::<Result<_, _>>()?)?;
     let horizon = demand_horizon(&workload, &DedicatedCpu)?;
     let mut failures = Vec::new();
     for one in reservations {

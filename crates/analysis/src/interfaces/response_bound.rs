@@ -45,8 +45,8 @@ pub fn of_lowest_priority(
     let mut points = 0;
     for job in 0_u64.. {
         let (Some(own), Some(arrived)) = (
-            task.execution.checked_mul(job + 1),
-            task.period.checked_mul(job),
+            task.execution().checked_mul(job + 1),
+            task.period().checked_mul(job),
         ) else {
             return Err(too_many_points("busy windows are long"));
         };
@@ -64,9 +64,9 @@ pub fn of_lowest_priority(
         }
         // Times count from when the first job becomes ready, its jitter after it arrived.
         let since_ready = finished.saturating_sub(arrived);
-        worst = worst.max(since_ready.saturating_add(task.jitter));
-        let next_arrival = task.period.saturating_add(arrived);
-        if finished.saturating_add(task.jitter) <= next_arrival {
+        worst = worst.max(since_ready.saturating_add(task.jitter()));
+        let next_arrival = task.period().saturating_add(arrived);
+        if finished.saturating_add(task.jitter()) <= next_arrival {
             break;
         }
     }
@@ -97,8 +97,12 @@ pub fn first_come_first_served(
             .tasks()
             .iter()
             .filter_map(|task| {
-                let jobs = task.jobs_ready(past.as_nanos());
-                Some(task.period.checked_mul(jobs)?.saturating_sub(task.jitter))
+                let jobs = task.jobs_ready(past);
+                Some(
+                    task.period()
+                        .checked_mul(jobs)?
+                        .saturating_sub(task.jitter()),
+                )
             })
             .min();
         match next {
@@ -127,9 +131,9 @@ fn capacity(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{DedicatedCpu, DeferrableSupply, RecurringTask};
+    use super::super::{DedicatedCpu, DeferrableSupply};
     use super::*;
-    use crate::schedulability::SporadicTask;
+    use crate::SporadicTask;
     use crate::schedulability::priority_assignment::PriorityOrder;
     use crate::schedulability::response_time::response_times;
     use proptest::prelude::*;
@@ -140,8 +144,8 @@ mod tests {
 
     fn workload(tasks: &[(u64, u64)]) -> Workload {
         let task =
-            |(execution, period): &(u64, u64)| RecurringTask::implicit(ms(*execution), ms(*period));
-        Workload::new(tasks.iter().map(task).collect()).unwrap()
+            |(execution, period): &(u64, u64)| SporadicTask::implicit(ms(*execution), ms(*period));
+        Workload::new(tasks.iter().map(task).collect::<Result<_, _>>().unwrap()).unwrap()
     }
 
     #[test]

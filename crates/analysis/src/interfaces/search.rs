@@ -108,7 +108,7 @@ impl Resource {
 
     fn sweep(&self, workload: &Workload, problem: usize) -> Sweep {
         match (self, workload.tasks().get(problem)) {
-            (Self::Several(_), Some(task)) => Sweep::from(task.deadline.min(task.period)),
+            (Self::Several(_), Some(task)) => Sweep::from(task.deadline().min(task.period())),
             _ => Sweep::from(Duration::ZERO),
         }
     }

@@ -4,8 +4,8 @@ use tailbound_time::Duration;
 
 use super::demand::{LONGEST, Workload};
 use super::supply::SupplyBound;
-use crate::AnalysisError;
 use crate::periodic_load::common_multiple;
+use crate::{AnalysisError, SporadicTask};
 
 /// The most points that demand and supply are compared at in one test.
 pub(super) const MOST_POINTS: u64 = 400_000;
@@ -36,7 +36,7 @@ pub(super) fn linear_horizon(
     let shares = workload
         .tasks()
         .iter()
-        .map(|task| share_up((task.execution.as_nanos(), task.period.as_nanos())));
+        .map(|task| share_up((task.execution().as_nanos(), task.period().as_nanos())));
     let gap = rate_down.checked_sub(shares.sum())?;
     let delay = u128::from(supply.delay_up().as_nanos());
     // rate x delay, rounded up; the delay is below 2^57 and the rate below 2^32.
@@ -57,7 +57,7 @@ pub(super) fn common_period(
     supply: &dyn SupplyBound,
 ) -> Option<Duration> {
     let tasks = workload.tasks().iter().take(count);
-    let periods = tasks.map(|task| task.period.as_nanos());
+    let periods = tasks.map(|task| task.period().as_nanos());
     let multiple = common_multiple(periods.chain([supply.repeats_after().as_nanos().max(1)]));
     let multiple = multiple.to_u64().map(Duration::from_nanos)?;
     (multiple <= LONGEST).then_some(multiple)
@@ -74,17 +74,17 @@ pub(super) fn demand_horizon(
     supply: &dyn SupplyBound,
 ) -> Result<Duration, AnalysisError> {
     // dbf(t) <= U t + the sum of C (T + J - D) / T over tasks where that is above zero.
-    let constant = |task: &super::RecurringTask| {
-        let ahead = (task.period + task.jitter).saturating_sub(task.deadline);
-        (u128::from(ahead.as_nanos()) * u128::from(task.execution.as_nanos()))
-            .div_ceil(u128::from(task.period.as_nanos()))
+    let constant = |task: &SporadicTask| {
+        let ahead = (task.period() + task.jitter()).saturating_sub(task.deadline());
+        (u128::from(ahead.as_nanos()) * u128::from(task.execution().as_nanos()))
+            .div_ceil(u128::from(task.period().as_nanos()))
     };
     let linear = linear_horizon(
         workload,
         workload.tasks().iter().map(constant).sum(),
         supply,
     );
-    let latest_start = |task: &super::RecurringTask| task.deadline.saturating_sub(task.jitter);
+    let latest_start = |task: &SporadicTask| task.deadline().saturating_sub(task.jitter());
     let starts = workload.tasks().iter().map(latest_start);
     let start = starts.max().unwrap_or_default().max(supply.delay_up());
     let repeating = common_period(workload, workload.tasks().len(), supply)

@@ -92,7 +92,8 @@ pub(super) fn steady_state(
     let releases = load.releases(until.saturating_add(hyperperiod), false)?;
     let steady = from.as_nanos()..until.as_nanos();
     let mut responses = Vec::new();
-    run(&releases, &ranks, |release, end| {
+    let by_job = service.scheduling == Scheduling::EarliestDeadlineFirst;
+    run(&releases, &ranks, by_job, |release, end| {
         let (at, index, _) = releases[release];
         if steady.contains(&at) {
             responses.push((owner[index], Duration::from_nanos(end - at)));
@@ -105,6 +106,9 @@ pub(super) fn steady_state(
 fn rank(scheduling: Scheduling, task: &Task) -> u64 {
     match (scheduling, &task.arrivals) {
         (Scheduling::RateMonotonic, Arrivals::Periodic { period, .. }) => period.as_nanos(),
+        (Scheduling::DeadlineMonotonic | Scheduling::EarliestDeadlineFirst, _) => task
+            .relative_deadline()
+            .map_or(u64::MAX, Duration::as_nanos),
         (Scheduling::FixedPriority, _) => {
             u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0))
         }
@@ -112,8 +116,14 @@ fn rank(scheduling: Scheduling, task: &Task) -> u64 {
     }
 }
 
-/// A CPU of its own: calls `done` with each job's index and the time of its completion.
-fn run(releases: &[(u64, usize, u64)], ranks: &[u64], mut done: impl FnMut(usize, u64)) {
+/// A CPU of its own: calls `done` with each job's index and the time of its completion. A job's
+/// rank is its task's, or, `by_job`, that much after its release: its absolute deadline.
+fn run(
+    releases: &[(u64, usize, u64)],
+    ranks: &[u64],
+    by_job: bool,
+    mut done: impl FnMut(usize, u64),
+) {
     let mut ready = BinaryHeap::new();
     let mut left: Vec<u64> = releases
         .iter()
@@ -128,7 +138,13 @@ fn run(releases: &[(u64, usize, u64)], ranks: &[u64], mut done: impl FnMut(usize
             now = now.max(*at);
         }
         while let Some((at, task, _)) = releases.get(next).filter(|(at, _, _)| *at <= now) {
-            ready.push(Reverse((ranks[*task], *at, *task, next)));
+            let from = if by_job { *at } else { 0 };
+            ready.push(Reverse((
+                ranks[*task].saturating_add(from),
+                *at,
+                *task,
+                next,
+            )));
             next += 1;
         }
         let Some(Reverse((_, _, _, job))) = ready.peek().copied() else {

@@ -50,7 +50,8 @@ pub(super) fn response_times(
 ) -> Result<Varying, AnalysisError> {
     let cycle = match service.scheduling {
         Scheduling::Fifo => Cycle::of(service, worst)?,
-        Scheduling::RateMonotonic | Scheduling::FixedPriority => None,
+        Scheduling::RateMonotonic | Scheduling::DeadlineMonotonic => None,
+        Scheduling::FixedPriority | Scheduling::EarliestDeadlineFirst => None,
     };
     let recursion = cycle.and_then(|cycle| {
         let lattice = cycle.lattice()?;

@@ -15,9 +15,9 @@ use super::global_workload::{
     GlobalBound, GlobalTask, MOST_STEPS, any_hopeless, global_bound, global_tasks,
 };
 use super::natural::{Fraction, Natural};
-use super::task::SporadicTask;
 use super::utilisation_bounds::SufficientVerdict;
 use crate::AnalysisError;
+use crate::sporadic_task::SporadicTask;
 
 /// What all tests here take for granted.
 pub const ASSUMPTIONS: &[&str] = &[

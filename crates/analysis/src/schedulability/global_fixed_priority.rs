@@ -8,8 +8,8 @@ use tailbound_time::Duration;
 
 use super::PriorityOrder;
 use super::global_workload::{GlobalBound, GlobalTask, MOST_STEPS, global_bound, global_tasks};
-use super::task::SporadicTask;
 use crate::AnalysisError;
+use crate::sporadic_task::SporadicTask;
 
 /// The name of the method.
 pub const METHOD: &str =

@@ -1,7 +1,7 @@
 //! What the analyses of global scheduling share: how much a task can execute in a window.
 
-use super::task::{SporadicTask, total_execution};
 use crate::AnalysisError;
+use crate::sporadic_task::{SporadicTask, total_execution};
 
 /// A task in nanoseconds. Where it fits into its period, what it executes in a window of 2^61 is below
 /// 2^62.

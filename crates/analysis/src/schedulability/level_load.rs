@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::task::SporadicTask;
 use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
 use super::window_demand::LONGEST_WINDOW;
+use crate::sporadic_task::SporadicTask;
 
 /// How the load of a priority and all higher ones compares with the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! only *sufficient* says so: what it does not accept may still be schedulable.
 //! docs/concepts/schedulability.md compares the tests.
 
+pub mod earliest_deadline_response_time;
 pub mod global_edf;
 pub mod global_fixed_priority;
 mod global_workload;
@@ -15,12 +16,10 @@ pub mod priority_assignment;
 pub mod processor_demand;
 pub mod response_time;
 pub mod server_interference;
-mod task;
 mod utilisation;
 pub mod utilisation_bounds;
 mod window_demand;
 
 pub use priority_assignment::PriorityOrder;
 pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};
-pub use task::{LONGEST_PARAMETER, SporadicTask};
 pub use utilisation::compare_utilisation;

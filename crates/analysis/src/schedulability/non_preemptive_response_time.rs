@@ -16,9 +16,9 @@ use tailbound_time::Duration;
 use super::PriorityOrder;
 use super::level_load::{Capacity, LevelLoad};
 use super::response_time::{MOST_JOBS, NoResponseTime, ResponseTimes, TaskResponse};
-use super::task::{SporadicTask, check_range, total_execution};
 use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_fixed_point};
 use crate::AnalysisError;
+use crate::sporadic_task::{SporadicTask, check_range, total_execution};
 
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for non-preemptive fixed priorities (Davis, \

@@ -3,8 +3,8 @@
 use tailbound_time::Duration;
 
 use super::response_time::FixedPriorityAnalyzer;
-use super::task::SporadicTask;
 use crate::AnalysisError;
+use crate::sporadic_task::SporadicTask;
 
 /// An order of priorities: a permutation of the indices of a set of tasks, the highest priority
 /// first.

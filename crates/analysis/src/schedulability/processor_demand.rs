@@ -20,9 +20,9 @@ use std::cmp::Ordering;
 
 use tailbound_time::Duration;
 
-use super::task::{SporadicTask, total_execution};
 use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
 use crate::AnalysisError;
+use crate::sporadic_task::{SporadicTask, total_execution};
 
 /// The most windows that are looked at, and the most steps towards the end of a busy period.
 pub const MOST_STEPS: u64 = 10_000_000;
@@ -143,6 +143,41 @@ pub fn processor_demand_criterion(tasks: &[SporadicTask]) -> Result<DemandVerdic
     horizon.verdict_without_overload(CRITERION, windows_checked)
 }
 
+/// Decides by QPA, and names the shortest window that is overloaded, where there is one: the first
+/// instant, after all tasks have started together, by which more is due than could be done. (After
+/// [`MOST_STEPS`] deadlines before it, the one that QPA came upon.)
+///
+/// # Errors
+/// As of [`quick_processor_demand`].
+pub fn first_overload(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
+    let quick = quick_processor_demand(tasks)?;
+    let Some(Overload::Window { length, .. }) = quick.overload else {
+        return Ok(quick);
+    };
+    let demands = Demands {
+        tasks: tasks.iter().map(TaskDemand::of).collect(),
+        shortest: 0,
+    };
+    let work = |task: &SporadicTask, end: u64| {
+        let jobs = task.jobs_due(Duration::from_nanos(end));
+        u128::from(jobs) * u128::from(task.execution().as_nanos())
+    };
+    let mut next = demands.first_deadline_from(0);
+    for windows_checked in quick.windows_checked..MOST_STEPS {
+        let Some(end) = next.filter(|end| *end < length.as_nanos()) else {
+            break;
+        };
+        let needed: u128 = tasks.iter().map(|task| work(task, end)).sum();
+        if needed > u128::from(end) {
+            let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+            let first = Some(window(end, needed));
+            return Ok(verdict(quick.method, first, windows_checked + 1));
+        }
+        next = demands.first_deadline_from(end + 1);
+    }
+    Ok(quick)
+}
+
 fn verdict(
     method: &'static str,
     overload: Option<Overload>,
@@ -184,6 +219,17 @@ struct TaskDemand {
     deadline_ns: u64,
 }
 
+impl TaskDemand {
+    /// A task whose jitter exceeds its deadline counts from the start of the window.
+    fn of(task: &SporadicTask) -> Self {
+        Self {
+            execution_ns: task.execution().as_nanos(),
+            period_ns: task.period().as_nanos(),
+            deadline_ns: task.deadline_after_release().map_or(0, Duration::as_nanos),
+        }
+    }
+}
+
 impl Demands {
     /// The demands, or the overload that shows at once.
     fn of(tasks: &[SporadicTask]) -> Result<Result<Self, Overload>, AnalysisError> {
@@ -191,15 +237,11 @@ impl Demands {
         let mut demands = Vec::with_capacity(tasks.len());
         for task in tasks {
             let execution = task.execution().as_nanos();
-            let deadline = task.deadline_after_release().map_or(0, Duration::as_nanos);
-            if execution > deadline {
-                return Ok(Err(window(deadline, execution)));
+            let demand = TaskDemand::of(task);
+            if execution > demand.deadline_ns {
+                return Ok(Err(window(demand.deadline_ns, execution)));
             }
-            demands.push(TaskDemand {
-                execution_ns: execution,
-                period_ns: task.period().as_nanos(),
-                deadline_ns: deadline,
-            });
+            demands.push(demand);
         }
         if compare_utilisation(tasks, 1) == Ordering::Greater {
             return Ok(Err(Overload::Utilisation));
@@ -261,7 +303,7 @@ impl Horizon {
     ) -> Result<Self, AnalysisError> {
         let full = compare_utilisation(tasks, 1) == Ordering::Equal;
         let (longest, beyond) = if full && tasks.iter().any(|task| !task.jitter().is_zero()) {
-            let hyperperiod = hyperperiod_window(demand);
+            let hyperperiod = hyperperiod_window(tasks, demand);
             (
                 hyperperiod,
                 "the hyperperiod, which decides at full utilisation with jitter",
@@ -327,7 +369,7 @@ fn utilisation_window_rounded_up(tasks: &[SporadicTask], demand: &Demands) -> Op
 }
 
 /// The first idle time after a synchronous start, if it comes before `limit`.
-fn busy_period_within(
+pub(super) fn busy_period_within(
     limit: u64,
     tasks: &[SporadicTask],
     method: &'static str,
@@ -354,15 +396,20 @@ fn busy_period_within(
 }
 
 /// A hyperperiod after every task has begun to count, or `None` where that is beyond all bounds.
-fn hyperperiod_window(demand: &Demands) -> Option<u64> {
+fn hyperperiod_window(tasks: &[SporadicTask], demand: &Demands) -> Option<u64> {
+    let all_count = demand.tasks.iter().map(|task| task.deadline_ns).max();
+    hyperperiod_up_to(u64::MAX, tasks)?.checked_add(all_count.unwrap_or(0))
+}
+
+/// The least common multiple of the periods, in nanoseconds, if it is at most `limit`.
+pub(super) fn hyperperiod_up_to(limit: u64, tasks: &[SporadicTask]) -> Option<u64> {
     let mut hyperperiod: u64 = 1;
-    let mut all_count = 0;
-    for task in &demand.tasks {
-        let factor = task.period_ns / greatest_common_divisor(hyperperiod, task.period_ns);
+    for task in tasks {
+        let period = task.period().as_nanos();
+        let factor = period / greatest_common_divisor(hyperperiod, period);
         hyperperiod = hyperperiod.checked_mul(factor)?;
-        all_count = all_count.max(task.deadline_ns);
     }
-    hyperperiod.checked_add(all_count)
+    (hyperperiod <= limit).then_some(hyperperiod)
 }
 
 const fn greatest_common_divisor(a: u64, b: u64) -> u64 {

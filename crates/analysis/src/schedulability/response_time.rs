@@ -18,9 +18,9 @@ use tailbound_time::Duration;
 
 use super::PriorityOrder;
 use super::level_load::{Capacity, LevelLoad, up_to};
-use super::task::{SporadicTask, check_range, total_execution};
 use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_fixed_point};
 use crate::AnalysisError;
+use crate::sporadic_task::{SporadicTask, check_range, total_execution};
 
 /// The most jobs of one busy period that are followed.
 pub const MOST_JOBS: u64 = 1_000_000;
@@ -97,7 +97,7 @@ impl ResponseTimes {
 /// # Errors
 /// [`AnalysisError::Invalid`] where `order` or `blocking` are not for these tasks,
 /// [`AnalysisError::OutOfRange`] where the execution times sum up to more than
-/// [`LONGEST_PARAMETER`](super::LONGEST_PARAMETER), or a blocking is longer. A task without a response time is no error: its
+/// [`LONGEST_PARAMETER`](crate::LONGEST_PARAMETER), or a blocking is longer. A task without a response time is no error: its
 /// [`TaskResponse`] says why.
 pub fn response_times(
     tasks: &[SporadicTask],

@@ -13,8 +13,8 @@ use tailbound_time::Duration;
 
 use super::PriorityOrder;
 use super::response_time::{FixedPriorityAnalyzer, ResponseTimes};
-use super::task::SporadicTask;
 use crate::AnalysisError;
+use crate::sporadic_task::SporadicTask;
 
 /// The method of [`response_times_below`].
 pub const METHOD: &str = "response-time analysis with reservation servers as tasks, deferrable \

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::natural::Fraction;
-use super::task::SporadicTask;
+use crate::sporadic_task::SporadicTask;
 
 /// What 2^64 parts of a CPU are called here: one CPU.
 pub(super) const ONE_CPU: u128 = 1 << 64;

@@ -1,9 +1,9 @@
 //! Rate-monotonic priorities on one CPU: sufficient tests that look at utilisations only.
 
 use super::natural::{Fraction, Natural};
-use super::task::SporadicTask;
 use super::utilisation::exact_utilisation;
 use crate::AnalysisError;
+use crate::sporadic_task::SporadicTask;
 
 /// What both bounds take for granted.
 pub const ASSUMPTIONS: &[&str] = &[

@@ -1,8 +1,8 @@
 //! How much tasks ask for in a window, and the window that just holds it: the inner loop of the
 //! analyses of fixed priorities.
 
-use super::task::{LONGEST_PARAMETER, SporadicTask};
 use super::utilisation::reciprocal_rounded_down;
+use crate::sporadic_task::{LONGEST_PARAMETER, SporadicTask};
 
 /// The most steps towards fixed points that are taken for one task.
 pub(super) const MOST_STEPS: u64 = 4_000_000;

@@ -2,12 +2,15 @@
 //! simulation.
 
 use proptest::prelude::*;
-use tailbound_analysis::schedulability::SporadicTask;
+use tailbound_analysis::SporadicTask;
+use tailbound_analysis::schedulability::earliest_deadline_response_time::response_times;
 use tailbound_analysis::schedulability::processor_demand::{
-    Overload, processor_demand_criterion, quick_processor_demand,
+    Overload, first_overload, processor_demand_criterion, quick_processor_demand,
 };
 
-use super::tick_simulation::{Job, any_late, completions, critical_instant, sporadic_pattern};
+use super::tick_simulation::{
+    Job, any_late, completions, critical_instant, longest_responses, sporadic_pattern,
+};
 use super::{HYPERPERIOD, nanos, small_set, task, work_per_hyperperiod};
 
 /// The demand of a window, from the jobs in it one by one.
@@ -86,8 +89,66 @@ fn check(tasks: &[SporadicTask]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// The longest response of a task over all its phases against the others, which start together;
+/// of jobs that are due together its own run last.
+fn longest_over_phases(tasks: &[SporadicTask], index: usize) -> u64 {
+    let horizon = 3 * HYPERPERIOD as i64;
+    let own = tasks[index];
+    let (period, jitter) = (nanos(own.period()) as i64, nanos(own.jitter()) as i64);
+    let others = critical_instant(tasks, 0, horizon);
+    let others: Vec<Job> = others.into_iter().filter(|job| job.task != index).collect();
+    let phases = -jitter..period - jitter;
+    let of_phase = |phase: i64| {
+        let arrivals = (0..).map(|job| phase + job * period);
+        let own_jobs = arrivals.take_while(|arrival| *arrival < horizon);
+        let own_jobs = own_jobs.map(|arrival| Job {
+            task: index,
+            arrival,
+            ready: arrival.max(0),
+            execution: nanos(own.execution()),
+            deadline_ticks: arrival + nanos(own.deadline()) as i64,
+        });
+        let jobs: Vec<Job> = others.iter().copied().chain(own_jobs).collect();
+        let complete = completions(&jobs, 1, true, horizon, |job| {
+            (job.deadline_ticks, job.task == index, job.arrival)
+        });
+        longest_responses(&jobs, &complete, tasks.len())[index]
+    };
+    phases.map(of_phase).max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn response_times_are_the_longest_over_all_phases(tasks in small_set(4, 12, 4)) {
+        prop_assume!(work_per_hyperperiod(&tasks) <= HYPERPERIOD);
+        let found = response_times(&tasks).unwrap();
+        for (index, one) in found.tasks.iter().enumerate() {
+            let response = nanos(one.response_time.unwrap());
+            prop_assert_eq!(response, longest_over_phases(&tasks, index));
+        }
+        let schedulable = quick_processor_demand(&tasks).unwrap().schedulable();
+        prop_assert_eq!(found.schedulable(), schedulable);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn the_first_overload_is_the_shortest(tasks in dense_set(6)) {
+        let found = first_overload(&tasks).unwrap();
+        let hopeless = |task: &SporadicTask| task.deadline_after_release().is_none();
+        let none = !tasks.iter().any(hopeless);
+        if let (Some(Overload::Window { length, demand: needed }), true) = (found.overload, none) {
+            let length = nanos(length) as i64;
+            prop_assert!(demand(&tasks, length) >= nanos(needed) as i64);
+            let first = (0..=length).find(|window| demand(&tasks, *window) > *window);
+            prop_assert_eq!(first, Some(length));
+        }
+        prop_assert_eq!(found.schedulable(), quick_processor_demand(&tasks).unwrap().schedulable());
+    }
 
     #[test]
     fn agrees_with_every_window_and_the_simulation(tasks in dense_set(0)) {

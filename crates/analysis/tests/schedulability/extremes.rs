@@ -1,7 +1,6 @@
 //! Numbers of all sizes: an answer or a typed refusal, never an overflow.
 
 use proptest::prelude::*;
-use tailbound_analysis::AnalysisError;
 use tailbound_analysis::schedulability::global_edf::{
     sufficient_bcl, sufficient_density, sufficient_response_times,
 };
@@ -10,9 +9,9 @@ use tailbound_analysis::schedulability::priority_assignment::rate_monotonic;
 use tailbound_analysis::schedulability::processor_demand::quick_processor_demand;
 use tailbound_analysis::schedulability::response_time::{FixedPriorityAnalyzer, response_times};
 use tailbound_analysis::schedulability::{
-    LONGEST_PARAMETER, NoResponseTime, SporadicTask, TaskResponse, compare_utilisation,
-    global_fixed_priority,
+    NoResponseTime, TaskResponse, compare_utilisation, global_fixed_priority,
 };
+use tailbound_analysis::{AnalysisError, LONGEST_PARAMETER, SporadicTask};
 use tailbound_time::Duration;
 
 use super::{nanos, task};

@@ -1,8 +1,9 @@
 //! Preemptive fixed priorities on one CPU against the simulation.
 
 use proptest::prelude::*;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::response_time::{FixedPriorityAnalyzer, response_times};
-use tailbound_analysis::schedulability::{NoResponseTime, PriorityOrder, SporadicTask};
+use tailbound_analysis::schedulability::{NoResponseTime, PriorityOrder};
 use tailbound_time::Duration;
 
 use super::tick_simulation::{

@@ -2,13 +2,14 @@
 //! tried.
 
 use proptest::prelude::*;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::global_edf::{
     sufficient_bcl, sufficient_density, sufficient_response_times,
 };
+use tailbound_analysis::schedulability::global_fixed_priority;
 use tailbound_analysis::schedulability::priority_assignment::deadline_monotonic;
 use tailbound_analysis::schedulability::processor_demand::quick_processor_demand;
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{SporadicTask, global_fixed_priority};
 
 use super::tick_simulation::{
     Job, any_late, completions, critical_instant, longest_responses, sporadic_pattern,

@@ -13,7 +13,7 @@ mod servers;
 mod tick_simulation;
 
 use proptest::prelude::*;
-use tailbound_analysis::schedulability::SporadicTask;
+use tailbound_analysis::SporadicTask;
 use tailbound_time::Duration;
 
 /// A tick of the simulations is a nanosecond of the analyses.

@@ -1,8 +1,9 @@
 //! Non-preemptive fixed priorities against the simulation.
 
 use proptest::prelude::*;
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemptive_response_times;
-use tailbound_analysis::schedulability::{NoResponseTime, PriorityOrder, SporadicTask};
+use tailbound_analysis::schedulability::{NoResponseTime, PriorityOrder};
 use tailbound_time::Duration;
 
 use super::tick_simulation::{

@@ -6,10 +6,11 @@ use response_time_analysis::arrival::Sporadic;
 use response_time_analysis::demand::RBF;
 use response_time_analysis::wcet::Scalar;
 use response_time_analysis::{edf, fixed_priority};
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemptive_response_times;
 use tailbound_analysis::schedulability::processor_demand::quick_processor_demand;
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask, compare_utilisation};
+use tailbound_analysis::schedulability::{PriorityOrder, compare_utilisation};
 
 use super::{nanos, task};
 

@@ -1,12 +1,13 @@
 //! Audsley's assignment against all orders.
 
 use proptest::prelude::*;
+use tailbound_analysis::SporadicTask;
+use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::priority_assignment::{
     audsley, audsley_by_response_time, deadline_minus_jitter_monotonic, deadline_monotonic,
     rate_monotonic,
 };
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
 use tailbound_time::Duration;
 
 use super::small_set;

@@ -1,11 +1,12 @@
 //! Reservation servers among tasks, against a simulation of their budgets.
 
 use proptest::prelude::*;
+use tailbound_analysis::SporadicTask;
+use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::schedulability::server_interference::{
     InterferingServer, ServerRule, response_times_below,
 };
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
 use tailbound_time::Duration;
 
 use super::{nanos, task};

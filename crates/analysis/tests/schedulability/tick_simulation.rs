@@ -1,8 +1,7 @@
 //! Schedules jobs tick by tick: slow, and too simple to be wrong in the way the analyses could be.
 
-use tailbound_analysis::schedulability::SporadicTask;
-
 use super::nanos;
+use tailbound_analysis::SporadicTask;
 
 /// A job; all times in ticks since the start.
 #[derive(Clone, Copy, Debug)]

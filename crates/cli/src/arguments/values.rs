@@ -106,7 +106,10 @@ pub(super) fn back_end(text: &str) -> Result<BackendKind, String> {
 }
 
 pub(super) fn scheduling(text: &str) -> Result<tailbound_model::Scheduling, String> {
-    by_name(text, "fifo, rate-monotonic, fixed-priority")
+    by_name(
+        text,
+        "fifo, rate-monotonic, deadline-monotonic, earliest-deadline-first, fixed-priority",
+    )
 }
 
 /// Reads a name as the description file spells it, so that there is one spelling.

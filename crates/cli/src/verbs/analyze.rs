@@ -2,11 +2,15 @@
 //! CPU of its own.
 
 use serde::Serialize;
-use tailbound_analysis::schedulability::priority_assignment::PriorityOrder;
-use tailbound_analysis::schedulability::processor_demand::{Overload, quick_processor_demand};
+use tailbound_analysis::schedulability::TaskResponse;
+use tailbound_analysis::schedulability::earliest_deadline_response_time::response_times as edf_response_times;
+use tailbound_analysis::schedulability::priority_assignment::{
+    PriorityOrder, deadline_monotonic, rate_monotonic,
+};
+use tailbound_analysis::schedulability::processor_demand::{Overload, first_overload};
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{SporadicTask, TaskResponse};
-use tailbound_analysis::{PeriodicLoad, PeriodicTask};
+use tailbound_analysis::{PeriodicLoad, PeriodicTask, SporadicTask};
+use tailbound_experiment::schedulability::FirstShortage;
 use tailbound_time::Duration;
 
 use crate::arguments::{AnalyzeArguments, PolicyName, TaskText};
@@ -41,10 +45,13 @@ fn of_command_line(arguments: &AnalyzeArguments, output: &Output) -> Result<(), 
         })
         .collect::<Result<_, _>>()
         .map_err(Failure::from_error)?;
-    match arguments.policy {
-        PolicyName::Fp => fixed_priority(&tasks, output),
-        PolicyName::Edf => earliest_deadline_first(&tasks, output),
-    }
+    let (policy, order) = match arguments.policy {
+        PolicyName::Fp => ("fp", PriorityOrder::as_given(tasks.len())),
+        PolicyName::Rm => ("rm", rate_monotonic(&tasks)),
+        PolicyName::Dm => ("dm", deadline_monotonic(&tasks)),
+        PolicyName::Edf => return earliest_deadline_first(&tasks, output),
+    };
+    fixed_priority(&tasks, policy, &order, output)
 }
 
 #[derive(Serialize)]
@@ -66,44 +73,52 @@ struct TaskRow {
     why: Option<String>,
 }
 
-fn fixed_priority(tasks: &[SporadicTask], output: &Output) -> Result<(), Failure> {
-    let order = PriorityOrder::as_given(tasks.len());
-    let found = response_times(tasks, &order, &[]).map_err(Failure::from_error)?;
+/// Response times by priority, the highest first.
+fn fixed_priority(
+    tasks: &[SporadicTask],
+    policy: &'static str,
+    order: &PriorityOrder,
+    output: &Output,
+) -> Result<(), Failure> {
+    let found = response_times(tasks, order, &[]).map_err(Failure::from_error)?;
     let schedulable = found.schedulable();
-    let rows: Vec<TaskRow> = tasks.iter().zip(&found.tasks).map(task_row).collect();
-    let table: Vec<Vec<String>> = rows
-        .iter()
-        .enumerate()
-        .map(|(rank, row)| {
-            let time = |ns: u64| Duration::from_nanos(ns).to_string();
-            vec![
-                (rank + 1).to_string(),
-                time(row.execution_ns),
-                time(row.period_ns),
-                time(row.deadline_ns),
-                row.response_time_ns.map_or("-".into(), time),
-                row.why.clone().unwrap_or_else(|| "meets it".into()),
-            ]
-        })
-        .collect();
+    let ranked = order.highest_first().iter();
+    let ranked = ranked.filter_map(|index| Some((tasks.get(*index)?, found.tasks.get(*index)?)));
+    let rows: Vec<TaskRow> = ranked.map(task_row).collect();
+    let table: Vec<Vec<String>> = (1..).zip(&rows).map(task_cells).collect();
     output.note(found.method);
     let answer = FixedPriorityAnswer {
-        policy: "fp",
+        policy,
         schedulable,
         tasks: rows,
         method: found.method,
         assumptions: found.assumptions,
     };
-    let header = [
-        "priority",
+    output.rows(&header("priority"), &table, &answer)?;
+    verdict(schedulable)
+}
+
+fn header(first: &'static str) -> [&'static str; 6] {
+    [
+        first,
         "execution",
         "period",
         "deadline",
         "response time",
         "deadline is met",
-    ];
-    output.rows(&header, &table, &answer)?;
-    verdict(schedulable)
+    ]
+}
+
+fn task_cells((number, row): (usize, &TaskRow)) -> Vec<String> {
+    let time = |ns: u64| Duration::from_nanos(ns).to_string();
+    vec![
+        number.to_string(),
+        time(row.execution_ns),
+        time(row.period_ns),
+        time(row.deadline_ns),
+        row.response_time_ns.map_or("-".into(), time),
+        row.why.clone().unwrap_or_else(|| "meets it".into()),
+    ]
 }
 
 fn task_row((task, found): (&SporadicTask, &TaskResponse)) -> TaskRow {
@@ -129,42 +144,56 @@ fn task_row((task, found): (&SporadicTask, &TaskResponse)) -> TaskRow {
 struct DemandAnswer {
     policy: &'static str,
     schedulable: bool,
-    /// A window with more demand than time.
+    tasks: Vec<TaskRow>,
+    /// The first instant after a common start by which more is due than one CPU can do.
     window_ns: Option<u64>,
     demand_ns: Option<u64>,
+    excess_ns: Option<u64>,
     why: Option<String>,
     method: &'static str,
     assumptions: &'static [&'static str],
+    response_time_method: &'static str,
 }
 
 fn earliest_deadline_first(tasks: &[SporadicTask], output: &Output) -> Result<(), Failure> {
-    let found = quick_processor_demand(tasks).map_err(Failure::from_error)?;
-    let (window, demand, why) = match found.overload {
-        None => (None, None, None),
-        Some(Overload::Utilisation) => {
-            let why = "the tasks need more than one CPU";
-            (None, None, Some(why.to_owned()))
+    let found = first_overload(tasks).map_err(Failure::from_error)?;
+    let responses = edf_response_times(tasks).map_err(Failure::from_error)?;
+    let names: Vec<String> = (1..=tasks.len()).map(|one| format!("task {one}")).collect();
+    let named = names.iter().map(String::as_str).zip(tasks.iter().copied());
+    let shortage = match found.overload {
+        Some(Overload::Window { length, .. }) => {
+            let named: Vec<(&str, SporadicTask)> = named.collect();
+            Some(FirstShortage::of(&named, length, length))
         }
-        Some(Overload::Window { length, demand }) => {
-            let why = format!("in a window of {length}, {demand} must be executed");
-            (Some(length), Some(demand), Some(why))
-        }
+        _ => None,
     };
-    let schedulable = found.schedulable();
-    let yes_or_no = if schedulable { "yes" } else { "no" };
-    let row = vec![yes_or_no.into(), why.clone().unwrap_or_default()];
-    output.note(found.method);
+    let why = match (&shortage, found.schedulable()) {
+        (_, true) => None,
+        (Some(shortage), _) => Some(shortage.in_words()),
+        (None, _) => Some("the tasks need more than one CPU".to_owned()),
+    };
+    let ns = |of: fn(&FirstShortage) -> Duration| shortage.as_ref().map(|one| of(one).as_nanos());
+    let rows = tasks.iter().zip(&responses.tasks).map(task_row);
     let answer = DemandAnswer {
         policy: "edf",
-        schedulable,
-        window_ns: window.map(Duration::as_nanos),
-        demand_ns: demand.map(Duration::as_nanos),
-        why,
+        schedulable: found.schedulable(),
+        tasks: rows.collect(),
+        window_ns: ns(|one| one.at),
+        demand_ns: ns(|one| one.demand),
+        excess_ns: ns(FirstShortage::excess),
+        why: why.clone(),
         method: found.method,
         assumptions: found.assumptions,
+        response_time_method: responses.method,
     };
-    output.rows(&["schedulable", "why not"], &[row], &answer)?;
-    verdict(schedulable)
+    let table: Vec<Vec<String>> = (1..).zip(&answer.tasks).map(task_cells).collect();
+    output.note(found.method);
+    output.note(responses.method);
+    output.rows(&header("task"), &table, &answer)?;
+    match why {
+        None => verdict(found.schedulable()),
+        Some(why) => Err(Failure::Verdict(format!("a deadline can be missed: {why}"))),
+    }
 }
 
 #[derive(Serialize)]

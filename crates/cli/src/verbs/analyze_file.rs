@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_experiment::schedulability::{CpuVerdict, ModeVerdict, TaskVerdict, Verdict, judge};
+use tailbound_experiment::schedulability::{
+    CpuVerdict, ModeVerdict, ServiceVerdict, TaskVerdict, Verdict, judge,
+};
 use tailbound_time::Duration;
 
 use crate::failure::Failure;
@@ -22,6 +24,7 @@ struct Mode {
     mode: Option<String>,
     schedulable: bool,
     tasks: Vec<Task>,
+    services: Vec<OneService>,
     cpus: Vec<OneCpu>,
 }
 
@@ -37,6 +40,32 @@ struct Task {
     verdict: Verdict,
     why: Option<String>,
     method: Option<String>,
+}
+
+/// A service that serves the earliest deadline first.
+#[derive(Serialize)]
+struct OneService {
+    service: String,
+    verdict: Verdict,
+    first_shortage: Option<FirstShortage>,
+    why: Option<String>,
+    method: Option<String>,
+}
+
+#[derive(Serialize)]
+struct FirstShortage {
+    at_ns: u64,
+    demand_ns: u64,
+    supply_ns: u64,
+    excess_ns: u64,
+    due: Vec<Due>,
+}
+
+#[derive(Serialize)]
+struct Due {
+    task: String,
+    jobs: u64,
+    work_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -80,6 +109,7 @@ fn mode(found: &ModeVerdict) -> Mode {
         mode: found.mode.clone(),
         schedulable: found.holds(),
         tasks: found.tasks.iter().map(task).collect(),
+        services: found.services.iter().map(service).collect(),
         cpus: found.cpus.iter().map(cpu).collect(),
     }
 }
@@ -95,6 +125,31 @@ fn task(found: &TaskVerdict) -> Task {
         deadline_is_described: found.deadline_is_described,
         response_bound_ns: ns(found.response_bound),
         verdict: found.verdict,
+        why: found.why.clone(),
+        method: found.method.clone(),
+    }
+}
+
+fn service(found: &ServiceVerdict) -> OneService {
+    let shortage = found.shortage.as_ref().map(|short| FirstShortage {
+        at_ns: short.at.as_nanos(),
+        demand_ns: short.demand.as_nanos(),
+        supply_ns: short.supply.as_nanos(),
+        excess_ns: short.excess().as_nanos(),
+        due: short
+            .due
+            .iter()
+            .map(|due| Due {
+                task: due.task.clone(),
+                jobs: due.jobs,
+                work_ns: due.work.as_nanos(),
+            })
+            .collect(),
+    });
+    OneService {
+        service: found.service.clone(),
+        verdict: found.verdict,
+        first_shortage: shortage,
         why: found.why.clone(),
         method: found.method.clone(),
     }
@@ -122,9 +177,15 @@ const TASKS: [&str; 7] = [
     "deadline is met",
 ];
 
+const SERVICES: [&str; 3] = [
+    "mode",
+    "service (earliest deadline first)",
+    "deadlines are met",
+];
+
 const CPUS: [&str; 5] = ["mode", "CPU", "reservations", "load", "admitted"];
 
-/// Tasks and CPUs as two tables for people, and as one with a row for either in CSV.
+/// Tasks, services under EDF and CPUs as tables for people, and as one with a row for each in CSV.
 fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
     let rows = |of: fn(&Mode) -> Vec<Vec<String>>| answer.modes.iter().flat_map(of).collect();
     let tasks: Vec<Vec<String>> = rows(|mode| {
@@ -138,7 +199,20 @@ fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
         let name = mode.mode.as_deref().unwrap_or("-");
         mode.cpus.iter().map(|cpu| cpu_cells(name, cpu)).collect()
     });
+    let services: Vec<Vec<String>> = rows(|mode| {
+        let name = mode.mode.as_deref().unwrap_or("-");
+        let cells = |one: &OneService| {
+            let verdict = verdict_cell(one.verdict, one.why.as_deref());
+            vec![name.into(), one.service.clone(), verdict]
+        };
+        mode.services.iter().map(cells).collect()
+    });
     for mode in &answer.modes {
+        for service in &mode.services {
+            if let Some(method) = &service.method {
+                output.detail(format!("{}: {method}", service.service));
+            }
+        }
         for task in &mode.tasks {
             if let Some(method) = &task.method {
                 output.detail(format!("{}.{}: {method}", task.service, task.task));
@@ -148,7 +222,14 @@ fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
             output.detail(format!("{} CPU {}: {}", cpu.host, cpu.cpu, cpu.method));
         }
     }
-    let for_people = || format!("{}\n\n{}\n", table(&TASKS, &tasks), table(&CPUS, &cpus));
+    let for_people = || {
+        let middle = match services.is_empty() {
+            true => String::new(),
+            false => format!("{}\n\n", table(&SERVICES, &services)),
+        };
+        let (tasks, cpus) = (table(&TASKS, &tasks), table(&CPUS, &cpus));
+        format!("{tasks}\n\n{middle}{cpus}\n")
+    };
     output.rows_with(for_people, &CSV, &csv_rows(answer), answer)
 }
 
@@ -158,12 +239,7 @@ fn task_cells(mode: &str, task: &Task) -> Vec<String> {
         true => text(task.deadline_ns),
         false => format!("{} (period)", text(task.deadline_ns)),
     };
-    let verdict = match (task.verdict, &task.why) {
-        (Verdict::Met, _) => "yes".to_owned(),
-        (Verdict::Missed, why) => format!("no: {}", why.as_deref().unwrap_or_default()),
-        (Verdict::Undecided, why) => format!("unknown: {}", why.as_deref().unwrap_or_default()),
-        (Verdict::NoDeadline, why) => format!("none: {}", why.as_deref().unwrap_or_default()),
-    };
+    let verdict = verdict_cell(task.verdict, task.why.as_deref());
     vec![
         mode.into(),
         format!("{}.{}", task.service, task.task),
@@ -173,6 +249,16 @@ fn task_cells(mode: &str, task: &Task) -> Vec<String> {
         text(task.response_bound_ns),
         verdict,
     ]
+}
+
+fn verdict_cell(verdict: Verdict, why: Option<&str>) -> String {
+    let why = why.unwrap_or_default();
+    match verdict {
+        Verdict::Met => "yes".to_owned(),
+        Verdict::Missed => format!("no: {why}"),
+        Verdict::Undecided => format!("unknown: {why}"),
+        Verdict::NoDeadline => format!("none: {why}"),
+    }
 }
 
 fn cpu_cells(mode: &str, cpu: &OneCpu) -> Vec<String> {
@@ -209,12 +295,6 @@ fn csv_rows(answer: &Answer) -> Vec<Vec<String>> {
     for mode in &answer.modes {
         let name = mode.mode.clone().unwrap_or_default();
         for task in &mode.tasks {
-            let verdict = match task.verdict {
-                Verdict::Met => "met",
-                Verdict::Missed => "missed",
-                Verdict::Undecided => "undecided",
-                Verdict::NoDeadline => "no-deadline",
-            };
             rows.push(vec![
                 name.clone(),
                 "task".into(),
@@ -224,10 +304,18 @@ fn csv_rows(answer: &Answer) -> Vec<Vec<String>> {
                 number(task.deadline_ns),
                 number(task.response_bound_ns),
                 String::new(),
-                verdict.into(),
+                verdict_word(task.verdict).into(),
                 task.why.clone().unwrap_or_default(),
                 task.method.clone().unwrap_or_default(),
             ]);
+        }
+        for service in &mode.services {
+            let mut row = vec![name.clone(), "service".into(), service.service.clone()];
+            row.extend([(); 5].map(|()| String::new()));
+            row.push(verdict_word(service.verdict).into());
+            row.push(service.why.clone().unwrap_or_default());
+            row.push(service.method.clone().unwrap_or_default());
+            rows.push(row);
         }
         for cpu in &mode.cpus {
             let verdict = if cpu.admitted { "admitted" } else { "refused" };
@@ -245,6 +333,15 @@ fn csv_rows(answer: &Answer) -> Vec<Vec<String>> {
         }
     }
     rows
+}
+
+fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Met => "met",
+        Verdict::Missed => "missed",
+        Verdict::Undecided => "undecided",
+        Verdict::NoDeadline => "no-deadline",
+    }
 }
 
 fn verdict(found: &[ModeVerdict]) -> Result<(), Failure> {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::admission::{
     AdmissionHost, AdmissionQuery, BudgetRule, Excess, Fit, HostScheduler, Placement, Reservation,
     admit,
 };
+use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{PriorityOrder, SporadicTask};
 use tailbound_model::{BackendKind, Cpu, CpuSet, Description, ReservationServer};
 use tailbound_time::Duration;
 

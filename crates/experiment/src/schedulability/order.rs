@@ -1,6 +1,7 @@
 //! Whose jobs go first within a service.
 
-use tailbound_model::{Arrivals, Scheduling, Service, Task};
+use tailbound_model::{Scheduling, Service, Task};
+use tailbound_time::Duration;
 
 /// The order in which a service serves its tasks' jobs, as an analysis takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ pub(super) enum Order {
     Arrival,
     /// Preemptive fixed priorities; equals count as higher.
     Priority(Scheduling),
+    /// Preemptive, the earliest absolute deadline first.
+    Deadline,
     /// No analysis of ours knows it.
     Unknown(&'static str),
 }
@@ -18,6 +21,7 @@ pub(super) enum Order {
 pub(super) fn order_of(service: &Service) -> Order {
     match (service.scheduling, service.max_in_flight) {
         (Scheduling::Fifo, _) | (_, Some(1)) => Order::Arrival,
+        (Scheduling::EarliestDeadlineFirst, None) => Order::Deadline,
         (by_priority, None) => Order::Priority(by_priority),
         (_, Some(_)) => Order::Unknown(
             "with `max_in_flight` jobs wait at the client, out of the sight of priorities; leave it \
@@ -42,12 +46,9 @@ impl Order {
 /// Where a task stands: the lower number first; `None` where that is not known.
 fn rank(scheduling: Scheduling, task: &Task) -> Option<u64> {
     match scheduling {
-        Scheduling::Fifo => None,
-        Scheduling::RateMonotonic => match &task.arrivals {
-            Arrivals::Periodic { period, .. } => Some(period.as_nanos()),
-            Arrivals::Sporadic { min_gap, .. } => Some(min_gap.as_nanos()),
-            Arrivals::Poisson { .. } | Arrivals::Trace { .. } => None,
-        },
+        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst => None,
+        Scheduling::RateMonotonic => task.least_gap().map(Duration::as_nanos),
+        Scheduling::DeadlineMonotonic => task.relative_deadline().map(Duration::as_nanos),
         Scheduling::FixedPriority => task
             .priority
             .map(|priority| u64::from(u8::MAX) - u64::from(priority.0)),

@@ -27,7 +27,8 @@ pub struct WorkRequest {
     pub id: u64,
     /// How much CPU time to work.
     pub execution: Duration,
-    /// Before which others; the higher number runs first.
+    /// Before which others; the higher number runs first. To a service that serves the earliest
+    /// deadline first: how soon after its coming the job is due, in microseconds.
     pub priority: u32,
 }
 

@@ -6,8 +6,9 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 
+use tailbound_linux::clock::Monotonic;
 use tailbound_linux::polling::{Interest, Poller, Readiness};
-use tailbound_time::Duration;
+use tailbound_time::{Clock, Duration};
 
 use super::ready_queue::{Job, ReadyQueue};
 use crate::protocol::ProtocolError;
@@ -185,7 +186,13 @@ fn take_request(request: WorkRequest, token: u64, unsent: &mut Vec<u8>, jobs: &m
         unsent.extend_from_slice(&reply.to_bytes());
         return;
     }
-    jobs.push(token, request.id, request.execution, request.priority);
+    jobs.push(
+        token,
+        request.id,
+        request.execution,
+        request.priority,
+        Monotonic.now(),
+    );
 }
 
 impl Listener {

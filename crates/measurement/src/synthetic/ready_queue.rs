@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tailbound_time::Duration;
+use tailbound_model::Scheduling;
+use tailbound_time::{Duration, Instant};
 
 /// One job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub(super) struct Job {
     /// How much it has had; may exceed what it asks for by the grain of the work loop.
     pub(super) worked: Duration,
     /// The higher number runs first.
-    pub(super) priority: u32,
+    urgency: u64,
     /// When it came, among all jobs.
     arrival: u64,
 }
@@ -29,17 +30,17 @@ impl Job {
     }
 }
 
-/// Jobs by priority, the older one first among equals; without preemption by age alone.
+/// Jobs by urgency, the older one first among equals.
 #[derive(Debug)]
 pub(super) struct ReadyQueue {
-    preemptive: bool,
+    scheduling: Scheduling,
     arrivals: u64,
     heap: BinaryHeap<Entry>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    order: (u32, Reverse<u64>),
+    order: (u64, Reverse<u64>),
     job: Job,
 }
 
@@ -57,31 +58,51 @@ impl PartialOrd for Entry {
 
 impl ReadyQueue {
     /// An empty queue.
-    pub(super) fn new(preemptive: bool) -> Self {
+    pub(super) fn new(scheduling: Scheduling) -> Self {
         Self {
-            preemptive,
+            scheduling,
             arrivals: 0,
             heap: BinaryHeap::new(),
         }
     }
 
-    /// Adds a newly come job.
-    pub(super) fn push(&mut self, client: u64, id: u64, execution: Duration, priority: u32) {
+    /// Adds a job that came at `came`, with the priority of its request.
+    pub(super) fn push(
+        &mut self,
+        client: u64,
+        id: u64,
+        execution: Duration,
+        priority: u32,
+        came: Instant,
+    ) {
         self.arrivals += 1;
         self.put_back(Job {
             client,
             id,
             execution,
             worked: Duration::ZERO,
-            priority,
+            urgency: self.urgency(priority, came),
             arrival: self.arrivals,
         });
     }
 
+    fn urgency(&self, priority: u32, came: Instant) -> u64 {
+        match self.scheduling {
+            Scheduling::Fifo => 0,
+            Scheduling::RateMonotonic
+            | Scheduling::DeadlineMonotonic
+            | Scheduling::FixedPriority => u64::from(priority),
+            // The request's priority says how soon it is due.
+            Scheduling::EarliestDeadlineFirst => {
+                let due = came.saturating_add(Duration::from_micros(u64::from(priority)));
+                u64::MAX - due.as_nanos()
+            }
+        }
+    }
+
     /// Puts a job back that is not done; it keeps its age.
     pub(super) fn put_back(&mut self, job: Job) {
-        let priority = if self.preemptive { job.priority } else { 0 };
-        let order = (priority, Reverse(job.arrival));
+        let order = (job.urgency, Reverse(job.arrival));
         self.heap.push(Entry { order, job });
     }
 
@@ -112,29 +133,29 @@ mod tests {
 
     #[test]
     fn without_preemption_age_alone_counts() {
-        let mut queue = ReadyQueue::new(false);
+        let mut queue = ReadyQueue::new(Scheduling::Fifo);
         for (id, priority) in [(1, 0), (2, 9), (3, 5)] {
-            queue.push(0, id, WORK, priority);
+            queue.push(0, id, WORK, priority, Instant::ORIGIN);
         }
         assert_eq!(order(&mut queue), [1, 2, 3]);
     }
 
     #[test]
     fn a_more_urgent_job_overtakes_one_that_was_put_back() {
-        let mut queue = ReadyQueue::new(true);
-        queue.push(0, 1, WORK, 1);
+        let mut queue = ReadyQueue::new(Scheduling::FixedPriority);
+        queue.push(0, 1, WORK, 1, Instant::ORIGIN);
         let running = queue.pop().unwrap();
-        queue.push(0, 2, WORK, 2);
-        queue.push(0, 3, WORK, 1);
+        queue.push(0, 2, WORK, 2, Instant::ORIGIN);
+        queue.push(0, 3, WORK, 1, Instant::ORIGIN);
         queue.put_back(running);
         assert_eq!(order(&mut queue), [2, 1, 3]);
     }
 
     #[test]
     fn a_job_put_back_stays_before_younger_ones_of_its_priority() {
-        let mut queue = ReadyQueue::new(true);
-        queue.push(0, 1, WORK, 1);
-        queue.push(0, 2, WORK, 1);
+        let mut queue = ReadyQueue::new(Scheduling::FixedPriority);
+        queue.push(0, 1, WORK, 1, Instant::ORIGIN);
+        queue.push(0, 2, WORK, 1, Instant::ORIGIN);
         let mut running = queue.pop().unwrap();
         running.worked = Duration::from_micros(50);
         queue.put_back(running);
@@ -142,10 +163,25 @@ mod tests {
     }
 
     #[test]
+    fn of_jobs_with_deadlines_the_one_due_first_runs() {
+        let mut queue = ReadyQueue::new(Scheduling::EarliestDeadlineFirst);
+        let at = |us: u64| Instant::from_nanos(us * 1_000);
+        // Due at 900, 850, 900 and 2000 us.
+        for (id, due_in_us, came_us) in [(1, 900, 0), (2, 800, 50), (3, 400, 500), (4, 1_100, 900)]
+        {
+            queue.push(0, id, WORK, due_in_us, at(came_us));
+        }
+        let running = queue.pop().unwrap();
+        assert_eq!(running.id, 2);
+        queue.put_back(running);
+        assert_eq!(order(&mut queue), [2, 1, 3, 4]);
+    }
+
+    #[test]
     fn jobs_of_a_client_that_left_are_dropped() {
-        let mut queue = ReadyQueue::new(true);
-        queue.push(7, 1, WORK, 1);
-        queue.push(8, 2, WORK, 0);
+        let mut queue = ReadyQueue::new(Scheduling::FixedPriority);
+        queue.push(7, 1, WORK, 1, Instant::ORIGIN);
+        queue.push(8, 2, WORK, 0, Instant::ORIGIN);
         queue.forget(7);
         assert_eq!(order(&mut queue), [2]);
     }

@@ -149,22 +149,30 @@ fn priority(check: &mut Check<'_>, place: &Place, service: &Service, task: &Task
             "the service serves by priority, and this task has none",
             "add `priority`, from 1 to 90; the higher number runs first",
         ),
-        (Scheduling::Fifo | Scheduling::RateMonotonic, Some(_)) => check.error(
+        (Scheduling::FixedPriority, Some(_)) | (_, None) => {}
+        (_, Some(_)) => check.error(
             &place.key("priority"),
             "the service does not serve by the tasks' priorities",
             "leave it out, or add scheduling = \"fixed-priority\" to the service",
         ),
-        _ => {}
     }
-    let has_gap = matches!(
-        task.arrivals,
-        Arrivals::Periodic { .. } | Arrivals::Sporadic { .. }
-    );
-    if service.scheduling == Scheduling::RateMonotonic && !has_gap {
+    if service.scheduling == Scheduling::RateMonotonic && task.least_gap().is_none() {
         check.error(
             &place.key("arrivals"),
             "rate-monotonic scheduling goes by periods, and this task has none",
             "make it periodic or sporadic, or use another `scheduling`",
+        );
+    }
+    let by_deadline = match service.scheduling {
+        Scheduling::DeadlineMonotonic => "deadline-monotonic scheduling",
+        Scheduling::EarliestDeadlineFirst => "earliest-deadline-first scheduling",
+        Scheduling::Fifo | Scheduling::RateMonotonic | Scheduling::FixedPriority => return,
+    };
+    if task.relative_deadline().is_none() {
+        check.error(
+            &place.key("arrivals"),
+            format!("{by_deadline} goes by deadlines, and this task has neither one nor a period"),
+            "add `deadline`, or make it periodic or sporadic: the period then stands for it",
         );
     }
 }

@@ -1,5 +1,6 @@
-//! The sporadic task: what all tests here know of a workload.
+//! The sporadic task: what schedulability tests and resource interfaces know of a workload.
 
+use serde::Serialize;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
@@ -8,13 +9,17 @@ use crate::AnalysisError;
 /// years. With it, every step of every analysis provably fits in 64 bits.
 pub const LONGEST_PARAMETER: Duration = Duration::from_nanos(1 << 60);
 
+/// The longest window in which jobs are counted.
+const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 62);
+
 /// A stream of jobs, at least `period` apart when they arrive.
 ///
 /// A job becomes ready at most `jitter` after it arrives, needs the CPU for at most `execution`,
 /// and is to be complete `deadline` after it *arrives*. Response times count from the arrival, too.
 /// Jobs of a task become ready, and run, in the order in which they arrive. (Baruah, Mok & Rosier,
-/// RTSS 1990; jitter as of Audsley et al., Software Engineering Journal 8(5), 1993.)
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// RTSS 1990; jitter as of Audsley et al., Software Engineering Journal 8(5), 1993.) A periodic task
+/// with an offset that nobody relies on is one, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct SporadicTask {
     execution: Duration,
     period: Duration,
@@ -69,6 +74,15 @@ impl SporadicTask {
         Ok(Self { jitter, ..self })
     }
 
+    /// The same task, its deadline no later than its period: the stricter of the two.
+    #[must_use]
+    pub fn constrained(self) -> Self {
+        Self {
+            deadline: self.deadline.min(self.period),
+            ..self
+        }
+    }
+
     /// The worst-case execution time C.
     #[must_use]
     pub const fn execution(&self) -> Duration {
@@ -99,10 +113,35 @@ impl SporadicTask {
     pub const fn deadline_after_release(&self) -> Option<Duration> {
         self.deadline.checked_sub(self.jitter)
     }
+
+    /// The most jobs that both become ready and are due within a window of this length; windows
+    /// beyond 2^62 ns count as that long.
+    #[must_use]
+    pub fn jobs_due(&self, window: Duration) -> u64 {
+        let window = window.min(LONGEST_WINDOW);
+        // Below 2^63, as the jitter is below 2^60.
+        match (window + self.jitter).checked_sub(self.deadline) {
+            Some(beyond) => beyond / self.period + 1,
+            None => 0,
+        }
+    }
+
+    /// The most jobs that become ready within a window of this length; windows beyond 2^62 ns count
+    /// as that long.
+    #[must_use]
+    pub fn jobs_ready(&self, window: Duration) -> u64 {
+        if window.is_zero() {
+            return 0;
+        }
+        let window = window.min(LONGEST_WINDOW);
+        (window + self.jitter)
+            .as_nanos()
+            .div_ceil(self.period.as_nanos())
+    }
 }
 
 /// Refuses what is longer than [`LONGEST_PARAMETER`].
-pub(super) fn check_range(value: Duration, quantity: &str) -> Result<(), AnalysisError> {
+pub(crate) fn check_range(value: Duration, quantity: &str) -> Result<(), AnalysisError> {
     if value <= LONGEST_PARAMETER {
         return Ok(());
     }
@@ -116,7 +155,7 @@ pub(super) fn check_range(value: Duration, quantity: &str) -> Result<(), Analysi
 ///
 /// # Errors
 /// [`AnalysisError::OutOfRange`] where it exceeds [`LONGEST_PARAMETER`].
-pub(super) fn total_execution(tasks: &[SporadicTask]) -> Result<u64, AnalysisError> {
+pub(crate) fn total_execution(tasks: &[SporadicTask]) -> Result<u64, AnalysisError> {
     let total = tasks.iter().fold(Duration::ZERO, |sum, task| {
         sum.saturating_add(task.execution)
     });
