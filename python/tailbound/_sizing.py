@@ -247,9 +247,9 @@ def _promised(
 ) -> list[tuple[float, int]]:
     if (promises is None) == (promises_ns is None):
         raise refuse('give promises={0.99: "80ms"}, or promises_ns={0.99: 80_000_000}')
-    given: Any = promises if promises is not None else promises_ns
-    if promises is not None and not isinstance(given, Mapping):
-        return _written(given)
+    if promises is not None and not isinstance(promises, Mapping):
+        return _written(promises)
+    given: Mapping[float, Any] = promises if promises is not None else promises_ns or {}
     if not isinstance(given, Mapping):
         raise refuse(f"promises_ns is {given!r}; give shares with latencies: {{0.99: 80_000_000}}")
     found: list[tuple[float, int]] = []

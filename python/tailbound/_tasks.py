@@ -146,11 +146,6 @@ def _missing(value: object) -> bool:
 
 
 def _tasks(given: Tasks) -> list[Task]:
-    if isinstance(given, (Task, Mapping, str)):
-        raise refuse(
-            'tasks are a list, such as [Task(...), Task(...)] or ["10ms/100ms", "20ms/200ms"]; put '
-            "the task into one"
-        )
     tasks = [_task(row) for row in _rows(given)]
     if not tasks:
         raise refuse("there is no task; give at least one")
@@ -159,6 +154,11 @@ def _tasks(given: Tasks) -> list[Task]:
 
 def _rows(given: Any) -> list[Any]:
     """The members of a list or a table."""
+    if isinstance(given, (Task, Mapping, str)):
+        raise refuse(
+            'tasks are a list, such as [Task(...), Task(...)] or ["10ms/100ms", "20ms/200ms"]; put '
+            "the task into one"
+        )
     table = hasattr(given, "columns")
     try:
         return list(given.to_dict("records") if table else given)
@@ -168,7 +168,7 @@ def _rows(given: Any) -> list[Any]:
 
 def released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
     """Execution times, periods and offsets, for what looks at releases and not at deadlines."""
-    rows = given if isinstance(given, (Task, Mapping, str)) else _rows(given)
+    rows = _rows(given)
     tasks = _tasks(rows)
     late = [task for task in tasks if task.deadline_ns is not None]
     if late:

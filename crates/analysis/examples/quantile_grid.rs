@@ -43,10 +43,7 @@ fn p99(percent: u64, period: Duration, tolerance: f64) -> Result<(f64, f64), Ana
 }
 
 /// Seconds for all pairs, and how far apart the bounds are, relative, in the median and at most.
-fn timed(
-    pairs: &[(u64, Duration)],
-    tolerance: f64,
-) -> Result<(f64, f64, f64), AnalysisError> {
+fn timed(pairs: &[(u64, Duration)], tolerance: f64) -> Result<(f64, f64, f64), AnalysisError> {
     let start = Instant::now();
     let one = |(w, p): &(u64, Duration)| p99(*w, *p, tolerance);
     let found: Vec<_> = pairs.par_iter().map(one).collect::<Result<_, _>>()?;
@@ -78,8 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let threads = rayon::current_num_threads();
     let mut rows = Vec::new();
-    for (((name, _), (first, again)), (median, widest)) in
-        TOLERANCES.iter().zip(times).zip(widths)
+    for (((name, _), (first, again)), (median, widest)) in TOLERANCES.iter().zip(times).zip(widths)
     {
         let (first, again) = (sorted(first), sorted(again));
         let (took_s, least_s, most_s) = (first[REPETITIONS / 2], first[0], first[REPETITIONS - 1]);

@@ -46,7 +46,8 @@ struct Times {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let queues = SETTINGS.map(|(_, rate, times, budget, period)| queue(rate, times, budget, period));
+    let queues =
+        SETTINGS.map(|(_, rate, times, budget, period)| queue(rate, times, budget, period));
     let mut times: Vec<Times> = queues.iter().map(|_| Times::default()).collect();
     for _ in 0..REPETITIONS {
         for (queue, times) in queues.iter().zip(&mut times) {

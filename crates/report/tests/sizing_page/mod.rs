@@ -93,22 +93,22 @@ fn painted(browser: &Browser) -> Vec<String> {
     texts.map(|text| text.as_str().unwrap().into()).collect()
 }
 
-/// Whether the plot has this colour at a period in milliseconds and a bandwidth in percent.
-fn coloured(browser: &Browser, ms: u64, percent: f64, colour: &str) -> bool {
-    let script = format!(
+/// What the plot shows at a period in milliseconds and a bandwidth in percent: `#rrggbb`, and nothing
+/// where nothing was drawn.
+fn colour_at(browser: &Browser, ms: u64, percent: f64) -> Option<String> {
+    let pixel = browser.script(&format!(
         "{PLACE} const [left, top] = place({ms}, {percent}); \
          const canvas = document.querySelector('.plot canvas'); \
          const density = canvas.width / canvas.clientWidth; \
          const from = canvas.getBoundingClientRect(), to = over.getBoundingClientRect(); \
          const at = [to.left - from.left + left, to.top - from.top + top]; \
-         const pixel = canvas.getContext('2d').getImageData(\
-           Math.round(at[0] * density), Math.round(at[1] * density), 1, 1).data; \
-         const hex = [...pixel.slice(0, 3)].map(v => v.toString(16).padStart(2, '0')).join(''); \
-         const light = JSON.parse(document.getElementById('sizing-data').textContent)\
-           .palette.light; \
-         return pixel[3] === 255 && '#' + hex === ({colour}).toLowerCase()"
-    );
-    browser.script(&script) == json!(true)
+         return [...canvas.getContext('2d').getImageData(\
+           Math.round(at[0] * density), Math.round(at[1] * density), 1, 1).data]"
+    ));
+    let parts: Vec<u64> = serde_json::from_value(pixel).unwrap();
+    let (colour, alpha) = parts.split_at(3);
+    let hex = colour.iter().map(|part| format!("{part:02x}"));
+    (alpha != [0]).then(|| format!("#{}", hex.collect::<String>()))
 }
 
 fn percent(period: u64, budget: u64) -> f64 {
@@ -130,19 +130,30 @@ fn axes_front_and_choice_are_drawn_where_they_belong() {
         let label = label.replace(' ', "\u{202f}");
         assert!(texts.contains(&label), "no {label:?} in {texts:?}");
     }
-    for (period, budget, on_front, chosen) in POINTS {
-        let Some(budget) = budget else { continue };
-        let at = percent(period, budget);
-        let is = |colour: &str| coloured(&browser, period, at, colour);
-        assert_eq!(is("light[1]"), on_front && !chosen, "front at {period} ms");
-        assert_eq!(is("light[3]"), chosen, "the choice at {period} ms");
-    }
     let title = browser.script("return document.querySelector('.plot .axis-title').textContent");
     assert!(title.as_str().unwrap().contains("Bandwidth by period"));
-    // What is too little is shaded, and nothing else.
-    let ground = |ms: u64, percent: f64| coloured(&browser, ms, percent, "'#ffffff'");
-    assert!(!ground(13, 30.0) && !ground(13, 50.0));
+    // Before pixels are read, of which the browser warns.
     assert_eq!(browser.console(), Vec::<String>::new());
+    let palette = browser.script(
+        "return JSON.parse(document.getElementById('sizing-data').textContent).palette.light\
+         .map(colour => colour.toLowerCase())",
+    );
+    for (period, budget, on_front, chosen) in POINTS {
+        let Some(budget) = budget else { continue };
+        let found = json!(colour_at(&browser, period, percent(period, budget)));
+        let front = found == palette[1];
+        assert_eq!(front, on_front && !chosen, "front at {period} ms: {found}");
+        assert_eq!(
+            found == palette[3],
+            chosen,
+            "choice at {period} ms: {found}"
+        );
+    }
+    // What is too little is shaded, up to all of the bandwidth where no budget will do.
+    for (ms, percent, shaded) in [(13, 50.0, true), (13, 90.0, false), (118, 90.0, true)] {
+        let found = colour_at(&browser, ms, percent);
+        assert_eq!(found.is_some(), shaded, "{ms} ms, {percent} %: {found:?}");
+    }
 }
 
 #[test]
