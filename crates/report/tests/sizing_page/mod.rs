@@ -111,8 +111,8 @@ fn colour_at(browser: &Browser, ms: u64, percent: f64) -> Option<String> {
     (alpha != [0]).then(|| format!("#{}", hex.collect::<String>()))
 }
 
-fn percent(period: u64, budget: u64) -> f64 {
-    100.0 * budget as f64 / period as f64
+fn percent(period_ms: u64, budget_ms: u64) -> f64 {
+    100.0 * budget_ms as f64 / period_ms as f64
 }
 
 #[test]
