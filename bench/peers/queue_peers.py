@@ -218,13 +218,14 @@ def compared(setting, folder):
         rows.append(
             {
                 "setting": setting[0], "peer": name, "rounds": len(taken), "median_s": median_s,
-                "least_s": min(taken), "ratio": median_s / base_s, "quantiles_s": answers[name],
+                "least_s": min(taken), "most_s": max(taken), "ratio": median_s / base_s, "quantiles_s": answers[name],
                 "relative_to_tailbound": off, "p99_interval_relative": width,
             }
         )
         told = f", p99 interval {width:.1%}" if width is not None else ""
         print(
-            f"{setting[0]:<9} {name:<28} {median_s * 1e3:>11.2f} ms {rows[-1]['ratio']:>10.1f}"
+            f"{setting[0]:<9} {name:<28} {median_s * 1e3:>11.2f} ms"
+            f" {min(taken) * 1e3:>9.2f} - {max(taken) * 1e3:<9.2f}{rows[-1]['ratio']:>8.2f}"
             f"   p50 {off[0]:+.2%}, p90 {off[1]:+.2%}, p99 {off[2]:+.2%}{told}",
             flush=True,
         )
@@ -243,7 +244,7 @@ def main():
             skip(module, f"not installed; {remedy}")
     skip("pyCPA", "the package registry has no distribution of it")
     skip("SchedCAT", "no package registry has it, and no documented numbers of it are at hand")
-    print(f"{'setting':<9} {'peer':<28} {'median':>14} {'ratio':>10}   quantiles, relative to tailbound")
+    print(f"{'setting':<9} {'peer':<28} {'median':>14} {'least - most, ms':>21}{'ratio':>8}   quantiles, relative to tailbound")
     rows = [row for setting in SETTINGS for row in compared(setting, folder)]
     with open(output, "w", encoding="utf-8") as file:
         json.dump({"schema_version": 1, "benchmark": "queue_peers", "rows": rows}, file, indent=1)

@@ -2,7 +2,8 @@
 //!
 //! Times cross as integers of nanoseconds, in names that end in `_ns`; texts, `timedelta`s and
 //! arrays are turned into them, and back, by the Python modules in `python/tailbound`, which are
-//! what users see. The texts are parsed here, by the one parser of them in the crate `time`.
+//! what users see. The texts are parsed here, by the parsers that the command line has, in `time` and
+//! `analysis::notation`.
 
 mod comparison;
 mod refusal;
@@ -24,10 +25,16 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<thesis::Discretised>()?;
     module.add_function(wrap_pyfunction!(texts::parse_duration, module)?)?;
     module.add_function(wrap_pyfunction!(texts::parse_rate, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::parse_task, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::parse_promise, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::parse_period_range, module)?)?;
+    module.add_function(wrap_pyfunction!(texts::parse_execution_times, module)?)?;
     module.add_function(wrap_pyfunction!(texts::format_duration, module)?)?;
     module.add_function(wrap_pyfunction!(response::predict, module)?)?;
     module.add_function(wrap_pyfunction!(comparison::compare, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::size, module)?)?;
+    module.add_function(wrap_pyfunction!(sizing::size_periodic, module)?)?;
+    module.add_function(wrap_pyfunction!(sizing::spread_periods, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::hyperperiod, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::bandwidth_curve, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::fixed_priority, module)?)?;

@@ -1,13 +1,15 @@
 //! Which reservation keeps promises.
 
 use pyo3::prelude::*;
+use tailbound_analysis::AnalysisError as Refused;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_analysis::sizing::{Choice, Infeasible, Promise, ServerKind, SizingQuery};
+use tailbound_analysis::sizing::{Choice, Infeasible, Promise, ServerKind, Sizing, SizingQuery};
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
 use crate::refusal::{invalid, refused};
 use crate::response::{execution_times, rate};
+use crate::tasks::{PeriodicRow, load};
 
 /// Period, least budget, budget with margin, and resolution, all in nanoseconds; whether the
 /// choice is on the front.
@@ -16,8 +18,16 @@ type ChoiceRow = (u64, Option<u64>, Option<u64>, u64, bool);
 /// the bounds of the latency that it reaches; times in nanoseconds.
 type InfeasibleRow = (f64, u64, f64, u64, Option<u64>);
 
-/// The choices in the order of the periods, the index of the best, and the promises that not even
-/// a CPU of its own keeps.
+/// The choices in the order of the periods, the index of the best, the promises that not even a CPU
+/// of its own keeps, and what is taken for granted.
+type Found = (
+    Vec<ChoiceRow>,
+    Option<usize>,
+    Vec<InfeasibleRow>,
+    Vec<String>,
+);
+
+/// The budgets that keep promises.
 ///
 /// # Errors
 /// What the analysis refuses, and a server that is not sized.
@@ -33,18 +43,7 @@ pub fn size(
     server: &str,
     periods_ns: Vec<u64>,
     margin_points: f64,
-) -> PyResult<(Vec<ChoiceRow>, Option<usize>, Vec<InfeasibleRow>)> {
-    let kind = match server {
-        "deferrable" => ServerKind::Deferrable,
-        "periodic" => ServerKind::Periodic,
-        other => {
-            let what = format!(
-                "a server \"{other}\" is not sized; choose \"deferrable\" or \"periodic\" (predict \
-                 tells what a budget of another gives)"
-            );
-            return Err(invalid(python, what));
-        }
-    };
+) -> PyResult<Found> {
     let promise = |(probability, latency_ns): (f64, u64)| Promise {
         probability,
         latency: Duration::from_nanos(latency_ns),
@@ -57,16 +56,69 @@ pub fn size(
             server: ReservationServer::Dedicated,
         },
         promises: promises_ns.into_iter().map(promise).collect(),
-        kind,
+        kind: kind(python, server)?,
         periods: periods_ns.into_iter().map(Duration::from_nanos).collect(),
         margin: PercentagePoints(margin_points),
     };
-    let found = python
-        .detach(|| tailbound_analysis::sizing::size(&query))
-        .map_err(|error| refused(python, &error))?;
+    let answer = python.detach(|| tailbound_analysis::sizing::size(&query));
+    found(python, answer)
+}
+
+/// The budgets of a deferrable server under which tasks run as on a CPU of their own.
+///
+/// # Errors
+/// What the analysis refuses.
+#[pyfunction]
+pub fn size_periodic(
+    python: Python<'_>,
+    tasks_ns: Vec<PeriodicRow>,
+    periods_ns: Vec<u64>,
+    margin_points: f64,
+) -> PyResult<Found> {
+    let load = load(tasks_ns);
+    let periods: Vec<Duration> = periods_ns.into_iter().map(Duration::from_nanos).collect();
+    let margin = PercentagePoints(margin_points);
+    let answer =
+        python.detach(|| tailbound_analysis::sizing::size_periodic(&load, &periods, margin));
+    found(python, answer)
+}
+
+/// So many periods between two, spread as the command line spreads them.
+#[pyfunction]
+pub fn spread_periods(low_ns: u64, high_ns: u64, points: u32) -> Vec<u64> {
+    let (low, high) = (Duration::from_nanos(low_ns), Duration::from_nanos(high_ns));
+    let periods = tailbound_analysis::sizing::spread_periods(low, high, points);
+    periods.into_iter().map(Duration::as_nanos).collect()
+}
+
+/// The kind of server of that name.
+fn kind(python: Python<'_>, server: &str) -> PyResult<ServerKind> {
+    let named = SIZED.into_iter().find(|kind| kind.to_string() == server);
+    named.ok_or_else(|| {
+        if server == "dedicated" {
+            let what = "a dedicated CPU has no budget to size; choose server=\"deferrable\", or \
+                        another (predict tells what a CPU of its own reaches)";
+            return invalid(python, what);
+        }
+        let names = SIZED.map(|kind| kind.to_string());
+        let what = format!("there is no server \"{server}\" to size; choose one of {names:?}");
+        invalid(python, what)
+    })
+}
+
+/// The kinds of server that are sized.
+const SIZED: [ServerKind; 4] = [
+    ServerKind::Deferrable,
+    ServerKind::Periodic,
+    ServerKind::Polling,
+    ServerKind::ConstantBandwidth,
+];
+
+fn found(python: Python<'_>, answer: Result<Sizing, Refused>) -> PyResult<Found> {
+    let found = answer.map_err(|error| refused(python, &error))?;
     let choices = found.choices.iter().map(choice_row).collect();
     let infeasible = found.infeasible.iter().map(infeasible_row).collect();
-    Ok((choices, found.best, infeasible))
+    Ok((choices, found.best, infeasible, found.assumptions))
 }
 
 fn choice_row(choice: &Choice) -> ChoiceRow {

@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 use crate::refusal::refused;
 
 /// Execution time, period and offset in nanoseconds; without an offset the task is sporadic.
-type PeriodicRow = (u64, u64, Option<u64>);
+pub type PeriodicRow = (u64, u64, Option<u64>);
 /// Execution time, period and deadline in nanoseconds.
 type SporadicRow = (u64, u64, u64);
 /// The method by name, and what it takes for granted.
@@ -18,7 +18,8 @@ type Method = (&'static str, Vec<&'static str>);
 /// Response time in nanoseconds, whether it is within the deadline, and why there is none.
 type TaskVerdict = (Option<u64>, bool, Option<String>);
 
-fn load(tasks_ns: Vec<PeriodicRow>) -> PeriodicLoad {
+/// The tasks as the analysis takes them.
+pub fn load(tasks_ns: Vec<PeriodicRow>) -> PeriodicLoad {
     let task = |(execution, period, offset): PeriodicRow| PeriodicTask {
         offset: offset.map(Duration::from_nanos),
         execution: Duration::from_nanos(execution),

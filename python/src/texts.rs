@@ -1,6 +1,8 @@
 //! Texts with units, by the parsers that the command line has, too.
 
 use pyo3::prelude::*;
+use tailbound_analysis::notation::{self, PeriodRange, TaskNotation};
+use tailbound_analysis::sizing::Promise;
 use tailbound_time::{Duration, Rate};
 
 use crate::refusal::invalid;
@@ -27,6 +29,59 @@ pub fn parse_rate(python: Python<'_>, text: &str) -> PyResult<f64> {
     parsed
         .map(Rate::as_per_second)
         .map_err(|error| invalid(python, error))
+}
+
+/// Execution time, period, deadline and offset of a text such as `10ms/100ms/90ms` or
+/// `10ms/100ms+30ms`, in nanoseconds.
+///
+/// # Errors
+/// What is no task: which part of it is wrong.
+#[pyfunction]
+pub fn parse_task(
+    python: Python<'_>,
+    text: &str,
+) -> PyResult<(u64, u64, Option<u64>, Option<u64>)> {
+    let parsed: Result<TaskNotation, _> = text.parse();
+    let task = parsed.map_err(|error| invalid(python, error))?;
+    Ok((
+        task.execution.as_nanos(),
+        task.period.as_nanos(),
+        task.deadline.map(Duration::as_nanos),
+        task.offset.map(Duration::as_nanos),
+    ))
+}
+
+/// The share and the latency in nanoseconds of a text such as `p99=30ms`.
+///
+/// # Errors
+/// What is no promise.
+#[pyfunction]
+pub fn parse_promise(python: Python<'_>, text: &str) -> PyResult<(f64, u64)> {
+    let parsed: Result<Promise, _> = text.parse();
+    let promise = parsed.map_err(|error| invalid(python, error))?;
+    Ok((promise.probability, promise.latency.as_nanos()))
+}
+
+/// The shortest and the longest of a text such as `1ms..100ms`, in nanoseconds.
+///
+/// # Errors
+/// What is no period and no range of them.
+#[pyfunction]
+pub fn parse_period_range(python: Python<'_>, text: &str) -> PyResult<(u64, u64)> {
+    let parsed: Result<PeriodRange, _> = text.parse();
+    let range = parsed.map_err(|error| invalid(python, error))?;
+    Ok((range.low.as_nanos(), range.high.as_nanos()))
+}
+
+/// Nanoseconds with probabilities of a text such as `2ms` or `1ms:0.5,3ms:0.5`.
+///
+/// # Errors
+/// What is no time, and several of which one has no probability.
+#[pyfunction]
+pub fn parse_execution_times(python: Python<'_>, text: &str) -> PyResult<Vec<(u64, f64)>> {
+    let law = notation::execution_times(text).map_err(|error| invalid(python, error))?;
+    let one = |(time, probability): (Duration, f64)| (time.as_nanos(), probability);
+    Ok(law.into_iter().map(one).collect())
 }
 
 /// The shortest exact text of a time, such as `1.5s`.

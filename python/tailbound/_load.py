@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from typing import Any, Mapping, Optional, Union
 
+from . import _native
+from ._native import AnalysisError
 from ._times import (
     Nanoseconds,
     Time,
@@ -17,7 +19,8 @@ from ._times import (
 )
 
 Service = Union[Time, Mapping[Any, float]]
-"""An execution time, or several with their probabilities: ``{"1ms": 0.5, "3ms": 0.5}``."""
+"""An execution time, or several with their probabilities: ``{"1ms": 0.5, "3ms": 0.5}``, or as on the
+command line ``"1ms:0.5,3ms:0.5"``."""
 
 ServiceNs = Union[int, Mapping[int, float]]
 """The same in nanoseconds."""
@@ -70,6 +73,11 @@ def service_law(
             (nanoseconds(None, value, "service"), _probability(share, f"service_ns {value!r}"))
             for value, share in service_ns.items()
         ]
+    if isinstance(service, str):
+        try:
+            return _native.parse_execution_times(service)
+        except AnalysisError as error:
+            raise refuse(f"service: {error}") from None
     return [(nanoseconds(service, service_ns, "service"), 1.0)]
 
 

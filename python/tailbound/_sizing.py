@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, Mapping, Optional
+from typing import Any, Iterable, Literal, Mapping, Optional, Union
 
 import numpy as np
 
 from . import _native
+from ._native import AnalysisError
 from ._load import Batch, Service, ServiceNs, batch_law, service_law
 from ._optional import frame
 from ._plots import Curve, Picture, unit_for
 from ._response import Backend
+from ._tasks import Tasks, released
 from ._times import (
     Interval,
     Nanoseconds,
     Time,
     Times,
+    count,
     interval,
     many_nanoseconds,
     nanoseconds,
@@ -26,8 +29,12 @@ from ._times import (
     timedeltas,
 )
 
-SizedServer = Literal["deferrable", "periodic"]
-"""The kinds of server that are sized."""
+SizedServer = Literal["deferrable", "periodic", "polling", "constant-bandwidth"]
+"""The kinds of server that are sized: those that have a budget."""
+
+Promises = Union[str, Iterable[str], Mapping[float, Time]]
+"""Shares of responses with their latencies, ``{0.99: "30ms"}``, or as on the command line
+``"p99=30ms"``, several in a list or with commas between them."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,8 @@ class Sizing:
     """The one with the least bandwidth, of several the one with the longest period."""
     infeasible: list[Infeasible]
     """Promises that not even a CPU of its own keeps; empty where there may be an answer."""
+    assumptions: list[str]
+    """What is taken for granted."""
 
     @property
     def front(self) -> list[Choice]:
@@ -132,10 +141,12 @@ class Sizing:
 
 def size(
     *,
-    rate: str,
+    rate: Optional[str] = None,
     service: Optional[Service] = None,
-    promises: Optional[Mapping[float, Time]] = None,
+    promises: Optional[Promises] = None,
+    tasks: Optional[Tasks] = None,
     periods: Optional[Times] = None,
+    points: int = 20,
     server: SizedServer = "deferrable",
     batch: Batch = 1,
     margin_points: float = 5.0,
@@ -145,18 +156,25 @@ def size(
     promises_ns: Optional[Mapping[float, int]] = None,
     periods_ns: Optional[Nanoseconds] = None,
 ) -> Sizing:
-    """The least budget at each period with which all promises are kept.
+    """The least budget at each period: with which all promises are kept, or with which periodic
+    tasks run as on a CPU of their own.
 
     Parameters
     ----------
     rate, service, service_samples, batch:
-        The load, as of :func:`tailbound.predict`.
+        The load of a queue, as of :func:`tailbound.predict`.
     promises:
-        Shares of responses with their latencies: ``{0.9: "80ms", 0.99: "200ms"}``.
+        Shares of responses with their latencies: ``{0.9: "80ms", 0.99: "200ms"}``, or as on the
+        command line ``"p90=80ms,p99=200ms"``.
+    tasks:
+        Periodic tasks in place of a queue and its promises, as of :func:`tailbound.least_budget`.
     periods:
-        The periods to look at.
+        The periods to look at, or a range of them, ``"1ms..100ms"``.
+    points:
+        How many periods of a range are looked at, evenly spread by ratio.
     server:
-        ``"deferrable"`` or ``"periodic"``.
+        ``"deferrable"``, ``"periodic"``, ``"polling"`` or ``"constant-bandwidth"``; tasks are on a
+        deferrable one.
     margin_points:
         Percentage points that are added to the bandwidth, in ``budget_with_margin``, for what the
         model leaves out.
@@ -167,34 +185,77 @@ def size(
         Where the load is too much for a CPU, or no method holds. That promises cannot be kept is
         no error: ``Sizing.infeasible`` proves it.
     """
-    rate_per_second = per_second(rate)
-    law = service_law(service, service_ns, service_samples, service_samples_ns)
-    period_values, _ = many_nanoseconds(periods, periods_ns, "periods")
-    choices, best, infeasible = _native.size(
-        rate_per_second,
-        law,
-        batch_law(batch),
+    values = _periods(periods, periods_ns, points)
+    if not isinstance(server, str):
+        raise refuse(f'server is {server!r}; give a name such as "deferrable"')
+    if tasks is not None:
+        of_queue = (rate, service, service_samples, promises, service_ns, service_samples_ns)
+        if any(one is not None for one in (*of_queue, promises_ns)) or batch != 1:
+            raise refuse(
+                "tasks come with their own releases and execution times, and run as on a CPU of "
+                "their own; give either tasks, or a rate, a service and promises"
+            )
+        if server != "deferrable":
+            raise refuse(f'tasks are sized for a deferrable server, not for "{server}"')
+        return _sizing(_native.size_periodic(released(tasks), values, _points(margin_points)))
+    if rate is None:
+        raise refuse('rate is missing; give rate="200/s", or tasks=["10ms/100ms"]')
+    batches = batch_law(batch)
+    if server in ("polling", "constant-bandwidth") and any(jobs != 1 for jobs, _ in batches):
+        # Otherwise every budget would look too small: none is shown to be enough.
+        raise refuse(f"batches on a {server} server are not analysed; leave the batch out")
+    answer = _native.size(
+        per_second(rate),
+        service_law(service, service_ns, service_samples, service_samples_ns),
+        batches,
         _promised(promises, promises_ns),
         server,
-        period_values,
-        float(margin_points),
+        values,
+        _points(margin_points),
     )
+    return _sizing(answer)
+
+
+def _sizing(answer: _native._Sizing) -> Sizing:
+    choices, best, infeasible, assumptions = answer
     found = [_choice(*row) for row in choices]
     return Sizing(
         choices=found,
         best=None if best is None else found[best],
         infeasible=[_infeasible(*row) for row in infeasible],
+        assumptions=assumptions,
     )
 
 
+def _points(margin: object) -> float:
+    if isinstance(margin, bool) or not isinstance(margin, Real):
+        raise refuse(f"margin_points is {margin!r}; give percentage points such as 5.0")
+    return float(margin)
+
+
+def _periods(
+    periods: Optional[Times], periods_ns: Optional[Nanoseconds], points: int
+) -> list[int]:
+    """The periods in nanoseconds, a range of them spread as the command line spreads it."""
+    if not isinstance(periods, str) or periods_ns is not None:
+        return many_nanoseconds(periods, periods_ns, "periods")[0]
+    try:
+        low, high = _native.parse_period_range(periods)
+    except AnalysisError as error:
+        raise refuse(f"periods: {error}") from None
+    return _native.spread_periods(low, high, count(points, "points", 1))
+
+
 def _promised(
-    promises: Optional[Mapping[float, Time]], promises_ns: Optional[Mapping[float, int]]
+    promises: Optional[Promises], promises_ns: Optional[Mapping[float, int]]
 ) -> list[tuple[float, int]]:
     if (promises is None) == (promises_ns is None):
         raise refuse('give promises={0.99: "80ms"}, or promises_ns={0.99: 80_000_000}')
+    if promises is not None and not isinstance(promises, Mapping):
+        return _written(promises)
     given: Mapping[float, Any] = promises if promises is not None else promises_ns or {}
     if not isinstance(given, Mapping):
-        raise refuse(f'promises is {given!r}; give shares with latencies, such as {{0.99: "80ms"}}')
+        raise refuse(f"promises_ns is {given!r}; give shares with latencies: {{0.99: 80_000_000}}")
     found: list[tuple[float, int]] = []
     for share, latency in given.items():
         if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 < share < 1.0:
@@ -203,6 +264,25 @@ def _promised(
             found.append((float(share), nanoseconds(latency, None, "promises")))
         else:
             found.append((float(share), nanoseconds(None, latency, "promises")))
+    return found
+
+
+def _written(promises: Any) -> list[tuple[float, int]]:
+    """Promises as texts."""
+    texts = promises.split(",") if isinstance(promises, str) else promises
+    if not isinstance(texts, Iterable):
+        texts = [texts]
+    found = []
+    for text in texts:
+        if not isinstance(text, str):
+            raise refuse(
+                f"promises is {promises!r}; give shares with latencies, such as "
+                '{0.99: "80ms"}, or texts such as "p99=80ms"'
+            )
+        try:
+            found.append(_native.parse_promise(text))
+        except AnalysisError as error:
+            raise refuse(f"promises: {error}") from None
     return found
 
 

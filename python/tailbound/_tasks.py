@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._native import AnalysisError
 from ._optional import frame
 from ._plots import Curve, Picture, unit_for
 from ._response import Backend
@@ -92,18 +93,30 @@ class Task:
         return f"Task({', '.join(parts)})"
 
 
-Tasks = Union[Iterable[Union[Task, Mapping[str, Any]]], Any]
-"""Tasks, mappings with the arguments of :class:`Task`, or a ``pandas.DataFrame`` with such
-columns."""
+Tasks = Union[Iterable[Union[Task, str, Mapping[str, Any]]], Any]
+"""Tasks, texts as on the command line (``"10ms/100ms/90ms"`` is execution time, period and deadline,
+``"40ms/250ms+150ms"`` has an offset), mappings with the arguments of :class:`Task`, or a
+``pandas.DataFrame`` with such columns."""
 
 
 def _task(row: object) -> Task:
     if isinstance(row, Task):
         return row
+    if isinstance(row, str):
+        try:
+            execution_ns, period_ns, deadline_ns, offset_ns = _native.parse_task(row)
+        except AnalysisError as error:
+            raise refuse(f"task {row!r}: {error}") from None
+        return Task(
+            execution_ns=execution_ns,
+            period_ns=period_ns,
+            deadline_ns=deadline_ns,
+            offset_ns=offset_ns,
+        )
     if not isinstance(row, Mapping):
         raise refuse(
-            f'a task is not {row!r}; give Task("10ms", "100ms"), or a mapping with execution and '
-            "period"
+            f'a task is not {row!r}; give Task("10ms", "100ms"), the text "10ms/100ms", or a '
+            "mapping with execution and period"
         )
     known = ("execution", "period", "deadline", "offset")
     allowed = {"name", *known, *(f"{one}_ns" for one in known)}
@@ -133,28 +146,41 @@ def _missing(value: object) -> bool:
 
 
 def _tasks(given: Tasks) -> list[Task]:
-    if isinstance(given, (Task, Mapping, str)):
-        raise refuse("tasks are a list, such as [Task(...), Task(...)]; put the task into one")
-    to_dict = getattr(given, "to_dict", None)
-    rows = given if to_dict is None else to_dict("records")
-    try:
-        tasks = [_task(row) for row in rows]
-    except TypeError:
-        raise refuse(f"tasks are a list or a DataFrame, not {given!r}") from None
+    tasks = [_task(row) for row in _rows(given)]
     if not tasks:
         raise refuse("there is no task; give at least one")
     return tasks
 
 
-def _released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
+def _rows(given: Any) -> list[Any]:
+    """The members of a list or a table."""
+    if isinstance(given, (Task, Mapping, str)):
+        raise refuse(
+            'tasks are a list, such as [Task(...), Task(...)] or ["10ms/100ms", "20ms/200ms"]; put '
+            "the task into one"
+        )
+    table = hasattr(given, "columns")
+    try:
+        return list(given.to_dict("records") if table else given)
+    except TypeError:
+        raise refuse(f"tasks are a list or a DataFrame, not {given!r}") from None
+
+
+def released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
     """Execution times, periods and offsets, for what looks at releases and not at deadlines."""
-    tasks = _tasks(given)
+    rows = _rows(given)
+    tasks = _tasks(rows)
     late = [task for task in tasks if task.deadline_ns is not None]
     if late:
         raise refuse(
             f"{late[0]!r} has a deadline, which this analysis does not look at; leave it out"
         )
-    return [(task.execution_ns, task.period_ns, task.offset_ns) for task in tasks]
+    # As on the command line, a text without an offset is a periodic task that starts at zero.
+    starts = [
+        0 if isinstance(row, str) and task.offset_ns is None else task.offset_ns
+        for row, task in zip(rows, tasks)
+    ]
+    return [(task.execution_ns, task.period_ns, start) for task, start in zip(tasks, starts)]
 
 
 METHOD = (
@@ -223,7 +249,7 @@ class BandwidthCurve:
 
 def hyperperiod(tasks: Tasks) -> np.timedelta64:
     """The least common multiple of the periods, up to an hour."""
-    found: np.timedelta64 = timedeltas([_native.hyperperiod(_released(tasks))])[0]
+    found: np.timedelta64 = timedeltas([_native.hyperperiod(released(tasks))])[0]
     return found
 
 
@@ -233,10 +259,13 @@ def least_budget(
     """The least budget of a deferrable server of the highest priority with which the tasks run as
     on a CPU of their own, wherever the replenishments lie.
 
+    A text without an offset is a periodic task that starts at zero, as on the command line; a
+    :class:`Task` without one is sporadic.
+
     ``period`` is that of the server; if left out, the tasks' hyperperiod, at which the bandwidth is
     the utilisation (Li 2021, Theorem 2).
     """
-    rows = _released(tasks)
+    rows = released(tasks)
     asked = optional_nanoseconds(period, period_ns, "period")
     value = _native.hyperperiod(rows) if asked is None else asked
     (budget,), utilisation = _native.bandwidth_curve(rows, [value])
@@ -252,7 +281,7 @@ def bandwidth_curve(
 ) -> BandwidthCurve:
     """The least budgets at many periods, each as of :func:`least_budget`: W(P), figure 3.3 of the
     thesis."""
-    rows = _released(tasks)
+    rows = released(tasks)
     values, _ = many_nanoseconds(periods, periods_ns, "periods")
     budgets, utilisation = _native.bandwidth_curve(rows, values)
     return BandwidthCurve(timedeltas(values), timedeltas(budgets), utilisation)

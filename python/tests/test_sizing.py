@@ -41,6 +41,77 @@ def test_best_front_and_margin() -> None:
     assert frame.bandwidth.min() == found.best.bandwidth
 
 
+@pytest.mark.parametrize("server", ["periodic", "polling", "constant-bandwidth"])
+def test_every_server_with_a_budget_is_sized(server: Any) -> None:
+    promised: dict[str, Any] = {"promises": {0.9: "4s"}, "periods": ["2s"], "server": server}
+    found = tailbound.size(**LOAD, **promised)
+    assert found.best is not None and found.best.budget is not None
+    told = {"period": "2s", "server": server}
+    enough = tailbound.predict(**LOAD, budget=found.best.budget, **told)
+    assert enough.cdf("4s").lower >= 0.9 - 1e-6
+    less = found.best.budget - found.best.resolution - np.timedelta64(1, "ms")
+    assert tailbound.predict(**LOAD, budget=less, **told).cdf("4s").lower < 0.9
+    # What loses an unused budget needs no less than what keeps it.
+    keeps = tailbound.size(**LOAD, **{**promised, "server": "deferrable"})
+    assert keeps.best is not None and keeps.best.budget is not None
+    if server != "constant-bandwidth":
+        assert found.best.budget + found.best.resolution >= keeps.best.budget
+    halved = any("by halving" in one for one in found.assumptions)
+    assert halved == (server in ("polling", "constant-bandwidth"))
+
+
+def test_a_question_is_written_as_on_the_command_line() -> None:
+    # tailbound size --rate 0.2/s --service 1s:0.5,2s:0.5 --slo p90=6s,p50=3s --period 2s..8s
+    # --points 3
+    text = tailbound.size(
+        rate="0.2/s",
+        service="1s:0.5,2s:0.5",
+        promises="p90=6s,p50=3s",
+        periods="2s..8s",
+        points=3,
+    )
+    typed = tailbound.size(
+        rate="0.2/s",
+        service={"1s": 0.5, "2s": 0.5},
+        promises={0.9: "6s", 0.5: "3s"},
+        periods=["2s", "4s", "8s"],
+    )
+    assert text == typed and text.best is not None
+    listed = {"promises": ["p90=6s", "p50=3s"], "periods": ["2s", "4s", "8s"]}
+    assert tailbound.size(rate="0.2/s", service="1s:0.5,2s:0.5", **listed) == typed
+    one: dict[str, Any] = {"promises": {0.9: "3s"}}
+    assert tailbound.size(**LOAD, **one, periods="2s") == tailbound.size(
+        **LOAD, **one, periods=["2s"]
+    )
+
+
+def test_tasks_are_sized_by_their_least_budgets() -> None:
+    tasks = ["40ms/250ms+150ms", "200ms/500ms+100ms", "100ms/1s+50ms", "200ms/2s"]
+    found = tailbound.size(tasks=tasks, periods="1s..4s", points=3)
+    curve = tailbound.bandwidth_curve(tasks, ["1s", "2s", "4s"])
+    assert [one.period for one in found.choices] == list(curve.periods)
+    assert [one.budget for one in found.choices] == list(curve.budgets)
+    assert found.best is not None and found.best.bandwidth == pytest.approx(0.76)
+    assert found.best.budget_with_margin == np.timedelta64(3240, "ms")
+    assert any("CPU of their own" in one for one in found.assumptions)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "rate is missing"),
+        ({"tasks": ["1ms/2ms"], "rate": "1/s"}, "either tasks, or a rate"),
+        ({"tasks": ["1ms/2ms"], "batch": 2}, "either tasks, or a rate"),
+        ({"tasks": ["1ms/2ms"], "server": "polling"}, 'not for "polling"'),
+        ({"tasks": ["1ms/2ms/1ms"]}, "has a deadline"),
+        ({"tasks": []}, "at least one"),
+    ],
+)
+def test_tasks_and_a_queue_are_two_questions(arguments: Any, message: str) -> None:
+    with pytest.raises(AnalysisError, match=message):
+        tailbound.size(**arguments, periods="1ms")
+
+
 def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
     found = tailbound.size(**LOAD, promises={0.99: "3s"}, periods=["2s"])
     assert found.best is None and found.front == []
@@ -61,9 +132,21 @@ def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
         ({"promises": {None: "3s"}}, "p99 is 0.99"),
         ({"promises": {0.9: 3}}, "with a unit"),
         ({"promises": [("0.9", "3s")]}, "shares with latencies"),
+        ({"promises": 0.9}, "shares with latencies"),
+        ({"promises": "90=3s"}, "no p at its start"),
+        ({"promises": ["p90=3s", "p100=4s"]}, "100 is out of range"),
+        ({"promises": None, "promises_ns": "p90=3s"}, "80_000_000"),
+        ({"periods": "2s..1s"}, "periods: the range from 2s to 1s falls"),
+        ({"periods": "0s..1s"}, "above zero"),
+        ({"periods": "1s..2s", "points": 0}, "points is 0"),
+        ({"service": "1s:0.5,2s"}, "service: .2s. has no probability"),
         ({"periods": []}, "no period"),
         ({"periods": ["0s"]}, "one of zero"),
-        ({"server": "polling"}, "not sized"),
+        ({"server": "dedicated"}, "no budget to size"),
+        ({"server": "sporadic"}, "choose one of .*constant-bandwidth"),
+        ({"server": None}, "give a name"),
+        ({"server": "polling", "batch": 2}, "batches on a polling server are not analysed"),
+        ({"margin_points": "5"}, "percentage points"),
         ({"margin_points": -1.0}, "0 to 100"),
         ({"rate": "2/s"}, "no bandwidth of one CPU suffices"),
     ],

@@ -109,6 +109,23 @@ def test_tables_are_tasks() -> None:
     assert Task("40ms", "250ms") == Task(execution_ns=40_000_000, period="0.25s")
 
 
+def test_tasks_are_written_as_on_the_command_line() -> None:
+    written = ["40ms/250ms+150ms", "200ms/500ms+100ms", "100ms/1s+50ms", "200ms/2s"]
+    for period in ("100ms", "750ms", "2s"):
+        assert tailbound.least_budget(written, period) == tailbound.least_budget(GAMMA1, period)
+    # A mixture is a list, too; a text without an offset starts at zero, a Task is sporadic.
+    mixed: list[Any] = [*written[:3], Task("200ms", "2s", offset="0s")]
+    assert tailbound.least_budget(mixed, "750ms") == tailbound.least_budget(GAMMA1, "750ms")
+    sporadic: list[Any] = [*written[:3], Task("200ms", "2s")]
+    most = tailbound.least_budget(sporadic, "750ms").budget
+    assert most > tailbound.least_budget(GAMMA1, "750ms").budget
+    text = tailbound.analyze(["3ms/7ms", "3ms/12ms", "5ms/20ms/19ms"])
+    assert text == tailbound.analyze(
+        [Task("3ms", "7ms"), Task("3ms", "12ms"), Task("5ms", "20ms", deadline="19ms")]
+    )
+    assert tailbound.hyperperiod(pd.Series(["1ms/4ms", "1ms/6ms"])) == np.timedelta64(12, "ms")
+
+
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
@@ -116,6 +133,11 @@ def test_tables_are_tasks() -> None:
         (5, "list or a DataFrame"),
         ("40ms/250ms", "tasks are a list"),
         ([("40ms", "250ms")], "a task is not"),
+        (["40ms/250ms", "40/250ms"], "task '40/250ms': .*\"40\" has no unit.*a task is execution/period"),
+        (["40ms"], "not two or three times"),
+        (["40ms/0s"], "above zero"),
+        (["4ms/9ms/8ms"], "deadline"),
+        (["10ms/9ms"], "one CPU does not suffice"),
         ([{"execution": "4ms"}], "period is missing"),
         ([{"execution": "4ms", "period": "9ms", "wcet": "4ms"}], "no 'wcet'"),
         ([{"execution": "4ms", "period": "0s"}], "above zero"),

@@ -6,6 +6,7 @@
 mod error;
 pub mod grid;
 pub mod interfaces;
+pub mod notation;
 mod periodic_load;
 mod query;
 mod rational;

@@ -2,41 +2,20 @@
 //! on at the end of its period have the same work left, whatever comes.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod synthetic_service;
+
 use proptest::prelude::*;
-use tailbound_model::{
-    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
-};
+use synthetic_service::{poisson, service, task};
+use tailbound_model::{ExecutionTime, ReservationServer, Scheduling};
 use tailbound_simulator::workload::Release;
 use tailbound_simulator::{SimulationQuery, simulate};
-use tailbound_time::{Duration, Instant, Rate};
-
-fn service() -> Service {
-    let task = Task {
-        arrivals: Arrivals::Poisson {
-            rate: Rate::per_second(1.0).unwrap(),
-        },
-        execution_time: ExecutionTime::Calibrated { expected: None },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-    };
-    Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: std::iter::once(("t".to_string(), task)).collect(),
-        slos: Vec::new(),
-    }
-}
+use tailbound_time::{Duration, Instant};
 
 /// When each of the releases is done. Every job takes a nanosecond, so that the number of jobs left is
 /// the work left.
 fn completions(server: ReservationServer, phase_ns: u64, releases: &[Release]) -> Vec<u64> {
-    let service = service();
+    let calibrated = ExecutionTime::Calibrated { expected: None };
+    let service = service(Scheduling::Fifo, [("t", task(poisson(1.0), calibrated))]);
     let query = SimulationQuery {
         name: "s",
         service: &service,

@@ -5,7 +5,10 @@ mod grid_load;
 
 use std::num::NonZeroU32;
 
-use grid_load::{ends, excess, law, own_cpu, poisson_jobs, query, same_cases, us};
+use grid_load::{
+    assert_honest_estimate, assert_narrow, ends, excess, law, one, own_cpu, poisson_jobs, query,
+    same_cases, small_queries, us,
+};
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::grid::{
@@ -28,23 +31,6 @@ fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {
     .unwrap();
     let jobs = poisson_jobs(query, count, seed);
     fifo_response_times(server, jobs).collect()
-}
-
-fn one(d: u64) -> ExecutionLaw {
-    law(&[(d, 1.0)])
-}
-
-/// No quantile that a user asks for is known worse than to a few slots.
-fn assert_narrow(predicted: &GridPrediction) {
-    for probability in [0.5, 0.9, 0.99, 0.999] {
-        let quantile = predicted.quantile(probability);
-        let width = quantile.high.unwrap().saturating_sub(quantile.low);
-        assert!(
-            width.as_nanos() <= 4 * predicted.slot.as_nanos(),
-            "{probability}: {quantile:?}, slots of {}",
-            predicted.slot
-        );
-    }
 }
 
 #[test]
@@ -168,31 +154,7 @@ fn execution_times_off_the_lattice_yield_an_estimate_that_says_so() {
     ]);
     let query = query(400.0, times.unwrap(), 2_800, 4_000);
     let predicted = constant_bandwidth(&query).unwrap();
-    assert_eq!(
-        predicted.distribution.provenance.evidence,
-        Evidence::Estimate
-    );
-    let said = predicted.assumptions.join("\n");
-    assert!(
-        said.contains("no bound") && said.contains("p99.9"),
-        "{said}"
-    );
-    let responses = simulated(&query, 1_000_000, 3);
-    let (optimistic, pessimistic) = ends(&predicted.distribution);
-    let mut sorted = responses.clone();
-    sorted.sort_unstable();
-    for step in 0..400 {
-        let at = us(step * 25);
-        let share = sorted.partition_point(|x| *x <= at) as f64 / sorted.len() as f64;
-        // Twice the slot is where the jumps of the function may have moved to.
-        let slot = predicted.slot.as_nanos() * 2;
-        let (before, after) = (
-            at.saturating_sub(Duration::from_nanos(slot)),
-            at.saturating_add(Duration::from_nanos(slot)),
-        );
-        assert!(pessimistic.value(before) < share + 0.004, "{at}: {share}");
-        assert!(optimistic.value(after) > share - 0.004, "{at}: {share}");
-    }
+    assert_honest_estimate(&predicted, simulated(&query, 1_000_000, 3));
 }
 
 #[test]
@@ -248,21 +210,8 @@ fn more_work_can_shorten_a_response() {
 proptest! {
     #![proptest_config(same_cases(12))]
 
-    /// Random small lattices: budget, period and execution times in units of 100 us.
     #[test]
-    fn random_servers_are_bracketed(
-        budget in 1_u64..12,
-        beyond in 0_u64..20,
-        short in 1_u64..10,
-        longer in 0_u64..20,
-        share in 0.2_f64..0.8,
-        load in 0.2_f64..0.75,
-        seed in any::<u64>(),
-    ) {
-        let (budget, period) = (budget * 100, (budget + beyond) * 100 + 37 * (beyond % 2));
-        let mixed = law(&[(short * 100, share), ((short + longer) * 100, 1.0 - share)]);
-        let rate = load * budget as f64 / period as f64 / mixed.mean_seconds();
-        let query = query(rate, mixed, budget, period);
+    fn random_servers_are_bracketed(query in small_queries(), seed in any::<u64>()) {
         let predicted = constant_bandwidth(&query).unwrap();
         prop_assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
         let responses = simulated(&query, 200_000, seed);

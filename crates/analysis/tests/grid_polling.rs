@@ -5,7 +5,10 @@ mod grid_load;
 
 use std::collections::VecDeque;
 
-use grid_load::{ends, excess, law, poisson_jobs, query, same_cases, us};
+use grid_load::{
+    assert_honest_estimate, assert_narrow, ends, excess, law, one, poisson_jobs, query, same_cases,
+    small_queries, us,
+};
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::grid::{ExecutionLaw, GridQuery, polling};
@@ -49,10 +52,6 @@ fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {
     responses
 }
 
-fn one(d: u64) -> ExecutionLaw {
-    law(&[(d, 1.0)])
-}
-
 #[test]
 fn a_simulation_of_the_rule_lies_inside_the_bracket() {
     let mixed = law(&[(250, 0.5), (1_000, 0.3), (4_000, 0.2)]);
@@ -70,11 +69,7 @@ fn a_simulation_of_the_rule_lies_inside_the_bracket() {
     for (index, query) in cases.iter().enumerate() {
         let predicted = polling(query).unwrap();
         assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
-        for probability in [0.5, 0.9, 0.99, 0.999] {
-            let quantile = predicted.quantile(probability);
-            let width = quantile.high.unwrap().saturating_sub(quantile.low);
-            assert!(width.as_nanos() <= 4 * predicted.slot.as_nanos());
-        }
+        assert_narrow(&predicted);
         let responses = simulated(query, 1_000_000, 11);
         let excess = excess(&predicted.distribution, &responses);
         assert!(excess < 5.0, "{index}: {excess} standard errors");
@@ -113,25 +108,7 @@ fn execution_times_off_the_lattice_yield_an_estimate_that_says_so() {
     let times = ExecutionLaw::constant(Duration::from_nanos(1_034_711)).unwrap();
     let query = query(400.0, times, 2_800, 4_000);
     let predicted = polling(&query).unwrap();
-    assert_eq!(
-        predicted.distribution.provenance.evidence,
-        Evidence::Estimate
-    );
-    let said = predicted.assumptions.join("\n");
-    assert!(
-        said.contains("no bound") && said.contains("p99.9"),
-        "{said}"
-    );
-    let mut sorted = simulated(&query, 1_000_000, 3);
-    sorted.sort_unstable();
-    let (optimistic, pessimistic) = ends(&predicted.distribution);
-    for step in 0..400 {
-        let at = us(step * 25);
-        let share = sorted.partition_point(|x| *x <= at) as f64 / sorted.len() as f64;
-        let slack = Duration::from_nanos(predicted.slot.as_nanos() * 2);
-        assert!(pessimistic.value(at.saturating_sub(slack)) < share + 0.004);
-        assert!(optimistic.value(at.saturating_add(slack)) > share - 0.004);
-    }
+    assert_honest_estimate(&predicted, simulated(&query, 1_000_000, 3));
 }
 
 #[test]
@@ -143,21 +120,8 @@ fn an_overload_is_refused() {
 proptest! {
     #![proptest_config(same_cases(12))]
 
-    /// Random small lattices: budget, period and execution times in units of 100 us.
     #[test]
-    fn random_servers_are_bracketed(
-        budget in 1_u64..12,
-        beyond in 0_u64..20,
-        short in 1_u64..10,
-        longer in 0_u64..20,
-        share in 0.2_f64..0.8,
-        load in 0.2_f64..0.75,
-        seed in any::<u64>(),
-    ) {
-        let (budget, period) = (budget * 100, (budget + beyond) * 100 + 37 * (beyond % 2));
-        let mixed = law(&[(short * 100, share), ((short + longer) * 100, 1.0 - share)]);
-        let rate = load * budget as f64 / period as f64 / mixed.mean_seconds();
-        let query = query(rate, mixed, budget, period);
+    fn random_servers_are_bracketed(query in small_queries(), seed in any::<u64>()) {
         let predicted = polling(&query).unwrap();
         prop_assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
         let responses = simulated(&query, 200_000, seed);

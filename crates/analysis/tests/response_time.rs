@@ -1,33 +1,25 @@
 //! Response-time brackets against closed forms, published numbers and simulation.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod synthetic_service;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use synthetic_service::{ends, task};
 use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, predict};
-use tailbound_distribution::{Distribution, Evidence, Provenance, Shape, StepCdf};
-use tailbound_model::{
-    Arrivals, ExecutionTime, InputFiles, Protocol, ReservationServer, Scheduling, Service, Task,
-};
+use tailbound_distribution::{Distribution, Evidence, Provenance, Shape};
+use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Scheduling, Service, Task};
 use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
-use tailbound_time::{Duration, Rate};
+use tailbound_time::Duration;
 
 fn us(value: u64) -> Duration {
     Duration::from_micros(value)
 }
 
 fn poisson(per_second: f64, execution_time: ExecutionTime) -> Task {
-    Task {
-        arrivals: Arrivals::Poisson {
-            rate: Rate::per_second(per_second).unwrap(),
-        },
-        execution_time,
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-    }
+    task(synthetic_service::poisson(per_second), execution_time)
 }
 
 fn constant(value: Duration) -> ExecutionTime {
@@ -35,16 +27,7 @@ fn constant(value: Duration) -> ExecutionTime {
 }
 
 fn service(tasks: Vec<(&str, Task)>) -> Service {
-    Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks.into_iter().map(|(n, t)| (n.into(), t)).collect(),
-        slos: Vec::new(),
-    }
+    synthetic_service::service(Scheduling::Fifo, tasks)
 }
 
 fn deferrable(budget_us: u64, period_us: u64) -> ReservationServer {
@@ -79,16 +62,6 @@ fn ask(
 fn one(per_second: f64, d: Duration, server: ReservationServer) -> Distribution {
     let service = service(vec![("t", poisson(per_second, constant(d)))]);
     ask(&service, server, BTreeMap::new()).unwrap().overall
-}
-
-fn ends(distribution: &Distribution) -> (&StepCdf, &StepCdf) {
-    match &distribution.shape {
-        Shape::Bracket {
-            optimistic,
-            pessimistic,
-        } => (optimistic, pessimistic),
-        other => panic!("not a bracket: {other:?}"),
-    }
 }
 
 /// Simulates the service and returns sorted response times and the Dvoretzky-Kiefer-Wolfowitz

@@ -1,13 +1,16 @@
 //! Periodic tasks with varying execution times, against hand calculation and simulation.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod synthetic_service;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use synthetic_service::{ends, service, task};
 use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, predict};
-use tailbound_distribution::{Distribution, Evidence, Provenance, Shape, StepCdf};
+use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{
-    Arrivals, ExecutionTime, InputFiles, Protocol, ReservationServer, Scheduling, Service, Task,
+    Arrivals, ExecutionTime, InputFiles, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
@@ -18,16 +21,13 @@ fn us(value: u64) -> Duration {
 }
 
 fn periodic(period_us: u64, offset_us: u64, clients: u32, execution_time: ExecutionTime) -> Task {
+    let arrivals = Arrivals::Periodic {
+        period: us(period_us),
+        offset: us(offset_us),
+    };
     Task {
-        arrivals: Arrivals::Periodic {
-            period: us(period_us),
-            offset: us(offset_us),
-        },
-        execution_time,
-        deadline: None,
-        priority: None,
-        request: None,
         clients,
+        ..task(arrivals, execution_time)
     }
 }
 
@@ -39,19 +39,6 @@ fn uniform(min_us: u64, max_us: u64) -> ExecutionTime {
 }
 
 const UNKNOWN: ExecutionTime = ExecutionTime::Calibrated { expected: None };
-
-fn service(scheduling: Scheduling, tasks: Vec<(&str, Task)>) -> Service {
-    Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
-        scheduling,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks.into_iter().map(|(n, t)| (n.into(), t)).collect(),
-        slos: Vec::new(),
-    }
-}
 
 fn measured(task: &str, values_us: &[u64]) -> BTreeMap<String, Distribution> {
     let provenance = Provenance::new(Evidence::Sample, "execution time", "made up");
@@ -71,16 +58,6 @@ fn ask(
         server,
         dispatch_overhead: Duration::ZERO,
     })
-}
-
-fn ends(distribution: &Distribution) -> (&StepCdf, &StepCdf) {
-    match &distribution.shape {
-        Shape::Bracket {
-            optimistic,
-            pessimistic,
-        } => (optimistic, pessimistic),
-        other => panic!("not a bracket: {other:?}"),
-    }
 }
 
 #[test]

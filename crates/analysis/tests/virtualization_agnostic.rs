@@ -1,16 +1,18 @@
 //! The resource interface of periodic and sporadic loads (Li 2021, chapter 3).
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod synthetic_service;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use synthetic_service::task;
 use tailbound_analysis::{
     AnalysisError, PeriodicLoad, PeriodicTask, ServiceQuery, predict, virtualization_agnostic,
 };
 use tailbound_distribution::Shape;
 use tailbound_model::{
-    Arrivals, ExecutionTime, InputFiles, PercentagePoints, Protocol, ReservationServer, Scheduling,
-    Service, Task,
+    Arrivals, ExecutionTime, InputFiles, PercentagePoints, ReservationServer, Scheduling, Service,
 };
 use tailbound_simulator::workload::releases;
 use tailbound_simulator::{SimulationQuery, simulate};
@@ -117,42 +119,24 @@ fn more_work_than_a_cpu_is_an_overload() {
     assert!(matches!(error, Err(AnalysisError::Overloaded { .. })));
 }
 
+/// A service of tasks (A, C, T) in milliseconds.
 fn service(scheduling: Scheduling, tasks: &[(u64, u64, u64)], sporadic: bool) -> Service {
-    let task = |&(offset, execution, period): &(u64, u64, u64)| Task {
-        arrivals: if sporadic {
+    let one = |(index, &(offset, execution, period)): (usize, &(u64, u64, u64))| {
+        let (period, offset) = (ms(period), ms(offset));
+        let arrivals = if sporadic {
             Arrivals::Sporadic {
-                min_gap: ms(period),
-                max_gap: ms(2 * period),
-                offset: ms(offset),
+                min_gap: period,
+                max_gap: period * 2,
+                offset,
             }
         } else {
-            Arrivals::Periodic {
-                period: ms(period),
-                offset: ms(offset),
-            }
-        },
-        execution_time: ExecutionTime::Constant {
-            value: ms(execution),
-        },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
+            Arrivals::Periodic { period, offset }
+        };
+        let value = ms(execution);
+        let constant = ExecutionTime::Constant { value };
+        (format!("t{index}"), task(arrivals, constant))
     };
-    Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
-        scheduling,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks
-            .iter()
-            .enumerate()
-            .map(|(i, t)| (format!("t{i}"), task(t)))
-            .collect(),
-        slos: Vec::new(),
-    }
+    synthetic_service::service(scheduling, tasks.iter().enumerate().map(one))
 }
 
 fn simulation(

@@ -5,10 +5,12 @@ mod values;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
+use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
-use values::{back_end, percentile, period_range, promise, scale, scheduling, share, task};
+use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -251,8 +253,8 @@ pub struct AnalyzeArguments {
     pub file: Option<PathBuf>,
     /// A task: execution/period, execution/period/deadline, or execution/period+offset with --vas;
     /// under `--policy fp` the first has the highest priority.
-    #[arg(long = "task", required_unless_present = "file", value_parser = task)]
-    pub tasks: Vec<TaskText>,
+    #[arg(long = "task", required_unless_present = "file")]
+    pub tasks: Vec<TaskNotation>,
     /// The order of execution on one CPU.
     #[arg(long, value_enum, default_value_t = PolicyName::Fp, conflicts_with = "vas")]
     pub policy: PolicyName,
@@ -280,19 +282,6 @@ pub enum PolicyName {
     Edf,
 }
 
-/// A task on the command line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskText {
-    /// The worst-case execution time.
-    pub execution: Duration,
-    /// The period.
-    pub period: Duration,
-    /// The deadline, if it is not the period.
-    pub deadline: Option<Duration>,
-    /// The first release, if it is not zero.
-    pub offset: Option<Duration>,
-}
-
 /// Arguments of `size`.
 #[derive(Debug, Args)]
 pub struct SizeArguments {
@@ -303,11 +292,11 @@ pub struct SizeArguments {
     #[command(flatten)]
     pub load: LoadArguments,
     /// A promise, such as p99=30ms; several all have to hold. With a FILE: its SLOs are promised.
-    #[arg(long = "slo", value_delimiter = ',', value_parser = promise)]
-    pub slos: Vec<PromiseText>,
+    #[arg(long = "slo", value_delimiter = ',')]
+    pub slos: Vec<Promise>,
     /// The period of the reservation, or a range such as 1ms..100ms. With a FILE, if left out: a
     /// quarter to four times the described period.
-    #[arg(short, long, value_parser = period_range)]
+    #[arg(short, long)]
     pub period: Option<PeriodRange>,
     /// How many periods of a range are looked at.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -324,24 +313,6 @@ pub struct SizeArguments {
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,
-}
-
-/// A promise on the command line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PromiseText {
-    /// The share of all responses.
-    pub probability: f64,
-    /// That take at most this.
-    pub latency: Duration,
-}
-
-/// One period or a range of them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeriodRange {
-    /// The shortest.
-    pub low: Duration,
-    /// The longest.
-    pub high: Duration,
 }
 
 /// Arguments of `simulate`.

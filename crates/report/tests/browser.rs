@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod sample;
+mod sizing_page;
 mod webdriver;
 
 use std::path::PathBuf;

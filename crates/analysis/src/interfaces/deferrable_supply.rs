@@ -31,19 +31,17 @@ impl DeferrableSupply {
         Self::with_jitter(budget, period, Duration::ZERO)
     }
 
-    /// A server that others may hold up by `jitter` altogether while it spends a budget: its
-    /// worst-case response time is budget + jitter, at most the period.
+    /// A server that others may hold up by `jitter` altogether while it spends a budget.
     ///
     /// # Errors
-    /// [`AnalysisError::Invalid`] as of [`ExplicitDeadlinePeriodic::new`].
+    /// As of [`ExplicitDeadlinePeriodic::by_response_time`].
     pub fn with_jitter(
         budget: Duration,
         period: Duration,
         jitter: Duration,
     ) -> Result<Self, AnalysisError> {
-        let deadline = budget.saturating_add(jitter);
-        let explicit = ExplicitDeadlinePeriodic::new(budget, period, deadline)?;
-        Ok(Self { explicit })
+        ExplicitDeadlinePeriodic::by_response_time(budget, period, jitter)
+            .map(|explicit| Self { explicit })
     }
 
     /// The explicit-deadline periodic resource with the same supply.

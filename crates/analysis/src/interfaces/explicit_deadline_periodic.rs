@@ -43,6 +43,19 @@ impl ExplicitDeadlinePeriodic {
         })
     }
 
+    /// The resource whose deadline is the worst-case response time of a server that others may hold
+    /// up by `jitter` altogether while it spends a budget: budget + jitter, at most the period.
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn by_response_time(
+        budget: Duration,
+        period: Duration,
+        jitter: Duration,
+    ) -> Result<Self, AnalysisError> {
+        Self::new(budget, period, budget.saturating_add(jitter))
+    }
+
     /// The CPU time per period.
     pub fn budget(&self) -> Duration {
         self.budget

@@ -1,16 +1,19 @@
 //! What the tests of the grid have in common: loads, and how far a sample leaves a bracket.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use proptest::prelude::ProptestConfig;
+#[path = "../synthetic_service/mod.rs"]
+mod synthetic_service;
+
+use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_analysis::grid::{ExecutionLaw, GridQuery};
+pub use synthetic_service::ends;
+use synthetic_service::{poisson, service, task};
+use tailbound_analysis::grid::{ExecutionLaw, GridPrediction, GridQuery};
 use tailbound_analysis::{ServiceQuery, predict};
-use tailbound_distribution::{Distribution, Shape, StepCdf};
-use tailbound_model::{
-    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
-};
+use tailbound_distribution::{Distribution, Evidence};
+use tailbound_model::{ExecutionTime, ReservationServer, Scheduling};
 use tailbound_time::{Duration, Instant, Rate};
 
 /// A few random cases, the same ones in every run: what is compared with a sample holds only with
@@ -31,6 +34,11 @@ pub fn us(value: u64) -> Duration {
 /// A law of execution times in microseconds.
 pub fn law(atoms: &[(u64, f64)]) -> ExecutionLaw {
     ExecutionLaw::new(atoms.iter().map(|(d, p)| (us(*d), *p)).collect()).unwrap()
+}
+
+/// A constant execution time in microseconds.
+pub fn one(d: u64) -> ExecutionLaw {
+    law(&[(d, 1.0)])
 }
 
 /// Jobs per second, and budget and period in microseconds.
@@ -62,13 +70,57 @@ pub fn poisson_jobs(query: &GridQuery, count: usize, seed: u64) -> Vec<(Instant,
     (0..count).map(|_| draw()).collect()
 }
 
-pub fn ends(distribution: &Distribution) -> (&StepCdf, &StepCdf) {
-    match &distribution.shape {
-        Shape::Bracket {
-            optimistic,
-            pessimistic,
-        } => (optimistic, pessimistic),
-        other => panic!("not a bracket: {other:?}"),
+prop_compose! {
+    /// Random small lattices: budget, period and execution times in units of 100 us, and periods
+    /// that are no whole number of them.
+    pub fn small_queries()(
+        budget in 1_u64..12,
+        beyond in 0_u64..20,
+        short in 1_u64..10,
+        longer in 0_u64..20,
+        share in 0.2_f64..0.8,
+        load in 0.2_f64..0.75,
+    ) -> GridQuery {
+        let (budget, period) = (budget * 100, (budget + beyond) * 100 + 37 * (beyond % 2));
+        let mixed = law(&[(short * 100, share), ((short + longer) * 100, 1.0 - share)]);
+        let rate = load * budget as f64 / period as f64 / mixed.mean_seconds();
+        query(rate, mixed, budget, period)
+    }
+}
+
+/// No quantile that a user asks for is known worse than to a few slots.
+pub fn assert_narrow(predicted: &GridPrediction) {
+    for probability in [0.5, 0.9, 0.99, 0.999] {
+        let quantile = predicted.quantile(probability);
+        let width = quantile.high.unwrap().saturating_sub(quantile.low);
+        assert!(
+            width.as_nanos() <= 4 * predicted.slot.as_nanos(),
+            "{probability}: {quantile:?}, slots of {}",
+            predicted.slot
+        );
+    }
+}
+
+/// An answer that is no bound says so, and is near to a sample of the responses all the same.
+pub fn assert_honest_estimate(predicted: &GridPrediction, mut responses: Vec<Duration>) {
+    let evidence = predicted.distribution.provenance.evidence;
+    assert_eq!(evidence, Evidence::Estimate);
+    let said = predicted.assumptions.join("\n");
+    assert!(
+        said.contains("no bound") && said.contains("p99.9"),
+        "{said}"
+    );
+    let (optimistic, pessimistic) = ends(&predicted.distribution);
+    responses.sort_unstable();
+    // Twice the slot is where the jumps of the function may have moved to.
+    let slack = Duration::from_nanos(predicted.slot.as_nanos() * 2);
+    for step in 0..400 {
+        let at = us(step * 25);
+        let share = responses.partition_point(|x| *x <= at) as f64 / responses.len() as f64;
+        let before = pessimistic.value(at.saturating_sub(slack));
+        let after = optimistic.value(at.saturating_add(slack));
+        assert!(before < share + 0.004, "{at}: {before} {share}");
+        assert!(after > share - 0.004, "{at}: {after} {share}");
     }
 }
 
@@ -132,26 +184,11 @@ pub fn own_cpu(per_second: f64, d: Duration) -> Distribution {
 
 /// The bracket for constant execution times by `predict`.
 pub fn predicted(per_second: f64, d: Duration, server: ReservationServer) -> Distribution {
-    let task = Task {
-        arrivals: Arrivals::Poisson {
-            rate: Rate::per_second(per_second).unwrap(),
-        },
-        execution_time: ExecutionTime::Constant { value: d },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-    };
-    let service = Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: std::iter::once(("t".to_string(), task)).collect(),
-        slos: Vec::new(),
-    };
+    let constant = ExecutionTime::Constant { value: d };
+    let service = service(
+        Scheduling::Fifo,
+        [("t", task(poisson(per_second), constant))],
+    );
     let query = ServiceQuery {
         name: "s",
         service: &service,

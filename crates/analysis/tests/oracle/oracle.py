@@ -1,8 +1,13 @@
 """Writes crates/analysis/tests/golden/response_times.toml.
 
-    python3 crates/analysis/tests/oracle/oracle.py [--jobs 2e7] [--only WORD] [--from INDEX]
+    tools/oracle [--jobs 2e7] [--only WORD] [--workers 2]
 
-Needs numpy, scipy and numba. Nothing here calls Tailbound. Every number has the oracle that it is
+installs what is needed and runs this. Each setting's answer is kept in target/oracle as soon as it
+is there, so that a run that was stopped goes on where it was; progress is told on standard error.
+With all settings the golden file is written. With some of them (--only) it is not: what was found is
+compared with what stands there, within the errors of both.
+
+Needs Python 3.11, numpy, scipy and numba. Nothing here calls Tailbound. Every number has the oracle that it is
 from and what that may be wrong by:
 
 * closed form: M/G/1 on a CPU of its own, in 120 digits (closed_form.py);
@@ -15,15 +20,19 @@ Where two oracles answer, they have to agree within both errors, and the better 
 """
 
 import argparse
+import hashlib
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import time
+import tomllib
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parents[3] / "bench" / "peers")]
+PEERS = HERE.parents[3] / "bench" / "peers"
+sys.path[:0] = [str(HERE), str(PEERS)]
 from closed_form import OwnCpu  # noqa: E402
 from discretised import probabilities  # noqa: E402
 from settings import SECOND, SETTINGS  # noqa: E402
@@ -181,21 +190,105 @@ HEAD = """\
 """
 
 
+class Kept:
+    """Answers in a folder, one file per setting, under a name that says what was asked."""
+
+    def __init__(self, folder, jobs):
+        self.folder, self.jobs = folder, jobs
+        folder.mkdir(parents=True, exist_ok=True)
+        programs = sorted([*HERE.glob("*.py"), *PEERS.glob("discretised.py")])
+        # The settings are part of the name by themselves.
+        sources = [path.read_bytes() for path in programs if path.name != "settings.py"]
+        self.programs = hashlib.sha256(b"".join(sources)).hexdigest()
+
+    def path(self, setting):
+        asked = f"{setting!r} {self.jobs} {self.programs}"
+        name = "".join(c if c.isalnum() else "-" for c in setting.name)
+        return self.folder / f"{name}-{hashlib.sha256(asked.encode()).hexdigest()[:16]}.toml"
+
+    def write(self, setting, text):
+        # Whole or not at all, whenever the run is stopped.
+        path = self.path(setting)
+        part = path.with_suffix(".part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def solve(chosen, kept, workers):
+    """Solves what is not there yet, and tells how far it is."""
+    left = [setting for setting in chosen if not kept.path(setting).exists()]
+    say(f"oracle: {len(chosen)} settings, {len(chosen) - len(left)} of them there already")
+    start = time.monotonic()
+    with ProcessPoolExecutor(workers) as pool:
+        running = {pool.submit(answered, setting, kept.jobs): setting for setting in left}
+        try:
+            for done, future in enumerate(as_completed(running), 1):
+                setting = running[future]
+                kept.write(setting, written(setting, future.result()))
+                spent = time.monotonic() - start
+                rest = spent / done * (len(left) - done)
+                say(
+                    f"oracle: {done} of {len(left)} after {spent:.0f} s, about {rest:.0f} s left: "
+                    f"{setting.name}"
+                )
+        except BaseException:
+            # What runs is waited for; what has not begun is not begun.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def numbers(setting):
+    """What stands in a golden file about a setting, by name."""
+    cdf = {f"F({row['at']})": row for row in setting["cdf"]}
+    quantiles = {f"p{row['share']}": row for row in setting["quantiles_s"]}
+    return {**cdf, **quantiles, "mean": setting["mean_s"]}
+
+
+def compared(pieces):
+    """What is farther from the golden file than the errors of both allow."""
+    golden = tomllib.loads(GOLDEN.read_text(encoding="utf-8"))["setting"]
+    golden = {setting["name"]: numbers(setting) for setting in golden}
+    off, count = [], 0
+    for setting in tomllib.loads("\n".join(pieces))["setting"]:
+        known = golden.get(setting["name"], {})
+        for what, found in numbers(setting).items():
+            if what not in known:
+                say(f"oracle: {setting['name']}, {what}: not in the golden file")
+                continue
+            count += 1
+            apart = abs(found["value"] - known[what]["value"])
+            # Values are written with twelve digits.
+            if apart > found["error"] + known[what]["error"] + 2e-12:
+                off.append(f"{setting['name']}, {what}: {found['value']}, not {known[what]['value']}")
+    return off, count
+
+
 def main():
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--jobs", type=float, default=2e7)
-    arguments.add_argument("--only", default="")
-    arguments.add_argument("--from", default=0, type=int, dest="first")
+    arguments = argparse.ArgumentParser(description="Oracles of response times.")
+    arguments.add_argument("--jobs", type=float, default=2e7, help="simulated jobs per setting")
+    arguments.add_argument("--only", default="", help="only settings with this in their name")
+    arguments.add_argument("--workers", type=int, default=2)
+    arguments.add_argument("--keep", type=Path, default=HERE.parents[3] / "target" / "oracle")
     arguments = arguments.parse_args()
-    chosen = [setting for setting in SETTINGS[arguments.first :] if arguments.only in setting.name]
-    parts = [HEAD]
-    with ProcessPoolExecutor(2) as pool:
-        answers = pool.map(answered, chosen, [int(arguments.jobs)] * len(chosen))
-        for setting, answer in zip(chosen, answers):
-            parts.append(written(setting, answer))
-            print(parts[-1], flush=True)
+    chosen = [setting for setting in SETTINGS if arguments.only in setting.name]
+    if not chosen:
+        raise SystemExit(f'oracle: no setting has "{arguments.only}" in its name')
+    kept = Kept(arguments.keep, int(arguments.jobs))
+    solve(chosen, kept, arguments.workers)
+    pieces = [kept.path(setting).read_text(encoding="utf-8") for setting in chosen]
     if len(chosen) == len(SETTINGS):
-        GOLDEN.write_text("\n".join(parts))
+        GOLDEN.write_text("\n".join([HEAD, *pieces]), encoding="utf-8")
+        say(f"oracle: wrote {GOLDEN.name}, {len(pieces)} settings")
+        return
+    print("\n".join(pieces))
+    off, count = compared(pieces)
+    if off:
+        raise SystemExit("oracle: outside of the errors of both:\n" + "\n".join(off))
+    say(f"oracle: {count} numbers agree with {GOLDEN.name} within the errors of both")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ use tailbound_analysis::{PeriodicLoad, PeriodicTask, SporadicTask};
 use tailbound_experiment::schedulability::FirstShortage;
 use tailbound_time::Duration;
 
-use crate::arguments::{AnalyzeArguments, PolicyName, TaskText};
+use crate::arguments::{AnalyzeArguments, PolicyName};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -254,17 +254,4 @@ fn verdict(schedulable: bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Verdict("a deadline can be missed".into()))
-}
-
-impl std::fmt::Display for TaskText {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}/{}", self.execution, self.period)?;
-        if let Some(deadline) = self.deadline {
-            write!(formatter, "/{deadline}")?;
-        }
-        match self.offset {
-            Some(offset) => write!(formatter, "+{offset}"),
-            None => Ok(()),
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
 use tailbound_distribution::Interval;
 use tailbound_model::ReservationServer;
@@ -174,7 +175,9 @@ pub fn queue(
         )
     })?;
     let execution_times = match (&arguments.service, &arguments.service_samples) {
-        (Some(text), None) => service_times(text)?,
+        (Some(text), None) => execution_times(text).map_err(|error| {
+            Failure::with_help(format!("--service: {}", error.what), error.right)
+        })?,
         (None, Some(file)) => samples(file)?,
         _ => {
             return Err(Failure::with_help(
@@ -213,33 +216,6 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
             })
         }
     }
-}
-
-/// `2ms`, or `1ms:0.5,3ms:0.5`.
-fn service_times(text: &str) -> Result<Vec<(Duration, f64)>, Failure> {
-    let help = "write a time such as 2ms, or times with probabilities such as 1ms:0.5,3ms:0.5";
-    let time = |text: &str| {
-        text.trim().parse::<Duration>().map_err(|error| {
-            Failure::with_help(format!("--service: \"{text}\" is no time: {error}"), help)
-        })
-    };
-    if !text.contains(':') {
-        return Ok(vec![(time(text)?, 1.0)]);
-    }
-    text.split(',')
-        .map(|part| {
-            let (value, probability) = part.split_once(':').ok_or_else(|| {
-                Failure::with_help(format!("--service: \"{part}\" has no probability"), help)
-            })?;
-            let probability: f64 = probability.trim().parse().map_err(|_| {
-                Failure::with_help(
-                    format!("--service: \"{probability}\" is no probability"),
-                    help,
-                )
-            })?;
-            Ok((time(value)?, probability))
-        })
-        .collect()
 }
 
 /// Measured execution times: one per line, with a unit, or in nanoseconds as Tailbound writes them.

@@ -1,7 +1,7 @@
 //! `tailbound size` without a file: the reservation of one queue, from the command line.
 
 use tailbound_analysis::AnalysisError;
-use tailbound_analysis::sizing::{Promise, ServerKind, Sizing, SizingQuery, size, spread_periods};
+use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size, spread_periods};
 use tailbound_model::{PercentagePoints, ReservationServer};
 
 use super::calculate::queue;
@@ -27,14 +27,7 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
     }
     let query = SizingQuery {
         queue,
-        promises: arguments
-            .slos
-            .iter()
-            .map(|slo| Promise {
-                probability: slo.probability,
-                latency: slo.latency,
-            })
-            .collect(),
+        promises: arguments.slos.clone(),
         kind: server_kind(arguments.load.server)?.unwrap_or(ServerKind::Deferrable),
         periods: spread_periods(range.low, range.high, arguments.points),
         margin: PercentagePoints(arguments.margin),

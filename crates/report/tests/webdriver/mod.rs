@@ -117,6 +117,16 @@ impl Browser {
         self.command(&format!("/element/{id}/click"), &json!({}));
     }
 
+    /// Moves and presses a mouse: actions of a pointer as WebDriver spells them, places in pixels of
+    /// the window.
+    pub fn pointer(&self, actions: &[Value]) {
+        let mouse = json!({
+            "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+            "actions": actions,
+        });
+        self.command("/actions", &json!({"actions": [mouse]}));
+    }
+
     /// What the page and the browser wrote to the console since the last call.
     pub fn console(&self) -> Vec<String> {
         let entries = self.command("/se/log", &json!({"type": "browser"}));

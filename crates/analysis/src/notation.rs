@@ -1,0 +1,309 @@
+//! How tasks, promises, periods and execution times are written in one line: on the command line and
+//! in Python, read here for both.
+
+use std::fmt;
+use std::str::FromStr;
+
+use tailbound_model::Percentile;
+use tailbound_time::Duration;
+
+use crate::sizing::Promise;
+
+/// A text that is not what it should be: what is wrong with it, and how it is written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {right}")]
+pub struct NotationError {
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub right: &'static str,
+}
+
+impl NotationError {
+    fn new(what: impl Into<String>, right: &'static str) -> Self {
+        let what = what.into();
+        Self { what, right }
+    }
+}
+
+fn time(text: &str, right: &'static str) -> Result<Duration, NotationError> {
+    text.parse().map_err(|error| {
+        let text = text.trim();
+        NotationError::new(format!("\"{text}\" is no time: {error}"), right)
+    })
+}
+
+/// A task as text: `10ms/100ms` is an execution time every period, `10ms/100ms/80ms` has a deadline
+/// as well, and `10ms/100ms+30ms` a first release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskNotation {
+    /// The worst-case execution time.
+    pub execution: Duration,
+    /// The period, above zero.
+    pub period: Duration,
+    /// The deadline, if it is not the period.
+    pub deadline: Option<Duration>,
+    /// The first release, if one is told.
+    pub offset: Option<Duration>,
+}
+
+impl FromStr for TaskNotation {
+    type Err = NotationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let right = "a task is execution/period, such as 10ms/100ms, 10ms/100ms/80ms with a \
+                     deadline or 10ms/100ms+30ms with an offset";
+        let (times, offset) = match text.split_once('+') {
+            Some((times, offset)) => (times, Some(time(offset, right)?)),
+            None => (text, None),
+        };
+        let parts: Vec<&str> = times.split('/').collect();
+        let (execution, period, deadline) = match parts[..] {
+            [execution, period] => (execution, period, None),
+            [execution, period, deadline] => (execution, period, Some(time(deadline, right)?)),
+            _ => {
+                let what = format!("\"{times}\" is not two or three times with a / between them");
+                return Err(NotationError::new(what, right));
+            }
+        };
+        let found = Self {
+            execution: time(execution, right)?,
+            period: time(period, right)?,
+            deadline,
+            offset,
+        };
+        if found.period.is_zero() {
+            return Err(NotationError::new("a period lies above zero", right));
+        }
+        Ok(found)
+    }
+}
+
+impl fmt::Display for TaskNotation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.execution, self.period)?;
+        if let Some(deadline) = self.deadline {
+            write!(formatter, "/{deadline}")?;
+        }
+        match self.offset {
+            Some(offset) => write!(formatter, "+{offset}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One period, `10ms`, or a range of them, `1ms..100ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeriodRange {
+    /// The shortest, above zero.
+    pub low: Duration,
+    /// The longest, not below.
+    pub high: Duration,
+}
+
+impl FromStr for PeriodRange {
+    type Err = NotationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let right = "a period is a time such as 10ms, or a range such as 1ms..100ms";
+        let (low, high) = text.split_once("..").unwrap_or((text, text));
+        let (low, high) = (time(low, right)?, time(high, right)?);
+        if low.is_zero() {
+            return Err(NotationError::new("a period lies above zero", right));
+        }
+        if low > high {
+            let what = format!("the range from {low} to {high} falls");
+            return Err(NotationError::new(what, right));
+        }
+        Ok(Self { low, high })
+    }
+}
+
+/// A percentile as text: `99.9`.
+///
+/// # Errors
+/// What is no number above 0 and below 100.
+pub fn percentile(text: &str) -> Result<Percentile, NotationError> {
+    let right = "a percentile is a number above 0 and below 100, such as 99.9";
+    match text.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number < 100.0 => Ok(Percentile(number)),
+        Ok(number) => Err(NotationError::new(
+            format!("{number} is out of range"),
+            right,
+        )),
+        Err(_) => Err(NotationError::new(
+            format!("\"{text}\" is no number"),
+            right,
+        )),
+    }
+}
+
+impl FromStr for Promise {
+    type Err = NotationError;
+
+    /// `p99=30ms`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let right = "a promise is a percentile and a latency, such as p99=30ms";
+        let (percent, latency) = text
+            .trim()
+            .strip_prefix('p')
+            .and_then(|rest| rest.split_once('='))
+            .ok_or_else(|| {
+                NotationError::new(format!("\"{text}\" has no p at its start, or no ="), right)
+            })?;
+        Ok(Self {
+            probability: percentile(percent)?.probability(),
+            latency: time(latency, right)?,
+        })
+    }
+}
+
+/// Execution times with their probabilities: `2ms`, or `1ms:0.5,3ms:0.5`.
+///
+/// That the probabilities add up to one is checked where the times are used.
+///
+/// # Errors
+/// Texts that are no times, and several of which one has no probability.
+pub fn execution_times(text: &str) -> Result<Vec<(Duration, f64)>, NotationError> {
+    let right = "write a time such as 2ms, or times with probabilities such as 1ms:0.5,3ms:0.5";
+    if !text.contains([':', ',']) {
+        return Ok(vec![(time(text, right)?, 1.0)]);
+    }
+    let one = |part: &str| {
+        let (value, probability) = part.split_once(':').ok_or_else(|| {
+            NotationError::new(format!("\"{}\" has no probability", part.trim()), right)
+        })?;
+        let share = probability.trim().parse::<f64>().ok();
+        let share = share.filter(|share| *share > 0.0 && *share <= 1.0);
+        let share = share.ok_or_else(|| {
+            let what = format!("\"{}\" is no probability", probability.trim());
+            NotationError::new(what, right)
+        })?;
+        Ok((time(value, right)?, share))
+    };
+    text.split(',').map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ms(value: u64) -> Duration {
+        Duration::from_millis(value)
+    }
+
+    fn refused<T: FromStr<Err = NotationError> + fmt::Debug>(text: &str) -> String {
+        text.parse::<T>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_task_is_two_or_three_times_and_an_offset() {
+        let task = |deadline, offset| TaskNotation {
+            execution: ms(10),
+            period: ms(100),
+            deadline,
+            offset,
+        };
+        for (text, expected) in [
+            ("10ms/100ms", task(None, None)),
+            (" 10ms / 0.1s ", task(None, None)),
+            ("10ms/100ms/90ms", task(Some(ms(90)), None)),
+            ("10ms/100ms+30ms", task(None, Some(ms(30)))),
+            ("10ms/100ms/90ms + 0s", task(Some(ms(90)), Some(ms(0)))),
+        ] {
+            assert_eq!(text.parse::<TaskNotation>().unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_task_says_which_part_is_wrong() {
+        for (text, part) in [
+            ("", "\"\" is not two or three times"),
+            ("10ms", "\"10ms\" is not two or three times"),
+            ("1ms/2ms/3ms/4ms", "is not two or three times"),
+            ("10/100ms", "\"10\" is no time: \"10\" has no unit"),
+            ("10ms/", "\"\" is no time"),
+            ("10ms/100ms+", "\"\" is no time"),
+            ("10ms/100ms+1ms+2ms", "\"1ms+2ms\" is no time"),
+            ("10ms/0ms", "a period lies above zero"),
+        ] {
+            let error = refused::<TaskNotation>(text);
+            assert!(error.contains(part), "{text}: {error}");
+            assert!(error.contains("a task is execution/period"), "{error}");
+        }
+    }
+
+    #[test]
+    fn periods_rise_from_above_zero() {
+        let range = |low, high| PeriodRange { low, high };
+        assert_eq!("10ms".parse(), Ok(range(ms(10), ms(10))));
+        assert_eq!("1ms..0.1s".parse(), Ok(range(ms(1), ms(100))));
+        assert!(refused::<PeriodRange>("0s").contains("above zero"));
+        assert!(refused::<PeriodRange>("2ms..1ms").contains("from 2ms to 1ms falls"));
+        assert!(refused::<PeriodRange>("1ms..").contains("\"\" is no time"));
+    }
+
+    #[test]
+    fn a_promise_is_a_percentile_and_a_latency() {
+        let promise: Promise = "p99.9=30ms".parse().unwrap();
+        assert_eq!(promise.latency, ms(30));
+        assert!((promise.probability - 0.999).abs() < 1e-12);
+        for (text, part) in [
+            ("99=30ms", "no p at its start"),
+            ("p99", "no ="),
+            ("p100=30ms", "100 is out of range"),
+            ("pNaN=30ms", "out of range"),
+            ("px=30ms", "\"x\" is no number"),
+            ("p99=30", "\"30\" is no time"),
+        ] {
+            let error = refused::<Promise>(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn execution_times_have_probabilities_where_there_are_several() {
+        assert_eq!(execution_times("2ms"), Ok(vec![(ms(2), 1.0)]));
+        let two = vec![(ms(1), 0.5), (ms(3), 0.5)];
+        assert_eq!(execution_times("1ms:0.5, 3ms:0.5"), Ok(two));
+        for (text, part) in [
+            ("1ms,3ms", "\"1ms\" has no probability"),
+            ("1ms:half", "\"half\" is no probability"),
+            ("1ms:1.5", "\"1.5\" is no probability"),
+            ("1ms:NaN", "\"NaN\" is no probability"),
+            ("1:1", "\"1\" is no time"),
+        ] {
+            let error = execution_times(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_task_reads_as_it_is_written(
+            execution_ns in 0_u64..u64::MAX,
+            period_ns in 1_u64..u64::MAX,
+            deadline_ns in proptest::option::of(0_u64..u64::MAX),
+            offset_ns in proptest::option::of(0_u64..u64::MAX),
+        ) {
+            let task = TaskNotation {
+                execution: Duration::from_nanos(execution_ns),
+                period: Duration::from_nanos(period_ns),
+                deadline: deadline_ns.map(Duration::from_nanos),
+                offset: offset_ns.map(Duration::from_nanos),
+            };
+            prop_assert_eq!(task.to_string().parse::<TaskNotation>(), Ok(task));
+        }
+
+        #[test]
+        fn no_text_is_a_reason_to_panic(text in "\\PC{0,24}|[0-9.pmsu:,/+=]{0,24}") {
+            let _ = text.parse::<TaskNotation>();
+            let _ = text.parse::<PeriodRange>();
+            let _ = text.parse::<Promise>();
+            let _ = execution_times(&text);
+        }
+    }
+}
