@@ -201,9 +201,6 @@ def size(
     if rate is None:
         raise refuse('rate is missing; give rate="200/s", or tasks=["10ms/100ms"]')
     batches = batch_law(batch)
-    if server in ("polling", "constant-bandwidth") and any(jobs != 1 for jobs, _ in batches):
-        # Otherwise every budget would look too small: none is shown to be enough.
-        raise refuse(f"batches on a {server} server are not analysed; leave the batch out")
     answer = _native.size(
         per_second(rate),
         service_law(service, service_ns, service_samples, service_samples_ns),

@@ -145,7 +145,7 @@ def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
         ({"server": "dedicated"}, "no budget to size"),
         ({"server": "sporadic"}, "choose one of .*constant-bandwidth"),
         ({"server": None}, "give a name"),
-        ({"server": "polling", "batch": 2}, "batches on a polling server are not analysed"),
+        ({"server": "polling", "batch": 2}, "batches on a polling server"),
         ({"margin_points": "5"}, "percentage points"),
         ({"margin_points": -1.0}, "0 to 100"),
         ({"rate": "2/s"}, "no bandwidth of one CPU suffices"),

@@ -40,8 +40,9 @@ pub const ASSUMPTIONS: &[&str] = &[
 /// Why a task has no worst-case response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoResponseTime {
-    /// The task and those of higher priority need more than the CPU: the backlog grows for ever.
-    #[error("this and higher priorities need more than one CPU")]
+    /// The task and those that can delay it (under fixed priorities the higher ones, under EDF all)
+    /// need more than the CPU: the backlog grows for ever.
+    #[error("it and those that can delay it need more than one CPU")]
     Overloaded,
     /// The response time, if there is one, is beyond all that is calculated with.
     #[error("the response time is beyond {limit}")]

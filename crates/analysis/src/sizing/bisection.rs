@@ -155,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn batches_on_servers_that_follow_the_arrivals_are_refused() {
+        for kind in [ServerKind::Polling, ServerKind::ConstantBandwidth] {
+            let mut query = query(kind, vec![(Duration::from_millis(2), 1.0)]);
+            query.queue.batches = vec![(2, 1.0)];
+            let refused = size(&query).unwrap_err();
+            assert!(matches!(refused, AnalysisError::NotAnalysed { .. }));
+        }
+    }
+
+    #[test]
     fn samples_in_nanoseconds_are_sized() {
         let value = |index: u64| Duration::from_nanos(2_000_003 + index * 9_973);
         let samples: Vec<_> = (0..40).map(|index| (value(index), 0.025)).collect();

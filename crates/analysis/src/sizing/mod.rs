@@ -209,8 +209,25 @@ fn check(query: &SizingQuery) -> Result<(), AnalysisError> {
             "a promise needs a percentile above 0 and below 100 and a latency above zero",
         );
     }
+    check_batches(query)?;
     check_periods(&query.periods)?;
     check_margin(query.margin)
+}
+
+/// Batches on servers that follow the arrivals are not analysed; every budget would look too small.
+fn check_batches(query: &SizingQuery) -> Result<(), AnalysisError> {
+    let single = query.queue.batches.iter().all(|(jobs, _)| *jobs == 1);
+    match query.kind {
+        ServerKind::Polling | ServerKind::ConstantBandwidth if !single => {
+            Err(AnalysisError::NotAnalysed {
+                reason: format!(
+                    "batches on a {} server; take single jobs, or another server",
+                    query.kind
+                ),
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_periods(periods: &[Duration]) -> Result<(), AnalysisError> {
