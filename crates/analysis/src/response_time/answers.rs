@@ -44,9 +44,9 @@ pub(super) enum Source {
     /// The exact method.
     Exact {
         /// Rounded towards short responses.
-        optimistic: Side,
+        optimistic: Box<Side>,
         /// Rounded towards long ones; `None` where nothing had to be rounded.
-        pessimistic: Option<Side>,
+        pessimistic: Option<Box<Side>>,
     },
     /// A distribution with two ends.
     Bracket(Distribution),

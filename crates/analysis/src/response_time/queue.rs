@@ -260,8 +260,8 @@ impl PoissonQueue {
         }
         ResponseTimes {
             source: Source::Exact {
-                optimistic,
-                pessimistic,
+                optimistic: Box::new(optimistic),
+                pessimistic: pessimistic.map(Box::new),
             },
             utilisation: self.utilisation(),
             bandwidth,

@@ -98,10 +98,9 @@ impl Panels {
                 heap.push(found);
             }
         }
-        let found = heap.iter().fold((0.0, 0.0), |(value, apart), piece| {
+        heap.iter().fold((0.0, 0.0), |(value, apart), piece| {
             (value + piece.value, apart + piece.apart)
-        });
-        found
+        })
     }
 
     fn over(
