@@ -2,7 +2,6 @@ package io.tailbound.zookeeper.epoch;
 
 import java.nio.file.Path;
 import java.util.Objects;
-import java.util.Set;
 
 /**
  * What {@code FileEpochStore.open} needs to know.
@@ -10,7 +9,7 @@ import java.util.Set;
  * @param directory folder of the epoch files: upstream's {@code getTxnFactory().getSnapDir()} (the
  *     {@code version-2} folder)
  * @param server id of this server
- * @param voters ids of the voting servers of the configuration, this server included if it votes
+ * @param voting who votes
  * @param ensemble name of the ensemble ({@code tailbound.ensemble}), empty if none is configured
  * @param policy when values reach the disk
  * @param reserve how many epochs are promised in advance (policy RESERVED), at least 1
@@ -19,7 +18,7 @@ import java.util.Set;
 public record EpochSettings(
     Path directory,
     long server,
-    Set<Long> voters,
+    Voting voting,
     String ensemble,
     EpochPolicy policy,
     int reserve,
@@ -35,7 +34,7 @@ public record EpochSettings(
     Objects.requireNonNull(directory, "directory");
     Objects.requireNonNull(ensemble, "ensemble");
     Objects.requireNonNull(policy, "policy");
-    voters = Set.copyOf(voters);
+    Objects.requireNonNull(voting, "voting");
     if (reserve < 1 || reserve > MAX_RESERVE) {
       throw new IllegalArgumentException("reserve of " + reserve + " epochs: must be 1 to " + MAX_RESERVE);
     }

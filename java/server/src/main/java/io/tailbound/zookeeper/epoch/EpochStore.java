@@ -84,8 +84,8 @@ public interface EpochStore extends Closeable {
   /** Takes in what a peer said. Entries of another ensemble or of unknown servers are ignored. */
   void peerReported(PeerEpochs peer);
 
-  /** This server's own entry, to be told to the peers. */
-  PeerEpochs own();
+  /** This server's own entry as it is to be told to that peer, anew whenever it changed. */
+  PeerEpochs own(long peer);
 
   /** What this server knows of the epochs of all servers. */
   EpochTable table();

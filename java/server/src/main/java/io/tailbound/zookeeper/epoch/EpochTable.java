@@ -1,46 +1,46 @@
 package io.tailbound.zookeeper.epoch;
 
 import java.util.Map;
-import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 
 /**
  * What one server knows of the epochs of all servers: the newest row of each. Immutable.
  *
- * @param voters ids of the voting servers
- * @param rows newest row of each server heard of, this one included
+ * @param rows newest row of each server heard of, by its id
  */
-public record EpochTable(Set<Long> voters, Map<Long, PeerEpochs> rows) {
-  /** Copies its arguments. */
+public record EpochTable(Map<Long, PeerEpochs> rows) {
+  /** Copies its argument. */
   public EpochTable {
-    voters = Set.copyOf(voters);
     rows = Map.copyOf(rows);
   }
 
-  /** This table with the row, unless a newer one of that server is known already. */
+  /** The table of a server that has heard nothing. */
+  public static EpochTable empty() {
+    return new EpochTable(Map.of());
+  }
+
+  /** This table with the row, unless a newer one of the same start of that server is known. */
   public EpochTable with(PeerEpochs row) {
     PeerEpochs known = rows.get(row.server());
-    if (known != null && known.version() >= row.version()) {
+    if (known != null && known.nonce() == row.nonce() && known.version() > row.version()) {
       return this;
     }
     Map<Long, PeerEpochs> merged = new TreeMap<>(rows);
     merged.put(row.server(), row);
-    return new EpochTable(voters, merged);
+    return new EpochTable(merged);
   }
 
-  /** Whether a majority of the voters are known and not in doubt. */
-  public boolean certainMajority() {
-    long certain =
-        voters.stream().filter(id -> rows.containsKey(id) && !rows.get(id).inDoubt()).count();
-    return certain > voters.size() / 2;
+  /** The rows of servers that lost nothing, made after the start that drew this nonce. */
+  EpochTable certainAnswersTo(long nonce) {
+    return new EpochTable(
+        rows.values().stream()
+            .filter(row -> row.echo() == nonce && !row.inDoubt())
+            .collect(Collectors.toMap(PeerEpochs::server, row -> row)));
   }
 
-  /** Highest accepted epoch of all voters that are known and not in doubt; 0 if there is none. */
-  public long highestCertainAccepted() {
-    return voters.stream()
-        .filter(id -> rows.containsKey(id) && !rows.get(id).inDoubt())
-        .mapToLong(id -> rows.get(id).accepted())
-        .max()
-        .orElse(0);
+  /** Highest accepted epoch of all rows; 0 if there are none. */
+  public long highestAccepted() {
+    return rows.values().stream().mapToLong(PeerEpochs::accepted).max().orElse(0);
   }
 }
