@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.util.Objects;
 
 /**
- * What {@code FileEpochStore.open} needs to know.
+ * What {@link FileEpochStore#open} needs to know.
  *
  * @param directory folder of the epoch files: upstream's {@code getTxnFactory().getSnapDir()} (the
  *     {@code version-2} folder)

@@ -6,7 +6,7 @@ import java.io.IOException;
 /**
  * The epoch values of one server, kept crash-safe off the critical path of a recovery.
  *
- * <p>Open one per data directory with {@code FileEpochStore.open}. {@code QuorumPeer} overrides
+ * <p>Open one per data directory with {@link FileEpochStore#open}. {@code QuorumPeer} overrides
  * delegate as follows:
  *
  * <ul>
