@@ -7,8 +7,9 @@ import java.util.List;
  *
  * <p>Calls in the order of a recovery: {@link #leaderSign} (all the time), {@link #leaderLost},
  * {@link #elected}, {@link #connected}, {@link #synchronised}, {@link #serving}, {@link #firstWrite}.
- * {@link #leaderLost} or a new {@link #elected} in between starts that part again and counts a
- * round more; the time so far goes to the phase that was repeated.
+ * {@link #leaderLost} or a new {@link #elected} before {@link #serving} counts a round more; the time
+ * spent in vain goes to the election. A call that was left out gives its phase no time. A recovery is
+ * published with its first write, or without one when the next recovery begins or the server stops.
  *
  * <p><b>Threads.</b> Every method may be called from any thread, at any time, never throws and never
  * waits for a disk, a network or a listener: a call out of order is dropped and counted. {@link
@@ -36,11 +37,25 @@ public interface RecoveryRecorder {
   /** The server accepts requests of clients. */
   void serving();
 
-  /** A transaction that a client asked for was committed, or could have been seen by one. */
-  void firstWrite();
+  /** As {@link #firstWrite(long)} for a write of which it is not known when it arrived. */
+  default void firstWrite() {
+    firstWrite(Long.MIN_VALUE);
+  }
+
+  /**
+   * A write that a client asked for was committed on this server. The time that an idle server spent
+   * waiting for a client is not counted.
+   *
+   * @param arrivedNs when the request arrived, of {@code System.nanoTime}; {@code Long.MIN_VALUE} if
+   *     that is not known, then it counts as waiting since the server started to serve
+   */
+  void firstWrite(long arrivedNs);
 
   /** The last recoveries, newest first, at most {@link RecoveryLog#KEPT}. */
   List<Recovery> recent();
+
+  /** The server stops: publishes a recovery that still waits for its first write. */
+  void stop();
 
   /** Why a leader was given up. */
   enum LossCause {
