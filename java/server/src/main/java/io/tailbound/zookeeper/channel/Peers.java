@@ -1,12 +1,11 @@
 package io.tailbound.zookeeper.channel;
 
 import io.tailbound.zookeeper.config.HeartbeatConfig;
-import io.tailbound.zookeeper.epoch.PeerEpochs;
 import java.security.SecureRandom;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
 import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -26,7 +25,7 @@ public final class Peers implements AutoCloseable {
   private final long ceilingNs;
   private final ChannelPort port;
   private final Supplier<LocalState> local;
-  private final Consumer<PeerEpochs> epochs;
+  private final BiConsumer<Long, PeerState> told;
   private final Runnable changed;
   private final long incarnation = new SecureRandom().nextLong();
   private final Map<Long, PeerLink> links = new ConcurrentHashMap<>();
@@ -40,16 +39,16 @@ public final class Peers implements AutoCloseable {
    * @param ceilingNs greatest silence before suspicion: upstream's own limit
    * @param port the election channel
    * @param local this server's state; called from several threads
-   * @param epochs takes the epochs that a peer tells
+   * @param told takes what a peer tells and that peer's id, and must not block
    * @param changed called after each message and each tick, and must not block
    */
   public Peers(HeartbeatConfig config, long ceilingNs, ChannelPort port, Supplier<LocalState> local,
-      Consumer<PeerEpochs> epochs, Runnable changed) {
+      BiConsumer<Long, PeerState> told, Runnable changed) {
     this.config = config;
     this.ceilingNs = ceilingNs;
     this.port = port;
     this.local = local;
-    this.epochs = epochs;
+    this.told = told;
     this.changed = changed;
   }
 
@@ -110,7 +109,7 @@ public final class Peers implements AutoCloseable {
       if (state.isEmpty()) {
         garbage(server, message.length);
       } else if (link(server).received(state.get(), channel)) {
-        state.get().epochs().ifPresent(epochs);
+        told.accept(server, state.get());
         changed.run();
       }
       return true;

@@ -21,6 +21,7 @@ enum Key {
   EPOCH_RESERVE("tailbound.epochs.reserve"),
   ENSEMBLE("tailbound.ensemble"),
   DEFER_SNAPSHOT("tailbound.leader.defer-snapshot"),
+  SKIP_REPLAY("tailbound.leader.skip-replay"),
   WARM_UP("tailbound.leader.warm-up");
 
   /** What all of them begin with. */

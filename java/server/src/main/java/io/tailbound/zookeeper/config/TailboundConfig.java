@@ -45,7 +45,7 @@ public record TailboundConfig(
         ? EpochMode.CRASH_SAFE
         : profile == Profile.THESIS_FULL ? EpochMode.VOLATILE : EpochMode.UPSTREAM;
     EpochConfig epochs = new EpochConfig(mode, EpochSettings.DEFAULT_RESERVE, "");
-    return new TailboundConfig(profile, election, heartbeat, epochs, new LeaderConfig(ours, ours));
+    return new TailboundConfig(profile, election, heartbeat, epochs, new LeaderConfig(ours, ours, ours));
   }
 
   /**
@@ -68,6 +68,7 @@ public record TailboundConfig(
         epochs(entries, defaults.epochs),
         new LeaderConfig(
             entries.flag(Key.DEFER_SNAPSHOT, defaults.leader.deferSnapshot()),
+            entries.flag(Key.SKIP_REPLAY, defaults.leader.skipReplay()),
             entries.flag(Key.WARM_UP, defaults.leader.warmUp())));
   }
 

@@ -48,11 +48,16 @@ class PromptElection extends FastLeaderElection {
 
   @Override
   public Vote lookForLeader() throws InterruptedException {
-    peer.awaitCertainty();
+    peer.electionBegins();
+    peer.awaitCertainty(this);
     resends.clear();
     quorum = null;
     ((VoteQueue) recvqueue).newElection();
-    return super.lookForLeader();
+    Vote vote = super.lookForLeader();
+    if (vote != null) {
+      peer.elected(vote.getId());
+    }
+    return vote;
   }
 
   /** Upstream asks this after each vote; a quorum for its own vote means that the final wait begins. */

@@ -19,11 +19,13 @@ class PromptLeaderServer extends LeaderZooKeeperServer {
 
   private static final Logger LOG = LoggerFactory.getLogger(PromptLeaderServer.class);
 
+  private final TailboundPeer peer;
   private boolean loading;
   private boolean deferred;
 
   PromptLeaderServer(FileTxnSnapLog logFactory, TailboundPeer peer, ZKDatabase database) throws IOException {
     super(logFactory, peer, database);
+    this.peer = peer;
   }
 
   @Override
@@ -38,15 +40,17 @@ class PromptLeaderServer extends LeaderZooKeeperServer {
 
   @Override
   public File takeSnapshot() throws IOException {
-    if (loading) {
+    if (loading && peer.config().leader().deferSnapshot()) {
       deferred = true;
       return null;
     }
     return super.takeSnapshot();
   }
 
+  /** Called when a quorum acknowledged the new epoch. */
   @Override
   public synchronized void startup() {
+    peer.synchronised();
     super.startup();
     if (deferred) {
       deferred = false;

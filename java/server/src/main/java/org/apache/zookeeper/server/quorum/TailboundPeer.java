@@ -3,22 +3,37 @@ package org.apache.zookeeper.server.quorum;
 import io.tailbound.zookeeper.channel.LocalState;
 import io.tailbound.zookeeper.channel.PeerState;
 import io.tailbound.zookeeper.channel.Peers;
+import io.tailbound.zookeeper.config.EpochMode;
 import io.tailbound.zookeeper.config.TailboundConfig;
+import io.tailbound.zookeeper.epoch.EpochStore;
+import io.tailbound.zookeeper.recovery.RecoveryRecorder;
 import io.tailbound.zookeeper.recovery.RecoveryRecorder.LossCause;
+import io.tailbound.zookeeper.recovery.RecoveryRecorder.Role;
+import io.tailbound.zookeeper.recovery.RecoveryReporting;
 import java.io.IOException;
 import java.util.Optional;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
+import org.apache.zookeeper.server.ServerMetrics;
+import org.apache.zookeeper.server.ZKDatabase;
+import org.apache.zookeeper.server.ZooKeeperServer;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** A quorum peer with the mechanisms of bounded recovery, each of which can be switched off. */
 public class TailboundPeer extends QuorumPeer {
 
+  private static final Logger LOG = LoggerFactory.getLogger(TailboundPeer.class);
   private static final long MILLISECOND_NS = 1_000_000L;
+  private static final long INTRODUCTION_INTERVAL_MS = 200;
 
   private final TailboundConfig config;
   private final LeaderWatch watch = new LeaderWatch(this);
+  private final RecoveryTimes times = new RecoveryTimes();
   private volatile Peers peers;
+  private volatile EpochStore epochs;
+  private RecoveryReporting reporting;
 
   /** @param config the settings of the mechanisms */
   public TailboundPeer(TailboundConfig config) throws SaslException {
@@ -38,10 +53,48 @@ public class TailboundPeer extends QuorumPeer {
     return watch;
   }
 
+  RecoveryRecorder recorder() {
+    return times.recorder();
+  }
+
   /** Whether this server tells its peers of which kind it is: if a mechanism needs their states. */
   boolean announces() {
-    return config.election().readyNotice() || config.heartbeat().enabled();
+    return config.election().readyNotice() || config.heartbeat().enabled()
+        || config.epochs().mode() != EpochMode.UPSTREAM;
   }
+
+  // Start and end.
+
+  @Override
+  public synchronized void start() {
+    reporting = new RecoveryReporting(getMyId(), () -> getQuorumVerifier().getVotingMembers().size(),
+        config.profile().toString(), ServerMetrics.getMetrics().getMetricsProvider().getRootContext());
+    times.to(reporting.recorder());
+    super.start();
+    if (config.leader().warmUp()) {
+      LeaderWarmUp.begin();
+    }
+  }
+
+  @Override
+  public void shutdown() {
+    super.shutdown();
+    if (peers != null) {
+      peers.close();
+    }
+    if (reporting != null) {
+      reporting.close();
+    }
+    if (epochs != null) {
+      try {
+        epochs.close();
+      } catch (IOException e) {
+        LOG.warn("The epoch file could not be closed; the next start treats this as a crash", e);
+      }
+    }
+  }
+
+  // The election channel.
 
   @Override
   public QuorumCnxManager createCnxnManager() {
@@ -50,7 +103,7 @@ public class TailboundPeer extends QuorumPeer {
         new ElectionChannels(this, timeoutMs > 0 ? timeoutMs : tickTime * syncLimit);
     Peers before = peers;
     peers = new Peers(config.heartbeat(), tickTime * syncLimit * MILLISECOND_NS, channels,
-        this::localState, epochs -> { }, watch::look);
+        this::localState, this::peerTold, watch::look);
     if (before != null) {
       before.close();
     }
@@ -86,9 +139,24 @@ public class TailboundPeer extends QuorumPeer {
     };
     Election election = electionAlg;
     long round = election instanceof PromptElection ours ? ours.getLogicalClock() : 0;
+    EpochStore store = epochs;
     return new LocalState(role, round, vote == null ? -1 : vote.getId(), watch.ready(), watch.suspects(),
-        receiver -> Optional.empty());
+        receiver -> store == null ? Optional.empty() : Optional.of(store.own(receiver)));
   }
+
+  private void peerTold(long server, PeerState state) {
+    EpochStore store = epochs;
+    if (store != null) {
+      state.epochs().ifPresent(store::peerReported);
+    }
+    Vote vote = getCurrentVote();
+    boolean ofLeader = vote != null && vote.getId() == server && getPeerState() == ServerState.FOLLOWING;
+    if (ofLeader || getPeerState() == ServerState.LEADING) {
+      recorder().leaderSign();
+    }
+  }
+
+  // Roles.
 
   @Override
   public synchronized void setPeerState(ServerState newState) {
@@ -99,13 +167,18 @@ public class TailboundPeer extends QuorumPeer {
   }
 
   @Override
+  public void setZabState(ZabState zabState) {
+    super.setZabState(zabState);
+    if (zabState == ZabState.BROADCAST) {
+      recorder().serving();
+    }
+  }
+
+  @Override
   protected Leader makeLeader(FileTxnSnapLog logFactory) throws IOException, X509Exception {
-    LeaderZooKeeperServer server = config.leader().deferSnapshot()
-        ? new PromptLeaderServer(logFactory, this, getZkDb())
-        : new LeaderZooKeeperServer(logFactory, this, getZkDb());
     // The constructor binds the quorum port, so connections are accepted (by the kernel) from here on.
-    Leader leader = new Leader(this, server);
-    watch.setReady(true);
+    Leader leader = new PromptLeader(this, new PromptLeaderServer(logFactory, this, getZkDb()));
+    watch.setReady(config.election().readyNotice());
     return leader;
   }
 
@@ -114,21 +187,129 @@ public class TailboundPeer extends QuorumPeer {
     return new PromptFollower(this, new FollowerZooKeeperServer(logFactory, this, getZkDb()));
   }
 
-  /** Waits while this server may not vote. */
-  void awaitCertainty() throws InterruptedException {
-    // Replaced when epochs are kept by this server.
+  /** A role ends. Upstream's shutdown applies the logged tail to the tree, so this comes before it. */
+  void roleEnds(ZooKeeperServer server) {
+    if (epochs != null && server != null && server.isRunning()) {
+      epochs.leftService(server.getZKDatabase().getDataTreeLastProcessedZxid());
+    }
   }
 
-  /** This server is about to leave its role. */
+  /** This server leaves its role. Only the first cause given counts. */
   void leaving(LossCause cause) {
-    // Recorded when recoveries are.
+    times.left(cause);
+  }
+
+  /** An election begins. */
+  void electionBegins() {
+    times.left(LossCause.STARTED);
+  }
+
+  /** An election ended with this leader. */
+  void elected(long leader) {
+    Role role = switch (getPeerState()) {
+      case LEADING -> Role.LEADER;
+      case OBSERVING -> Role.OBSERVER;
+      default -> Role.FOLLOWER;
+    };
+    times.elected(role, leader);
+  }
+
+  /** A quorum acknowledged this leader's epoch. */
+  void synchronised() {
+    try {
+      recorder().synchronised(getCurrentEpoch());
+    } catch (IOException e) {
+      LOG.warn("The epoch is not known to the recovery breakdown", e);
+    }
+  }
+
+  // Epochs.
+
+  @Override
+  public void setTxnFactory(FileTxnSnapLog factory) {
+    if (config.epochs().mode() == EpochMode.UPSTREAM && !config.leader().skipReplay()) {
+      super.setTxnFactory(factory);
+      return;
+    }
+    try {
+      factory.close();
+      super.setTxnFactory(new PromptLog(
+          factory.getDataLogDir().getParentFile(), factory.getSnapDir().getParentFile(), this));
+    } catch (IOException e) {
+      throw new IllegalStateException("the data directory cannot be opened again", e);
+    }
   }
 
   @Override
-  public void shutdown() {
-    super.shutdown();
-    if (peers != null) {
-      peers.close();
+  public void setZKDatabase(ZKDatabase database) {
+    super.setZKDatabase(new PromptDatabase(getTxnFactory(), this));
+  }
+
+  /** The database was loaded from disk, up to this transaction. */
+  void databaseLoaded(long lastZxid) throws IOException {
+    if (epochs == null && config.epochs().mode() != EpochMode.UPSTREAM) {
+      epochs = Epochs.open(this, config.epochs(), lastZxid);
+    }
+  }
+
+  /** Waits until the present epoch is on disk. */
+  void awaitDurableEpoch() throws IOException {
+    EpochStore store = epochs;
+    if (store != null) {
+      store.awaitDurable(store.current());
+    }
+  }
+
+  /** Waits while this server has lost epochs and may not vote, and asks its peers for theirs. */
+  void awaitCertainty(PromptElection election) throws InterruptedException {
+    EpochStore store = epochs;
+    while (store != null && store.inDoubt() && isRunning() && !election.stop) {
+      election.introduce();
+      Thread.sleep(INTRODUCTION_INTERVAL_MS);
+    }
+  }
+
+  @Override
+  void writeLongToFile(String name, long value) throws IOException {
+    // With a store of ours, upstream's files are the store's to write.
+    if (epochs == null) {
+      super.writeLongToFile(name, value);
+    }
+  }
+
+  @Override
+  public long getCurrentEpoch() throws IOException {
+    return epochs == null ? super.getCurrentEpoch() : epochs.current();
+  }
+
+  @Override
+  public long getAcceptedEpoch() throws IOException {
+    return epochs == null ? super.getAcceptedEpoch() : epochs.accepted();
+  }
+
+  @Override
+  public void setAcceptedEpoch(long epoch) throws IOException {
+    if (epochs == null) {
+      super.setAcceptedEpoch(epoch);
+    } else {
+      epochs.setAccepted(epoch);
+    }
+    if (getPeerState() == ServerState.LEADING) {
+      // Upstream's leader sets it when a quorum is connected.
+      recorder().connected();
+    }
+  }
+
+  @Override
+  public void setCurrentEpoch(long epoch) throws IOException {
+    if (epochs == null) {
+      super.setCurrentEpoch(epoch);
+    } else {
+      epochs.setCurrent(epoch, getLastLoggedZxid());
+    }
+    if (getPeerState() != ServerState.LEADING) {
+      // Upstream's learner acknowledges NEWLEADER right after this.
+      recorder().synchronised(epoch);
     }
   }
 }

@@ -76,7 +76,10 @@ class VoteQueue extends LinkedBlockingQueue<Notification> {
   private Notification noted(Notification n) {
     if (n != null && n.state != ServerState.OBSERVING) {
       CompleteVote.Ballot ballot = new CompleteVote.Ballot(n.electionEpoch, n.leader, n.zxid, n.peerEpoch);
-      answers.put(n.sid, new CompleteVote.Answer(ballot, n.state != ServerState.LOOKING));
+      // A peer that just decided may still tell the vote of the round before (upstream sets its state
+      // first and its vote after): that must not displace its vote in this round.
+      answers.merge(n.sid, new CompleteVote.Answer(ballot, n.state != ServerState.LOOKING),
+          (known, told) -> told.ballot().round() < known.ballot().round() ? known : told);
     }
     return n;
   }
