@@ -17,6 +17,7 @@ import java.util.function.IntFunction;
 final class Ensemble implements AutoCloseable {
 
   private final List<ServerProcess> servers = new ArrayList<>();
+  private final List<Integer> electionPorts = new ArrayList<>();
 
   /**
    * @param directory an empty folder
@@ -25,6 +26,16 @@ final class Ensemble implements AutoCloseable {
    * @param settings further lines of zoo.cfg of the server with the id
    */
   static Ensemble start(Path directory, int size, IntFunction<String> mainClass, IntFunction<String> settings)
+      throws IOException {
+    Ensemble ensemble = prepare(directory, size, mainClass, settings);
+    for (ServerProcess server : ensemble.servers) {
+      server.start();
+    }
+    return ensemble;
+  }
+
+  /** As {@link #start}, but no server runs yet. */
+  static Ensemble prepare(Path directory, int size, IntFunction<String> mainClass, IntFunction<String> settings)
       throws IOException {
     Ensemble ensemble = new Ensemble();
     int[] ports = freePorts(3 * size);
@@ -49,15 +60,32 @@ final class Ensemble implements AutoCloseable {
           """.formatted(own.resolve("data"), ports[3 * id - 1], settings.apply(id), members));
       Files.writeString(Files.createDirectories(own.resolve("data")).resolve("myid"), id + "\n");
       ensemble.servers.add(new ServerProcess(id, mainClass.apply(id), own, ports[3 * id - 1]));
-    }
-    for (ServerProcess server : ensemble.servers) {
-      server.start();
+      ensemble.electionPorts.add(ports[3 * id - 2]);
     }
     return ensemble;
   }
 
   List<ServerProcess> servers() {
     return servers;
+  }
+
+  ServerProcess server(int id) {
+    return servers.get(id - 1);
+  }
+
+  int electionPort(int id) {
+    return electionPorts.get(id - 1);
+  }
+
+  /** Waits until what a server has logged contains the text. */
+  static void awaitLogged(ServerProcess server, String text, long limitNs) throws IOException, InterruptedException {
+    long end = System.nanoTime() + limitNs;
+    while (!server.logText().contains(text)) {
+      if (System.nanoTime() - end > 0) {
+        throw new AssertionError("server " + server.id() + " did not log '" + text + "'");
+      }
+      Thread.sleep(50);
+    }
   }
 
   String connectString() {

@@ -45,7 +45,8 @@ final class LeaderKills {
     }
   }
 
-  private void writeAndCheck() throws Exception {
+  /** Checks that every earlier write is there, and writes once more. */
+  void writeAndCheck() throws Exception {
     CountDownLatch connected = new CountDownLatch(1);
     try (ZooKeeper client = new ZooKeeper(ensemble.connectString(), 30_000, event -> {
       if (event.getState() == KeeperState.SyncConnected) {

@@ -17,7 +17,8 @@ final class ServerProcess {
   static final String OURS = "io.tailbound.zookeeper.TailboundPeerMain";
 
   private final int id;
-  private final String mainClass;
+  private String mainClass;
+  private List<String> jvmOptions = List.of();
   private final Path directory;
   private final int clientPort;
   private Process process;
@@ -36,6 +37,20 @@ final class ServerProcess {
 
   int clientPort() {
     return clientPort;
+  }
+
+  Path directory() {
+    return directory;
+  }
+
+  /** The next start runs this main class. */
+  void runs(String newMainClass) {
+    mainClass = newMainClass;
+  }
+
+  /** The next start has these options of the JVM. */
+  void withJvmOptions(List<String> options) {
+    jvmOptions = options;
   }
 
   Path log() {
@@ -58,7 +73,9 @@ final class ServerProcess {
     starts++;
     List<String> command = new ArrayList<>(List.of(
         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-        "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"));
+    command.addAll(jvmOptions);
+    command.addAll(List.of(
         "-Dlogback.configurationFile=" + Path.of("src/main/config/logback.xml").toAbsolutePath(),
         "-cp", "target/classes" + java.io.File.pathSeparator + "target/lib/*",
         mainClass, directory.resolve("zoo.cfg").toString()));

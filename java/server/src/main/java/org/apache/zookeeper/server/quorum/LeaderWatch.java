@@ -96,16 +96,23 @@ class LeaderWatch {
 
   private void watchFollowers(Leader leader) {
     // Who does not beat (a stock server, a broken channel) is left to upstream's own check.
-    boolean quorumMayLive = isQuorum(voter ->
-        voter == peer.getMyId() || !peer.peers().speaks(voter) || !peer.peers().suspicious(voter));
+    long round = peer.round();
+    boolean quorumMayLive = isQuorum(voter -> voter == peer.getMyId() || mayFollow(voter, round));
     if (!quorumMayLive && steppedDown != leader) {
       steppedDown = leader;
-      LOG.warn("Stepping down: no quorum was heard for too long");
+      LOG.warn("Stepping down: a quorum was not heard for too long, or is in a later election");
       peer.leaving(RecoveryRecorder.LossCause.STEPPED_DOWN);
-      Thread ending = new Thread(() -> leader.shutdown("no quorum was heard for too long"), "tailbound-step-down");
+      Thread ending = new Thread(() -> leader.shutdown("a quorum is lost"), "tailbound-step-down");
       ending.setDaemon(true);
       ending.start();
     }
+  }
+
+  /** Whether a voter may still follow this leader: it was heard, and is in no later election. */
+  private boolean mayFollow(long voter, long round) {
+    Optional<PeerState> state = peer.peers().state(voter);
+    return state.isEmpty() || !peer.peers().suspicious(voter)
+        && (state.get().round() <= round || state.get().leader() == peer.getMyId());
   }
 
   private boolean isQuorum(LongPredicate member) {

@@ -137,11 +137,14 @@ public class TailboundPeer extends QuorumPeer {
       case LEADING -> PeerState.Role.LEADING;
       case OBSERVING -> PeerState.Role.OBSERVING;
     };
-    Election election = electionAlg;
-    long round = election instanceof PromptElection ours ? ours.getLogicalClock() : 0;
     EpochStore store = epochs;
-    return new LocalState(role, round, vote == null ? -1 : vote.getId(), watch.ready(), watch.suspects(),
+    return new LocalState(role, round(), vote == null ? -1 : vote.getId(), watch.ready(), watch.suspects(),
         receiver -> store == null ? Optional.empty() : Optional.of(store.own(receiver)));
+  }
+
+  /** The present or last election round of this server. */
+  long round() {
+    return electionAlg instanceof PromptElection election ? election.getLogicalClock() : 0;
   }
 
   private void peerTold(long server, PeerState state) {
