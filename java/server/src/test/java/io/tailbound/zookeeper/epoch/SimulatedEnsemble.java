@@ -225,7 +225,7 @@ final class SimulatedEnsemble {
       return;
     }
     one.takeHistory(
-        term.stage == Stage.SERVICE ? term.leader.log.subList(0, term.committed) : term.history);
+        term.stage == Stage.SERVICE ? term.leader.log : term.history);
     one.store.setCurrent(term.epoch, one.lastZxid());
     one.holdsHistory = true;
     term.historyAcks.add(one.id);
