@@ -46,7 +46,7 @@ public final class TailboundPeerMain extends QuorumPeerMain {
     try {
       TailboundConfig config = TailboundConfig.load(Path.of(file));
       LOG.info("Settings of the mechanisms: {}", config);
-      new TailboundPeerMain(config).initializeAndRun(new String[] {file});
+      new TailboundPeerMain(config).runFile(Path.of(file));
       return ExitCode.EXECUTION_FINISHED;
     } catch (ConfigProblem e) {
       return tell(e.getMessage(), ExitCode.INVALID_INVOCATION);
@@ -62,6 +62,22 @@ public final class TailboundPeerMain extends QuorumPeerMain {
       LOG.error("The server ends", e);
       return tell(withCause(e), ExitCode.UNEXPECTED_ERROR);
     }
+  }
+
+  /**
+   * Runs the server of a configuration file until it ends.
+   *
+   * @throws ConfigException if the configuration is none
+   * @throws IOException if files or sockets cannot be used
+   * @throws AdminServerException if the admin server cannot start
+   */
+  public void runFile(Path file) throws ConfigException, IOException, AdminServerException {
+    initializeAndRun(new String[] {file.toString()});
+  }
+
+  /** Whether this server leads now. */
+  public boolean leads() {
+    return quorumPeer != null && quorumPeer.getPeerState() == QuorumPeer.ServerState.LEADING;
   }
 
   private static ExitCode tell(String problem, ExitCode code) {

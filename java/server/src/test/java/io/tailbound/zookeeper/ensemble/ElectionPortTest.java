@@ -71,7 +71,7 @@ class ElectionPortTest {
         kills.trial();
       }
       for (ServerProcess server : ensemble.servers()) {
-        assertFalse(server.logText().contains("IllegalArgumentException: Malformed"), "server " + server.id());
+        assertFalse(server.logText().contains("Exception occurred from thread"), "server " + server.id());
       }
     }
   }
