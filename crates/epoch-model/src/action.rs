@@ -110,7 +110,9 @@ impl Ensemble {
     fn follow(&self, server: u8, actions: &mut Vec<Action>) {
         let state = self.server(server);
         for leader in (0..SERVERS).filter(|&other| other != server) {
-            let Role::Leader { epoch, term, .. } = self.server(leader).role else { continue };
+            let Role::Leader { epoch, term, .. } = self.server(leader).role else {
+                continue;
+            };
             let already = match state.role {
                 Role::Looking => false,
                 Role::Leader { epoch: own, .. } => own == epoch,
@@ -124,7 +126,14 @@ impl Ensemble {
 
     fn steps_of_leader(&self, server: u8, actions: &mut Vec<Action>) {
         let state = self.server(server);
-        let Role::Leader { stage, epoch_acks, history_acks, transaction_acks, committed, .. } = state.role
+        let Role::Leader {
+            stage,
+            epoch_acks,
+            history_acks,
+            transaction_acks,
+            committed,
+            ..
+        } = state.role
         else {
             return;
         };
@@ -157,8 +166,17 @@ impl Ensemble {
 
     fn steps_of_follower(&self, server: u8, actions: &mut Vec<Action>) {
         let state = self.server(server);
-        let Some((leader, stage, has_history, acknowledged)) = self.following(server) else { return };
-        let Role::Leader { transaction_acks, committed, .. } = self.server(leader).role else { return };
+        let Some((leader, stage, has_history, acknowledged)) = self.following(server) else {
+            return;
+        };
+        let Role::Leader {
+            transaction_acks,
+            committed,
+            ..
+        } = self.server(leader).role
+        else {
+            return;
+        };
         if !has_history {
             if stage != Stage::Discovery {
                 actions.push(Action::TakeHistory { server });

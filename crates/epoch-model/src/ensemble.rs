@@ -91,13 +91,21 @@ impl Ensemble {
     /// Leader, its stage, and whether the server has its history and acknowledged it; nothing if its
     /// leader is no longer in the term.
     pub(crate) fn following(&self, server: u8) -> Option<(u8, Stage, bool, bool)> {
-        let Role::Follower { leader, term, has_history, acknowledged } = self.server(server).role else {
+        let Role::Follower {
+            leader,
+            term,
+            has_history,
+            acknowledged,
+        } = self.server(server).role
+        else {
             return None;
         };
         match self.server(leader).role {
-            Role::Leader { term: theirs, stage, .. } if theirs == term => {
-                Some((leader, stage, has_history, acknowledged))
-            }
+            Role::Leader {
+                term: theirs,
+                stage,
+                ..
+            } if theirs == term => Some((leader, stage, has_history, acknowledged)),
             _ => None,
         }
     }
@@ -134,7 +142,10 @@ impl Ensemble {
     /// The servers are alike: of all ways to number them, the least stands for all.
     fn canonical(&self) -> Ensemble {
         const ORDERS: [[u8; 3]; 5] = [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
-        ORDERS.iter().map(|order| self.renumbered(order)).fold(*self, Ensemble::min)
+        ORDERS
+            .iter()
+            .map(|order| self.renumbered(order))
+            .fold(*self, Ensemble::min)
     }
 
     /// The same with server `i` as server `order[i]`.
@@ -145,7 +156,12 @@ impl Ensemble {
             let mut server = *from;
             match &mut server.role {
                 Role::Looking => {}
-                Role::Leader { epoch_acks, history_acks, transaction_acks, .. } => {
+                Role::Leader {
+                    epoch_acks,
+                    history_acks,
+                    transaction_acks,
+                    ..
+                } => {
                     *epoch_acks = set(*epoch_acks);
                     *history_acks = set(*history_acks);
                     *transaction_acks = set(*transaction_acks);
@@ -226,7 +242,10 @@ impl Ensemble {
     /// is of no account.
     fn settle(&mut self, server: u8) {
         let certain = (0..SERVERS).filter(|&other| self.certain(other));
-        let accepted = certain.map(|other| self.server(other).accepted).max().unwrap_or(0);
+        let accepted = certain
+            .map(|other| self.server(other).accepted)
+            .max()
+            .unwrap_or(0);
         let state = self.server_mut(server);
         state.accepted = state.accepted.max(accepted);
         state.doubt = Doubt::CurrentLost;
@@ -247,7 +266,10 @@ impl Ensemble {
         self.left.terms -= 1;
         let term = self.left.terms;
         self.server_mut(server).leave_role();
-        let epoch = 1 + self.server(server).accepted.max(self.server(heard).accepted);
+        let epoch = 1 + self
+            .server(server)
+            .accepted
+            .max(self.server(heard).accepted);
         self.accept(server, epoch);
         let state = self.server_mut(server);
         state.role = Role::Leader {
@@ -264,8 +286,20 @@ impl Ensemble {
 
     fn follow_leader(&mut self, server: u8, leader: u8) {
         self.server_mut(server).leave_role();
-        let Role::Leader { term, epoch, stage, summary, .. } = self.server(leader).role else { return };
-        let own = (self.server(server).current, self.server(server).history.last_zxid());
+        let Role::Leader {
+            term,
+            epoch,
+            stage,
+            summary,
+            ..
+        } = self.server(leader).role
+        else {
+            return;
+        };
+        let own = (
+            self.server(server).current,
+            self.server(server).history.last_zxid(),
+        );
         if epoch > self.server(server).accepted {
             self.accept(server, epoch);
             if stage == Stage::Discovery && self.server(server).doubt == Doubt::None {
@@ -278,12 +312,23 @@ impl Ensemble {
                 }
             }
         }
-        self.server_mut(server).role =
-            Role::Follower { leader, term, has_history: false, acknowledged: false };
+        self.server_mut(server).role = Role::Follower {
+            leader,
+            term,
+            has_history: false,
+            acknowledged: false,
+        };
     }
 
     fn lead(&mut self, server: u8) {
-        let Role::Leader { epoch, stage, epoch_acks, summary, .. } = &mut self.server_mut(server).role else {
+        let Role::Leader {
+            epoch,
+            stage,
+            epoch_acks,
+            summary,
+            ..
+        } = &mut self.server_mut(server).role
+        else {
             return;
         };
         (*stage, *epoch_acks, *summary) = (Stage::Synchronisation, 0, (0, (0, 0)));
@@ -295,7 +340,9 @@ impl Ensemble {
     }
 
     fn take_history(&mut self, server: u8) {
-        let Some((leader, ..)) = self.following(server) else { return };
+        let Some((leader, ..)) = self.following(server) else {
+            return;
+        };
         // All that the leader has, proposals included: a follower that comes back must not lose what
         // it acknowledged before.
         let history = self.server(leader).history;
@@ -313,7 +360,9 @@ impl Ensemble {
             Role::Leader { .. } => server,
             Role::Looking => return,
         };
-        let Role::Leader { epoch, .. } = self.server(leader).role else { return };
+        let Role::Leader { epoch, .. } = self.server(leader).role else {
+            return;
+        };
         let waits = self.history_waits(server);
         let state = self.server_mut(server);
         state.current = epoch;
@@ -325,8 +374,11 @@ impl Ensemble {
         if waits {
             self.sync(server);
         }
-        if let Role::Leader { history_acks, stage: Stage::Synchronisation, .. } =
-            &mut self.server_mut(leader).role
+        if let Role::Leader {
+            history_acks,
+            stage: Stage::Synchronisation,
+            ..
+        } = &mut self.server_mut(leader).role
         {
             let before = *history_acks;
             *history_acks |= 1 << server;
@@ -341,7 +393,13 @@ impl Ensemble {
         let state = self.server_mut(server);
         let length = state.history.length();
         state.applied = Some(length);
-        if let Role::Leader { stage, committed, history_acks, .. } = &mut state.role {
+        if let Role::Leader {
+            stage,
+            committed,
+            history_acks,
+            ..
+        } = &mut state.role
+        {
             (*stage, *committed, *history_acks) = (Stage::Service, length, 0);
         }
     }
@@ -350,7 +408,9 @@ impl Ensemble {
     /// and may not be lost. It must hold all that earlier epochs decided; an old leader that lags
     /// behind may serve less than later epochs decided, but nothing else.
     fn decide(&mut self, leader: u8) {
-        let Role::Leader { epoch, .. } = self.server(leader).role else { return };
+        let Role::Leader { epoch, .. } = self.server(leader).role else {
+            return;
+        };
         let history = self.server(leader).history;
         let shared = history.length().min(self.committed.length());
         let differs = history.prefix(shared) != self.committed.prefix(shared);
@@ -365,8 +425,12 @@ impl Ensemble {
     }
 
     fn learn(&mut self, server: u8) {
-        let Some((leader, ..)) = self.following(server) else { return };
-        let Role::Leader { committed, .. } = self.server(leader).role else { return };
+        let Some((leader, ..)) = self.following(server) else {
+            return;
+        };
+        let Role::Leader { committed, .. } = self.server(leader).role else {
+            return;
+        };
         let state = self.server_mut(server);
         state.applied = Some(committed.min(state.history.length()));
     }
@@ -374,14 +438,25 @@ impl Ensemble {
     fn propose(&mut self, server: u8) {
         self.left.transactions -= 1;
         let state = self.server_mut(server);
-        if let Role::Leader { term, epoch, transaction_acks, .. } = &mut state.role {
+        if let Role::Leader {
+            term,
+            epoch,
+            transaction_acks,
+            ..
+        } = &mut state.role
+        {
             *transaction_acks = 0;
-            state.history.push(Transaction { epoch: *epoch, term: *term });
+            state.history.push(Transaction {
+                epoch: *epoch,
+                term: *term,
+            });
         }
     }
 
     fn append(&mut self, server: u8) {
-        let Some((leader, ..)) = self.following(server) else { return };
+        let Some((leader, ..)) = self.following(server) else {
+            return;
+        };
         let length = self.server(server).history.length();
         let next = self.server(leader).history.at(length);
         self.server_mut(server).history.push(next);
@@ -393,7 +468,10 @@ impl Ensemble {
             self.sync(server);
         }
         let leader = self.following(server).map_or(server, |(leader, ..)| leader);
-        if let Role::Leader { transaction_acks, .. } = &mut self.server_mut(leader).role {
+        if let Role::Leader {
+            transaction_acks, ..
+        } = &mut self.server_mut(leader).role
+        {
             *transaction_acks |= 1 << server;
             if majority(*transaction_acks) {
                 self.decide(leader);
@@ -406,7 +484,12 @@ impl Ensemble {
         let state = self.server_mut(server);
         let length = state.history.length();
         state.applied = Some(length);
-        if let Role::Leader { committed, transaction_acks, .. } = &mut state.role {
+        if let Role::Leader {
+            committed,
+            transaction_acks,
+            ..
+        } = &mut state.role
+        {
             (*committed, *transaction_acks) = (length, 0);
         }
     }

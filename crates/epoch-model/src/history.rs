@@ -52,7 +52,9 @@ impl History {
     pub fn last_zxid(&self) -> Zxid {
         let all = &self.transactions[..usize::from(self.length)];
         all.last().map_or((0, 0), |last| {
-            let counter = all.iter().fold(0, |n, t| n + u8::from(t.epoch == last.epoch));
+            let counter = all
+                .iter()
+                .fold(0, |n, t| n + u8::from(t.epoch == last.epoch));
             (last.epoch, counter)
         })
     }

@@ -106,7 +106,9 @@ impl Server {
 
     /// Everything in the page cache reaches the disk.
     pub(crate) fn sync(&mut self, reserve: u8) {
-        self.disk_accepted = self.disk_accepted.max(self.accepted.saturating_add(reserve));
+        self.disk_accepted = self
+            .disk_accepted
+            .max(self.accepted.saturating_add(reserve));
         self.disk_current = self.current;
     }
 
