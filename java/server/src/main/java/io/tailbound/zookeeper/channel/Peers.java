@@ -68,17 +68,22 @@ public final class Peers implements AutoCloseable {
     try {
       while (!closed) {
         Thread.sleep(tickNs / 1_000_000L, (int) (tickNs % 1_000_000L));
-        for (long server : port.others()) {
-          link(server).tick(System.nanoTime());
-        }
-        changed.run();
+        tickOnce();
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-    } catch (RuntimeException e) {
-      if (!closed) {
-        LOG.error("The watch over the peers ended; a hung leader is now found as upstream finds it", e);
+    }
+  }
+
+  private void tickOnce() {
+    try {
+      for (long server : port.others()) {
+        link(server).tick(System.nanoTime());
       }
+      changed.run();
+    } catch (RuntimeException e) {
+      // The watch must go on: without it a hung leader is found as late as upstream finds it.
+      LOG.warn("A look at the peers failed", e);
     }
   }
 

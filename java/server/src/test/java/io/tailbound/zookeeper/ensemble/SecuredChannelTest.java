@@ -2,8 +2,11 @@ package io.tailbound.zookeeper.ensemble;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -33,23 +36,32 @@ class SecuredChannelTest {
     }
   }
 
+  private static void keytool(String... arguments) throws IOException, InterruptedException {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "keytool").toString());
+    command.addAll(List.of(arguments));
+    command.addAll(List.of("-alias", "server", "-storetype", "PKCS12", "-storepass", "secret"));
+    Process keytool = new ProcessBuilder(command).redirectErrorStream(true).start();
+    String said = new String(keytool.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    assertEquals(0, keytool.waitFor(), said);
+  }
+
   @Test
   void withTls() throws Exception {
-    Path store = directory.resolve("keys.p12");
-    Process keytool = new ProcessBuilder(
-        Path.of(System.getProperty("java.home"), "bin", "keytool").toString(),
-        "-genkeypair", "-alias", "server", "-keyalg", "EC", "-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1",
-        "-validity", "2", "-storetype", "PKCS12", "-storepass", "secret", "-keystore", store.toString())
-        .inheritIO().start();
-    assertEquals(0, keytool.waitFor());
+    String keys = directory.resolve("keys.p12").toString();
+    String trusted = directory.resolve("trusted.p12").toString();
+    String certificate = directory.resolve("certificate").toString();
+    keytool("-genkeypair", "-keyalg", "EC", "-dname", "CN=localhost", "-validity", "2", "-keystore", keys);
+    keytool("-exportcert", "-file", certificate, "-keystore", keys);
+    keytool("-importcert", "-noprompt", "-file", certificate, "-keystore", trusted);
     recovers(List.of(), """
         sslQuorum=true
-        ssl.quorum.keyStore.location=%1$s
+        ssl.quorum.keyStore.location=%s
         ssl.quorum.keyStore.password=secret
-        ssl.quorum.trustStore.location=%1$s
+        ssl.quorum.trustStore.location=%s
         ssl.quorum.trustStore.password=secret
         ssl.quorum.hostnameVerification=false
-        """.formatted(store));
+        """.formatted(keys, trusted));
   }
 
   @Test
@@ -69,6 +81,7 @@ class SecuredChannelTest {
         quorum.auth.enableSasl=true
         quorum.auth.learnerRequireSasl=true
         quorum.auth.serverRequireSasl=true
+        fips-mode=false
         """);
   }
 }

@@ -78,7 +78,8 @@ class LeaderWatch {
       LOG.warn("Leaving server {}: a quorum has not heard it, this server not for {} ms",
           vote.getId(), peer.peers().silentNs(vote.getId()) / 1_000_000L);
       peer.leaving(RecoveryRecorder.LossCause.SILENT);
-      follower.closeSocket();
+      // In a thread of its own, since closing a TLS connection to a hung peer may block.
+      inBackground(follower::closeSocket, "tailbound-leave");
     }
   }
 
@@ -102,10 +103,14 @@ class LeaderWatch {
       steppedDown = leader;
       LOG.warn("Stepping down: a quorum was not heard for too long, or is in a later election");
       peer.leaving(RecoveryRecorder.LossCause.STEPPED_DOWN);
-      Thread ending = new Thread(() -> leader.shutdown("a quorum is lost"), "tailbound-step-down");
-      ending.setDaemon(true);
-      ending.start();
+      inBackground(() -> leader.shutdown("a quorum is lost"), "tailbound-step-down");
     }
+  }
+
+  private static void inBackground(Runnable task, String name) {
+    Thread thread = new Thread(task, name);
+    thread.setDaemon(true);
+    thread.start();
   }
 
   /** Whether a voter may still follow this leader: it was heard, and is in no later election. */

@@ -4,20 +4,25 @@ import io.tailbound.zookeeper.channel.LocalState;
 import io.tailbound.zookeeper.channel.PeerState;
 import io.tailbound.zookeeper.channel.Peers;
 import io.tailbound.zookeeper.config.EpochMode;
+import io.tailbound.zookeeper.config.Profile;
 import io.tailbound.zookeeper.config.TailboundConfig;
 import io.tailbound.zookeeper.epoch.EpochStore;
 import io.tailbound.zookeeper.recovery.RecoveryRecorder;
 import io.tailbound.zookeeper.recovery.RecoveryRecorder.LossCause;
 import io.tailbound.zookeeper.recovery.RecoveryRecorder.Role;
 import io.tailbound.zookeeper.recovery.RecoveryReporting;
+import java.io.File;
 import java.io.IOException;
+import java.util.Map;
 import java.util.Optional;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
+import org.apache.zookeeper.server.ServerCnxnFactory;
 import org.apache.zookeeper.server.ServerMetrics;
 import org.apache.zookeeper.server.ZKDatabase;
 import org.apache.zookeeper.server.ZooKeeperServer;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
+import org.apache.zookeeper.server.quorum.flexible.QuorumVerifier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -38,6 +43,67 @@ public class TailboundPeer extends QuorumPeer {
   /** @param config the settings of the mechanisms */
   public TailboundPeer(TailboundConfig config) throws SaslException {
     this.config = config;
+  }
+
+  /** A peer with every mechanism on. */
+  public TailboundPeer() throws SaslException {
+    this(TailboundConfig.of(Profile.TAILBOUND));
+  }
+
+  /** As upstream's constructor of the same parameters, with every mechanism on. */
+  public TailboundPeer(Map<Long, QuorumServer> members, File dataDir, File dataLogDir, int electionType,
+      long myid, int tickTime, int initLimit, int syncLimit, int connectToLearnerMasterLimit,
+      ServerCnxnFactory clients) throws IOException {
+    super(members, dataDir, dataLogDir, electionType, myid, tickTime, initLimit, syncLimit,
+        connectToLearnerMasterLimit, clients);
+    this.config = TailboundConfig.of(Profile.TAILBOUND);
+    replaceStorage();
+  }
+
+  /** As upstream's constructor of the same parameters, with every mechanism on. */
+  public TailboundPeer(Map<Long, QuorumServer> members, File dataDir, File dataLogDir, int electionType,
+      long myid, int tickTime, int initLimit, int syncLimit, int connectToLearnerMasterLimit,
+      boolean quorumListenOnAllIPs, ServerCnxnFactory clients, QuorumVerifier quorum) throws IOException {
+    super(members, dataDir, dataLogDir, electionType, myid, tickTime, initLimit, syncLimit,
+        connectToLearnerMasterLimit, quorumListenOnAllIPs, clients, quorum);
+    this.config = TailboundConfig.of(Profile.TAILBOUND);
+    replaceStorage();
+  }
+
+  /** As upstream's constructor of the same parameters, with every mechanism on. */
+  public TailboundPeer(Map<Long, QuorumServer> members, File snapDir, File logDir, int clientPort,
+      int electionAlg, long myid, int tickTime, int initLimit, int syncLimit,
+      int connectToLearnerMasterLimit) throws IOException {
+    super(members, snapDir, logDir, clientPort, electionAlg, myid, tickTime, initLimit, syncLimit,
+        connectToLearnerMasterLimit);
+    this.config = TailboundConfig.of(Profile.TAILBOUND);
+    replaceStorage();
+  }
+
+  /** As upstream's constructor of the same parameters, with every mechanism on. */
+  public TailboundPeer(Map<Long, QuorumServer> members, File snapDir, File logDir, int clientPort,
+      int electionAlg, long myid, int tickTime, int initLimit, int syncLimit, int connectToLearnerMasterLimit,
+      String oraclePath) throws IOException {
+    super(members, snapDir, logDir, clientPort, electionAlg, myid, tickTime, initLimit, syncLimit,
+        connectToLearnerMasterLimit, oraclePath);
+    this.config = TailboundConfig.of(Profile.TAILBOUND);
+    replaceStorage();
+  }
+
+  /** As upstream's constructor of the same parameters, with every mechanism on. */
+  public TailboundPeer(Map<Long, QuorumServer> members, File snapDir, File logDir, int clientPort,
+      int electionAlg, long myid, int tickTime, int initLimit, int syncLimit, int connectToLearnerMasterLimit,
+      QuorumVerifier quorum) throws IOException {
+    super(members, snapDir, logDir, clientPort, electionAlg, myid, tickTime, initLimit, syncLimit,
+        connectToLearnerMasterLimit, quorum);
+    this.config = TailboundConfig.of(Profile.TAILBOUND);
+    replaceStorage();
+  }
+
+  /** Upstream's constructors set their log and database without the setters. */
+  private void replaceStorage() {
+    setTxnFactory(getTxnFactory());
+    setZKDatabase(getZkDb());
   }
 
   TailboundConfig config() {
