@@ -30,6 +30,9 @@ class ElectionChannels extends QuorumCnxManager implements ChannelPort {
   /** After this time a peer that accepted nothing and did not call back counts as unreachable. */
   private static final long CALL_BACK_NS = 50_000_000L;
 
+  /** What upstream calls the thread that takes votes off the channel. */
+  private static final String RECEIVER_NAME = "WorkerReceiver";
+
   private final TailboundPeer peer;
   private final Set<Long> met = ConcurrentHashMap.newKeySet();
   private final Map<Long, Long> triedAtNs = new ConcurrentHashMap<>();
@@ -43,14 +46,15 @@ class ElectionChannels extends QuorumCnxManager implements ChannelPort {
     this.peer = peer;
   }
 
-  /** From now on only this thread takes votes off the channel. */
+  /** From now on only this one of the threads that receive for an election takes votes off the channel. */
   void admit(Thread onlyReceiver) {
     receiver = onlyReceiver;
   }
 
   @Override
   public Message pollRecvQueue(long timeout, TimeUnit unit) throws InterruptedException {
-    if (Thread.currentThread() != receiver) {
+    Thread asking = Thread.currentThread();
+    if (asking != receiver && asking.getName().startsWith(RECEIVER_NAME)) {
       // The receiver of upstream's election object, which ours replaces and which is about to end.
       Thread.sleep(1);
       return null;
