@@ -9,6 +9,7 @@ pub mod interfaces;
 mod periodic_load;
 mod query;
 mod rational;
+pub mod recovery;
 pub mod response_time;
 pub mod schedulability;
 pub mod sizing;
