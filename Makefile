@@ -9,7 +9,7 @@ PREFIX ?= /usr/local
 BINARIES := $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/debug
 FLAGS := --workspace --locked
 
-.PHONY: help setup setup-demo demo build test lint python bench install clean
+.PHONY: help setup setup-demo demo build test lint python zookeeper bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,9 @@ lint:
 
 python: ## Build the Python package, install it in a virtual environment below target/, test it there
 	@tools/python
+
+zookeeper: ## Build the ZooKeeper server and client, and all they need, below java/
+	@java/build
 
 bench: setup ## Side-by-side comparisons with peers; each prints a table and writes JSON
 	$(CARGO) build $(FLAGS) --release --bins --examples

@@ -10,6 +10,7 @@ pub mod notation;
 mod periodic_load;
 mod query;
 mod rational;
+pub mod recovery;
 pub mod response_time;
 pub mod schedulability;
 pub mod sizing;

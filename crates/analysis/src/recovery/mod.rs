@@ -1,0 +1,12 @@
+//! How long a ZooKeeper ensemble is without service after its leader fails.
+//!
+//! Equations 5.2 to 5.8 of Li, *Enabling Timing Guarantees* thesis, section 5.3, and their
+//! counterpart for the complete-vote rule, which ends an election without a fixed wait. Two ways lead
+//! to a bound: known parameters ([`Parameters`] and [`Protocol::bound`]), or the smallest envelope of
+//! that form over measured recoveries ([`Envelope`]).
+
+mod bound;
+mod envelope;
+
+pub use bound::{Network, Parameters, Protocol, RecoveryBound, shortest_wait};
+pub use envelope::{Envelope, Observation, election_messages};

@@ -1,0 +1,11 @@
+package io.tailbound.zookeeper.config;
+
+/**
+ * Settings of the detection of a hung or cut-off leader.
+ *
+ * @param enabled whether servers of this kind watch each other
+ * @param intervalNs time between two heartbeats, in nanoseconds
+ * @param timeoutNs shortest silence, in nanoseconds, after which a peer is suspected
+ * @param gapFactor a peer is suspected no sooner than this multiple of the longest recent gap
+ */
+public record HeartbeatConfig(boolean enabled, long intervalNs, long timeoutNs, int gapFactor) {}

@@ -1,0 +1,52 @@
+package org.apache.zookeeper.server.quorum;
+
+import io.tailbound.zookeeper.recovery.RecoveryRecorder.LossCause;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+
+/**
+ * A follower that connects when its leader says that it accepts (FQCE; thesis, section 5.2.3), and
+ * tells what happens to it.
+ */
+class PromptFollower extends Follower {
+
+  private final TailboundPeer peer;
+
+  PromptFollower(TailboundPeer peer, FollowerZooKeeperServer server) {
+    super(peer, server);
+    this.peer = peer;
+  }
+
+  @Override
+  protected void sockConnect(Socket sock, InetSocketAddress addr, int timeout) throws IOException {
+    if (peer.config().election().readyNotice()) {
+      peer.leaderWatch().awaitReady(peer.getCurrentVote(), peer.config().election().readyWaitNs());
+    }
+    super.sockConnect(sock, addr, timeout);
+  }
+
+  @Override
+  protected void connectToLeader(MultipleAddresses addresses, String hostname) throws IOException {
+    super.connectToLeader(addresses, hostname);
+    peer.recorder().connected();
+  }
+
+  @Override
+  void readPacket(QuorumPacket packet) throws IOException {
+    try {
+      super.readPacket(packet);
+    } catch (IOException e) {
+      peer.leaving(LossCause.CLOSED);
+      throw e;
+    }
+    peer.recorder().leaderSign();
+  }
+
+  @Override
+  public void shutdown() {
+    peer.roleEnds(zk);
+    peer.leaving(LossCause.OTHER);
+    super.shutdown();
+  }
+}
