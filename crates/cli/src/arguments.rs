@@ -107,9 +107,33 @@ pub struct CheckArguments {
     pub elsewhere: bool,
 }
 
+/// What else `predict` predicts.
+#[derive(Debug, Subcommand)]
+pub enum PredictWhat {
+    /// How long a ZooKeeper ensemble recovers from a failed leader, against measured recoveries.
+    Recovery(RecoveryArguments),
+}
+
+/// Arguments of `predict recovery`.
+#[derive(Debug, Args)]
+pub struct RecoveryArguments {
+    /// The recovery breakdown (JSON) of our ZooKeeper server or of `bench/recovery`.
+    pub breakdown: PathBuf,
+    /// Percent added to what is estimated from measured recoveries.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub margin: u32,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
+}
+
 /// Arguments of `predict`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct PredictArguments {
+    /// Something other than response times.
+    #[command(subcommand)]
+    pub what: Option<PredictWhat>,
     /// The description (TOML); without it, the queue that the options describe.
     #[arg(conflicts_with = "rate")]
     pub file: Option<PathBuf>,

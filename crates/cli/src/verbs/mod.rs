@@ -11,6 +11,7 @@ pub mod import;
 pub mod internal;
 pub mod measure;
 pub mod predict;
+pub mod predict_recovery;
 pub mod report;
 pub mod revert;
 pub mod run_command;

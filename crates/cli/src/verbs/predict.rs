@@ -12,7 +12,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use crate::arguments::{FileQuestion, Format, PredictArguments};
+use crate::arguments::{FileQuestion, Format, PredictArguments, PredictWhat};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -46,6 +46,9 @@ pub struct Quantile {
 
 /// Predicts every chosen service in every chosen variant, or one queue without a file.
 pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Failure> {
+    if let Some(PredictWhat::Recovery(recovery)) = &arguments.what {
+        return super::predict_recovery::carry_out(recovery, output);
+    }
     let output = &output.exporting(&arguments.export);
     match arguments.of_file() {
         Some(question) => of_file(&question, output),
