@@ -1,5 +1,6 @@
 package io.tailbound.zookeeper.client.agent;
 
+import io.tailbound.zookeeper.client.pace.ClientPace;
 import io.tailbound.zookeeper.client.pace.ReconnectOptions;
 import java.lang.instrument.ClassFileTransformer;
 import java.net.URL;
@@ -28,10 +29,24 @@ final class ClientTransformer implements ClassFileTransformer {
         }
         String where = jarOf(domain);
         try {
+            if (!reachesPace(loader)) {
+                report.say("the class loader of the ZooKeeper client in " + where
+                        + " does not find the agent's classes. It is left as it is and reconnects as it always did.");
+                return null;
+            }
             return SEND_THREAD.equals(name) ? sendThread(classFile, where) : nioSocket(classFile, where);
         } catch (RuntimeException | LinkageError e) {
             report.say("cannot read " + name + " in " + where + " (" + e + "). It is left as it is.");
             return null;
+        }
+    }
+
+    /** Whether rewritten classes of a loader would call the pace that this agent has configured. */
+    private static boolean reachesPace(ClassLoader loader) {
+        try {
+            return Class.forName(ClientPace.class.getName(), false, loader) == ClientPace.class;
+        } catch (ClassNotFoundException e) {
+            return false;
         }
     }
 

@@ -2,7 +2,6 @@ package io.tailbound.zookeeper.client.agent;
 
 import io.tailbound.zookeeper.client.pace.ClientPace;
 import io.tailbound.zookeeper.client.pace.ReconnectOptions;
-import java.io.IOException;
 import java.lang.instrument.Instrumentation;
 
 /**
@@ -26,14 +25,10 @@ public final class ReconnectAgent {
             ReconnectOptions options = arguments == null || arguments.trim().isEmpty()
                     ? ReconnectOptions.fromSystemProperty()
                     : ReconnectOptions.parse(arguments);
-            // Before any class of that package is loaded from the agent's own jar.
-            BootstrapClasses.append(instrumentation);
             ClientPace.configure(options);
             instrumentation.addTransformer(new ClientTransformer(options, report));
         } catch (IllegalArgumentException e) {
             report.say("agent options: " + e.getMessage() + ". ZooKeeper clients are left as they are.");
-        } catch (IOException | RuntimeException e) {
-            report.say("cannot prepare the agent (" + e + "). ZooKeeper clients are left as they are.");
         }
     }
 }

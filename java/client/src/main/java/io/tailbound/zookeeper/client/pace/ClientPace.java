@@ -8,9 +8,9 @@ import java.util.concurrent.TimeUnit;
 /**
  * What rewritten ZooKeeper clients call in place of their own waits.
  *
- * <p>It lives in the bootstrap class loader, so that clients in any class loader (a servlet
- * container's, a plug-in's) reach it, and therefore knows no class outside {@code java.base}. A
- * client is known by its thread {@code ClientCnxn.SendThread}, and forgotten with it.
+ * <p>It is loaded by the system class loader, as agents are, while clients may be in loaders below it
+ * (a servlet container's): hence it knows no class of ZooKeeper. A client is known by its thread
+ * {@code ClientCnxn.SendThread}, and forgotten with it.
  */
 public final class ClientPace {
     private static final Map<Thread, ReconnectSchedule> SCHEDULES = new WeakHashMap<>();
