@@ -23,7 +23,7 @@ final class ClientProcess implements AutoCloseable {
     private long connectedAtNs;
     private int port;
     private long session;
-    private String last = "nothing";
+    private final StringBuilder said = new StringBuilder();
 
     /**
      * Starts a client.
@@ -34,7 +34,7 @@ final class ClientProcess implements AutoCloseable {
     ClientProcess(String kind, String version, List<String> jvmOptions, String servers, Path folder) throws IOException {
         this.kind = kind;
         this.errors = folder.resolve(kind.replaceAll("[^a-z0-9.]", "-") + ".err");
-        List<String> command = new ArrayList<>(List.of(Ensemble.java(), "-Xmx64m", "-XX:+UseSerialGC"));
+        List<String> command = new ArrayList<>(List.of(Ensemble.java(), "-Xmx64m", "-XX:+UseSerialGC", "-Dtailbound.log=WARN"));
         command.addAll(jvmOptions);
         command.addAll(List.of("-cp", classPath(version), ReportingClient.class.getName(), servers));
         this.process = new ProcessBuilder(command).redirectError(errors.toFile()).start();
@@ -71,7 +71,7 @@ final class ClientProcess implements AutoCloseable {
     }
 
     private synchronized void note(String line) {
-        last = line;
+        said.append(line).append('\n');
         String[] words = line.split(" ");
         if (words[0].equals("CONNECTED")) {
             connected = true;
@@ -90,7 +90,7 @@ final class ClientProcess implements AutoCloseable {
         while (!connected || connectedAtNs - afterNs < 0) {
             long leftMs = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
             if (leftMs <= 0 || !process.isAlive()) {
-                throw new TimeoutException(kind + " does not connect; it said " + last + "\n" + errors());
+                throw new TimeoutException(kind + " does not connect; it said\n" + said + errors());
             }
             wait(Math.min(leftMs, 200));
         }
