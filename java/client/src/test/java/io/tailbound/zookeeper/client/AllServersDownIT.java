@@ -108,19 +108,31 @@ class AllServersDownIT {
 
     @Test
     void theAgentPacesAClientThatNeverConnected() throws Exception {
-        for (String version : List.of("3.5.10", "3.8.4", System.getProperty("tailbound.newest"))) {
-            try (Refusing servers = new Refusing()) {
-                long startNs = System.nanoTime();
-                try (ClientProcess client = new ClientProcess("down, " + version, version,
-                        List.of(ClientProcess.agent("persist=1s,max=400ms")), servers.connectString(), folder)) {
-                    while (servers.attempts.get() == 0) {
-                        Thread.sleep(10);
-                    }
-                    Thread.sleep(LENGTH_MS);
-                    assertEquals(1, client.errors().lines().filter(l -> l.startsWith("tailbound")).count());
+        String newest = System.getProperty("tailbound.newest");
+        for (String version : List.of("3.5.10", "3.8.4", newest)) {
+            withAgent("agent, " + version, version, List.of());
+        }
+        // The agent puts its jar on the class path, so that the socket classes are there, too.
+        for (String socket : List.of("PromptClientCnxnSocketNIO", "PromptClientCnxnSocketNetty")) {
+            withAgent("agent and " + socket, newest,
+                    List.of("-Dzookeeper.clientCnxnSocket=org.apache.zookeeper." + socket));
+        }
+    }
+
+    private void withAgent(String kind, String version, List<String> more) throws Exception {
+        List<String> options = new ArrayList<>(more);
+        options.add(ClientProcess.agent("persist=1s,max=400ms"));
+        try (Refusing servers = new Refusing()) {
+            long startNs = System.nanoTime();
+            try (ClientProcess client =
+                    new ClientProcess(kind, version, options, servers.connectString(), folder)) {
+                while (servers.attempts.get() == 0) {
+                    Thread.sleep(10);
                 }
-                paced("agent, " + version, servers.attempts.get(), System.nanoTime() - startNs);
+                Thread.sleep(LENGTH_MS);
+                assertEquals(1, client.errors().lines().filter(l -> l.startsWith("tailbound")).count());
             }
+            paced(kind, servers.attempts.get(), System.nanoTime() - startNs);
         }
     }
 }
