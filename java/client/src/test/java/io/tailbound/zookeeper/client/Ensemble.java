@@ -64,7 +64,7 @@ final class Ensemble implements AutoCloseable {
         Files.writeString(home.resolve("myid"), Integer.toString(i));
         List<String> configuration = new ArrayList<>(List.of(
                 "dataDir=" + home, "clientPort=" + clientPorts.get(i), "clientPortAddress=127.0.0.1", "tickTime=500",
-                "initLimit=40", "syncLimit=20", "maxClientCnxns=0", "admin.enableServer=false",
+                "initLimit=40", "syncLimit=20", "maxSessionTimeout=60000", "maxClientCnxns=0", "admin.enableServer=false",
                 "4lw.commands.whitelist=srvr"));
         for (int j = 0; size > 1 && j < size; j++) {
             configuration.add("server." + j + "=127.0.0.1:" + ports.get(size + j) + ":" + ports.get(2 * size + j));

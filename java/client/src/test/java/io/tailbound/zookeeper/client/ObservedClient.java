@@ -13,7 +13,8 @@ import org.apache.zookeeper.client.ZKClientConfig;
 
 /** A client that notes when its connection came and went. */
 final class ObservedClient implements Watcher, AutoCloseable {
-    static final int SESSION_TIMEOUT_MS = 10_000;
+    /** Longer than a server takes to start on a busy machine. */
+    static final int SESSION_TIMEOUT_MS = 40_000;
 
     /** What a test compares clients by. */
     final String kind;
