@@ -32,7 +32,8 @@ classes=${classes%:}
 run_java() { # main class below io.tailbound.zookeeper.harness, arguments
     local main=$1
     shift
-    java -Xmx512m -XX:+UseSerialGC -cp "$classes" \
+    # With the script dies the driver, and with the driver its servers.
+    setpriv --pdeathsig KILL -- java -Xmx512m -XX:+UseSerialGC -cp "$classes" \
         -Dlogback.configurationFile=driver-logback.xml \
         -Dtailbound.launcher="$repository/java/bin/tailbound-zookeeper" \
         -Dtailbound.syncdelay="$work/sync_delay.so" \
