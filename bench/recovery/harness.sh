@@ -1,4 +1,5 @@
 # Sourced by the benches beside it: builds what they run, into target folders, once.
+# TAILBOUND_LAUNCHER names a java/bin/tailbound-zookeeper of another build.
 # Sets: classes (class path), work (folder for what is built), and the function skip.
 
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -35,7 +36,7 @@ run_java() { # main class below io.tailbound.zookeeper.harness, arguments
     # With the script dies the driver, and with the driver its servers.
     setpriv --pdeathsig KILL -- java -Xmx512m -XX:+UseSerialGC -cp "$classes" \
         -Dlogback.configurationFile=driver-logback.xml \
-        -Dtailbound.launcher="$repository/java/bin/tailbound-zookeeper" \
+        -Dtailbound.launcher="${TAILBOUND_LAUNCHER:-$repository/java/bin/tailbound-zookeeper}" \
         -Dtailbound.syncdelay="$work/sync_delay.so" \
         -Dtailbound.checker="$work/checker" \
         "io.tailbound.zookeeper.harness.$main" "$@"

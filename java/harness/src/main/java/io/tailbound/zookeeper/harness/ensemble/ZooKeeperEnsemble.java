@@ -34,6 +34,10 @@ final class ZooKeeperEnsemble extends Ensemble {
         return serverFolder(id).resolve("zoo.cfg");
     }
 
+    private Path logging(int id) {
+        return serverFolder(id).resolve(LOGGING);
+    }
+
     @Override
     void prepare(int id) throws IOException {
         Path data = Files.createDirectories(serverFolder(id).resolve("data"));
@@ -53,16 +57,8 @@ final class ZooKeeperEnsemble extends Ensemble {
         lines.addAll(setup().variant().config());
         Files.write(configuration(id), lines);
         try (InputStream logging = getClass().getResourceAsStream("/" + LOGGING)) {
-            Path copy = serverFolder(id).resolve(LOGGING);
-            Files.copy(logging, copy, StandardCopyOption.REPLACE_EXISTING);
+            Files.copy(logging, logging(id), StandardCopyOption.REPLACE_EXISTING);
         }
-    }
-
-    private List<String> jvmOptions(int id) {
-        List<String> options = new ArrayList<>();
-        options.add("-Dlogback.configurationFile=" + serverFolder(id).resolve(LOGGING));
-        options.addAll(setup().variant().jvm());
-        return options;
     }
 
     @Override
@@ -72,7 +68,8 @@ final class ZooKeeperEnsemble extends Ensemble {
             return List.of(Programs.tailboundLauncher().toString(), configuration);
         }
         List<String> command = new ArrayList<>(List.of(Programs.java(), HEAP));
-        command.addAll(jvmOptions(id));
+        command.add("-Dlogback.configurationFile=" + logging(id));
+        command.addAll(setup().variant().jvm());
         command.addAll(List.of("-cp", System.getProperty("java.class.path")));
         command.add("org.apache.zookeeper.server.quorum.QuorumPeerMain");
         command.add(configuration);
@@ -82,8 +79,9 @@ final class ZooKeeperEnsemble extends Ensemble {
     @Override
     Map<String, String> environment(int id) {
         if (setup().variant().launcher() == Variant.Launcher.TAILBOUND) {
-            // The java command reads this itself, whatever the launcher passes on.
-            return Map.of("JDK_JAVA_OPTIONS", String.join(" ", jvmOptions(id)));
+            return Map.of(
+                    "SERVER_JVMFLAGS", String.join(" ", setup().variant().jvm()),
+                    "ZOO_LOG_CONFIG", logging(id).toString());
         }
         return Map.of();
     }

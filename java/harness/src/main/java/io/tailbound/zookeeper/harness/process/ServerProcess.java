@@ -21,6 +21,8 @@ public final class ServerProcess {
         Runtime.getRuntime().addShutdownHook(new Thread(ServerProcess::killAll, "kill-servers"));
     }
 
+    private static volatile boolean ending;
+
     private final Process process;
 
     private ServerProcess(Process process) {
@@ -89,7 +91,13 @@ public final class ServerProcess {
         process.destroyForcibly();
     }
 
+    /** Whether this JVM ends and has begun to kill all servers: what fails now says nothing. */
+    public static boolean isEnding() {
+        return ending;
+    }
+
     private static void killAll() {
+        ending = true;
         RUNNING.forEach(ServerProcess::killGroup);
     }
 }

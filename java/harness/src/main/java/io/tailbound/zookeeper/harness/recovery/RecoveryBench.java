@@ -7,6 +7,7 @@ import io.tailbound.zookeeper.harness.ensemble.LoopbackBlock;
 import io.tailbound.zookeeper.harness.ensemble.Programs;
 import io.tailbound.zookeeper.harness.ensemble.Variant;
 import io.tailbound.zookeeper.harness.ensemble.Variants;
+import io.tailbound.zookeeper.harness.process.ServerProcess;
 import io.tailbound.zookeeper.harness.result.Folders;
 import io.tailbound.zookeeper.harness.result.Options;
 import io.tailbound.zookeeper.harness.result.Provenance;
@@ -135,6 +136,9 @@ public final class RecoveryBench {
                 report(ensemble.trial());
             }
         } catch (TimeoutException | IOException failed) {
+            if (ServerProcess.isEnding()) {
+                throw new InterruptedException("the run was ended");
+            }
             // A failed trial counts; it must not vanish from the comparison.
             report(Trial.failed(cell, done, failed.getMessage()));
             Folders.keep(folder, output.resolve("recovery-failed-" + trials.size()));
@@ -179,7 +183,7 @@ public final class RecoveryBench {
     }
 
     /** Runs the benchmark; see {@code bench/recovery/run}. */
-    public static void main(String[] arguments) throws InterruptedException {
+    public static void main(String[] arguments) {
         try {
             RecoveryBench bench = new RecoveryBench(Options.parse(arguments, defaults()));
             Thread interrupted = new Thread(bench::finishQuietly, "finish");
@@ -191,6 +195,9 @@ public final class RecoveryBench {
         } catch (IllegalArgumentException | IOException wrong) {
             System.err.println("recovery: " + wrong.getMessage());
             System.exit(FAILED);
+        } catch (InterruptedException ended) {
+            // The hooks write what there is and end the servers.
+            Thread.currentThread().interrupt();
         }
     }
 }
