@@ -2,7 +2,7 @@
 # TAILBOUND_LAUNCHER names a java/bin/tailbound-zookeeper of another build.
 # Sets: classes (class path), work (folder for what is built), and the function skip.
 
-repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 work=$repository/java/harness/target
 
 say() { printf '%s: %s\n' "$bench" "$*" >&2; }

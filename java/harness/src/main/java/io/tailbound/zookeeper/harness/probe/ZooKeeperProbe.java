@@ -16,6 +16,9 @@ import org.apache.zookeeper.KeeperException;
 final class ZooKeeperProbe extends WriteProbe {
     private static final String PATH = "/tailbound-probe";
     private static final int SESSION_MS = 40_000;
+    /** For the first connection, which nothing is measured of. */
+    private static final int START_MS = 10_000;
+
     private static final int HANDSHAKE_MS = 250;
     /** A reply that has not come by now will not: the connection is given up. */
     private static final int REPLY_MS = 1000;
@@ -27,15 +30,17 @@ final class ZooKeeperProbe extends WriteProbe {
 
     ZooKeeperProbe(List<InetSocketAddress> targets, long periodNs) throws IOException {
         super(targets, periodNs);
-        connection = connect();
+        connection = connect(START_MS);
+        connection.setReplyTimeout(START_MS);
         createPath();
+        connection.setReplyTimeout(REPLY_MS);
         writer = new Thread(this::write, "zookeeper-probe");
         writer.setDaemon(true);
         writer.start();
     }
 
-    private ZooKeeperConnection connect() throws IOException {
-        var opened = ZooKeeperConnection.open(target(attempts++), identity, HANDSHAKE_MS);
+    private ZooKeeperConnection connect(int limitMs) throws IOException {
+        var opened = ZooKeeperConnection.open(target(attempts++), identity, limitMs);
         opened.setReplyTimeout(REPLY_MS);
         identity = opened.identity();
         return opened;
@@ -73,7 +78,7 @@ final class ZooKeeperProbe extends WriteProbe {
     private boolean reconnect() {
         long begun = System.nanoTime();
         try {
-            connection = connect();
+            connection = connect(HANDSHAKE_MS);
             return true;
         } catch (SessionExpired expired) {
             identity = SessionIdentity.fresh(SESSION_MS);

@@ -110,13 +110,19 @@ public final class RecoveryBench {
             Collections.shuffle(turn, order);
             int faults = Math.toIntExact(Math.min(perStart, wanted - done));
             for (Cell cell : turn) {
-                block(cell, faults, new SplittableRandom(order.nextLong()));
+                var random = new SplittableRandom(order.nextLong());
+                // A failed trial ends its ensemble; the others of the block get a fresh one.
+                int made = 0;
+                while (made < faults) {
+                    made += block(cell, faults - made, random);
+                }
             }
         }
         complete = true;
     }
 
-    private void block(Cell cell, int faults, SplittableRandom random)
+    /** Lets one fresh ensemble fail up to {@code faults} times; returns how many trials there were. */
+    private int block(Cell cell, int faults, SplittableRandom random)
             throws IOException, InterruptedException {
         Path folder = output.resolve("recovery-work");
         Folders.delete(folder);
@@ -135,6 +141,7 @@ public final class RecoveryBench {
             for (; done < faults; done++) {
                 report(ensemble.trial());
             }
+            return done;
         } catch (TimeoutException | IOException failed) {
             if (ServerProcess.isEnding()) {
                 throw new InterruptedException("the run was ended");
@@ -142,6 +149,7 @@ public final class RecoveryBench {
             // A failed trial counts; it must not vanish from the comparison.
             report(Trial.failed(cell, done, failed.getMessage()));
             Folders.keep(folder, output.resolve("recovery-failed-" + trials.size()));
+            return done + 1;
         }
     }
 
