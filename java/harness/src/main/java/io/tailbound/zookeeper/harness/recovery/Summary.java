@@ -28,13 +28,18 @@ final class Summary {
         Map<String, List<Long>> measures = new TreeMap<>();
         for (Trial trial : trials) {
             if (trial.failure() == null) {
-                add(measures, "recovery_ns", trial.recoveryNs());
-                add(measures, "gap_ns", trial.gapNs());
-                add(measures, "worst_latency_ns", trial.worstLatencyNs());
-                trial.phasesNs().forEach((phase, ns) -> add(measures, "phase " + phase, ns));
+                add(measures, "recovery", trial.recoveryNs());
+                add(measures, "gap", trial.gapNs());
+                add(measures, "worst latency", trial.worstLatencyNs());
+                trial.phasesNs()
+                        .forEach((phase, ns) -> add(measures, "phase " + nameOf(phase), ns));
             }
         }
         return measures;
+    }
+
+    private static String nameOf(String phase) {
+        return phase.replaceFirst("_ns$", "").replace('_', ' ');
     }
 
     private static void add(Map<String, List<Long>> measures, String name, long ns) {
@@ -56,8 +61,13 @@ final class Summary {
                     json.put("size", cell.size());
                     json.put("fault", cell.fault().name().toLowerCase());
                     json.put("failures", failures(trials));
+                    ObjectNode measures = json.putObject("measures");
                     measures(trials)
-                            .forEach((name, ns) -> json.set(name, Quantiles.of(ns).toJson()));
+                            .forEach(
+                                    (name, ns) ->
+                                            measures.set(
+                                                    name.replace(' ', '_'),
+                                                    Quantiles.of(ns).toJson()));
                     trials.forEach(trial -> all.add(trial.toJson()));
                 });
     }
@@ -83,7 +93,7 @@ final class Summary {
                                 Quantiles q = Quantiles.of(ns);
                                 table.add(
                                         cell.variant().name(), size, fault,
-                                        name.replace("_ns", ""), Integer.toString(ns.size()),
+                                        name, Integer.toString(ns.size()),
                                         failed, Table.ms(q.min()), Table.ms(q.at(50)),
                                         Table.ms(q.at(99)), Table.ms(q.max()));
                             });
