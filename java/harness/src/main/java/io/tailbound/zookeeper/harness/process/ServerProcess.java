@@ -54,6 +54,11 @@ public final class ServerProcess {
         return new ServerProcess(Spawner.start(builder));
     }
 
+    /** The process's id, which is also its group's. */
+    public long pid() {
+        return process.pid();
+    }
+
     /** Whether the process still exists, running or stopped. */
     public boolean isAlive() {
         return process.isAlive();
