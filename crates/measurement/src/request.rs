@@ -412,13 +412,13 @@ mod tests {
     #[test]
     fn deadlines_make_priorities() {
         let ms = Duration::from_millis;
-        let task = |period: u64, deadline: Option<u64>| Task {
+        let task = |period_ms: u64, deadline_ms: Option<u64>| Task {
             arrivals: Arrivals::Periodic {
-                period: ms(period),
+                period: ms(period_ms),
                 offset: Duration::ZERO,
             },
             execution_time: ExecutionTime::Constant { value: ms(1) },
-            deadline: deadline.map(ms),
+            deadline: deadline_ms.map(ms),
             priority: None,
             request: None,
             clients: 1,

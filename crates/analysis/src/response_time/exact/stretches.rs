@@ -34,8 +34,8 @@ impl Panel {
 /// Cuts a period into panels.
 pub(super) struct Stretches {
     kind: Kind,
-    budget: usize,
-    period: f64,
+    budget_steps: usize,
+    period_steps: f64,
     stride: usize,
     /// For each class of lattice points modulo the stride, how much C jumps there at most.
     jumps: Vec<f64>,
@@ -52,8 +52,8 @@ impl Stretches {
         });
         Self {
             kind: queue.kind,
-            budget: queue.budget_steps,
-            period: queue.period_steps,
+            budget_steps: queue.budget_steps,
+            period_steps: queue.period_steps,
             stride: queue.stride,
             sums: sums.collect(),
             jumps: jumps.to_vec(),
@@ -62,12 +62,12 @@ impl Stretches {
 
     /// The panels to begin with for responses of r: the largest without whole strides in them.
     pub(super) fn at(&self, r: f64) -> Vec<Panel> {
-        let budget = self.budget as f64;
-        let off = self.period - budget;
-        let first = (r / self.period).floor() as usize;
+        let budget = self.budget_steps as f64;
+        let off = self.period_steps - budget;
+        let first = (r / self.period_steps).floor() as usize;
         let mut panels = Vec::new();
         for periods in first..=first + 1 {
-            let begin = periods as f64 * self.period - r;
+            let begin = periods as f64 * self.period_steps - r;
             let (on, idle) = match self.kind {
                 Kind::Deferrable => (begin, begin + budget),
                 Kind::Periodic => (begin + off, begin),
@@ -75,7 +75,7 @@ impl Stretches {
             for (low, high, on) in [(on, on + budget, Some(on)), (idle, idle + off, None)] {
                 let panel = Panel {
                     low: low.max(0.0),
-                    high: high.min(self.period),
+                    high: high.min(self.period_steps),
                     periods,
                     on,
                 };
@@ -90,7 +90,7 @@ impl Stretches {
         if panel.high - panel.low < NOTHING {
             return;
         }
-        let off = self.period - self.budget as f64;
+        let off = self.period_steps - self.budget_steps as f64;
         if self.kind == Kind::Periodic && panel.low + NOTHING < off && off < panel.high - NOTHING {
             self.cut(Panel { high: off, ..panel }, panels);
             self.cut(Panel { low: off, ..panel }, panels);
@@ -113,12 +113,12 @@ impl Stretches {
 
     /// From where to count whole strides, if they matter.
     fn whole_strides(&self, panel: &Panel) -> Option<f64> {
-        let given = ((panel.periods * self.budget) % self.stride) as f64;
+        let given = ((panel.periods * self.budget_steps) % self.stride) as f64;
         match (panel.on, self.kind) {
             (Some(begin), _) => Some(begin - given),
             // Whoever comes in the period that he is done in waits for none of its replenishments.
-            (None, Kind::Deferrable) => (panel.periods > 0).then_some(self.period + given),
-            (None, Kind::Periodic) => Some(self.period - self.budget as f64 + given),
+            (None, Kind::Deferrable) => (panel.periods > 0).then_some(self.period_steps + given),
+            (None, Kind::Periodic) => Some(self.period_steps - self.budget_steps as f64 + given),
         }
     }
 
@@ -128,7 +128,7 @@ impl Stretches {
         let Some(begin) = panel.on else {
             return middle;
         };
-        let given = panel.periods * self.budget;
+        let given = panel.periods * self.budget_steps;
         let steps = self.inside(panel, begin);
         let jump = |step: &usize| self.jumps[(given + step) % self.stride];
         let largest = steps.max_by(|a, b| jump(a).total_cmp(&jump(b)));
@@ -143,7 +143,7 @@ impl Stretches {
         if steps.is_empty() {
             return 0.0;
         }
-        let class = (panel.periods * self.budget + steps.start) % self.stride;
+        let class = (panel.periods * self.budget_steps + steps.start) % self.stride;
         let last = (class + steps.len() - 1).min(self.stride - 1);
         self.sums[last] - self.sums[class] + self.jumps[class]
     }
