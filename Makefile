@@ -27,9 +27,10 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 	$(CARGO) build $(FLAGS) --bins
 	@tools/demo $(BINARIES)
 
-test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document, Python
+test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
 	TAILBOUND_BIN_DIR=$(BINARIES) $(CARGO) test $(FLAGS) --no-fail-fast
 	@tools/python
+	@tools/java
 	@tools/check-advisories
 
 lint:

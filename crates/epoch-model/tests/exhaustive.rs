@@ -125,7 +125,6 @@ fn ours_is_safe_when_an_epoch_file_is_damaged() {
 }
 
 #[test]
-#[ignore = "minutes: run with --ignored"]
 fn ours_is_safe_where_a_reserve_alone_is_not() {
     assert_safe(Durability::ReserveAndTail, bounds(4, 1, 0, 0, 1, 0));
 }
