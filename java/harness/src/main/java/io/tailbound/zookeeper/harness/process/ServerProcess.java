@@ -1,0 +1,108 @@
+package io.tailbound.zookeeper.harness.process;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * One server as a real process: a session and process group of its own, killed by the kernel when
+ * this JVM dies, and by a shutdown hook when it ends in order.
+ */
+public final class ServerProcess {
+    private static final Set<ServerProcess> RUNNING = ConcurrentHashMap.newKeySet();
+
+    static {
+        Runtime.getRuntime().addShutdownHook(new Thread(ServerProcess::killAll, "kill-servers"));
+    }
+
+    private static volatile boolean ending;
+
+    private final Process process;
+
+    private ServerProcess(Process process) {
+        this.process = process;
+        RUNNING.add(this);
+    }
+
+    /**
+     * Starts a server.
+     *
+     * @param command what to run, in the foreground; it must not fork away
+     * @param environment variables beside the inherited ones
+     * @param folder its working folder
+     * @param log the file to which standard output and error are appended
+     * @throws IOException if the program cannot be started
+     */
+    public static ServerProcess start(
+            List<String> command, Map<String, String> environment, Path folder, Path log)
+            throws IOException {
+        List<String> guarded = new ArrayList<>(List.of("setsid", "setpriv", "--pdeathsig", "KILL"));
+        guarded.add("--");
+        guarded.addAll(command);
+        ProcessBuilder builder = new ProcessBuilder(guarded);
+        builder.environment().putAll(environment);
+        builder.directory(folder.toFile());
+        builder.redirectInput(new File("/dev/null"));
+        builder.redirectErrorStream(true);
+        builder.redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()));
+        return new ServerProcess(Spawner.start(builder));
+    }
+
+    /** The process's id, which is also its group's. */
+    public long pid() {
+        return process.pid();
+    }
+
+    /** Whether the process still exists, running or stopped. */
+    public boolean isAlive() {
+        return process.isAlive();
+    }
+
+    /**
+     * Signals the server's process group.
+     *
+     * @param signal name without SIG, such as KILL, STOP, CONT
+     * @throws IOException if the signal could not be sent
+     */
+    public void signal(String signal) throws IOException {
+        if (!Signals.send(signal, process.pid())) {
+            throw new IOException("no process group " + process.pid() + " to send SIG" + signal);
+        }
+    }
+
+    /** Kills the server if it lives and waits until the kernel has let go of its sockets. */
+    public void kill() {
+        RUNNING.remove(this);
+        killGroup();
+        try {
+            process.waitFor(10, TimeUnit.SECONDS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private void killGroup() {
+        try {
+            Signals.send("KILL", process.pid());
+        } catch (IOException gone) {
+            // What remains is the process itself.
+        }
+        process.destroyForcibly();
+    }
+
+    /** Whether this JVM ends and has begun to kill all servers: what fails now says nothing. */
+    public static boolean isEnding() {
+        return ending;
+    }
+
+    private static void killAll() {
+        ending = true;
+        RUNNING.forEach(ServerProcess::killGroup);
+    }
+}
