@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -32,23 +33,24 @@ final class KafkaCluster implements AutoCloseable {
      * A cluster, not started.
      *
      * @param setting what it is made of
-     * @param tickMs ZooKeeper's tickTime, in milliseconds; sessions of the brokers time out after two
+     * @param tickMs ZooKeeper's tickTime, in milliseconds
+     * @param sessionMs time-out of the brokers' sessions, in milliseconds; two ticks at least
      * @param folder where data and logs go; created
      */
-    KafkaCluster(Setting setting, long tickMs, Path folder) throws IOException {
+    KafkaCluster(Setting setting, long tickMs, long sessionMs, Path folder) throws IOException {
         this.setting = setting;
         LoopbackBlock block = LoopbackBlock.claim();
         // In ticks, a server on a busy machine would not have long to start: 60 s and 30 s at 300 ms.
         List<String> config = List.of("tickTime=" + tickMs, "initLimit=200", "syncLimit=100");
         this.ensemble = Ensemble.of(
-                new Ensemble.Setup(small(setting.variant()), SERVERS, block, folder, config, java.util.Map.of()));
+                new Ensemble.Setup(small(setting.variant()), SERVERS, block, folder, config, Map.of()));
         for (int id = 0; id < BROKERS; id++) {
             String host = block.site(FIRST_BROKER_ADDRESS + id).host();
             boolean agent = setting.client() == Setting.Client.AGENT;
             brokers.add(new Broker(id, host, folder.resolve("broker-" + id), agent));
         }
         for (Broker broker : brokers) {
-            broker.prepare(zooKeeper(), 2 * tickMs);
+            broker.prepare(zooKeeper(), sessionMs);
         }
     }
 
@@ -62,11 +64,11 @@ final class KafkaCluster implements AutoCloseable {
     private String zooKeeper() {
         return IntStream.rangeClosed(1, SERVERS)
                 .mapToObj(ensemble::clientAddress)
-                .map(address -> address(address))
+                .map(KafkaCluster::text)
                 .collect(Collectors.joining(","));
     }
 
-    private static String address(InetSocketAddress address) {
+    private static String text(InetSocketAddress address) {
         return address.getHostString() + ":" + address.getPort();
     }
 

@@ -44,6 +44,8 @@ public final class Study {
     private volatile boolean complete;
 
     private Study(Options options) throws IOException {
+        options.number("session-ms", 2 * options.number("tick-ms", 1));
+        options.number("trials", 1);
         this.options = options;
         this.output = Path.of(options.text("out")).toAbsolutePath();
         this.work = Path.of(System.getProperty("tailbound.kafka.work"));
@@ -60,6 +62,7 @@ public final class Study {
         defaults.put("trials", "20");
         defaults.put("trials-per-start", "5");
         defaults.put("tick-ms", "300");
+        defaults.put("session-ms", "600");
         defaults.put("period-ms", "10");
         defaults.put("watch-ms", "3000");
         defaults.put("seed", Long.toString(System.nanoTime() & 0xffff_ffffL));
@@ -134,8 +137,9 @@ public final class Study {
         while (next < pending.size()) {
             Path folder = work.resolve("cluster");
             Folders.delete(folder);
-            try (KafkaCluster cluster = new KafkaCluster(setting, options.number("tick-ms", 1), folder)) {
+            try (KafkaCluster cluster = cluster(setting, folder)) {
                 cluster.start();
+                Delivery.warmUp(cluster, TimeUnit.MILLISECONDS.toNanos(options.number("period-ms", 1)));
                 while (next < pending.size()) {
                     Pending trial = pending.get(next);
                     Outcome outcome = trial.experiment().run(cluster, random);
@@ -157,6 +161,11 @@ public final class Study {
         }
     }
 
+    private KafkaCluster cluster(Setting setting, Path folder) throws IOException {
+        long tickMs = options.number("tick-ms", 1);
+        return new KafkaCluster(setting, tickMs, options.number("session-ms", 2 * tickMs), folder);
+    }
+
     private void keepLogs(Path folder) throws IOException {
         Path kept = output.resolve("failed-" + trials.size());
         Folders.delete(kept);
@@ -175,6 +184,11 @@ public final class Study {
         StringBuilder outcome = new StringBuilder();
         trial.measuresNs().forEach((name, ns) ->
                 outcome.append(' ').append(name).append(' ').append(TimeUnit.NANOSECONDS.toMillis(ns)).append(" ms"));
+        trial.counts().forEach((name, number) -> {
+            if (number > 0) {
+                outcome.append(' ').append(name).append(' ').append(number);
+            }
+        });
         long all = (long) settings.size() * situations.size() * options.number("trials", 1);
         System.err.printf("kafka: %d/%d %s, %s:%s%n", trials.size(), all, trial.setting(), trial.situation().text(),
                 trial.failure() == null ? outcome : " FAILED: " + trial.failure());

@@ -18,7 +18,7 @@ import org.apache.kafka.common.errors.TopicExistsException;
 
 /** The topics of a cluster, by Kafka's administration client. */
 final class Topics implements AutoCloseable {
-    private static final int LIMIT_MS = 60_000;
+    private static final Duration LIMIT = Duration.ofSeconds(60);
     private static final int QUESTION_LIMIT_MS = 5_000;
     private static final long POLL_MS = 20;
     private static final short COPIES = 2;
@@ -30,7 +30,7 @@ final class Topics implements AutoCloseable {
     Topics(String brokers) {
         this.brokers = brokers;
         Properties properties = client();
-        properties.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, LIMIT_MS);
+        properties.put(AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, (int) LIMIT.toMillis());
         this.admin = Admin.create(properties);
     }
 
@@ -75,15 +75,19 @@ final class Topics implements AutoCloseable {
         return question.get(QUESTION_LIMIT_MS, TimeUnit.MILLISECONDS);
     }
 
-    /** Creates a topic with one partition on both brokers, as Kafka places them. */
-    void create(String name) throws InterruptedException, TimeoutException {
-        create(new NewTopic(name, 1, COPIES));
+    /**
+     * Creates a topic with one partition on both brokers, as Kafka places them; asks again when refused.
+     *
+     * @return how often it was refused
+     */
+    long create(String name) throws InterruptedException, TimeoutException {
+        return create(new NewTopic(name, 1, COPIES));
     }
 
     /** Creates a topic with one partition whose first broker leads, and waits until both have it. */
     void create(String name, List<Integer> placement) throws InterruptedException, TimeoutException {
         create(new NewTopic(name, Map.of(0, placement)));
-        long end = System.nanoTime() + Duration.ofMillis(LIMIT_MS).toNanos();
+        long end = System.nanoTime() + LIMIT.toNanos();
         while (!isPlaced(name, placement)) {
             if (System.nanoTime() > end) {
                 throw new TimeoutException("topic " + name + " is not on both brokers");
@@ -107,15 +111,24 @@ final class Topics implements AutoCloseable {
         }
     }
 
-    private void create(NewTopic topic) throws InterruptedException, TimeoutException {
-        try {
-            admin.createTopics(List.of(topic), new CreateTopicsOptions().timeoutMs(LIMIT_MS))
-                    .all()
-                    .get(LIMIT_MS, TimeUnit.MILLISECONDS);
-        } catch (ExecutionException failed) {
-            // The client had asked before and lost the answer: nobody else uses this name.
-            if (!(failed.getCause() instanceof TopicExistsException)) {
-                throw new TimeoutException("topic " + topic.name() + " is not created: " + failed.getCause());
+    private long create(NewTopic topic) throws InterruptedException, TimeoutException {
+        long end = System.nanoTime() + LIMIT.toNanos();
+        long refusals = 0;
+        while (true) {
+            try {
+                CreateTopicsOptions options = new CreateTopicsOptions().timeoutMs((int) LIMIT.toMillis());
+                admin.createTopics(List.of(topic), options).all().get(LIMIT.toMillis(), TimeUnit.MILLISECONDS);
+                return refusals;
+            } catch (ExecutionException failed) {
+                if (failed.getCause() instanceof TopicExistsException) {
+                    // An earlier request was carried out and its answer lost: nobody else uses this name.
+                    return refusals;
+                }
+                if (System.nanoTime() > end) {
+                    throw new TimeoutException("topic " + topic.name() + " is refused: " + failed.getCause());
+                }
+                refusals++;
+                Thread.sleep(POLL_MS);
             }
         }
     }
