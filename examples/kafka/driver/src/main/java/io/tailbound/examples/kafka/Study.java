@@ -33,6 +33,8 @@ import org.apache.kafka.common.utils.AppInfoParser;
 public final class Study {
     private static final int OK = 0;
     private static final int FAILED = 1;
+    /** How many clusters of a block may fail to come up before their failures count as trials. */
+    private static final int MOST_SPOILT = 3;
 
     private final Options options;
     private final Path output;
@@ -41,6 +43,7 @@ public final class Study {
     private final List<Setting> settings = new ArrayList<>();
     private final Map<String, String> skipped = new LinkedHashMap<>();
     private final List<Trial> trials = Collections.synchronizedList(new ArrayList<>());
+    private int failures;
     private volatile boolean complete;
 
     private Study(Options options) throws IOException {
@@ -105,6 +108,7 @@ public final class Study {
 
     private void run() throws IOException, InterruptedException {
         Folders.delete(output.resolve("raw"));
+        Files.deleteIfExists(output.resolve("kafka.json"));
         Random order = new Random(options.number("seed", 0));
         Map<Situation, Experiment> experiments = experiments();
         int wanted = Math.toIntExact(options.number("trials", 1));
@@ -134,31 +138,45 @@ public final class Study {
     private void block(Setting setting, List<Pending> pending, SplittableRandom random)
             throws IOException, InterruptedException {
         int next = 0;
+        int spoilt = 0;
         while (next < pending.size()) {
             Path folder = work.resolve("cluster");
             Folders.delete(folder);
+            boolean measuring = false;
             try (KafkaCluster cluster = cluster(setting, folder)) {
                 cluster.start();
                 Delivery.warmUp(cluster, TimeUnit.MILLISECONDS.toNanos(options.number("period-ms", 1)));
                 while (next < pending.size()) {
                     Pending trial = pending.get(next);
+                    measuring = true;
                     Outcome outcome = trial.experiment().run(cluster, random);
+                    measuring = false;
                     report(outcome.of(setting, trial.situation(), trial.number()));
                     next++;
-                    cluster.repair();
+                    if (next < pending.size()) {
+                        cluster.repair();
+                    }
                 }
             } catch (IOException | TimeoutException | KafkaException failed) {
                 if (ServerProcess.isEnding()) {
                     throw new InterruptedException("the run was ended");
                 }
-                // A failed trial counts. One that only could not be repaired is not made again.
-                Pending trial = pending.get(Math.min(next, pending.size() - 1));
-                report(new Trial(setting, trial.situation(), trial.number(), Map.of(), Map.of(),
-                        String.valueOf(failed.getMessage())));
-                next++;
                 keepLogs(folder);
+                spoilt++;
+                // A cluster that does not come up has not failed a trial; one that never does has.
+                if (measuring || spoilt > MOST_SPOILT) {
+                    reportFailure(setting, pending.get(next), failed);
+                    next++;
+                } else {
+                    System.err.println("kafka: another cluster is started, for " + failed.getMessage());
+                }
             }
         }
+    }
+
+    private void reportFailure(Setting setting, Pending trial, Exception failed) {
+        String why = String.valueOf(failed.getMessage());
+        report(new Trial(setting, trial.situation(), trial.number(), Map.of(), Map.of(), why));
     }
 
     private KafkaCluster cluster(Setting setting, Path folder) throws IOException {
@@ -167,7 +185,7 @@ public final class Study {
     }
 
     private void keepLogs(Path folder) throws IOException {
-        Path kept = output.resolve("failed-" + trials.size());
+        Path kept = output.resolve("failed-" + ++failures);
         Folders.delete(kept);
         try (var files = Files.walk(folder)) {
             for (Path log : files.filter(file -> file.endsWith("log") && Files.isRegularFile(file)).toList()) {
@@ -238,8 +256,8 @@ public final class Study {
             Runtime.getRuntime().addShutdownHook(new Thread(study::finishQuietly, "finish"));
             study.run();
             study.finish();
-            boolean failures = study.trials.stream().anyMatch(trial -> trial.failure() != null);
-            System.exit(failures ? FAILED : OK);
+            boolean failed = study.trials.stream().anyMatch(trial -> trial.failure() != null);
+            System.exit(failed ? FAILED : OK);
         } catch (IllegalArgumentException | IOException wrong) {
             System.err.println("kafka: " + wrong.getMessage());
             System.exit(FAILED);
