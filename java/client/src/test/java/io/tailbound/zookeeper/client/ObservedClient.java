@@ -65,10 +65,11 @@ final class ObservedClient implements Watcher, AutoCloseable {
         long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
         while (!connected || connectedAtNs - afterNs < 0) {
             long leftMs = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
-            if (leftMs <= 0) {
-                throw new TimeoutException(kind + " does not connect");
+            if (leftMs <= 0 || !zooKeeper.getState().isAlive()) {
+                // CLOSED: its session has ended, so that it never connects again.
+                throw new TimeoutException(kind + " does not connect; it is " + zooKeeper.getState());
             }
-            wait(leftMs);
+            wait(Math.min(leftMs, 200));
         }
         return connectedAtNs;
     }
