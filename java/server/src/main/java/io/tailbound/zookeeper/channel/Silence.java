@@ -11,9 +11,9 @@ package io.tailbound.zookeeper.channel;
  * adaptedNs}. A host whose scheduling delays heartbeats raises its own limit.
  *
  * <p>So the first hang of a peer is found within {@code adaptedNs}, whatever came before. After a
- * suspicion that turned out to be none (the peer is heard again) the limit is half as much again for
- * one to two windows, and so on with each further one, up to {@code ceilingNs}: a peer that stalls
- * again and again is given more time, while a single long hang does not make the watcher blind.
+ * suspicion that came too soon (the peer is heard again before twice the limit) the limit is a quarter
+ * more for one to two windows, and so on with each further one, up to {@code ceilingNs}: a peer that
+ * stalls again and again is given more time. A longer hang was worth a recovery and changes nothing.
  *
  * <p>Not safe for use from several threads; the owner synchronises.
  */
@@ -57,7 +57,9 @@ public final class Silence {
   public void heard(long nowNs) {
     if (suspicious()) {
       long limitNs = limitNs();
-      grownNowNs = Math.min(limitNs + limitNs / 2, ceilingNs);
+      if (silentNs < 2 * limitNs) {
+        grownNowNs = Math.min(limitNs + limitNs / 4, ceilingNs);
+      }
     } else {
       longestNowNs = Math.max(longestNowNs, silentNs);
     }
