@@ -104,13 +104,14 @@ class LeaderWatch {
    */
   private boolean isAbandoned(long leader) {
     long round = peer.round();
-    return !isQuorum(voter -> voter == peer.getMyId() || voter == leader || !hasLeft(voter, leader, round));
+    return !isQuorum(voter -> voter == peer.getMyId() || voter == leader
+        || peer.peers().state(voter).filter(state -> hasLeft(state, leader, round)).isEmpty());
   }
 
-  private boolean hasLeft(long voter, long leader, long round) {
+  /** Whether a peer is in a later election than that leader's, or came out of one with another leader. */
+  static boolean hasLeft(PeerState state, long leader, long round) {
     // In the election that made this leader the others may still tell that they are looking.
-    return peer.peers().state(voter).filter(state -> state.round() > round
-        && (state.role() == PeerState.Role.LOOKING || state.leader() != leader)).isPresent();
+    return state.round() > round && (state.role() == PeerState.Role.LOOKING || state.leader() != leader);
   }
 
   private void watchFollowers(Leader leader) {
