@@ -103,7 +103,8 @@ public record TailboundConfig(
     long longestNs = entries.durationNs(Key.LONGEST_TIMEOUT, usualLongestNs, 5 * MILLISECOND_NS);
     if (longestNs < timeoutNs) {
       throw entries.problem(
-          Key.LONGEST_TIMEOUT, "the longest timeout must be at least the timeout (" + timeoutNs / MILLISECOND_NS + "ms)");
+          Key.LONGEST_TIMEOUT,
+          "the longest timeout must be at least the timeout (" + timeoutNs / MILLISECOND_NS + "ms)");
     }
     return new HeartbeatConfig(
         entries.flag(Key.HEARTBEAT, defaults.enabled()),
