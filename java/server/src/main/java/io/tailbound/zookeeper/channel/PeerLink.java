@@ -63,7 +63,8 @@ final class PeerLink implements Runnable {
   }
 
   private Silence newSilence(long floorNs) {
-    return new Silence(floorNs, ceilingNs, config.gapFactor(), MOST_TICKS_AT_ONCE * tickNs, System.nanoTime());
+    return new Silence(floorNs, config.longestTimeoutNs(), ceilingNs, config.gapFactor(),
+        MOST_TICKS_AT_ONCE * tickNs, System.nanoTime());
   }
 
   /** A state arrived on a channel. Returns false if it is older than one known. */

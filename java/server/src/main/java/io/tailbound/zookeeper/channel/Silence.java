@@ -7,8 +7,13 @@ package io.tailbound.zookeeper.channel;
  * the watching thread, each of which counts at most {@code mostPerTickNs}: while this process itself
  * is stalled (collection of garbage, no CPU), no silence is counted, and messages that waited in the
  * socket are read before the next tick. Second, the limit adapts: it is {@code gapFactor} times the
- * longest gap between two messages in the last one to two windows, never below {@code floorNs} and
- * never above {@code ceilingNs}. A host whose scheduling delays heartbeats raises its own limit.
+ * longest gap between two messages in the last one to two windows, within {@code floorNs} and {@code
+ * adaptedNs}. A host whose scheduling delays heartbeats raises its own limit.
+ *
+ * <p>So the first hang of a peer is found within {@code adaptedNs}, whatever came before. After a
+ * suspicion that came too soon (the peer is heard again before twice the limit) the limit is a quarter
+ * more for one to two windows, and so on with each further one, up to {@code ceilingNs}: a peer that
+ * stalls again and again is given more time. A longer hang was worth a recovery and changes nothing.
  *
  * <p>Not safe for use from several threads; the owner synchronises.
  */
@@ -17,6 +22,7 @@ public final class Silence {
   private static final long WINDOW_NS = 30_000_000_000L;
 
   private final long floorNs;
+  private final long adaptedNs;
   private final long ceilingNs;
   private final int gapFactor;
   private final long mostPerTickNs;
@@ -25,17 +31,22 @@ public final class Silence {
   private long windowStartNs;
   private long longestNowNs;
   private long longestBeforeNs;
+  private long grownNowNs;
+  private long grownBeforeNs;
 
   /**
    * @param floorNs smallest limit
-   * @param ceilingNs greatest limit
+   * @param adaptedNs greatest limit that gaps lead to
+   * @param ceilingNs greatest limit that repeated suspicions lead to
    * @param gapFactor multiple of the longest recent gap
    * @param mostPerTickNs what one tick may count, a small multiple of the time between ticks
    * @param nowNs present time of the monotonic clock
    */
-  public Silence(long floorNs, long ceilingNs, int gapFactor, long mostPerTickNs, long nowNs) {
+  public Silence(
+      long floorNs, long adaptedNs, long ceilingNs, int gapFactor, long mostPerTickNs, long nowNs) {
     this.floorNs = floorNs;
     this.ceilingNs = Math.max(ceilingNs, floorNs);
+    this.adaptedNs = Math.min(Math.max(adaptedNs, floorNs), this.ceilingNs);
     this.gapFactor = gapFactor;
     this.mostPerTickNs = mostPerTickNs;
     this.lastTickNs = nowNs;
@@ -44,13 +55,20 @@ public final class Silence {
 
   /** The peer was heard. */
   public void heard(long nowNs) {
-    // A gap that ended in a suspicion counts as long as the limit: several in a row make the limit
-    // grow, while one long hang does not make the watcher blind for the rest of the window.
-    longestNowNs = Math.max(longestNowNs, Math.min(silentNs, limitNs()));
+    if (suspicious()) {
+      long limitNs = limitNs();
+      if (silentNs < 2 * limitNs) {
+        grownNowNs = Math.min(limitNs + limitNs / 4, ceilingNs);
+      }
+    } else {
+      longestNowNs = Math.max(longestNowNs, silentNs);
+    }
     silentNs = 0;
     if (nowNs - windowStartNs > WINDOW_NS) {
       longestBeforeNs = longestNowNs;
       longestNowNs = 0;
+      grownBeforeNs = grownNowNs;
+      grownNowNs = 0;
       windowStartNs = nowNs;
     }
   }
@@ -68,8 +86,9 @@ public final class Silence {
 
   /** Silence beyond which the peer is suspected, in nanoseconds. */
   public long limitNs() {
-    long adapted = gapFactor * Math.max(longestNowNs, longestBeforeNs);
-    return Math.min(Math.max(adapted, floorNs), ceilingNs);
+    long fromGaps = gapFactor * Math.max(longestNowNs, longestBeforeNs);
+    long adapted = Math.min(Math.max(fromGaps, floorNs), adaptedNs);
+    return Math.max(adapted, Math.max(grownNowNs, grownBeforeNs));
   }
 
   /** Whether the silence is beyond the limit. */

@@ -16,6 +16,7 @@ enum Key {
   HEARTBEAT("tailbound.heartbeat.enabled"),
   INTERVAL("tailbound.heartbeat.interval"),
   TIMEOUT("tailbound.heartbeat.timeout"),
+  LONGEST_TIMEOUT("tailbound.heartbeat.longest-timeout"),
   GAP_FACTOR("tailbound.heartbeat.gap-factor"),
   EPOCHS("tailbound.epochs"),
   EPOCH_RESERVE("tailbound.epochs.reserve"),

@@ -40,7 +40,7 @@ public record TailboundConfig(
         300 * MILLISECOND_NS,
         ours ? UnknownPeers.REFUSE : UnknownPeers.UPSTREAM);
     HeartbeatConfig heartbeat =
-        new HeartbeatConfig(ours, 50 * MILLISECOND_NS, 500 * MILLISECOND_NS, 3);
+        new HeartbeatConfig(ours, 50 * MILLISECOND_NS, 500 * MILLISECOND_NS, 800 * MILLISECOND_NS, 3);
     EpochMode mode = ours
         ? EpochMode.CRASH_SAFE
         : profile == Profile.THESIS_FULL ? EpochMode.VOLATILE : EpochMode.UPSTREAM;
@@ -99,10 +99,18 @@ public record TailboundConfig(
           "the timeout must be at least four intervals ("
               + 4 * intervalNs / MILLISECOND_NS + "ms), so that lost or late ones do no harm");
     }
+    long usualLongestNs = Math.max(defaults.longestTimeoutNs(), timeoutNs);
+    long longestNs = entries.durationNs(Key.LONGEST_TIMEOUT, usualLongestNs, 5 * MILLISECOND_NS);
+    if (longestNs < timeoutNs) {
+      throw entries.problem(
+          Key.LONGEST_TIMEOUT,
+          "the longest timeout must be at least the timeout (" + timeoutNs / MILLISECOND_NS + "ms)");
+    }
     return new HeartbeatConfig(
         entries.flag(Key.HEARTBEAT, defaults.enabled()),
         intervalNs,
         timeoutNs,
+        longestNs,
         entries.count(Key.GAP_FACTOR, defaults.gapFactor(), 1, 100));
   }
 }

@@ -12,7 +12,7 @@ class SilenceTest {
   private static final long MS = 1_000_000L;
   private static final long TICK = 10 * MS;
 
-  private final Silence silence = new Silence(500 * MS, 10_000 * MS, 3, 3 * TICK, 0);
+  private final Silence silence = new Silence(500 * MS, 800 * MS, 10_000 * MS, 3, 3 * TICK, 0);
   private long now;
 
   private void ticks(long forNs) {
@@ -42,8 +42,10 @@ class SilenceTest {
 
   @Test
   void irregularHeartbeatsRaiseTheLimitAndRegularOnesLowerItAgain() {
-    beats(10, 400 * MS);
-    assertEquals(1_200 * MS, silence.limitNs());
+    beats(10, 250 * MS);
+    assertEquals(750 * MS, silence.limitNs());
+    beats(10, 450 * MS);
+    assertEquals(800 * MS, silence.limitNs(), "never above the longest timeout");
     beats(1_400, 50 * MS);
     assertEquals(500 * MS, silence.limitNs());
   }
@@ -58,13 +60,25 @@ class SilenceTest {
   }
 
   @Test
-  void oneLongHangDoesNotBlindTheWatcherButRepeatedOnesSlowItDown() {
+  void longHangsDoNotBlindTheWatcher() {
     beats(10, 50 * MS);
-    beats(1, 5_000 * MS);
-    assertEquals(1_500 * MS, silence.limitNs());
-    beats(1, 5_000 * MS);
-    beats(1, 15_000 * MS);
+    beats(5, 5_000 * MS);
+    assertEquals(500 * MS, silence.limitNs());
+  }
+
+  @Test
+  void aPeerThatStallsAgainAndAgainIsGivenMoreTime() {
+    beats(10, 50 * MS);
+    beats(1, 900 * MS);
+    assertEquals(625 * MS, silence.limitNs());
+    beats(5, 900 * MS);
+    assertFalse(silence.limitNs() < 900 * MS);
+    for (int i = 0; i < 30; i++) {
+      beats(1, silence.limitNs() + 2 * TICK);
+    }
     assertEquals(10_000 * MS, silence.limitNs());
+    beats(1_400, 50 * MS);
+    assertEquals(500 * MS, silence.limitNs());
   }
 
   @Test

@@ -61,6 +61,7 @@ class TailboundConfigTest {
     "tailbound.heartbeat.interval=50 | a whole number and a unit",
     "tailbound.heartbeat.interval=0ms | outside of 5ms to 60s",
     "tailbound.heartbeat.timeout=100ms | at least four intervals (200ms)",
+    "tailbound.heartbeat.longest-timeout=400ms | at least the timeout (500ms)",
     "tailbound.heartbeat.gap-factor=0 | no whole number from 1 to 100",
     "tailbound.election.short-wait=99999999999ms | no duration",
     "tailbound.epochs.reserve=9999 | no whole number from 1 to 1024",

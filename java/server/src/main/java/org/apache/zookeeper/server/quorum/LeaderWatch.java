@@ -13,10 +13,10 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Acts on what the peers say about the leader: a follower leaves a leader that a quorum has not heard
- * for too long, a leader steps down that has not heard a quorum for too long, and a follower waits for
- * the notice that its leader is ready.
+ * for too long or has left, a leader steps down that has not heard a quorum for too long, and a follower
+ * waits for the notice that its leader is ready.
  *
- * <p>A follower alone never leaves: the service gains nothing unless a quorum can elect another
+ * <p>Otherwise a follower alone never leaves: the service gains nothing unless a quorum can elect another
  * leader, and a false suspicion by fewer costs nothing at all.
  */
 class LeaderWatch {
@@ -73,9 +73,12 @@ class LeaderWatch {
       suspects = now;
       peer.peers().tell();
     }
-    if (now && left != follower && isQuorum(voter -> hasLost(voter, vote.getId()))) {
+    if (vote == null || left == follower) {
+      return;
+    }
+    if (now && isQuorum(voter -> hasLost(voter, vote.getId())) || isAbandoned(vote.getId())) {
       left = follower;
-      LOG.warn("Leaving server {}: a quorum has not heard it, this server not for {} ms",
+      LOG.warn("Leaving server {}: a quorum has not heard it or has left it, this server not for {} ms",
           vote.getId(), peer.peers().silentNs(vote.getId()) / 1_000_000L);
       peer.leaving(RecoveryRecorder.LossCause.SILENT);
       // In a thread of its own, since closing a TLS connection to a hung peer may block.
@@ -93,6 +96,22 @@ class LeaderWatch {
         && (state.get().role() == PeerState.Role.LOOKING
             || state.get().role() == PeerState.Role.FOLLOWING
                 && (state.get().suspects() || state.get().leader() != leader));
+  }
+
+  /**
+   * Whether so many have left the leader for a later election that the rest is no quorum. Without this
+   * the last one to suspect would keep the others waiting for its vote.
+   */
+  private boolean isAbandoned(long leader) {
+    long round = peer.round();
+    return !isQuorum(voter -> voter == peer.getMyId() || voter == leader
+        || peer.peers().state(voter).filter(state -> hasLeft(state, leader, round)).isEmpty());
+  }
+
+  /** Whether a peer is in a later election than that leader's, or came out of one with another leader. */
+  static boolean hasLeft(PeerState state, long leader, long round) {
+    // In the election that made this leader the others may still tell that they are looking.
+    return state.round() > round && (state.role() == PeerState.Role.LOOKING || state.leader() != leader);
   }
 
   private void watchFollowers(Leader leader) {

@@ -43,10 +43,29 @@ class PromptFollower extends Follower {
     peer.recorder().leaderSign();
   }
 
+  /**
+   * Ends the role. While a follower is brought up to its leader by TRUNC, what it receives goes to the
+   * tree only, until the snapshot at the end. Upstream keeps that tree when the leader is lost before,
+   * and only writes it to disk if this server is elected next. Ours is loaded from disk again, as
+   * upstream does after a SNAP that was broken off.
+   */
   @Override
   public void shutdown() {
     peer.roleEnds(zk);
     peer.leaving(LossCause.OTHER);
+    boolean unlogged = receivesUnlogged();
     super.shutdown();
+    if (unlogged) {
+      peer.getZkDb().clear();
+      peer.setSyncMode(QuorumPeer.SyncMode.NONE);
+    }
+  }
+
+  private boolean receivesUnlogged() {
+    return switch (peer.getSyncMode()) {
+      case NONE -> false;
+      case DIFF -> zk.shouldForceWriteInitialSnapshotAfterLeaderElection();
+      case TRUNC, SNAP -> true;
+    };
   }
 }

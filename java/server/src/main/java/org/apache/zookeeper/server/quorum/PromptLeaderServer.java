@@ -11,9 +11,13 @@ import org.slf4j.LoggerFactory;
  * A leader's server that writes its first snapshot when it serves instead of before.
  *
  * <p>Upstream's new leader writes a full snapshot before it accepts followers, which takes time in
- * proportion to the data. Nothing depends on it: all that the tree holds is in older snapshots and
- * the log on disk, since a follower acknowledges only what it logged or (after a SNAP) snapshotted.
- * A fuzzy snapshot while serving is what upstream's own snapshot thread writes.
+ * proportion to the data. Nothing depends on it where all that the tree holds is in older snapshots
+ * and the log on disk. That holds for what this process loaded, for what it logged as a leader or
+ * follower, and after a synchronisation that was completed (TRUNC and SNAP end with a snapshot). After
+ * one that was broken off the tree is loaded anew ({@link PromptFollower#shutdown}). In the other cases
+ * (a former observer, upstream's rule for upgrades from 3.4) the snapshot is written as upstream does.
+ *
+ * <p>A fuzzy snapshot while serving is what upstream's own snapshot thread writes.
  */
 class PromptLeaderServer extends LeaderZooKeeperServer {
 
@@ -40,11 +44,14 @@ class PromptLeaderServer extends LeaderZooKeeperServer {
 
   @Override
   public File takeSnapshot() throws IOException {
-    if (loading && peer.config().leader().deferSnapshot()) {
+    if (loading && peer.config().leader().deferSnapshot() && !peer.treeAheadOfDisk()
+        && !shouldForceWriteInitialSnapshotAfterLeaderElection()) {
       deferred = true;
       return null;
     }
-    return super.takeSnapshot();
+    File written = super.takeSnapshot();
+    peer.treeOnDisk();
+    return written;
   }
 
   /** Called when a quorum acknowledged the new epoch. */
@@ -64,7 +71,8 @@ class PromptLeaderServer extends LeaderZooKeeperServer {
     try {
       Thread.sleep(self.getTickTime());
       if (isRunning()) {
-        super.takeSnapshot();
+        // Not severe: upstream would end the process when the disk is full.
+        takeSnapshot(false, false);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();

@@ -50,10 +50,13 @@ class PromptLog extends FileTxnSnapLog {
 
   @Override
   public boolean append(Request request) throws IOException {
-    boolean appended = super.append(request);
-    if (request.getHdr() != null) {
-      lastLogged = request.getHdr().getZxid();
+    if (request.getHdr() == null) {
+      return super.append(request);
     }
+    // An append that fails may have written the transaction all the same.
+    lastLogged = UNKNOWN;
+    boolean appended = super.append(request);
+    lastLogged = request.getHdr().getZxid();
     return appended;
   }
 

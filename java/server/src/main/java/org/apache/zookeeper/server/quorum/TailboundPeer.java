@@ -36,8 +36,10 @@ public class TailboundPeer extends QuorumPeer {
   private final TailboundConfig config;
   private final LeaderWatch watch = new LeaderWatch(this);
   private final RecoveryTimes times = new RecoveryTimes();
+  private final EndOfService endOfService = new EndOfService();
   private volatile Peers peers;
   private volatile EpochStore epochs;
+  private volatile boolean treeAheadOfDisk;
   private RecoveryReporting reporting;
 
   /** @param config the settings of the mechanisms */
@@ -256,10 +258,28 @@ public class TailboundPeer extends QuorumPeer {
     return new PromptFollower(this, new FollowerZooKeeperServer(logFactory, this, getZkDb()));
   }
 
+  /** An observer need not log what it applies, so afterwards the data tree may be ahead of the disk. */
+  @Override
+  protected Observer makeObserver(FileTxnSnapLog logFactory) throws IOException {
+    treeAheadOfDisk = true;
+    return super.makeObserver(logFactory);
+  }
+
+  /** Whether the data tree may hold transactions that are in no log and no snapshot of this server. */
+  boolean treeAheadOfDisk() {
+    return treeAheadOfDisk;
+  }
+
+  /** A snapshot of the whole tree was written. */
+  void treeOnDisk() {
+    treeAheadOfDisk = false;
+  }
+
   /** A role ends. Upstream's shutdown applies the logged tail to the tree, so this comes before it. */
   void roleEnds(ZooKeeperServer server) {
-    if (epochs != null && server != null && server.isRunning()) {
-      epochs.leftService(server.getZKDatabase().getDataTreeLastProcessedZxid());
+    EpochStore store = epochs;
+    if (store != null) {
+      endOfService.of(server, store::leftService);
     }
   }
 

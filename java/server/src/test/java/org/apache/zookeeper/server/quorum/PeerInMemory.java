@@ -1,0 +1,37 @@
+package org.apache.zookeeper.server.quorum;
+
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.zookeeper.ZooDefs.Ids;
+import org.apache.zookeeper.ZooDefs.OpCode;
+import org.apache.zookeeper.server.Request;
+import org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer;
+import org.apache.zookeeper.txn.CreateTxn;
+import org.apache.zookeeper.txn.TxnHeader;
+
+/** A peer of three that is never started: its parts are used one by one. */
+final class PeerInMemory {
+
+  private static final int FREE_PORT = 0;
+
+  private PeerInMemory() {}
+
+  static TailboundPeer create(Path directory) throws IOException {
+    Map<Long, QuorumServer> members = new HashMap<>();
+    for (long id = 1; id <= 3; id++) {
+      members.put(id, new QuorumServer(id, new InetSocketAddress("127.0.0.1", FREE_PORT),
+          new InetSocketAddress("127.0.0.1", FREE_PORT)));
+    }
+    return new TailboundPeer(members, directory.toFile(), directory.toFile(), 3, 1, 100, 10, 5, 5, null);
+  }
+
+  /** A transaction that creates {@code /n<counter>}. */
+  static Request creation(long epoch, int counter) {
+    TxnHeader header = new TxnHeader(1, counter, epoch << 32 | counter, 0, OpCode.create);
+    CreateTxn body = new CreateTxn("/n" + counter, new byte[0], Ids.OPEN_ACL_UNSAFE, false, 0);
+    return new Request(1, counter, OpCode.create, header, body, header.getZxid());
+  }
+}
