@@ -2,6 +2,7 @@ package io.tailbound.zookeeper.harness.process;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -51,7 +52,33 @@ public final class ServerProcess {
         builder.redirectInput(new File("/dev/null"));
         builder.redirectErrorStream(true);
         builder.redirectOutput(ProcessBuilder.Redirect.appendTo(log.toFile()));
-        return new ServerProcess(Spawner.start(builder));
+        ServerProcess server = new ServerProcess(Spawner.start(builder));
+        server.awaitGroup();
+        return server;
+    }
+
+    /** Until `setsid` has run there is no group to signal. Returns as well when the process has ended. */
+    private void awaitGroup() {
+        Path stat = Path.of("/proc", Long.toString(process.pid()), "stat");
+        try {
+            while (process.isAlive() && !leadsGroup(stat)) {
+                Thread.sleep(1);
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private boolean leadsGroup(Path stat) {
+        String line;
+        try {
+            line = Files.readString(stat);
+        } catch (IOException ended) {
+            return !process.isAlive();
+        }
+        // After the name, which may hold blanks: state, parent, group.
+        String[] fields = line.substring(line.lastIndexOf(')') + 2).split(" ");
+        return Long.parseLong(fields[2]) == process.pid();
     }
 
     /** The process's id, which is also its group's. */
