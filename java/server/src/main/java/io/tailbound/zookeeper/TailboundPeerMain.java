@@ -1,5 +1,6 @@
 package io.tailbound.zookeeper;
 
+import ch.qos.logback.core.spi.LifeCycle;
 import io.tailbound.zookeeper.config.ConfigProblem;
 import io.tailbound.zookeeper.config.TailboundConfig;
 import java.io.IOException;
@@ -81,6 +82,10 @@ public final class TailboundPeerMain extends QuorumPeerMain {
   }
 
   private static ExitCode tell(String problem, ExitCode code) {
+    if (LoggerFactory.getILoggerFactory() instanceof LifeCycle logging) {
+      // What was logged is written by another thread; the problem comes last.
+      logging.stop();
+    }
     System.err.println("tailbound-zookeeper: " + problem);
     return code;
   }

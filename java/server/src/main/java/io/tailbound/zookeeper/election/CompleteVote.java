@@ -2,7 +2,6 @@ package io.tailbound.zookeeper.election;
 
 import java.util.Collection;
 import java.util.Map;
-import java.util.Objects;
 import java.util.function.LongPredicate;
 
 /**
@@ -39,9 +38,9 @@ public final class CompleteVote {
     boolean agrees(Ballot mine) {
       // A peer that follows or leads tells zxid and epoch of a moment when the vote was cast or later
       // (upstream updates them), so round and leader must do.
-      return decided
-          ? ballot.round == mine.round && ballot.leader == mine.leader
-          : Objects.equals(ballot, mine);
+      // Field by field: a record's own equals() is linked at its first call, amid an election.
+      boolean sameLeader = ballot.round == mine.round && ballot.leader == mine.leader;
+      return sameLeader && (decided || ballot.zxid == mine.zxid && ballot.epoch == mine.epoch);
     }
   }
 

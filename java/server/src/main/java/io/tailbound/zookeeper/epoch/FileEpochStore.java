@@ -3,6 +3,7 @@ package io.tailbound.zookeeper.epoch;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.security.SecureRandom;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -65,11 +66,17 @@ public final class FileEpochStore implements EpochStore {
           "Epochs of server {} in {} are lost: {}. It does not vote before it has heard a quorum of"
               + " servers that lost nothing; if there is none, restore the file or empty the data"
               + " directory of this server",
-          settings.server(), settings.directory(), String.join("; ", found.problems()));
+          settings.server(), settings.directory(), reason(found.problems()));
     } else {
       writeStockFiles(found.record());
       syncFirst();
     }
+  }
+
+  private static String reason(List<String> problems) {
+    return problems.isEmpty()
+        ? "an earlier start found them damaged or missing, and no quorum was heard since"
+        : String.join("; ", problems);
   }
 
   /**

@@ -1,11 +1,11 @@
 package io.tailbound.examples.kafka;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import io.tailbound.zookeeper.harness.ensemble.Programs;
+import io.tailbound.zookeeper.harness.ensemble.Selection;
 import io.tailbound.zookeeper.harness.ensemble.Variant;
 import io.tailbound.zookeeper.harness.ensemble.Variants;
 import io.tailbound.zookeeper.harness.process.ServerProcess;
+import io.tailbound.zookeeper.harness.result.Campaign;
 import io.tailbound.zookeeper.harness.result.Folders;
 import io.tailbound.zookeeper.harness.result.Options;
 import io.tailbound.zookeeper.harness.result.Provenance;
@@ -15,10 +15,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Random;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
@@ -30,9 +28,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * Kafka with stock ZooKeeper and with ours, with its own ZooKeeper client and with the agent, in one
  * run. Settings take turns in random order, a fresh cluster for every few trials.
  */
-public final class Study {
-    private static final int OK = 0;
-    private static final int FAILED = 1;
+public final class Study implements Campaign {
     /** How many clusters of a block may fail to come up before their failures count as trials. */
     private static final int MOST_SPOILT = 3;
 
@@ -41,52 +37,38 @@ public final class Study {
     private final Path work;
     private final List<Situation> situations;
     private final List<Setting> settings = new ArrayList<>();
-    private final Map<String, String> skipped = new LinkedHashMap<>();
+    private Selection selection;
     private final List<Trial> trials = Collections.synchronizedList(new ArrayList<>());
     private int failures;
-    private volatile boolean complete;
 
     private Study(Options options) throws IOException {
         options.number("session-ms", 2 * options.number("tick-ms", 1));
         options.number("trials", 1);
         this.options = options;
-        this.output = Path.of(options.text("out")).toAbsolutePath();
+        this.output = options.output();
         this.work = Path.of(System.getProperty("tailbound.kafka.work"));
         this.situations = Situation.named(options.list("situations"));
         plan();
     }
 
     private static Map<String, String> defaults() {
-        Map<String, String> defaults = new LinkedHashMap<>();
-        defaults.put("out", "examples/kafka/out");
-        defaults.put("variants", "vanilla,thesis-full,tailbound");
-        defaults.put("clients", "original,agent");
-        defaults.put("situations", "reconnection,topic-creation,messages-zookeeper,messages-kafka,messages-both");
-        defaults.put("trials", "20");
-        defaults.put("trials-per-start", "5");
-        defaults.put("tick-ms", "300");
-        defaults.put("session-ms", "600");
-        defaults.put("period-ms", "10");
-        defaults.put("watch-ms", "3000");
-        defaults.put("seed", Long.toString(System.nanoTime() & 0xffff_ffffL));
-        defaults.put("variants-file", "");
-        return defaults;
+        return Options.defaults(
+                "examples/kafka/out",
+                "variants", "vanilla,thesis-full,tailbound",
+                "clients", "original,agent",
+                "situations", "reconnection,topic-creation,messages-zookeeper,messages-kafka,messages-both",
+                "trials", "20",
+                "trials-per-start", "5",
+                "tick-ms", "300",
+                "session-ms", "600",
+                "period-ms", "10",
+                "watch-ms", "3000");
     }
 
     private void plan() throws IOException {
-        String file = options.text("variants-file");
-        Variants table = Variants.read(file.isEmpty() ? null : Path.of(file));
         List<Setting.Client> clients = options.list("clients").stream().map(Setting.Client::named).toList();
-        for (Variant variant : table.select(options.list("variants"))) {
-            Optional<String> obstacle =
-                    variant.launcher() == Variant.Launcher.ETCD
-                            ? Optional.of("Kafka has no client for etcd")
-                            : Programs.obstacle(variant);
-            if (obstacle.isPresent()) {
-                skipped.put(variant.name(), obstacle.get());
-                System.err.println("SKIP " + variant.name() + ": " + obstacle.get());
-                continue;
-            }
+        selection = new Selection(Variants.of(options).select(options.list("variants")), Selection::zooKeeperOnly);
+        for (Variant variant : selection.runnable()) {
             clients.forEach(client -> settings.add(new Setting(variant, client)));
         }
         if (settings.isEmpty()) {
@@ -106,10 +88,11 @@ public final class Study {
                 Situation.MESSAGES_BOTH, new Delivery(true, true, period, watch, raw));
     }
 
-    private void run() throws IOException, InterruptedException {
+    @Override
+    public void run() throws IOException, InterruptedException {
         Folders.delete(output.resolve("raw"));
         Files.deleteIfExists(output.resolve("kafka.json"));
-        Random order = new Random(options.number("seed", 0));
+        Random order = new Random(options.seed());
         Map<Situation, Experiment> experiments = experiments();
         int wanted = Math.toIntExact(options.number("trials", 1));
         int perStart = Math.toIntExact(options.number("trials-per-start", 1));
@@ -128,7 +111,6 @@ public final class Study {
                 block(setting, pending, new SplittableRandom(order.nextLong()));
             }
         }
-        complete = true;
     }
 
     /** A trial to be made. */
@@ -212,25 +194,26 @@ public final class Study {
                 trial.failure() == null ? outcome : " FAILED: " + trial.failure());
     }
 
-    private synchronized void finish() throws IOException {
-        ObjectNode result = Provenance.begin("kafka", options.number("seed", 0));
+    @Override
+    public synchronized void finish(boolean complete) throws IOException {
+        if (trials.isEmpty()) {
+            return;
+        }
+        ObjectNode result = Provenance.begin("kafka", options);
         result.put("complete", complete);
         ObjectNode versions = (ObjectNode) result.get("versions");
         versions.remove("etcd");
         versions.put("kafka", AppInfoParser.getVersion());
         versions.put("kafka-zookeeper-client", zooKeeperOfKafka());
         result.put("load_average_at_end", Files.readString(Path.of("/proc/loadavg")).strip());
-        ObjectNode used = result.putObject("options");
-        options.all().forEach(used::put);
-        ArrayNode absent = result.putArray("skipped");
-        skipped.forEach((name, why) -> absent.addObject().put("variant", name).put("reason", why));
+        selection.addSkippedTo(result);
         Summary summary = new Summary(situations, settings, List.copyOf(trials));
         summary.addTo(result);
         Provenance.write(result, output.resolve("kafka.json"));
         System.out.print(summary.table());
         System.out.println("ratios: to " + settings.get(0) + ", in the same round");
         System.out.println("load average: " + result.get("host").get("load-average").asText());
-        skipped.forEach((variant, why) -> System.out.println("skipped " + variant + ": " + why));
+        selection.printSkipped();
     }
 
     private static String zooKeeperOfKafka() {
@@ -239,31 +222,13 @@ public final class Study {
         return names == null || names.length == 0 ? null : names[0].replaceAll("zookeeper-|\\.jar", "");
     }
 
-    private void finishQuietly() {
-        if (!complete && !trials.isEmpty()) {
-            try {
-                finish();
-            } catch (IOException failed) {
-                System.err.println("kafka: " + failed.getMessage());
-            }
-        }
+    @Override
+    public boolean failed() {
+        return trials.stream().anyMatch(trial -> trial.failure() != null);
     }
 
     /** Runs the study; see {@code examples/kafka/run}. */
     public static void main(String[] arguments) {
-        try {
-            Study study = new Study(Options.parse(arguments, defaults()));
-            Runtime.getRuntime().addShutdownHook(new Thread(study::finishQuietly, "finish"));
-            study.run();
-            study.finish();
-            boolean failed = study.trials.stream().anyMatch(trial -> trial.failure() != null);
-            System.exit(failed ? FAILED : OK);
-        } catch (IllegalArgumentException | IOException wrong) {
-            System.err.println("kafka: " + wrong.getMessage());
-            System.exit(FAILED);
-        } catch (InterruptedException ended) {
-            // The hooks write what there is and end the servers.
-            Thread.currentThread().interrupt();
-        }
+        Campaign.main("kafka", given -> new Study(Options.parse(given, defaults())), arguments);
     }
 }

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.json.JsonMapper;
+import io.tailbound.zookeeper.harness.result.Options;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -21,6 +22,16 @@ public final class Variants {
         for (Variant variant : variants) {
             byName.put(variant.name(), variant);
         }
+    }
+
+    /**
+     * Reads the table that the option {@code --variants-file} names, or the harness's own.
+     *
+     * @throws IOException if it cannot be read or is malformed
+     */
+    public static Variants of(Options options) throws IOException {
+        String file = options.text("variants-file");
+        return read(file.isEmpty() ? null : Path.of(file));
     }
 
     /**

@@ -19,6 +19,7 @@ final class ZooKeeperEnsemble extends Ensemble {
     /** The heap that ZooKeeper's own start script gives a server. */
     private static final String HEAP = "-Xmx1000m";
 
+    /** What stock servers log by; ours have what they are delivered with. */
     private static final String LOGGING = "server-logback.xml";
 
     ZooKeeperEnsemble(Setup setup) {
@@ -79,9 +80,7 @@ final class ZooKeeperEnsemble extends Ensemble {
     @Override
     Map<String, String> environment(int id) {
         if (setup().variant().launcher() == Variant.Launcher.TAILBOUND) {
-            return Map.of(
-                    "SERVER_JVMFLAGS", String.join(" ", setup().variant().jvm()),
-                    "ZOO_LOG_CONFIG", logging(id).toString());
+            return Map.of("SERVER_JVMFLAGS", String.join(" ", setup().variant().jvm()));
         }
         return Map.of();
     }

@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.tailbound.zookeeper.harness.ensemble.Ensemble;
 import io.tailbound.zookeeper.harness.ensemble.LoopbackBlock;
 import io.tailbound.zookeeper.harness.ensemble.Placement;
-import io.tailbound.zookeeper.harness.ensemble.Programs;
+import io.tailbound.zookeeper.harness.ensemble.Selection;
 import io.tailbound.zookeeper.harness.ensemble.Variant;
 import io.tailbound.zookeeper.harness.ensemble.Variants;
 import io.tailbound.zookeeper.harness.result.Folders;
@@ -15,7 +15,6 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -44,36 +43,27 @@ public final class HistoryRun {
 
     private HistoryRun(Options options) {
         this.options = options;
-        this.output = Path.of(options.text("out")).toAbsolutePath();
-        this.random = new SplittableRandom(options.number("seed", 0));
+        this.output = options.output();
+        this.random = new SplittableRandom(options.seed());
     }
 
     private static Map<String, String> defaults() {
-        Map<String, String> defaults = new LinkedHashMap<>();
-        defaults.put("out", "out/bench");
-        defaults.put("variant", "tailbound");
-        defaults.put("size", "3");
-        defaults.put("seconds", "120");
-        defaults.put("clients", "6");
-        defaults.put("reads", "fenced");
-        defaults.put("seed", Long.toString(System.nanoTime() & 0xffff_ffffL));
-        defaults.put("variants-file", "");
-        return defaults;
+        return Options.defaults(
+                "out/bench",
+                "variant", "tailbound",
+                "size", "3",
+                "seconds", "120",
+                "clients", "6",
+                "reads", "fenced");
     }
 
     private Variant variant() throws IOException {
-        String file = options.text("variants-file");
-        Variants table = Variants.read(file.isEmpty() ? null : Path.of(file));
-        Variant variant = table.select(List.of(options.text("variant"))).get(0);
-        if (variant.launcher() == Variant.Launcher.ETCD) {
-            throw new IllegalArgumentException("--variant " + variant.name() + ": not ZooKeeper");
+        var wanted = Variants.of(options).select(List.of(options.text("variant")));
+        List<Variant> runnable = new Selection(wanted, Selection::zooKeeperOnly).runnable();
+        if (runnable.isEmpty()) {
+            throw new IllegalArgumentException("nothing to run");
         }
-        Programs.obstacle(variant)
-                .ifPresent(
-                        obstacle -> {
-                            throw new IllegalArgumentException(variant.name() + ": " + obstacle);
-                        });
-        return variant;
+        return runnable.get(0);
     }
 
     private static Links links(int size) throws IOException {
@@ -161,9 +151,7 @@ public final class HistoryRun {
     }
 
     private void writeResult(Variant variant, Nemesis nemesis) throws IOException {
-        ObjectNode result = Provenance.begin("history", options.number("seed", 0));
-        ObjectNode used = result.putObject("options");
-        options.all().forEach(used::put);
+        ObjectNode result = Provenance.begin("history", options);
         result.put("operations", history.size());
         ObjectNode faults = result.putObject("faults");
         nemesis.done().forEach((fault, times) -> faults.put(fault.name().toLowerCase(), times));

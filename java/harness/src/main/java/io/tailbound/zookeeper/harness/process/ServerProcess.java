@@ -117,8 +117,10 @@ public final class ServerProcess {
     private void killGroup() {
         try {
             Signals.send("KILL", process.pid());
-        } catch (IOException gone) {
-            // What remains is the process itself.
+        } catch (IOException failed) {
+            System.err.println(
+                    "process " + process.pid() + " is killed, its children may live on: "
+                            + failed.getMessage());
         }
         process.destroyForcibly();
     }

@@ -1,13 +1,13 @@
 package io.tailbound.zookeeper.harness.recovery;
 
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.tailbound.zookeeper.harness.ensemble.Ensemble;
 import io.tailbound.zookeeper.harness.ensemble.LoopbackBlock;
-import io.tailbound.zookeeper.harness.ensemble.Programs;
+import io.tailbound.zookeeper.harness.ensemble.Selection;
 import io.tailbound.zookeeper.harness.ensemble.Variant;
 import io.tailbound.zookeeper.harness.ensemble.Variants;
 import io.tailbound.zookeeper.harness.process.ServerProcess;
+import io.tailbound.zookeeper.harness.result.Campaign;
 import io.tailbound.zookeeper.harness.result.Folders;
 import io.tailbound.zookeeper.harness.result.Options;
 import io.tailbound.zookeeper.harness.result.Provenance;
@@ -15,11 +15,9 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Random;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
@@ -30,21 +28,17 @@ import java.util.concurrent.TimeoutException;
  * take turns in random order, a fresh ensemble for every few faults, so that a noisy minute of the
  * machine meets all of them alike.
  */
-public final class RecoveryBench {
-    private static final int OK = 0;
-    private static final int FAILED = 1;
-
+public final class RecoveryBench implements Campaign {
     private final Options options;
     private final Path output;
     private final SyncDelay syncDelay;
     private final List<Cell> cells = new ArrayList<>();
-    private final Map<String, String> skipped = new LinkedHashMap<>();
+    private Selection selection;
     private final List<Trial> trials = Collections.synchronizedList(new ArrayList<>());
-    private volatile boolean complete;
 
     private RecoveryBench(Options options) throws IOException {
         this.options = options;
-        this.output = Path.of(options.text("out")).toAbsolutePath();
+        this.output = options.output();
         this.syncDelay =
                 new SyncDelay(
                         options.number("sync-delay-ms", 0),
@@ -53,23 +47,19 @@ public final class RecoveryBench {
     }
 
     private static Map<String, String> defaults() {
-        Map<String, String> defaults = new LinkedHashMap<>();
-        defaults.put("out", "out/bench");
-        defaults.put("sizes", "3,5,7");
-        defaults.put("variants", "all");
-        defaults.put("faults", "kill,stop");
-        defaults.put("trials", "50");
-        defaults.put("faults-per-start", "5");
-        defaults.put("period-ms", "5");
-        defaults.put("sync-delay-ms", "0");
-        defaults.put("seed", Long.toString(System.nanoTime() & 0xffff_ffffL));
-        defaults.put("variants-file", "");
-        return defaults;
+        return Options.defaults(
+                "out/bench",
+                "sizes", "3,5,7",
+                "variants", "all",
+                "faults", "kill,stop",
+                "trials", "50",
+                "faults-per-start", "5",
+                "period-ms", "5",
+                "sync-delay-ms", "0");
     }
 
     private void plan() throws IOException {
-        String file = options.text("variants-file");
-        Variants table = Variants.read(file.isEmpty() ? null : Path.of(file));
+        Variants table = Variants.of(options);
         List<String> names = new ArrayList<>(options.list("variants"));
         if (names.equals(List.of("all"))) {
             names = new ArrayList<>(table.names());
@@ -77,19 +67,16 @@ public final class RecoveryBench {
             names.add(1, names.get(0) + "+again");
         }
         List<Integer> sizes = options.numbers("sizes", 3);
-        for (Variant variant : table.select(names)) {
-            Optional<String> obstacle =
-                    Programs.obstacle(variant).or(() -> syncDelay.obstacle(variant));
-            if (obstacle.isPresent()) {
-                skipped.put(variant.name(), obstacle.get());
-                System.err.println("SKIP " + variant.name() + ": " + obstacle.get());
-                continue;
-            }
+        selection = new Selection(table.select(names), syncDelay::obstacle);
+        for (Variant variant : selection.runnable()) {
             for (int size : sizes) {
                 for (String fault : options.list("faults")) {
                     cells.add(new Cell(variant, size, fault(fault)));
                 }
             }
+        }
+        if (cells.isEmpty()) {
+            throw new IllegalArgumentException("nothing to run");
         }
     }
 
@@ -101,8 +88,9 @@ public final class RecoveryBench {
         }
     }
 
-    private void run() throws IOException, InterruptedException {
-        Random order = new Random(options.number("seed", 0));
+    @Override
+    public void run() throws IOException, InterruptedException {
+        Random order = new Random(options.seed());
         long wanted = options.number("trials", 1);
         long perStart = options.number("faults-per-start", 1);
         for (long done = 0; done < wanted; done += perStart) {
@@ -118,7 +106,6 @@ public final class RecoveryBench {
                 }
             }
         }
-        complete = true;
     }
 
     /** Lets one fresh ensemble fail up to {@code faults} times; returns how many trials there were. */
@@ -163,49 +150,28 @@ public final class RecoveryBench {
         System.err.printf("recovery: %d/%d %s: %s%n", trials.size(), all, trial.cell(), outcome);
     }
 
-    private void finish() throws IOException {
-        ObjectNode result = Provenance.begin("recovery", options.number("seed", 0));
+    @Override
+    public void finish(boolean complete) throws IOException {
+        ObjectNode result = Provenance.begin("recovery", options);
         result.put("complete", complete);
         result.put("sync_delay_ns", TimeUnit.MILLISECONDS.toNanos(syncDelay.delayMs()));
-        ObjectNode used = result.putObject("options");
-        options.all().forEach(used::put);
-        ArrayNode absent = result.putArray("skipped");
-        skipped.forEach((name, why) -> absent.addObject().put("variant", name).put("reason", why));
+        selection.addSkippedTo(result);
         Summary summary = new Summary(cells, List.copyOf(trials));
         summary.addTo(result);
         String name = syncDelay.delayMs() == 0 ? "recovery" : "recovery-slow-disk";
         Provenance.write(result, output.resolve(name + ".json"));
         System.out.print(summary.table());
-        skipped.forEach((variant, why) -> System.out.println("skipped " + variant + ": " + why));
+        selection.printSkipped();
         Folders.delete(output.resolve("recovery-work"));
     }
 
-    private void finishQuietly() {
-        if (!complete) {
-            try {
-                finish();
-            } catch (IOException failed) {
-                System.err.println("recovery: " + failed.getMessage());
-            }
-        }
+    @Override
+    public boolean failed() {
+        return trials.stream().anyMatch(trial -> trial.failure() != null);
     }
 
     /** Runs the benchmark; see {@code bench/recovery/run}. */
     public static void main(String[] arguments) {
-        try {
-            RecoveryBench bench = new RecoveryBench(Options.parse(arguments, defaults()));
-            Thread interrupted = new Thread(bench::finishQuietly, "finish");
-            Runtime.getRuntime().addShutdownHook(interrupted);
-            bench.run();
-            bench.finish();
-            boolean failures = bench.trials.stream().anyMatch(trial -> trial.failure() != null);
-            System.exit(bench.cells.isEmpty() || failures ? FAILED : OK);
-        } catch (IllegalArgumentException | IOException wrong) {
-            System.err.println("recovery: " + wrong.getMessage());
-            System.exit(FAILED);
-        } catch (InterruptedException ended) {
-            // The hooks write what there is and end the servers.
-            Thread.currentThread().interrupt();
-        }
+        Campaign.main("recovery", given -> new RecoveryBench(Options.parse(given, defaults())), arguments);
     }
 }

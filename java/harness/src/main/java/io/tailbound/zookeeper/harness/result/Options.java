@@ -1,5 +1,6 @@
 package io.tailbound.zookeeper.harness.result;
 
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -33,6 +34,34 @@ public final class Options {
             values.put(name, arguments[i + 1]);
         }
         return new Options(values);
+    }
+
+    /**
+     * The defaults of a bench: of the options that every bench has (output folder, seed, table of
+     * variants) and of its own.
+     *
+     * @param out the output folder
+     * @param own names, without their dashes, and values in turn
+     */
+    public static Map<String, String> defaults(String out, String... own) {
+        Map<String, String> defaults = new LinkedHashMap<>();
+        defaults.put("out", out);
+        for (int i = 0; i < own.length; i += 2) {
+            defaults.put(own[i], own[i + 1]);
+        }
+        defaults.put("seed", Long.toString(System.nanoTime() & 0xffff_ffffL));
+        defaults.put("variants-file", "");
+        return defaults;
+    }
+
+    /** The output folder of a bench. */
+    public Path output() {
+        return Path.of(text("out")).toAbsolutePath();
+    }
+
+    /** The seed of a bench. */
+    public long seed() {
+        return number("seed", 0);
     }
 
     /** An option's text. */

@@ -15,14 +15,16 @@ public final class Provenance {
 
     private Provenance() {}
 
-    /** The beginning of a result: schema, benchmark, seed, host and versions. */
-    public static ObjectNode begin(String benchmark, long seed) {
+    /** The beginning of a result: schema, benchmark, seed, host, versions and options. */
+    public static ObjectNode begin(String benchmark, Options options) {
         ObjectNode result = JSON.createObjectNode();
         result.put("schema_version", SCHEMA_VERSION);
         result.put("benchmark", benchmark);
-        result.put("seed", seed);
+        result.put("seed", options.seed());
         result.set("host", host());
         result.set("versions", versions());
+        ObjectNode used = result.putObject("options");
+        options.all().forEach(used::put);
         return result;
     }
 

@@ -3,7 +3,7 @@ package io.tailbound.zookeeper.harness.throughput;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.tailbound.zookeeper.harness.ensemble.Ensemble;
-import io.tailbound.zookeeper.harness.ensemble.Programs;
+import io.tailbound.zookeeper.harness.ensemble.Selection;
 import io.tailbound.zookeeper.harness.ensemble.Variant;
 import io.tailbound.zookeeper.harness.ensemble.Variants;
 import io.tailbound.zookeeper.harness.result.Folders;
@@ -43,22 +43,19 @@ public final class ThroughputBench {
 
     private ThroughputBench(Options options) {
         this.options = options;
-        this.output = Path.of(options.text("out")).toAbsolutePath();
+        this.output = options.output();
     }
 
     private static Map<String, String> defaults() {
-        Map<String, String> defaults = new LinkedHashMap<>();
-        defaults.put("out", "out/bench");
-        defaults.put("variants", "vanilla,vanilla+again,tailbound");
-        defaults.put("size", "3");
-        defaults.put("sessions", "8");
-        defaults.put("rounds", "30");
-        defaults.put("window-ms", "1000");
-        defaults.put("warm-up-ms", "10000");
-        defaults.put("period-ms", "50");
-        defaults.put("seed", Long.toString(System.nanoTime() & 0xffff_ffffL));
-        defaults.put("variants-file", "");
-        return defaults;
+        return Options.defaults(
+                "out/bench",
+                "variants", "vanilla,vanilla+again,tailbound",
+                "size", "3",
+                "sessions", "8",
+                "rounds", "30",
+                "window-ms", "1000",
+                "warm-up-ms", "10000",
+                "period-ms", "50");
     }
 
     private Path work() {
@@ -67,17 +64,11 @@ public final class ThroughputBench {
 
     private void start() throws IOException, InterruptedException, TimeoutException, KeeperException {
         Folders.delete(work());
-        String file = options.text("variants-file");
-        Variants table = Variants.read(file.isEmpty() ? null : Path.of(file));
-        for (Variant variant : table.select(options.list("variants"))) {
-            if (variant.launcher() == Variant.Launcher.ETCD) {
-                throw new IllegalArgumentException(variant.name() + " is not ZooKeeper");
-            }
-            var obstacle = Programs.obstacle(variant);
-            if (obstacle.isPresent()) {
-                System.err.println("SKIP " + variant.name() + ": " + obstacle.get());
-                continue;
-            }
+        var selection =
+                new Selection(
+                        Variants.of(options).select(options.list("variants")),
+                        Selection::zooKeeperOnly);
+        for (Variant variant : selection.runnable()) {
             int size = Math.toIntExact(options.number("size", 1));
             var setup = Ensemble.Setup.plain(variant, size, work().resolve(variant.name()));
             Ensemble ensemble = Ensemble.of(setup);
@@ -102,7 +93,7 @@ public final class ThroughputBench {
     }
 
     private void rounds() throws IOException, InterruptedException {
-        Random order = new Random(options.number("seed", 0));
+        Random order = new Random(options.seed());
         long rounds = options.number("rounds", 1);
         for (long round = 0; round < rounds; round++) {
             for (Load.Operation operation : Load.Operation.values()) {
@@ -146,9 +137,7 @@ public final class ThroughputBench {
     }
 
     private void finish() throws IOException {
-        ObjectNode result = Provenance.begin("throughput", options.number("seed", 0));
-        ObjectNode used = result.putObject("options");
-        options.all().forEach(used::put);
+        ObjectNode result = Provenance.begin("throughput", options);
         ArrayNode rows = result.putArray("rows");
         String first = loads.keySet().iterator().next();
         Table table =

@@ -50,6 +50,14 @@ class PromptLeader extends Leader {
     }
   }
 
+  /** As upstream's, without formatting it for each follower that connects. */
+  @Override
+  public String getPeerInfo(long server) {
+    return peer.getQuorumVerifier() instanceof FormattedQuorumMaj formatted
+        ? formatted.member(server).orElse("")
+        : super.getPeerInfo(server);
+  }
+
   @Override
   void shutdown(String reason) {
     if (!isShutdown) {

@@ -22,6 +22,7 @@ import org.apache.zookeeper.server.ServerMetrics;
 import org.apache.zookeeper.server.ZKDatabase;
 import org.apache.zookeeper.server.ZooKeeperServer;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
+import org.apache.zookeeper.server.quorum.QuorumPeerConfig.ConfigException;
 import org.apache.zookeeper.server.quorum.flexible.QuorumVerifier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -40,6 +41,7 @@ public class TailboundPeer extends QuorumPeer {
   private volatile Peers peers;
   private volatile EpochStore epochs;
   private volatile boolean treeAheadOfDisk;
+  private volatile ReadConfiguration lastRead;
   private RecoveryReporting reporting;
 
   /** @param config the settings of the mechanisms */
@@ -225,6 +227,37 @@ public class TailboundPeer extends QuorumPeer {
     if (ofLeader || getPeerState() == ServerState.LEADING) {
       recorder().leaderSign();
     }
+  }
+
+  // The configuration.
+
+  private record ReadConfiguration(String text, FormattedQuorumMaj verifier) {}
+
+  @Override
+  public QuorumVerifier setQuorumVerifier(QuorumVerifier verifier, boolean writeToDisk) {
+    return super.setQuorumVerifier(FormattedQuorumMaj.of(verifier), writeToDisk);
+  }
+
+  @Override
+  public void setLastSeenQuorumVerifier(QuorumVerifier verifier, boolean writeToDisk) {
+    super.setLastSeenQuorumVerifier(FormattedQuorumMaj.of(verifier), writeToDisk);
+  }
+
+  /**
+   * Upstream reads the configuration that comes with each vote; nearly always it is the one of the vote
+   * before. Each call returns another object, since upstream's leader changes the version of one.
+   */
+  @Override
+  public QuorumVerifier configFromString(String text) throws IOException, ConfigException {
+    ReadConfiguration read = lastRead;
+    if (read != null && read.text.equals(text)) {
+      return read.verifier.copy();
+    }
+    QuorumVerifier verifier = FormattedQuorumMaj.of(super.configFromString(text));
+    if (verifier instanceof FormattedQuorumMaj formatted) {
+      lastRead = new ReadConfiguration(text, formatted.copy());
+    }
+    return verifier;
   }
 
   // Roles.

@@ -12,18 +12,19 @@ import org.apache.zookeeper.server.quorum.QuorumPeer.QuorumServer;
 import org.apache.zookeeper.txn.CreateTxn;
 import org.apache.zookeeper.txn.TxnHeader;
 
-/** A peer of three that is never started: its parts are used one by one. */
+/** A peer of three that is never started, so its ports are nobody's: its parts are used one by one. */
 final class PeerInMemory {
 
-  private static final int FREE_PORT = 0;
+  private static final int QUORUM_PORT = 2888;
+  private static final int ELECTION_PORT = 3888;
 
   private PeerInMemory() {}
 
   static TailboundPeer create(Path directory) throws IOException {
     Map<Long, QuorumServer> members = new HashMap<>();
     for (long id = 1; id <= 3; id++) {
-      members.put(id, new QuorumServer(id, new InetSocketAddress("127.0.0.1", FREE_PORT),
-          new InetSocketAddress("127.0.0.1", FREE_PORT)));
+      members.put(id, new QuorumServer(id, new InetSocketAddress("127.0.0.1", QUORUM_PORT),
+          new InetSocketAddress("127.0.0.1", ELECTION_PORT)));
     }
     return new TailboundPeer(members, directory.toFile(), directory.toFile(), 3, 1, 100, 10, 5, 5, null);
   }
