@@ -43,7 +43,8 @@ python: ## Build the Python package, install it in a virtual environment below t
 zookeeper: ## Build the ZooKeeper server and client, and all they need, below java/
 	@java/build
 
-bench: setup ## Side-by-side comparisons with peers; each prints a table and writes JSON
+bench: ## Side-by-side comparisons with peers; each prints a table and writes JSON
+	@tools/setup build demo test bench
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
 

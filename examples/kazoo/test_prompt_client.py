@@ -90,6 +90,7 @@ class PromptClientTest(unittest.TestCase):
         pauses = []
         retry = prompt_client("127.0.0.1:1")._conn_retry.copy()
         retry.sleep_func = pauses.append
+        retry.interrupt = None  # which would say that the client was never started
 
         def fail_often() -> None:
             if len(pauses) < 200:
