@@ -3,6 +3,8 @@ package io.tailbound.zookeeper;
 import ch.qos.logback.core.spi.LifeCycle;
 import io.tailbound.zookeeper.config.ConfigProblem;
 import io.tailbound.zookeeper.config.TailboundConfig;
+import io.tailbound.zookeeper.rehearsal.Rehearsal;
+import io.tailbound.zookeeper.rehearsal.Urgency;
 import java.io.IOException;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -11,6 +13,7 @@ import org.apache.zookeeper.server.ExitCode;
 import org.apache.zookeeper.server.admin.AdminServer.AdminServerException;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog.DatadirException;
 import org.apache.zookeeper.server.quorum.QuorumPeer;
+import org.apache.zookeeper.server.quorum.QuorumPeerConfig;
 import org.apache.zookeeper.server.quorum.QuorumPeerConfig.ConfigException;
 import org.apache.zookeeper.server.quorum.QuorumPeerMain;
 import org.apache.zookeeper.server.quorum.TailboundPeer;
@@ -47,7 +50,7 @@ public final class TailboundPeerMain extends QuorumPeerMain {
     try {
       TailboundConfig config = TailboundConfig.load(Path.of(file));
       LOG.info("Settings of the mechanisms: {}", config);
-      new TailboundPeerMain(config).runFile(Path.of(file));
+      new TailboundPeerMain(config).initializeAndRun(new String[] {file});
       return ExitCode.EXECUTION_FINISHED;
     } catch (ConfigProblem e) {
       return tell(e.getMessage(), ExitCode.INVALID_INVOCATION);
@@ -65,20 +68,17 @@ public final class TailboundPeerMain extends QuorumPeerMain {
     }
   }
 
-  /**
-   * Runs the server of a configuration file until it ends.
-   *
-   * @throws ConfigException if the configuration is none
-   * @throws IOException if files or sockets cannot be used
-   * @throws AdminServerException if the admin server cannot start
-   */
-  public void runFile(Path file) throws ConfigException, IOException, AdminServerException {
-    initializeAndRun(new String[] {file.toString()});
-  }
-
-  /** Whether this server leads now. */
-  public boolean leads() {
-    return quorumPeer != null && quorumPeer.getPeerState() == QuorumPeer.ServerState.LEADING;
+  /** Rehearses recoveries, unless the ensemble waits for this server, and runs the server. */
+  @Override
+  public void runFromConfig(QuorumPeerConfig quorum) throws IOException, AdminServerException {
+    if (config.leader().rehearsals() > 0 && quorum.getPeerType() == QuorumPeer.LearnerType.PARTICIPANT) {
+      if (Urgency.isWaitedFor(quorum.getQuorumVerifier(), quorum.getServerId())) {
+        LOG.info("No recovery is rehearsed, since the ensemble has no quorum without this server");
+      } else {
+        Rehearsal.before(config, quorum.getDataDir().toPath());
+      }
+    }
+    super.runFromConfig(quorum);
   }
 
   private static ExitCode tell(String problem, ExitCode code) {

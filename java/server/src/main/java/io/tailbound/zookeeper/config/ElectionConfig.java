@@ -10,6 +10,8 @@ package io.tailbound.zookeeper.config;
  * @param readyNotice whether a leader tells that its quorum port accepts, and followers wait for it
  *     (FQCE)
  * @param readyWaitNs longest wait for that notice, in nanoseconds; then a follower connects as upstream
+ * @param rejoin whether a server that looks for a leader joins one that waits for its vote, and a leader
+ *     gives up soon when one of its voters votes again
  * @param unknownPeers what peers outside the configuration get
  */
 public record ElectionConfig(
@@ -19,4 +21,5 @@ public record ElectionConfig(
     long shortWaitNs,
     boolean readyNotice,
     long readyWaitNs,
+    boolean rejoin,
     UnknownPeers unknownPeers) {}

@@ -12,6 +12,7 @@ enum Key {
   SHORT_WAIT("tailbound.election.short-wait"),
   READY_NOTICE("tailbound.election.ready-notice"),
   READY_WAIT("tailbound.election.ready-wait"),
+  REJOIN("tailbound.election.rejoin"),
   UNKNOWN_PEERS("tailbound.election.unknown-peers"),
   HEARTBEAT("tailbound.heartbeat.enabled"),
   INTERVAL("tailbound.heartbeat.interval"),
@@ -23,7 +24,7 @@ enum Key {
   ENSEMBLE("tailbound.ensemble"),
   DEFER_SNAPSHOT("tailbound.leader.defer-snapshot"),
   SKIP_REPLAY("tailbound.leader.skip-replay"),
-  WARM_UP("tailbound.leader.warm-up");
+  REHEARSALS("tailbound.leader.rehearsals");
 
   /** What all of them begin with. */
   static final String PREFIX = "tailbound.";

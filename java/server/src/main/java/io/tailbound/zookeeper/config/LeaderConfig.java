@@ -6,6 +6,13 @@ package io.tailbound.zookeeper.config;
  * @param deferSnapshot whether a new leader writes its snapshot after it serves instead of before
  * @param skipReplay whether the log is not read again at the end of a role when the data tree holds all
  *     of it
- * @param warmUp whether the classes of the leader's path are loaded in the background after the start
+ * @param rehearsals how many recoveries are rehearsed inside of the process before it joins its ensemble
  */
-public record LeaderConfig(boolean deferSnapshot, boolean skipReplay, boolean warmUp) {}
+public record LeaderConfig(boolean deferSnapshot, boolean skipReplay, int rehearsals) {
+
+  /** Beyond some ten, another rehearsal changes little. */
+  static final int MOST_REHEARSALS = 100;
+
+  /** What a server of this kind rehearses if the file does not say. */
+  static final int USUAL_REHEARSALS = 4;
+}

@@ -38,6 +38,7 @@ public record TailboundConfig(
         20 * MILLISECOND_NS,
         ours || thesis,
         300 * MILLISECOND_NS,
+        ours,
         ours ? UnknownPeers.REFUSE : UnknownPeers.UPSTREAM);
     HeartbeatConfig heartbeat =
         new HeartbeatConfig(ours, 50 * MILLISECOND_NS, 500 * MILLISECOND_NS, 800 * MILLISECOND_NS, 3);
@@ -45,7 +46,8 @@ public record TailboundConfig(
         ? EpochMode.CRASH_SAFE
         : profile == Profile.THESIS_FULL ? EpochMode.VOLATILE : EpochMode.UPSTREAM;
     EpochConfig epochs = new EpochConfig(mode, EpochSettings.DEFAULT_RESERVE, "");
-    return new TailboundConfig(profile, election, heartbeat, epochs, new LeaderConfig(ours, ours, ours));
+    LeaderConfig leader = new LeaderConfig(ours, ours, ours ? LeaderConfig.USUAL_REHEARSALS : 0);
+    return new TailboundConfig(profile, election, heartbeat, epochs, leader);
   }
 
   /**
@@ -69,7 +71,7 @@ public record TailboundConfig(
         new LeaderConfig(
             entries.flag(Key.DEFER_SNAPSHOT, defaults.leader.deferSnapshot()),
             entries.flag(Key.SKIP_REPLAY, defaults.leader.skipReplay()),
-            entries.flag(Key.WARM_UP, defaults.leader.warmUp())));
+            entries.count(Key.REHEARSALS, defaults.leader.rehearsals(), 0, LeaderConfig.MOST_REHEARSALS)));
   }
 
   private static ElectionConfig election(Entries entries, ElectionConfig defaults) throws ConfigProblem {
@@ -80,6 +82,7 @@ public record TailboundConfig(
         entries.durationNs(Key.SHORT_WAIT, defaults.shortWaitNs(), MILLISECOND_NS),
         entries.flag(Key.READY_NOTICE, defaults.readyNotice()),
         entries.durationNs(Key.READY_WAIT, defaults.readyWaitNs(), MILLISECOND_NS),
+        entries.flag(Key.REJOIN, defaults.rejoin()),
         entries.choice(Key.UNKNOWN_PEERS, UnknownPeers.values(), defaults.unknownPeers()));
   }
 

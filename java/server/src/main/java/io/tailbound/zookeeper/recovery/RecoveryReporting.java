@@ -51,6 +51,10 @@ public final class RecoveryReporting implements AutoCloseable {
                 recovery -> LOG.info("recovery {}", RecoveryJson.line(recovery)),
                 new RecoveryMetrics(metrics)));
     jmx = new RecoveryJmx(server, recorder);
+  }
+
+  /** Adds the AdminServer's command, which there is once in a process. */
+  public void offerCommand() {
     Commands.registerCommand(new RecoveryCommand(recorder));
   }
 

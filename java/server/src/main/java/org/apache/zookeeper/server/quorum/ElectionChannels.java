@@ -149,6 +149,20 @@ class ElectionChannels extends QuorumCnxManager implements ChannelPort {
     return super.connectOne(server, address);
   }
 
+  /**
+   * As upstream's. With {@code multiAddress.enabled} that looks a channel up twice; if it breaks in between,
+   * an unchecked exception would end the thread that sends votes, and this server could never vote again.
+   */
+  @Override
+  synchronized void connectOne(long server) {
+    try {
+      super.connectOne(server);
+    } catch (NullPointerException e) {
+      LOG.debug("The channel to server {} broke while it was looked at", server, e);
+      super.connectOne(server);
+    }
+  }
+
   @Override
   public void initiateConnection(MultipleAddresses address, Long server) {
     super.initiateConnection(address, server);

@@ -12,9 +12,10 @@ import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.server.quorum.QuorumPeer.ServerState;
 
 /**
- * Upstream's election with two changes, neither of which touches the choice of the leader: votes are
- * sent again to peers that evidently do not know them (FCLE; thesis, section 5.2.2), and the wait
- * after a quorum is reached ends by a rule instead of after 200 ms ({@link VoteQueue}).
+ * Upstream's election with three changes, none of which touches the choice of the leader: votes are
+ * sent again to peers that evidently do not know them (FCLE; thesis, section 5.2.2), the wait after a
+ * quorum is reached ends by a rule instead of after 200 ms ({@link VoteQueue}), and a leader and a voter
+ * that wait for each other do not do so for long.
  */
 class PromptElection extends FastLeaderElection {
 
@@ -86,6 +87,18 @@ class PromptElection extends FastLeaderElection {
   /** Whether a notification carries a better vote than this server's, by upstream's order. */
   boolean isBetter(Notification n) {
     return totalOrderPredicate(n.leader, n.zxid, n.peerEpoch, proposedLeader, proposedZxid, proposedEpoch);
+  }
+
+  /**
+   * Whether the sender leads by this round, with a better vote than this server has by now. This server
+   * may have given it the vote that made it the leader, and then have joined another leader, who was just
+   * about to end. Both would wait, the leader for its followers and this server for a quorum, until
+   * {@code initLimit} is over. So the leader's vote counts (after it was looked at as upstream does) as
+   * one that is given now.
+   */
+  boolean isWaitedForBy(Notification n) {
+    return config.rejoin() && n.state == ServerState.LEADING && n.sid == n.leader
+        && n.electionEpoch == logicalclock.get() && isBetter(n);
   }
 
   boolean isComplete(Map<Long, CompleteVote.Answer> answers) {

@@ -6,8 +6,8 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 
 /**
- * A follower that connects when its leader says that it accepts (FQCE; thesis, section 5.2.3), and
- * tells what happens to it.
+ * A follower that connects when its leader says that it accepts (FQCE; thesis, section 5.2.3), gives up
+ * one that is gone, and tells what happens to it.
  */
 class PromptFollower extends Follower {
 
@@ -20,10 +20,22 @@ class PromptFollower extends Follower {
 
   @Override
   protected void sockConnect(Socket sock, InetSocketAddress addr, int timeout) throws IOException {
-    if (peer.config().election().readyNotice()) {
-      peer.leaderWatch().awaitReady(peer.getCurrentVote(), peer.config().election().readyWaitNs());
+    if (!peer.config().election().readyNotice()) {
+      super.sockConnect(sock, addr, timeout);
+      return;
     }
-    super.sockConnect(sock, addr, timeout);
+    Vote vote = peer.getCurrentVote();
+    peer.leaderWatch().awaitReady(vote, peer.config().election().readyWaitNs());
+    try {
+      super.sockConnect(sock, addr, timeout);
+    } catch (IOException e) {
+      // A leader that steps down may be voted for once more by those who still hear it. Upstream would
+      // try again five times; an unchecked exception ends the role.
+      if (peer.isAbsent(vote.getId())) {
+        throw new IllegalStateException("server " + vote.getId() + ", just elected, is gone", e);
+      }
+      throw e;
+    }
   }
 
   @Override

@@ -33,12 +33,14 @@ public class TailboundPeer extends QuorumPeer {
   private static final Logger LOG = LoggerFactory.getLogger(TailboundPeer.class);
   private static final long MILLISECOND_NS = 1_000_000L;
   private static final long INTRODUCTION_INTERVAL_MS = 200;
+  private static final int LONGEST_FALSE_LEAD_MS = 200;
 
   private final TailboundConfig config;
   private final LeaderWatch watch = new LeaderWatch(this);
   private final RecoveryTimes times = new RecoveryTimes();
   private final EndOfService endOfService = new EndOfService();
   private volatile Peers peers;
+  private volatile ElectionChannels channels;
   private volatile EpochStore epochs;
   private volatile boolean treeAheadOfDisk;
   private volatile ReadConfiguration lastRead;
@@ -139,11 +141,14 @@ public class TailboundPeer extends QuorumPeer {
   public synchronized void start() {
     reporting = new RecoveryReporting(getMyId(), () -> getQuorumVerifier().getVotingMembers().size(),
         config.profile().toString(), ServerMetrics.getMetrics().getMetricsProvider().getRootContext());
+    offer(reporting);
     times.to(reporting.recorder());
     super.start();
-    if (config.leader().warmUp()) {
-      LeaderWarmUp.begin();
-    }
+  }
+
+  /** Makes the reports a command of the admin server. */
+  void offer(RecoveryReporting reports) {
+    reports.offerCommand();
   }
 
   @Override
@@ -169,10 +174,11 @@ public class TailboundPeer extends QuorumPeer {
   @Override
   public QuorumCnxManager createCnxnManager() {
     int timeoutMs = Integer.getInteger(QUORUM_CNXN_TIMEOUT_MS, -1);
-    ElectionChannels channels =
+    ElectionChannels created =
         new ElectionChannels(this, timeoutMs > 0 ? timeoutMs : tickTime * syncLimit);
+    channels = created;
     Peers before = peers;
-    peers = new Peers(config.heartbeat(), tickTime * syncLimit * MILLISECOND_NS, channels,
+    peers = new Peers(config.heartbeat(), tickTime * syncLimit * MILLISECOND_NS, created,
         this::localState, this::peerTold, watch::look);
     if (before != null) {
       before.close();
@@ -180,7 +186,12 @@ public class TailboundPeer extends QuorumPeer {
     if (announces()) {
       peers.start();
     }
-    return channels;
+    return created;
+  }
+
+  /** Whether a server is known to be unable to vote or to lead now. */
+  boolean isAbsent(long server) {
+    return channels.isAbsent(server);
   }
 
   /**
@@ -192,9 +203,9 @@ public class TailboundPeer extends QuorumPeer {
     FastLeaderElection stock = (FastLeaderElection) super.createElectionAlgorithm(electionAlgorithm);
     stock.messenger.halt();
     stock.messenger.wsThread.interrupt();
-    ElectionChannels channels = (ElectionChannels) stock.getCnxManager();
-    PromptElection election = new PromptElection(this, channels);
-    channels.admit(election.messenger.wrThread);
+    ElectionChannels admitting = (ElectionChannels) stock.getCnxManager();
+    PromptElection election = new PromptElection(this, admitting);
+    admitting.admit(election.messenger.wrThread);
     election.start();
     return election;
   }
@@ -281,6 +292,11 @@ public class TailboundPeer extends QuorumPeer {
   @Override
   protected Leader makeLeader(FileTxnSnapLog logFactory) throws IOException, X509Exception {
     // The constructor binds the quorum port, so connections are accepted (by the kernel) from here on.
+    if (config.election().rejoin() && Integer.getInteger(Leader.MAX_TIME_TO_WAIT_FOR_EPOCH) == null) {
+      // Upstream has this and leaves it off: a leader that waits for its followers gives up when one of
+      // those that voted for it is found to vote again. Votes of before are older than this.
+      Leader.setMaxTimeToWaitForEpoch(LONGEST_FALSE_LEAD_MS);
+    }
     Leader leader = new PromptLeader(this, new PromptLeaderServer(logFactory, this, getZkDb()));
     watch.setReady(config.election().readyNotice());
     return leader;

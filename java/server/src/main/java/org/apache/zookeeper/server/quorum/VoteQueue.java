@@ -23,6 +23,7 @@ class VoteQueue extends LinkedBlockingQueue<Notification> {
 
   private final transient PromptElection election;
   private final transient Map<Long, CompleteVote.Answer> answers = new HashMap<>();
+  private transient Notification again;
 
   VoteQueue(PromptElection election) {
     this.election = election;
@@ -31,6 +32,7 @@ class VoteQueue extends LinkedBlockingQueue<Notification> {
   /** Forgets the answers of the election before. Called by the electing thread. */
   void newElection() {
     answers.clear();
+    again = null;
   }
 
   @Override
@@ -42,8 +44,15 @@ class VoteQueue extends LinkedBlockingQueue<Notification> {
 
   @Override
   public Notification poll(long timeout, TimeUnit unit) throws InterruptedException {
+    if (again != null) {
+      Notification vote = again;
+      again = null;
+      return vote;
+    }
     if (!election.hasQuorum()) {
-      return noted(super.poll(timeout, unit));
+      Notification n = noted(super.poll(timeout, unit));
+      again = n != null && election.isWaitedForBy(n) ? asVote(n) : null;
+      return n;
     }
     FinishRule rule = election.config().rule();
     long waitNs = rule == FinishRule.SHORT_WAIT ? election.config().shortWaitNs() : unit.toNanos(timeout);
@@ -71,6 +80,20 @@ class VoteQueue extends LinkedBlockingQueue<Notification> {
         return n;
       }
     }
+  }
+
+  /** The vote by which its sender became the leader. */
+  private static Notification asVote(Notification n) {
+    Notification vote = new Notification();
+    vote.version = n.version;
+    vote.leader = n.leader;
+    vote.zxid = n.zxid;
+    vote.electionEpoch = n.electionEpoch;
+    vote.state = ServerState.LOOKING;
+    vote.sid = n.sid;
+    vote.qv = n.qv;
+    vote.peerEpoch = n.peerEpoch;
+    return vote;
   }
 
   private Notification noted(Notification n) {
