@@ -68,7 +68,16 @@ final class DirectoryStorage implements EpochStorage {
   }
 
   @Override
+  public void syncContent(String name) throws IOException {
+    force(name, false);
+  }
+
+  @Override
   public void sync(String name) throws IOException {
+    force(name, true);
+  }
+
+  private void force(String name, boolean nameToo) throws IOException {
     // After a failed sync Linux may report success for pages that never reached the disk.
     synchronized (open) {
       if (syncFailure != null) {
@@ -77,9 +86,11 @@ final class DirectoryStorage implements EpochStorage {
     }
     // Through channels of its own: a file may be replaced while it is synced.
     try (FileChannel file = FileChannel.open(directory.resolve(name), StandardOpenOption.WRITE)) {
-      file.force(true);
-      try (FileChannel folder = FileChannel.open(directory, StandardOpenOption.READ)) {
-        folder.force(true);
+      file.force(nameToo);
+      if (nameToo) {
+        try (FileChannel folder = FileChannel.open(directory, StandardOpenOption.READ)) {
+          folder.force(true);
+        }
       }
     } catch (IOException failure) {
       synchronized (open) {

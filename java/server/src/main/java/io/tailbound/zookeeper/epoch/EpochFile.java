@@ -78,17 +78,17 @@ final class EpochFile {
     }
   }
 
-  /** Tells that one of upstream's files changed too, so that the next sync includes it. */
+  /** Tells that one of upstream's files changed too. */
   void stockFileChanged(String name) {
     changedStockFiles.add(name);
   }
 
-  /** Returns once everything written before the call is on disk. */
+  /** Returns once every record written before the call is on disk. */
   void sync() throws IOException {
     EpochRecord wanted = written;
     syncing.lock();
     try {
-      if (durable.sequence() >= wanted.sequence() && changedStockFiles.isEmpty()) {
+      if (durable.sequence() >= wanted.sequence()) {
         return;
       }
       EpochRecord covered;
@@ -97,7 +97,7 @@ final class EpochFile {
         covered = written;
         slot = writtenSlot;
       }
-      storage.sync(EpochRecovery.FILE);
+      storage.syncContent(EpochRecovery.FILE);
       synchronized (slots) {
         if (covered.sequence() > durable.sequence()) {
           // A record written meanwhile went into the same slot; it is newer, so the slot still tells
@@ -106,13 +106,13 @@ final class EpochFile {
           durableSlot = slot;
         }
       }
-      syncStockFiles();
     } finally {
       syncing.unlock();
     }
   }
 
-  private void syncStockFiles() throws IOException {
+  /** Returns once upstream's files are on disk as they were at the call; nothing of ours waits for that. */
+  void syncStockFiles() throws IOException {
     for (String name : Set.copyOf(changedStockFiles)) {
       changedStockFiles.remove(name);
       storage.sync(name);

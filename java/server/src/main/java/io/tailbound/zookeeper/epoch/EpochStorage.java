@@ -24,6 +24,9 @@ interface EpochStorage extends Closeable {
   /** Overwrites part of an existing file in the page cache, without making it longer. */
   void overwrite(String name, long offset, byte[] content) throws IOException;
 
+  /** Returns once the content of a file is on disk whose name and length are there already. */
+  void syncContent(String name) throws IOException;
+
   /** Returns once the file and its name are on disk. A failure is final: no later call may succeed. */
   void sync(String name) throws IOException;
 }

@@ -121,6 +121,7 @@ public final class FileEpochStore implements EpochStore {
     if (mayWait()) {
       file.stockFileChanged(StockEpochFiles.ACCEPTED);
       file.sync();
+      file.syncStockFiles();
     }
   }
 
@@ -223,13 +224,15 @@ public final class FileEpochStore implements EpochStore {
   private void finish(boolean needed) throws IOException {
     switch (settings.policy()) {
       case VOLATILE -> { }
-      case SYNCHRONOUS -> sync();
+      case SYNCHRONOUS -> {
+        sync();
+        syncStockFiles();
+      }
       case RESERVED -> {
         if (needed) {
           sync();
-        } else {
-          background.execute(this::syncQuietly);
         }
+        background.execute(this::syncQuietly);
       }
     }
   }
@@ -243,9 +246,19 @@ public final class FileEpochStore implements EpochStore {
     }
   }
 
+  private void syncStockFiles() throws IOException {
+    try {
+      file.syncStockFiles();
+    } catch (IOException failed) {
+      failure = failed;
+      throw failed;
+    }
+  }
+
   private void syncQuietly() {
     try {
       sync();
+      syncStockFiles();
     } catch (IOException failed) {
       LOG.error("Epoch file of server {} could not be synced: nothing is acknowledged any more",
           settings.server(), failed);
@@ -345,6 +358,7 @@ public final class FileEpochStore implements EpochStore {
         file.write(file.written().shutDown());
         if (mayWait()) {
           sync();
+          syncStockFiles();
         }
       }
     } finally {
