@@ -1,13 +1,15 @@
 //! The simulation of one service on one reservation server.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{ClockId, Duration, Instant};
 
+use crate::hierarchy::{
+    self, Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Sink, simulate_plan,
+};
 use crate::server::{ServerError, ServerState};
 use crate::workload::Release;
 
@@ -101,15 +103,20 @@ pub fn simulate(
     query: &SimulationQuery<'_>,
     releases: &[Release],
 ) -> Result<Simulation, SimulationError> {
-    let ranks = ranks(query.service);
+    let positions: BTreeMap<&str, usize> = query
+        .service
+        .tasks
+        .keys()
+        .enumerate()
+        .map(|(position, name)| (name.as_str(), position))
+        .collect();
     let mut jobs = Vec::with_capacity(releases.len());
     let mut before = Instant::ORIGIN;
     for (index, release) in releases.iter().enumerate() {
         let task = || release.task.clone();
-        let rank = ranks
+        let position = *positions
             .get(release.task.as_str())
-            .ok_or_else(|| SimulationError::UnknownTask { task: task() })?
-            .of_job(release.at);
+            .ok_or_else(|| SimulationError::UnknownTask { task: task() })?;
         if release.at < before {
             return Err(SimulationError::OutOfOrder { index });
         }
@@ -121,14 +128,15 @@ pub fn simulate(
                 task: task(),
             })?;
         jobs.push(Job {
-            at: release.at,
-            rank,
-            work,
+            task: position,
+            number: index as u64,
+            release: release.at.as_nanos(),
+            work: work.as_nanos(),
         });
     }
-    let mut server = ServerState::new(query.server, query.grid_phase)?;
-    let records = run(&mut server, &mut jobs);
-    Ok(collect(query, releases, server.depletions(), records))
+    let mut found = Found::default();
+    simulate_plan(&plan(query), &mut jobs.as_slice(), &mut found, None)?;
+    Ok(collect(query, releases, found.depletions, found.records))
 }
 
 /// The response times of jobs served first come, first served, in order; for long sequences, made
@@ -148,86 +156,87 @@ pub fn fifo_response_times(
     })
 }
 
-struct Job {
-    at: Instant,
-    rank: u64,
-    work: Duration,
+/// Completions and shortages, as they come.
+#[derive(Default)]
+struct Found {
+    records: Vec<JobRecord>,
+    depletions: u64,
 }
 
-/// Where the jobs of a task stand: the lower number first.
-#[derive(Clone, Copy)]
-enum Rank {
-    /// All the same.
-    OfTask(u64),
-    /// By absolute deadlines, this long after their releases.
-    ByDeadline(Duration),
-}
+impl Sink for Found {
+    fn completed(&mut self, completion: &Completion) {
+        self.records.push(JobRecord {
+            release: completion.number as usize,
+            completed: Instant::from_nanos(completion.end),
+        });
+    }
 
-impl Rank {
-    fn of_job(self, release: Instant) -> u64 {
-        match self {
-            Self::OfTask(rank) => rank,
-            Self::ByDeadline(relative) => release.saturating_add(relative).as_nanos(),
-        }
+    fn ran_out(&mut self, _reservation: usize, _at: u64) {
+        self.depletions += 1;
     }
 }
 
-fn ranks(service: &Service) -> BTreeMap<&str, Rank> {
-    let deadline = |task: &Task| task.relative_deadline().unwrap_or(Duration::MAX);
-    let rank = |task: &Task| match service.scheduling {
-        Scheduling::Fifo => Rank::OfTask(0),
-        Scheduling::RateMonotonic => Rank::OfTask(match &task.arrivals {
+/// The service's tasks inside of its reservation, which is alone on its CPU.
+fn plan(query: &SimulationQuery<'_>) -> Plan {
+    let inside = Level {
+        preemptive: true,
+        quantum: None,
+        members: query
+            .service
+            .tasks
+            .values()
+            .map(|task| {
+                Member::Task(hierarchy::Task {
+                    rank: rank(query.service.scheduling, task),
+                })
+            })
+            .collect(),
+    };
+    let Some((budget, period)) = query.server.budget_and_period() else {
+        return Plan { root: inside };
+    };
+    Plan {
+        root: Level {
+            preemptive: true,
+            quantum: None,
+            members: vec![Member::Reservation(Reservation {
+                rank: Rank::Fixed(0),
+                rule: rule(query.server),
+                budget,
+                period,
+                phase: query.grid_phase,
+                inside,
+            })],
+        },
+    }
+}
+
+fn rule(server: ReservationServer) -> Rule {
+    match server {
+        ReservationServer::Deferrable { .. } => Rule::Deferrable,
+        ReservationServer::Periodic { .. } => Rule::Periodic,
+        ReservationServer::Polling { .. } => Rule::Polling,
+        ReservationServer::ConstantBandwidth { .. } => Rule::HardConstantBandwidth,
+        ReservationServer::Dedicated => Rule::Unlimited,
+    }
+}
+
+fn rank(scheduling: Scheduling, task: &Task) -> Rank {
+    let deadline = task.relative_deadline().unwrap_or(Duration::MAX);
+    match scheduling {
+        Scheduling::Fifo => Rank::Fixed(0),
+        Scheduling::RateMonotonic => Rank::Fixed(match &task.arrivals {
             Arrivals::Periodic { period, .. } => period.as_nanos(),
             Arrivals::Sporadic { min_gap, .. } => min_gap.as_nanos(),
             Arrivals::Poisson { rate } => rate.mean_gap().as_nanos(),
             Arrivals::Trace { .. } => u64::MAX,
         }),
-        Scheduling::DeadlineMonotonic => Rank::OfTask(deadline(task).as_nanos()),
-        Scheduling::EarliestDeadlineFirst => Rank::ByDeadline(deadline(task)),
-        Scheduling::FixedPriority => Rank::OfTask(
+        Scheduling::DeadlineMonotonic => Rank::Fixed(deadline.as_nanos()),
+        Scheduling::EarliestDeadlineFirst => Rank::Deadline(deadline),
+        Scheduling::FixedPriority => Rank::Fixed(
             u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0)),
         ),
-    };
-    let tasks = service.tasks.iter();
-    tasks
-        .map(|(name, task)| (name.as_str(), rank(task)))
-        .collect()
-}
-
-/// The jobs in the order of completion.
-fn run(server: &mut ServerState, jobs: &mut [Job]) -> Vec<JobRecord> {
-    let mut ready = BinaryHeap::new();
-    let mut records = Vec::with_capacity(jobs.len());
-    let mut now = Instant::ORIGIN;
-    let mut next = 0;
-    loop {
-        if ready.is_empty() {
-            let Some(job) = jobs.get(next) else { break };
-            now = now.max(job.at);
-            server.wake(now);
-        }
-        while let Some(job) = jobs.get(next).filter(|job| job.at <= now) {
-            ready.push(Reverse((job.rank, next)));
-            next += 1;
-        }
-        let limit = jobs
-            .get(next)
-            .map_or(Instant::from_nanos(u64::MAX), |job| job.at);
-        let Some(Reverse((_, index))) = ready.peek().copied() else {
-            continue;
-        };
-        let job = &mut jobs[index];
-        let (end, left) = server.run(now, job.work, limit);
-        (now, job.work) = (end, left);
-        if left.is_zero() {
-            ready.pop();
-            records.push(JobRecord {
-                release: index,
-                completed: end,
-            });
-        }
     }
-    records
 }
 
 fn collect(

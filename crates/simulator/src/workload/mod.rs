@@ -4,15 +4,19 @@
 //! measured run differ by the machine alone. Every task and client has random streams of its
 //! own, derived from the seed and the task's name: adding a task changes no other task's jobs.
 
+mod arriving;
+mod drawn;
 mod execution;
 mod streams;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{Arrivals, InputFiles, Service, Task};
-use tailbound_time::{Duration, Instant, Rate};
+use tailbound_model::{InputFiles, Service};
+use tailbound_time::{Duration, Instant};
 
+use arriving::Arriving;
+pub use drawn::DrawnJobs;
 pub use execution::draw_execution_times;
 use streams::{Purpose, Stream};
 
@@ -83,6 +87,15 @@ pub enum WorkloadError {
         /// The task.
         task: String,
     },
+    /// Execution times that only a calibration can tell.
+    #[error(
+        "task \"{task}\" has no execution time; calibrate it, or give `expected` in its \
+         execution_time, and draw execution times from that"
+    )]
+    ExecutionTimeUnknown {
+        /// The task.
+        task: String,
+    },
     /// More jobs than a run can hold.
     #[error(
         "the service would release more than {limit} jobs; lower the rate or shorten the horizon"
@@ -116,111 +129,27 @@ pub fn releases(
         let execution = execution::Source::of(name, &task.execution_time, inputs)?;
         for client in 0..task.clients {
             let stream = |purpose| Stream::of(seed, name, client, purpose);
-            let times = release_times(name, task, horizon, stream(Purpose::Arrival), inputs)?;
-            if all.len() + times.len() > MOST_RELEASES {
-                return Err(WorkloadError::TooMany {
-                    limit: MOST_RELEASES,
-                });
-            }
+            let mut arriving = Arriving::new(name, task, stream(Purpose::Arrival), inputs)?;
             let mut work = stream(Purpose::Execution);
-            all.extend(times.into_iter().map(|at| Release {
-                task: name.clone(),
-                client,
-                at,
-                execution: execution.draw(&mut work),
-            }));
+            while let Some(at) = arriving.next().filter(|at| *at < horizon.as_nanos()) {
+                if all.len() >= MOST_RELEASES {
+                    return Err(WorkloadError::TooMany {
+                        limit: MOST_RELEASES,
+                    });
+                }
+                all.push(Release {
+                    task: name.clone(),
+                    client,
+                    at: Instant::from_nanos(at),
+                    execution: execution.draw(&mut work),
+                });
+                arriving.advance();
+            }
         }
     }
     // Stable: jobs of one client at one instant keep their order, tasks and clients are sorted.
     all.sort_by_key(|release| release.at);
     Ok(all)
-}
-
-fn release_times(
-    name: &str,
-    task: &Task,
-    horizon: Duration,
-    mut stream: Stream,
-    inputs: &InputFiles,
-) -> Result<Vec<Instant>, WorkloadError> {
-    let zero_gap = |key| WorkloadError::ZeroGap {
-        task: name.into(),
-        key,
-    };
-    match &task.arrivals {
-        Arrivals::Periodic { period, .. } if period.is_zero() => Err(zero_gap("period")),
-        Arrivals::Periodic { period, offset } => collect(horizon, *offset, || *period),
-        Arrivals::Sporadic { max_gap, .. } if max_gap.is_zero() => Err(zero_gap("max_gap")),
-        Arrivals::Sporadic {
-            min_gap,
-            max_gap,
-            offset,
-        } => {
-            check_range(name, ("min_gap", *min_gap), ("max_gap", *max_gap))?;
-            let first = stream.uniform(Duration::ZERO, *min_gap);
-            collect(horizon, offset.saturating_add(first), || {
-                stream.uniform(*min_gap, *max_gap)
-            })
-        }
-        Arrivals::Poisson { rate } => poisson(horizon, *rate, stream),
-        Arrivals::Trace { file } => {
-            let trace = inputs
-                .trace(file)
-                .ok_or_else(|| WorkloadError::InputMissing {
-                    task: name.into(),
-                    file: file.clone(),
-                })?;
-            let within = trace.iter().filter(|at| **at < horizon);
-            let mut times: Vec<_> = within
-                .map(|at| Instant::from_nanos(at.as_nanos()))
-                .collect();
-            times.sort_unstable();
-            Ok(times)
-        }
-    }
-}
-
-/// Release times from `first` on, each `gap()` after the one before it.
-fn collect(
-    horizon: Duration,
-    first: Duration,
-    mut gap: impl FnMut() -> Duration,
-) -> Result<Vec<Instant>, WorkloadError> {
-    let mut times = Vec::new();
-    let mut at = first;
-    while at < horizon {
-        push(&mut times, at)?;
-        at = at.saturating_add(gap());
-    }
-    Ok(times)
-}
-
-/// A Poisson process. The sum of the gaps is kept as a float, so that rounding each release to
-/// nanoseconds does not add up to another rate.
-fn poisson(
-    horizon: Duration,
-    rate: Rate,
-    mut stream: Stream,
-) -> Result<Vec<Instant>, WorkloadError> {
-    let mean_gap_ns = 1e9 / rate.as_per_second();
-    let horizon_ns = horizon.as_nanos() as f64;
-    let mut times = Vec::new();
-    let mut at_ns = mean_gap_ns * stream.exponential();
-    while at_ns < horizon_ns {
-        push(&mut times, Duration::from_nanos(at_ns as u64))?;
-        at_ns += mean_gap_ns * stream.exponential();
-    }
-    Ok(times)
-}
-
-fn push(times: &mut Vec<Instant>, at: Duration) -> Result<(), WorkloadError> {
-    if times.len() >= MOST_RELEASES {
-        return Err(WorkloadError::TooMany {
-            limit: MOST_RELEASES,
-        });
-    }
-    times.push(Instant::from_nanos(at.as_nanos()));
-    Ok(())
 }
 
 /// An error if the range is empty.

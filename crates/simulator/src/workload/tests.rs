@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tailbound_distribution::Distribution;
-use tailbound_model::{ExecutionTime, Protocol, SampleCount, Scheduling};
+use tailbound_model::{Arrivals, ExecutionTime, Protocol, SampleCount, Scheduling, Task};
+use tailbound_time::Rate;
 
 use super::*;
 
@@ -206,4 +207,36 @@ proptest! {
         let start = all(&service, ms(short), seed);
         prop_assert_eq!(&start[..], &long[..start.len()]);
     }
+}
+
+#[test]
+fn jobs_drawn_one_by_one_are_the_listed_ones() {
+    let sporadic = Arrivals::Sporadic {
+        min_gap: ms(3),
+        max_gap: ms(9),
+        offset: ms(2),
+    };
+    let periodic = Arrivals::Periodic {
+        period: ms(5),
+        offset: ms(0),
+    };
+    let mut twice = task(periodic, one_ms());
+    twice.clients = 2;
+    let service = service(&[
+        ("b", poisson_task(200.0)),
+        ("a", twice),
+        ("c", task(sporadic, one_ms())),
+    ]);
+    let listed = all(&service, ms(2_000), 7);
+    let inputs = InputFiles::default();
+    let mut drawn = DrawnJobs::new(&service, ms(2_000), 7, &inputs).unwrap();
+    let names: Vec<_> = service.tasks.keys().collect();
+    for (number, release) in listed.iter().enumerate() {
+        let job = crate::hierarchy::Source::take(&mut drawn).unwrap();
+        assert_eq!(job.number, number as u64);
+        assert_eq!(names[job.task], &release.task);
+        assert_eq!(job.release, release.at.as_nanos());
+        assert_eq!(Some(job.work), release.execution.map(Duration::as_nanos));
+    }
+    assert_eq!(crate::hierarchy::Source::take(&mut drawn), None);
 }

@@ -1,0 +1,297 @@
+//! Budgets: what a reservation may still use, and when it gets more.
+
+use std::collections::VecDeque;
+
+use super::plan::{AccountProblem, Rule};
+use crate::timers::NEVER;
+
+/// The budget of one reservation in the course of a simulation.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    rule: Rule,
+    budget: u64,
+    period: u64,
+    /// What may be used from now on without another replenishment.
+    left: u64,
+    /// The next point of the replenishment grid; of a constant-bandwidth server its deadline.
+    boundary: u64,
+    /// Whether there is work.
+    active: bool,
+    /// Since when the present activation counts (sporadic servers).
+    activated: u64,
+    /// Used since then and not yet set for replenishment (sporadic servers).
+    used: u64,
+    /// Parts of the budget that come back, by time (sporadic servers).
+    pending: VecDeque<Part>,
+    /// Whether the present shortage has been counted.
+    short: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    at: u64,
+    amount: u64,
+}
+
+impl Account {
+    /// The account of a reservation that is idle at time 0. Grid points lie at `phase` and whole
+    /// periods from it.
+    pub(super) fn new(
+        rule: Rule,
+        budget: u64,
+        period: u64,
+        phase: u64,
+    ) -> Result<Self, AccountProblem> {
+        if rule != Rule::Unlimited && (budget == 0 || budget > period) {
+            return Err(AccountProblem { budget, period });
+        }
+        let phase = if period == 0 { 0 } else { phase % period };
+        let boundary = match rule {
+            Rule::Unlimited => NEVER,
+            Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => 0,
+            _ if phase == 0 => period,
+            _ => phase,
+        };
+        let mut account = Self {
+            rule,
+            budget,
+            period,
+            left: if rule == Rule::Unlimited {
+                NEVER
+            } else {
+                budget
+            },
+            boundary,
+            active: false,
+            activated: 0,
+            used: 0,
+            pending: VecDeque::new(),
+            short: false,
+        };
+        if rule == Rule::Periodic {
+            // The first part of the period that holds the origin has passed unused.
+            account.left = budget.saturating_sub(period - boundary);
+        }
+        Ok(account)
+    }
+
+    /// How long it may be used without another replenishment; zero if it has to wait.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Whether it is used up by the passing of time while there is no work.
+    pub(super) fn passes_unused(&self) -> bool {
+        self.rule == Rule::Periodic
+    }
+
+    /// The deadline by which a level under earliest deadline first orders it.
+    pub(super) fn deadline(&self) -> u64 {
+        self.boundary
+    }
+
+    /// When it next changes by itself; never, if it does not matter before work comes.
+    pub(super) fn next_change(&self) -> u64 {
+        match self.rule {
+            Rule::Unlimited => NEVER,
+            Rule::Deferrable | Rule::Polling => {
+                if self.active {
+                    self.boundary
+                } else {
+                    NEVER
+                }
+            }
+            Rule::Periodic => self.boundary,
+            Rule::HardConstantBandwidth => {
+                if self.active && self.left == 0 {
+                    self.boundary
+                } else {
+                    NEVER
+                }
+            }
+            Rule::SoftConstantBandwidth => NEVER,
+            // The corrected rule looks at the next part only when the present one is used up.
+            Rule::Sporadic if self.left > 0 => NEVER,
+            Rule::Sporadic | Rule::PosixSporadic => {
+                if self.active {
+                    self.pending.front().map_or(NEVER, |next| next.at)
+                } else {
+                    NEVER
+                }
+            }
+        }
+    }
+
+    /// Work comes, and there was none.
+    pub(super) fn wake(&mut self, now: u64) {
+        self.active = true;
+        match self.rule {
+            Rule::Unlimited | Rule::Periodic => {}
+            Rule::Deferrable => self.catch_up(now),
+            Rule::Polling => {
+                self.catch_up(now);
+                let at_start = self.boundary - now == self.period;
+                if at_start {
+                    self.refill(self.budget);
+                } else {
+                    self.left = 0;
+                }
+            }
+            Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => self.wake_up_rule(now),
+            Rule::Sporadic => self.begin_part(now),
+            Rule::PosixSporadic => {
+                self.replenish_pending(now);
+                self.activated = now;
+            }
+        }
+    }
+
+    /// SCHED_DEADLINE's rule, which is the constant-bandwidth server's (Abeni and Buttazzo 1998):
+    /// where the rest of the budget until the deadline would exceed the bandwidth, or the deadline
+    /// has passed, both start anew.
+    fn wake_up_rule(&mut self, now: u64) {
+        let exceeds = now >= self.boundary || {
+            let until = u128::from(self.boundary - now);
+            u128::from(self.left) * u128::from(self.period) > until * u128::from(self.budget)
+        };
+        if exceeds {
+            self.boundary = now.saturating_add(self.period);
+            self.refill(self.budget);
+        }
+    }
+
+    /// There is no work any more.
+    pub(super) fn sleep(&mut self, now: u64) {
+        self.active = false;
+        match self.rule {
+            Rule::Polling => self.left = 0,
+            Rule::Sporadic => {
+                // What is left of the part may be used from now on; what was used comes back later.
+                self.set_replenishment();
+                self.activated = now;
+            }
+            Rule::PosixSporadic => self.set_replenishment(),
+            _ => {}
+        }
+    }
+
+    /// `amount` was used, or passed unused; at most what was left.
+    pub(super) fn spend(&mut self, amount: u64) {
+        if self.rule != Rule::Unlimited {
+            self.left -= amount;
+            self.used += amount;
+        }
+    }
+
+    /// What happens by the rule at `now`: replenishments that are due, and what follows at once from
+    /// a used-up budget.
+    pub(super) fn update(&mut self, now: u64) {
+        match self.rule {
+            Rule::Unlimited => {}
+            Rule::Deferrable | Rule::Polling | Rule::Periodic => self.catch_up(now),
+            Rule::HardConstantBandwidth => {
+                if self.left == 0 && now >= self.boundary {
+                    self.boundary = self.boundary.saturating_add(self.period);
+                    self.refill(self.budget);
+                }
+            }
+            Rule::SoftConstantBandwidth => {
+                if self.left == 0 {
+                    self.boundary = self.boundary.saturating_add(self.period);
+                    self.refill(self.budget);
+                }
+            }
+            Rule::Sporadic => {
+                if self.left == 0 {
+                    self.set_replenishment();
+                    self.next_part(now);
+                }
+            }
+            Rule::PosixSporadic => {
+                if self.left == 0 {
+                    self.set_replenishment();
+                }
+                let empty = self.left == 0;
+                self.replenish_pending(now);
+                if empty && self.left > 0 {
+                    self.activated = now;
+                }
+            }
+        }
+    }
+
+    /// Whether a shortage begins: work has to wait for the first time since there was budget.
+    pub(super) fn begins_shortage(&mut self) -> bool {
+        let begins = self.active && self.left == 0 && !self.short;
+        self.short |= begins;
+        begins
+    }
+
+    fn catch_up(&mut self, now: u64) {
+        if now >= self.boundary {
+            let passed = (now - self.boundary) / self.period + 1;
+            self.boundary = self
+                .boundary
+                .saturating_add(passed.saturating_mul(self.period));
+            self.refill(self.budget);
+        }
+    }
+
+    fn refill(&mut self, to: u64) {
+        self.left = to;
+        self.short = false;
+    }
+
+    /// What was used since the activation comes back one period after it.
+    fn set_replenishment(&mut self) {
+        if self.used > 0 {
+            let at = self.activated.saturating_add(self.period);
+            self.pending.push_back(Part {
+                at,
+                amount: self.used,
+            });
+            self.used = 0;
+        }
+    }
+
+    /// An activation begins: what is there counts from now on, together with what comes back before
+    /// it could be used up.
+    fn begin_part(&mut self, now: u64) {
+        if self.left == 0 {
+            self.next_part(now);
+        }
+        if self.left > 0 {
+            self.activated = now;
+            self.join_parts();
+        }
+    }
+
+    /// The present part is used up; the next one is taken if it is there. It counts from when it came
+    /// back, since the server has been active since before.
+    fn next_part(&mut self, now: u64) {
+        if let Some(part) = self.pending.front().copied().filter(|part| part.at <= now) {
+            self.pending.pop_front();
+            self.activated = part.at;
+            self.refill(part.amount);
+            self.join_parts();
+        }
+    }
+
+    fn join_parts(&mut self) {
+        while let Some(next) = self.pending.front().copied() {
+            if next.at > self.activated.saturating_add(self.left) {
+                return;
+            }
+            self.pending.pop_front();
+            self.left = self.left.saturating_add(next.amount).min(self.budget);
+        }
+    }
+
+    fn replenish_pending(&mut self, now: u64) {
+        while let Some(due) = self.pending.front().copied().filter(|due| due.at <= now) {
+            self.pending.pop_front();
+            let to = self.left.saturating_add(due.amount).min(self.budget);
+            self.refill(to);
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The jobs of a service, drawn as they are asked for.
+
+use tailbound_model::{InputFiles, Service};
+use tailbound_time::Duration;
+
+use super::WorkloadError;
+use super::arriving::Arriving;
+use super::execution;
+use super::streams::{Purpose, Stream};
+use crate::hierarchy::{Job, Source};
+use crate::timers::{NEVER, Timers};
+
+/// All jobs of a service released before a horizon, as [`releases`](super::releases) lists them, without a list: what
+/// they take in memory does not depend on how many they are.
+///
+/// Their tasks are numbered in the order of the names; their numbers count from 0.
+pub struct DrawnJobs<'a> {
+    clients: Vec<Client<'a>>,
+    timers: Timers,
+    horizon: u64,
+    count: u64,
+}
+
+struct Client<'a> {
+    task: usize,
+    arriving: Arriving,
+    execution: execution::Source<'a>,
+    work: Stream,
+}
+
+impl<'a> DrawnJobs<'a> {
+    /// The same arguments as those of [`releases`](super::releases) yield the same jobs.
+    ///
+    /// # Errors
+    /// As [`releases`](super::releases), and if only a calibration can tell an execution time.
+    pub fn new(
+        service: &Service,
+        horizon: Duration,
+        seed: u64,
+        inputs: &'a InputFiles,
+    ) -> Result<Self, WorkloadError> {
+        let mut clients = Vec::new();
+        for (task, (name, description)) in service.tasks.iter().enumerate() {
+            for client in 0..description.clients {
+                let stream = |purpose| Stream::of(seed, name, client, purpose);
+                let source = execution::Source::of(name, &description.execution_time, inputs)?;
+                if matches!(source, execution::Source::Unknown) {
+                    return Err(WorkloadError::ExecutionTimeUnknown { task: name.clone() });
+                }
+                clients.push(Client {
+                    task,
+                    arriving: Arriving::new(name, description, stream(Purpose::Arrival), inputs)?,
+                    execution: source,
+                    work: stream(Purpose::Execution),
+                });
+            }
+        }
+        let mut jobs = Self {
+            timers: Timers::new(clients.len()),
+            clients,
+            horizon: horizon.as_nanos(),
+            count: 0,
+        };
+        for client in 0..jobs.clients.len() {
+            jobs.set_timer(client);
+        }
+        Ok(jobs)
+    }
+
+    fn set_timer(&mut self, client: usize) {
+        let next = self.clients[client].arriving.next();
+        let next = next.filter(|at| *at < self.horizon).unwrap_or(NEVER);
+        self.timers.set(client, next);
+    }
+}
+
+impl Source for DrawnJobs<'_> {
+    fn next_release(&self) -> Option<u64> {
+        Some(self.timers.earliest()).filter(|at| *at != NEVER)
+    }
+
+    fn take(&mut self) -> Option<Job> {
+        let release = self.next_release()?;
+        let index = self.timers.due(release)?;
+        let client = &mut self.clients[index];
+        let job = Job {
+            task: client.task,
+            number: self.count,
+            release,
+            work: client.execution.draw(&mut client.work)?.as_nanos(),
+        };
+        client.arriving.advance();
+        self.count += 1;
+        self.set_timer(index);
+        Some(job)
+    }
+}
