@@ -69,10 +69,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
     ];
     for (name, plan) in plans {
-        let task = |period: &u64| PeriodicTask {
+        let task = |period_ns: &u64| PeriodicTask {
             offset: 0,
-            period: *period,
-            work: period * 7 / 100,
+            period_ns: *period_ns,
+            work: period_ns * 7 / 100,
         };
         let mut source = PeriodicJobs::new(periods.iter().map(task).collect(), JOBS);
         let mut sink = ResponseTimes::new(periods.len(), Duration::ZERO);

@@ -26,12 +26,18 @@ fn level(members: Vec<Member>) -> Level {
     }
 }
 
-fn reservation(rank: u64, rule: Rule, budget: u64, period: u64, members: Vec<Member>) -> Member {
+fn reservation(
+    rank: u64,
+    rule: Rule,
+    budget_ns: u64,
+    period_ns: u64,
+    members: Vec<Member>,
+) -> Member {
     Member::Reservation(Reservation {
         rank: Rank::Fixed(rank),
         rule,
-        budget: ns(budget),
-        period: ns(period),
+        budget: ns(budget_ns),
+        period: ns(period_ns),
         phase: Duration::ZERO,
         inside: level(members),
     })
@@ -247,8 +253,8 @@ proptest! {
 #[derive(Clone, Debug)]
 struct Shape {
     rule: Rule,
-    budget: u64,
-    period: u64,
+    budget_ns: u64,
+    period_ns: u64,
     tasks: usize,
 }
 
@@ -266,8 +272,8 @@ fn shapes() -> impl Strategy<Value = (Vec<Shape>, Vec<(usize, u64, u64)>)> {
     let shape = (prop::sample::select(rules), 1_u64..5, 0_u64..8, 1_usize..3).prop_map(
         |(rule, budget, more, tasks)| Shape {
             rule,
-            budget,
-            period: budget + more,
+            budget_ns: budget,
+            period_ns: budget + more,
             tasks,
         },
     );
@@ -284,7 +290,13 @@ fn tree(shapes: &[Shape]) -> Plan {
         .enumerate()
         .map(|(rank, shape)| {
             let tasks = (0..shape.tasks).map(|rank| task(rank as u64)).collect();
-            reservation(rank as u64, shape.rule, shape.budget, shape.period, tasks)
+            reservation(
+                rank as u64,
+                shape.rule,
+                shape.budget_ns,
+                shape.period_ns,
+                tasks,
+            )
         })
         .collect();
     members.push(task(99));
@@ -294,19 +306,21 @@ fn tree(shapes: &[Shape]) -> Plan {
 struct TickServer {
     shape: Shape,
     left: u64,
-    deadline: u64,
+    deadline_ns: u64,
     worked: bool,
 }
 
 impl TickServer {
     fn replenish(&mut self, now: u64, has_work: bool) {
-        let grid = now.is_multiple_of(self.shape.period);
+        let grid = now.is_multiple_of(self.shape.period_ns);
         match self.shape.rule {
-            Rule::Deferrable | Rule::Periodic if grid => self.left = self.shape.budget,
-            Rule::Polling if grid && has_work => self.left = self.shape.budget,
-            Rule::HardConstantBandwidth if self.left == 0 && has_work && now >= self.deadline => {
-                self.left = self.shape.budget;
-                self.deadline += self.shape.period;
+            Rule::Deferrable | Rule::Periodic if grid => self.left = self.shape.budget_ns,
+            Rule::Polling if grid && has_work => self.left = self.shape.budget_ns,
+            Rule::HardConstantBandwidth
+                if self.left == 0 && has_work && now >= self.deadline_ns =>
+            {
+                self.left = self.shape.budget_ns;
+                self.deadline_ns += self.shape.period_ns;
             }
             _ => {}
         }
@@ -316,17 +330,17 @@ impl TickServer {
     fn notice(&mut self, now: u64, has_work: bool) {
         if has_work && !self.worked {
             match self.shape.rule {
-                Rule::Polling if now.is_multiple_of(self.shape.period) => {
-                    self.left = self.shape.budget
+                Rule::Polling if now.is_multiple_of(self.shape.period_ns) => {
+                    self.left = self.shape.budget_ns
                 }
                 Rule::Polling => self.left = 0,
                 Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => {
-                    let stale = now >= self.deadline
-                        || self.left * self.shape.period
-                            > (self.deadline - now) * self.shape.budget;
+                    let stale = now >= self.deadline_ns
+                        || self.left * self.shape.period_ns
+                            > (self.deadline_ns - now) * self.shape.budget_ns;
                     if stale {
-                        self.left = self.shape.budget;
-                        self.deadline = now + self.shape.period;
+                        self.left = self.shape.budget_ns;
+                        self.deadline_ns = now + self.shape.period_ns;
                     }
                 }
                 _ => {}
@@ -348,8 +362,8 @@ impl TickServer {
         }
         self.left -= 1;
         if self.left == 0 && self.shape.rule == Rule::SoftConstantBandwidth {
-            self.left = self.shape.budget;
-            self.deadline += self.shape.period;
+            self.left = self.shape.budget_ns;
+            self.deadline_ns += self.shape.period_ns;
         }
     }
 }
@@ -362,9 +376,9 @@ fn by_ticks(shapes: &[Shape], list: &[(usize, u64, u64)]) -> Vec<u64> {
     let mut servers: Vec<TickServer> = shapes
         .iter()
         .map(|shape| TickServer {
-            left: shape.budget,
+            left: shape.budget_ns,
             shape: shape.clone(),
-            deadline: 0,
+            deadline_ns: 0,
             worked: false,
         })
         .collect();

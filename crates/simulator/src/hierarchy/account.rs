@@ -9,8 +9,8 @@ use crate::timers::NEVER;
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     rule: Rule,
-    budget: u64,
-    period: u64,
+    budget_ns: u64,
+    period_ns: u64,
     /// What may be used from now on without another replenishment.
     left: u64,
     /// The next point of the replenishment grid; of a constant-bandwidth server its deadline.
@@ -38,28 +38,31 @@ impl Account {
     /// periods from it.
     pub(super) fn new(
         rule: Rule,
-        budget: u64,
-        period: u64,
+        budget_ns: u64,
+        period_ns: u64,
         phase: u64,
     ) -> Result<Self, AccountProblem> {
-        if rule != Rule::Unlimited && (budget == 0 || budget > period) {
-            return Err(AccountProblem { budget, period });
+        if rule != Rule::Unlimited && (budget_ns == 0 || budget_ns > period_ns) {
+            return Err(AccountProblem {
+                budget_ns,
+                period_ns,
+            });
         }
-        let phase = if period == 0 { 0 } else { phase % period };
+        let phase = if period_ns == 0 { 0 } else { phase % period_ns };
         let boundary = match rule {
             Rule::Unlimited => NEVER,
             Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => 0,
-            _ if phase == 0 => period,
+            _ if phase == 0 => period_ns,
             _ => phase,
         };
         let mut account = Self {
             rule,
-            budget,
-            period,
+            budget_ns,
+            period_ns,
             left: if rule == Rule::Unlimited {
                 NEVER
             } else {
-                budget
+                budget_ns
             },
             boundary,
             active: false,
@@ -70,7 +73,7 @@ impl Account {
         };
         if rule == Rule::Periodic {
             // The first part of the period that holds the origin has passed unused.
-            account.left = budget.saturating_sub(period - boundary);
+            account.left = budget_ns.saturating_sub(period_ns - boundary);
         }
         Ok(account)
     }
@@ -130,9 +133,9 @@ impl Account {
             Rule::Deferrable => self.catch_up(now),
             Rule::Polling => {
                 self.catch_up(now);
-                let at_start = self.boundary - now == self.period;
+                let at_start = self.boundary - now == self.period_ns;
                 if at_start {
-                    self.refill(self.budget);
+                    self.refill(self.budget_ns);
                 } else {
                     self.left = 0;
                 }
@@ -152,11 +155,11 @@ impl Account {
     fn wake_up_rule(&mut self, now: u64) {
         let exceeds = now >= self.boundary || {
             let until = u128::from(self.boundary - now);
-            u128::from(self.left) * u128::from(self.period) > until * u128::from(self.budget)
+            u128::from(self.left) * u128::from(self.period_ns) > until * u128::from(self.budget_ns)
         };
         if exceeds {
-            self.boundary = now.saturating_add(self.period);
-            self.refill(self.budget);
+            self.boundary = now.saturating_add(self.period_ns);
+            self.refill(self.budget_ns);
         }
     }
 
@@ -191,14 +194,14 @@ impl Account {
             Rule::Deferrable | Rule::Polling | Rule::Periodic => self.catch_up(now),
             Rule::HardConstantBandwidth => {
                 if self.left == 0 && now >= self.boundary {
-                    self.boundary = self.boundary.saturating_add(self.period);
-                    self.refill(self.budget);
+                    self.boundary = self.boundary.saturating_add(self.period_ns);
+                    self.refill(self.budget_ns);
                 }
             }
             Rule::SoftConstantBandwidth => {
                 if self.left == 0 {
-                    self.boundary = self.boundary.saturating_add(self.period);
-                    self.refill(self.budget);
+                    self.boundary = self.boundary.saturating_add(self.period_ns);
+                    self.refill(self.budget_ns);
                 }
             }
             Rule::Sporadic => {
@@ -229,11 +232,11 @@ impl Account {
 
     fn catch_up(&mut self, now: u64) {
         if now >= self.boundary {
-            let passed = (now - self.boundary) / self.period + 1;
+            let passed = (now - self.boundary) / self.period_ns + 1;
             self.boundary = self
                 .boundary
-                .saturating_add(passed.saturating_mul(self.period));
-            self.refill(self.budget);
+                .saturating_add(passed.saturating_mul(self.period_ns));
+            self.refill(self.budget_ns);
         }
     }
 
@@ -245,7 +248,7 @@ impl Account {
     /// What was used since the activation comes back one period after it.
     fn set_replenishment(&mut self) {
         if self.used > 0 {
-            let at = self.activated.saturating_add(self.period);
+            let at = self.activated.saturating_add(self.period_ns);
             self.pending.push_back(Part {
                 at,
                 amount: self.used,
@@ -283,14 +286,14 @@ impl Account {
                 return;
             }
             self.pending.pop_front();
-            self.left = self.left.saturating_add(next.amount).min(self.budget);
+            self.left = self.left.saturating_add(next.amount).min(self.budget_ns);
         }
     }
 
     fn replenish_pending(&mut self, now: u64) {
         while let Some(due) = self.pending.front().copied().filter(|due| due.at <= now) {
             self.pending.pop_front();
-            let to = self.left.saturating_add(due.amount).min(self.budget);
+            let to = self.left.saturating_add(due.amount).min(self.budget_ns);
             self.refill(to);
         }
     }

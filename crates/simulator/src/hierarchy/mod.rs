@@ -29,8 +29,8 @@ pub fn simulate_plan(
 ) -> Result<(), ServerError> {
     let mut engine = engine::Engine::new(plan).map_err(|problem| {
         ServerError::of(
-            Duration::from_nanos(problem.budget),
-            Duration::from_nanos(problem.period),
+            Duration::from_nanos(problem.budget_ns),
+            Duration::from_nanos(problem.period_ns),
         )
     })?;
     engine.run(source, sink, horizon.map_or(u64::MAX, Duration::as_nanos));

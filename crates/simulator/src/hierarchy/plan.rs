@@ -96,6 +96,6 @@ pub enum Rule {
 /// A budget that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AccountProblem {
-    pub(super) budget: u64,
-    pub(super) period: u64,
+    pub(super) budget_ns: u64,
+    pub(super) period_ns: u64,
 }

@@ -52,7 +52,7 @@ pub struct PeriodicTask {
     /// The first release, in nanoseconds.
     pub offset: u64,
     /// The distance between releases, in nanoseconds.
-    pub period: u64,
+    pub period_ns: u64,
     /// How long each job runs, in nanoseconds.
     pub work: u64,
 }
@@ -84,8 +84,10 @@ impl Source for PeriodicJobs {
     fn take(&mut self) -> Option<Job> {
         let release = self.next_release()?;
         let task = self.timers.due(release)?;
-        let PeriodicTask { period, work, .. } = self.tasks[task];
-        self.timers.set(task, release.saturating_add(period));
+        let PeriodicTask {
+            period_ns, work, ..
+        } = self.tasks[task];
+        self.timers.set(task, release.saturating_add(period_ns));
         self.number += 1;
         Some(Job {
             task,

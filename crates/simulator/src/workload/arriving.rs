@@ -9,7 +9,7 @@ use super::{WorkloadError, check_range};
 /// The release times of one client of a task, in order.
 pub(super) enum Arriving {
     /// Each a period after the one before.
-    Periodic { next: u64, period: u64 },
+    Periodic { next: u64, period_ns: u64 },
     /// Each after a gap drawn from a range.
     Sporadic {
         next: u64,
@@ -21,7 +21,7 @@ pub(super) enum Arriving {
     /// nanoseconds does not add up to another rate.
     Poisson {
         next: f64,
-        mean_gap: f64,
+        mean_gap_ns: f64,
         stream: Stream,
     },
     /// From a list, the first of them next.
@@ -43,7 +43,7 @@ impl Arriving {
             Arrivals::Periodic { period, .. } if period.is_zero() => Err(zero_gap("period")),
             Arrivals::Periodic { period, offset } => Ok(Self::Periodic {
                 next: offset.as_nanos(),
-                period: period.as_nanos(),
+                period_ns: period.as_nanos(),
             }),
             Arrivals::Sporadic { max_gap, .. } if max_gap.is_zero() => Err(zero_gap("max_gap")),
             Arrivals::Sporadic {
@@ -61,10 +61,10 @@ impl Arriving {
                 })
             }
             Arrivals::Poisson { rate } => {
-                let mean_gap = 1e9 / rate.as_per_second();
+                let mean_gap_ns = 1e9 / rate.as_per_second();
                 Ok(Self::Poisson {
-                    next: mean_gap * stream.exponential(),
-                    mean_gap,
+                    next: mean_gap_ns * stream.exponential(),
+                    mean_gap_ns,
                     stream,
                 })
             }
@@ -94,7 +94,7 @@ impl Arriving {
     /// Goes on to the release after the next one.
     pub(super) fn advance(&mut self) {
         match self {
-            Self::Periodic { next, period } => *next = next.saturating_add(*period),
+            Self::Periodic { next, period_ns } => *next = next.saturating_add(*period_ns),
             Self::Sporadic {
                 next,
                 min_gap,
@@ -103,9 +103,9 @@ impl Arriving {
             } => *next = next.saturating_add(stream.uniform(*min_gap, *max_gap).as_nanos()),
             Self::Poisson {
                 next,
-                mean_gap,
+                mean_gap_ns,
                 stream,
-            } => *next += *mean_gap * stream.exponential(),
+            } => *next += *mean_gap_ns * stream.exponential(),
             Self::Trace { next, .. } => *next += 1,
         }
     }
