@@ -24,24 +24,16 @@ fn level(members: Vec<Member>) -> Level {
 fn main() -> Result<(), Box<dyn Error>> {
     let periods: Vec<u64> = (0..10).map(|index| 1_000_000 * (index + 2)).collect();
     let flat = |rank: &dyn Fn(u64) -> Rank| {
-        let members = periods.iter().map(|period| {
-            Member::Task(Task {
-                rank: rank(*period),
-            })
-        });
-        Plan {
-            root: level(members.collect()),
-        }
+        let members = periods
+            .iter()
+            .map(|period| Member::Task(Task::of_rank(rank(*period))));
+        Plan::on_one_cpu(level(members.collect()))
     };
     let inside = |tasks: &[u64]| {
         level(
             tasks
                 .iter()
-                .map(|period| {
-                    Member::Task(Task {
-                        rank: Rank::Fixed(*period),
-                    })
-                })
+                .map(|period| Member::Task(Task::of_rank(Rank::Fixed(*period))))
                 .collect(),
         )
     };
@@ -63,9 +55,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ),
         (
             "two deferrable servers",
-            Plan {
-                root: level(vec![server(0, &periods[..5]), server(1, &periods[5..])]),
-            },
+            Plan::on_one_cpu(level(vec![
+                server(0, &periods[..5]),
+                server(1, &periods[5..]),
+            ])),
         ),
     ];
     for (name, plan) in plans {

@@ -1,17 +1,19 @@
 //! Deterministic discrete-event simulation of services on reservation servers, and of trees of
-//! schedulers and reservations on one CPU ([`hierarchy`]).
+//! schedulers and reservations on one or several CPUs ([`hierarchy`]).
 //!
 //! Time is in whole nanoseconds, and what happens at one instant happens in a fixed order:
 //! replenishments first, then completions, then releases (in the order of the sequence), then the
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
 pub mod hierarchy;
+mod overheads;
 mod server;
 mod simulation;
 mod tally;
 mod timers;
 pub mod workload;
 
+pub use overheads::{Overheads, Tick};
 pub use server::{ServerError, ServerState};
 pub use simulation::{
     JobRecord, Simulation, SimulationError, SimulationQuery, fifo_response_times, simulate,

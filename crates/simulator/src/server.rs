@@ -41,12 +41,6 @@ pub struct ServerError {
     period: Duration,
 }
 
-impl ServerError {
-    pub(crate) fn of(budget: Duration, period: Duration) -> Self {
-        Self { budget, period }
-    }
-}
-
 impl ServerState {
     /// A server at the origin of time. Replenishments lie at `grid_phase` and whole periods
     /// before and after it; the constant-bandwidth server has no such grid.

@@ -8,9 +8,10 @@ use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{ClockId, Duration, Instant};
 
 use crate::hierarchy::{
-    self, Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Sink, simulate_plan,
+    self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Rule, Sink,
+    simulate_plan,
 };
-use crate::server::{ServerError, ServerState};
+use crate::server::ServerState;
 use crate::workload::Release;
 
 /// What is simulated.
@@ -59,9 +60,9 @@ pub struct Simulation {
 /// Why there is no simulation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// The reservation makes no sense.
+    /// The reservation makes no sense, or time does not suffice.
     #[error(transparent)]
-    Server(#[from] ServerError),
+    Plan(#[from] PlanError),
     /// A job has no execution time.
     #[error(
         "job {index} of task \"{task}\" has no execution time; calibrate the task, or give \
@@ -186,29 +187,28 @@ fn plan(query: &SimulationQuery<'_>) -> Plan {
             .tasks
             .values()
             .map(|task| {
-                Member::Task(hierarchy::Task {
-                    rank: rank(query.service.scheduling, task),
-                })
+                Member::Task(hierarchy::Task::of_rank(rank(
+                    query.service.scheduling,
+                    task,
+                )))
             })
             .collect(),
     };
     let Some((budget, period)) = query.server.budget_and_period() else {
-        return Plan { root: inside };
+        return Plan::on_one_cpu(inside);
     };
-    Plan {
-        root: Level {
-            preemptive: true,
-            quantum: None,
-            members: vec![Member::Reservation(Reservation {
-                rank: Rank::Fixed(0),
-                rule: rule(query.server),
-                budget,
-                period,
-                phase: query.grid_phase,
-                inside,
-            })],
-        },
-    }
+    Plan::on_one_cpu(Level {
+        preemptive: true,
+        quantum: None,
+        members: vec![Member::Reservation(Reservation {
+            rank: Rank::Fixed(0),
+            rule: rule(query.server),
+            budget,
+            period,
+            phase: query.grid_phase,
+            inside,
+        })],
+    })
 }
 
 fn rule(server: ReservationServer) -> Rule {

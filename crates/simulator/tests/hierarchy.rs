@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
+    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -13,9 +13,7 @@ fn ns(value: u64) -> Duration {
 }
 
 fn task(rank: u64) -> Member {
-    Member::Task(Task {
-        rank: Rank::Fixed(rank),
-    })
+    Member::Task(Task::of_rank(Rank::Fixed(rank)))
 }
 
 fn level(members: Vec<Member>) -> Level {
@@ -67,9 +65,7 @@ fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Vec<u64> {
 }
 
 fn plan(members: Vec<Member>) -> Plan {
-    Plan {
-        root: level(members),
-    }
+    Plan::on_one_cpu(level(members))
 }
 
 #[test]
@@ -80,34 +76,26 @@ fn the_lower_rank_preempts() {
 
 #[test]
 fn without_preemption_a_job_that_has_begun_ends_first() {
-    let plan = Plan {
-        root: Level {
-            preemptive: false,
-            ..level(vec![task(2), task(1), task(0)])
-        },
-    };
+    let plan = Plan::on_one_cpu(Level {
+        preemptive: false,
+        ..level(vec![task(2), task(1), task(0)])
+    });
     assert_eq!(ends(&plan, &[(0, 0, 5), (1, 2, 2), (2, 3, 1)]), [5, 8, 6]);
 }
 
 #[test]
 fn equals_take_turns() {
-    let plan = Plan {
-        root: Level {
-            quantum: Some(ns(2)),
-            ..level(vec![task(1), task(1), task(0)])
-        },
-    };
+    let plan = Plan::on_one_cpu(Level {
+        quantum: Some(ns(2)),
+        ..level(vec![task(1), task(1), task(0)])
+    });
     // 0: 0-2, 1: 2-4, 0: 4-5, then the higher one 5-6, 0: 6-7 (the rest of its turn), 1: 7-9.
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 0, 4), (2, 5, 1)]), [7, 9, 6]);
 }
 
 #[test]
 fn the_earliest_deadline_comes_first() {
-    let by_deadline = |relative| {
-        Member::Task(Task {
-            rank: Rank::Deadline(ns(relative)),
-        })
-    };
+    let by_deadline = |relative| Member::Task(Task::of_rank(Rank::Deadline(ns(relative))));
     let plan = plan(vec![by_deadline(20), by_deadline(5)]);
     // The second of the short ones has its deadline at 14, before that of the long one at 20; the
     // third has it at 21.
@@ -152,9 +140,7 @@ fn a_soft_server_goes_on_with_a_later_deadline() {
             inside: level(vec![task(0)]),
         })
     };
-    let other = Member::Task(Task {
-        rank: Rank::Deadline(ns(12)),
-    });
+    let other = Member::Task(Task::of_rank(Rank::Deadline(ns(12))));
     let soft = plan(vec![server(Rule::SoftConstantBandwidth), other.clone()]);
     // Deadlines 8, then 16, which is behind the other's 12; after it the server goes on at once.
     assert_eq!(ends(&soft, &[(0, 0, 6), (1, 0, 3)]), [9, 5]);
@@ -179,8 +165,8 @@ struct Usage(Vec<(u64, u64)>);
 impl Sink for Usage {
     fn completed(&mut self, _completion: &Completion) {}
 
-    fn ran(&mut self, _task: usize, from: u64, until: u64) {
-        self.0.push((from, until));
+    fn ran(&mut self, piece: &Piece) {
+        self.0.push((piece.from, piece.until));
     }
 }
 
@@ -292,7 +278,7 @@ fn tree(shapes: &[Shape]) -> Plan {
             let tasks = (0..shape.tasks).map(|rank| task(rank as u64)).collect();
             reservation(
                 rank as u64,
-                shape.rule,
+                shape.rule.clone(),
                 shape.budget_ns,
                 shape.period_ns,
                 tasks,

@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::plan::{AccountProblem, Rule};
+use tailbound_time::Duration;
+
+use super::plan::{Reservation, Rule, Window};
+use super::problem::PlanError;
 use crate::timers::NEVER;
 
 /// The budget of one reservation in the course of a simulation.
@@ -23,8 +26,10 @@ pub(super) struct Account {
     used: u64,
     /// Parts of the budget that come back, by time (sporadic servers).
     pending: VecDeque<Part>,
-    /// Whether the present shortage has been counted.
+    /// Whether the present shortage has been told.
     short: bool,
+    /// Whether budget has come back since that was told.
+    refilled: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,47 +39,62 @@ struct Part {
 }
 
 impl Account {
-    /// The account of a reservation that is idle at time 0. Grid points lie at `phase` and whole
-    /// periods from it.
-    pub(super) fn new(
-        rule: Rule,
-        budget_ns: u64,
-        period_ns: u64,
-        phase: u64,
-    ) -> Result<Self, AccountProblem> {
-        if rule != Rule::Unlimited && (budget_ns == 0 || budget_ns > period_ns) {
-            return Err(AccountProblem {
-                budget_ns,
-                period_ns,
-            });
-        }
-        let phase = if period_ns == 0 { 0 } else { phase % period_ns };
-        let boundary = match rule {
-            Rule::Unlimited => NEVER,
-            Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => 0,
-            _ if phase == 0 => period_ns,
-            _ => phase,
-        };
-        let mut account = Self {
-            rule,
-            budget_ns,
-            period_ns,
-            left: if rule == Rule::Unlimited {
-                NEVER
-            } else {
-                budget_ns
-            },
-            boundary,
+    /// The account of what has no limit.
+    pub(super) fn unlimited() -> Self {
+        Self {
+            rule: Rule::Unlimited,
+            budget_ns: NEVER,
+            period_ns: 0,
+            left: NEVER,
+            boundary: NEVER,
             active: false,
             activated: 0,
             used: 0,
             pending: VecDeque::new(),
             short: false,
-        };
-        if rule == Rule::Periodic {
-            // The first part of the period that holds the origin has passed unused.
-            account.left = budget_ns.saturating_sub(period_ns - boundary);
+            refilled: false,
         }
+    }
+
+    /// The account of a reservation that is idle at time 0. Grid points lie at its phase and whole
+    /// periods from it.
+    pub(super) fn new(reservation: &Reservation, number: usize) -> Result<Self, PlanError> {
+        let Reservation { budget, period, .. } = *reservation;
+        if let Rule::Windows(windows) = &reservation.rule {
+            check_windows(windows, period.as_nanos(), number)?;
+        } else if reservation.rule == Rule::Unlimited {
+            return Ok(Self::unlimited());
+        } else if budget.is_zero() || budget > period {
+            return Err(PlanError::Budget {
+                reservation: number,
+                budget,
+                period,
+            });
+        }
+        let (budget_ns, period_ns) = (budget.as_nanos(), period.as_nanos());
+        let mut account = Self {
+            rule: reservation.rule.clone(),
+            budget_ns,
+            period_ns,
+            left: budget_ns,
+            ..Self::unlimited()
+        };
+        let phase = reservation.phase.as_nanos() % period_ns;
+        match &account.rule {
+            Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => account.boundary = 0,
+            Rule::Windows(_) => {
+                // What the grid's phase is to a budget, the begin of the first frame is to windows.
+                account.activated = phase;
+                account.enter_window(0);
+            }
+            _ if phase == 0 => account.boundary = period_ns,
+            _ => account.boundary = phase,
+        }
+        if account.rule == Rule::Periodic {
+            // The first part of the period that holds the origin has passed unused.
+            account.left = budget_ns.saturating_sub(period_ns - account.boundary);
+        }
+        account.refilled = false;
         Ok(account)
     }
 
@@ -104,7 +124,7 @@ impl Account {
                     NEVER
                 }
             }
-            Rule::Periodic => self.boundary,
+            Rule::Periodic | Rule::Windows(_) => self.boundary,
             Rule::HardConstantBandwidth => {
                 if self.active && self.left == 0 {
                     self.boundary
@@ -129,7 +149,7 @@ impl Account {
     pub(super) fn wake(&mut self, now: u64) {
         self.active = true;
         match self.rule {
-            Rule::Unlimited | Rule::Periodic => {}
+            Rule::Unlimited | Rule::Periodic | Rule::Windows(_) => {}
             Rule::Deferrable => self.catch_up(now),
             Rule::Polling => {
                 self.catch_up(now);
@@ -180,7 +200,7 @@ impl Account {
 
     /// `amount` was used, or passed unused; at most what was left.
     pub(super) fn spend(&mut self, amount: u64) {
-        if self.rule != Rule::Unlimited {
+        if self.left != NEVER {
             self.left -= amount;
             self.used += amount;
         }
@@ -191,6 +211,8 @@ impl Account {
     pub(super) fn update(&mut self, now: u64) {
         match self.rule {
             Rule::Unlimited => {}
+            Rule::Windows(_) if now < self.boundary => {}
+            Rule::Windows(_) => self.enter_window(now),
             Rule::Deferrable | Rule::Polling | Rule::Periodic => self.catch_up(now),
             Rule::HardConstantBandwidth => {
                 if self.left == 0 && now >= self.boundary {
@@ -243,6 +265,50 @@ impl Account {
     fn refill(&mut self, to: u64) {
         self.left = to;
         self.short = false;
+        self.refilled = true;
+    }
+
+    /// Whether budget has come back since this was asked last.
+    pub(super) fn was_refilled(&mut self) -> bool {
+        std::mem::take(&mut self.refilled)
+    }
+
+    /// Opens or closes the partition as its windows have it at `now`, until the next of their edges.
+    fn enter_window(&mut self, now: u64) {
+        let Rule::Windows(windows) = &self.rule else {
+            return;
+        };
+        // Frames lie at `activated`, which is below one frame, and whole frames from it.
+        let into = if now >= self.activated {
+            (now - self.activated) % self.period_ns
+        } else {
+            self.period_ns - (self.activated - now)
+        };
+        let frame = i128::from(now) - i128::from(into);
+        let edge = |at: u64| u64::try_from(frame + i128::from(at)).unwrap_or(NEVER);
+        let current = windows
+            .iter()
+            .map(|window| {
+                let begin = window.offset.as_nanos();
+                (begin, begin + window.length.as_nanos())
+            })
+            .find(|(_, end)| into < *end);
+        let first = windows.first().map_or(0, |window| window.offset.as_nanos());
+        match current {
+            Some((begin, end)) if into >= begin => {
+                // A window that reaches the end of the frame may go on in the next one.
+                self.boundary = edge(end);
+                self.refill(NEVER);
+            }
+            Some((begin, _)) => {
+                self.boundary = edge(begin);
+                self.left = 0;
+            }
+            None => {
+                self.boundary = edge(self.period_ns.saturating_add(first));
+                self.left = 0;
+            }
+        }
     }
 
     /// What was used since the activation comes back one period after it.
@@ -297,4 +363,27 @@ impl Account {
             self.refill(to);
         }
     }
+}
+
+/// Windows are in order, within the frame, and none is empty.
+fn check_windows(windows: &[Window], frame_ns: u64, reservation: usize) -> Result<(), PlanError> {
+    if windows.is_empty() {
+        return Err(PlanError::NoWindow { reservation });
+    }
+    let mut before = 0;
+    for (index, window) in windows.iter().enumerate() {
+        let begin = window.offset.as_nanos();
+        let end = begin.saturating_add(window.length.as_nanos());
+        if window.length.is_zero() || begin < before || end > frame_ns {
+            return Err(PlanError::Window {
+                reservation,
+                window: index,
+                offset: window.offset,
+                length: window.length,
+                frame: Duration::from_nanos(frame_ns),
+            });
+        }
+        before = end;
+    }
+    Ok(())
 }

@@ -2,75 +2,148 @@
 
 use std::collections::VecDeque;
 
+use tailbound_time::Duration;
+
+use super::Outcome;
 use super::account::Account;
 use super::level::{Child, Level, Place};
-use super::plan::{self, AccountProblem, Member, Plan, Rank};
-use super::sink::{Completion, Sink};
+use super::locks::Locks;
+use super::plan::{self, Member, Plan, Rank, Speed};
+use super::problem::PlanError;
+use super::processor::Processor;
+use super::sink::{Completion, Piece, Sink};
 use super::source::{Job, Source};
 use crate::timers::{NEVER, Timers};
 
-/// One CPU with all that runs on it.
+/// The last instant of a simulation.
+const END_OF_TIME: u64 = 1 << 63;
+
+/// The CPUs with all that runs on them.
 ///
-/// What happens at one instant happens in this order: replenishments, then completions, then releases
-/// (in the order of the source), then the choice of what runs next.
+/// What happens at one instant happens in this order: replenishments, then completions and what
+/// becomes of locks (in the order of the CPUs), then used-up budgets and turns, then releases (in the
+/// order of the source), then the choice of what runs next.
 pub(super) struct Engine {
-    levels: Vec<Level>,
+    pub(super) levels: Vec<Level>,
     /// The rank of each level as a member of its parent.
     ranks: Vec<Rank>,
-    tasks: Vec<Task>,
+    pub(super) tasks: Vec<Task>,
+    pub(super) locks: Locks,
+    pub(super) cpus: Vec<Processor>,
+    /// The CPUs, fastest first.
+    pub(super) by_speed: Vec<usize>,
+    /// Room for the choice of members for several CPUs.
+    pub(super) chosen: Vec<usize>,
+    pub(super) costs: Costs,
+    pub(super) has_overheads: bool,
+    /// Units of work in a nanosecond at full speed.
+    scale: u64,
+    /// One for each level, and the tick.
     timers: Timers,
-    /// The members that run, from the host down to the task.
-    path: Vec<(usize, usize)>,
-    /// The levels whose budget passes although they do nothing.
-    passing: Vec<usize>,
-    running: Option<usize>,
-    now: u64,
+    pub(super) now: u64,
     /// Until when the present choice can go on without a look at it.
-    limit: u64,
+    pub(super) limit: u64,
     /// Whether the choice may have changed.
-    stale: bool,
+    pub(super) stale: bool,
+    /// Whether the limit has to be found anew although the choice has not changed.
+    pub(super) new_limit: bool,
     /// Counts what gets ready, for the order among equals.
     sequence: u64,
     /// Jobs that are not done.
-    unfinished: usize,
+    unfinished: u64,
     /// Levels whose work has begun to wait for budget.
     shortages: Vec<usize>,
+    /// Levels that have got budget back.
+    refills: Vec<usize>,
 }
 
-struct Task {
-    level: usize,
-    member: usize,
+/// Overheads in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub(super) context_switch: u64,
+    pub(super) scheduler_invocation: u64,
+    pub(super) migration: u64,
+    interrupt: u64,
+    tick: u64,
+    tick_period_ns: u64,
+}
+
+pub(super) struct Task {
+    pub(super) level: usize,
+    pub(super) member: usize,
     rank: Rank,
     /// Its unfinished jobs; the first is the one that runs.
-    backlog: VecDeque<Waiting>,
+    pub(super) backlog: VecDeque<Waiting>,
 }
 
-struct Waiting {
-    job: Job,
+pub(super) struct Waiting {
+    pub(super) job: Job,
     sequence: u64,
+    /// Work that is left, and all of it, in units of work.
+    pub(super) left: u64,
+    total: u64,
+    /// The CPU that it ran on last.
+    pub(super) cpu: Option<usize>,
+    /// The next boundary of its sections.
+    pub(super) boundary: usize,
+}
+
+impl Waiting {
+    /// Work that has been done.
+    pub(super) fn done(&self) -> u64 {
+        self.total - self.left
+    }
 }
 
 impl Engine {
-    pub(super) fn new(plan: &Plan) -> Result<Self, AccountProblem> {
+    pub(super) fn new(plan: &Plan) -> Result<Self, PlanError> {
+        if plan.cpus.is_empty() {
+            return Err(PlanError::NoCpu);
+        }
+        let all_full = plan.cpus.iter().all(|speed| *speed == Speed::FULL);
+        let unit = |speed: &Speed| {
+            if all_full {
+                1
+            } else {
+                u64::from(speed.as_permille())
+            }
+        };
+        let scale = unit(&Speed::FULL);
+        let cpus: Vec<Processor> = plan
+            .cpus
+            .iter()
+            .map(|it| Processor::new(unit(it)))
+            .collect();
+        let mut by_speed: Vec<usize> = (0..cpus.len()).collect();
+        by_speed.sort_by_key(|cpu| u64::MAX - cpus[*cpu].speed);
         let mut engine = Self {
             levels: Vec::new(),
             ranks: vec![Rank::Fixed(0)],
             tasks: Vec::new(),
+            locks: Locks::new(plan, scale)?,
+            cpus,
+            by_speed,
+            chosen: Vec::new(),
+            costs: Costs::new(plan)?,
+            has_overheads: !plan.overheads.is_free(),
+            scale,
             timers: Timers::new(0),
-            path: Vec::new(),
-            passing: Vec::new(),
-            running: None,
             now: 0,
             limit: NEVER,
             stale: true,
+            new_limit: true,
             sequence: 0,
             unfinished: 0,
             shortages: Vec::new(),
+            refills: Vec::new(),
         };
-        let unlimited = Account::new(plan::Rule::Unlimited, 0, 0, 0)?;
-        engine.add_level(&plan.root, None, unlimited)?;
-        engine.timers = Timers::new(engine.levels.len());
-        for level in 0..engine.levels.len() {
+        engine.add_level(&plan.root, None, Account::unlimited())?;
+        let levels = engine.levels.len();
+        engine.timers = Timers::new(levels + 1);
+        if engine.costs.tick > 0 {
+            engine.timers.set(levels, engine.costs.tick_period_ns);
+        }
+        for level in 0..levels {
             engine.settle(level);
         }
         Ok(engine)
@@ -81,7 +154,7 @@ impl Engine {
         plan: &plan::Level,
         parent: Option<(usize, usize)>,
         account: Account,
-    ) -> Result<usize, AccountProblem> {
+    ) -> Result<(), PlanError> {
         let index = self.levels.len();
         let quantum = plan.quantum.map(|quantum| quantum.as_nanos().max(1));
         self.levels
@@ -99,139 +172,224 @@ impl Engine {
                     });
                 }
                 Member::Reservation(inner) => {
-                    let account = Account::new(
-                        inner.rule,
-                        inner.budget.as_nanos(),
-                        inner.period.as_nanos(),
-                        inner.phase.as_nanos(),
-                    )?;
-                    let child = Child::Level(self.levels.len());
-                    let position = self.levels[index].add(child);
+                    let number = self.levels.len();
+                    let account = Account::new(inner, number)?;
+                    let position = self.levels[index].add(Child::Level(number));
                     self.ranks.push(inner.rank);
                     self.add_level(&inner.inside, Some((index, position)), account)?;
                 }
             }
         }
-        Ok(index)
+        Ok(())
     }
 
     /// Runs until all jobs are done, or up to the horizon.
-    pub(super) fn run(&mut self, source: &mut impl Source, sink: &mut impl Sink, horizon: u64) {
+    pub(super) fn run(
+        &mut self,
+        source: &mut impl Source,
+        sink: &mut impl Sink,
+        horizon: u64,
+    ) -> Result<Outcome, PlanError> {
         // Budgets may pass before anything is released.
         self.choose();
         loop {
             let release = source.next_release();
             if release.is_none() && self.unfinished == 0 {
-                return;
+                break;
             }
             let timers = self.timers.earliest().min(release.unwrap_or(NEVER));
             let next = timers.min(self.limit).min(horizon);
+            if next >= END_OF_TIME {
+                return Err(PlanError::Overflow);
+            }
             self.elapse(next, sink);
             self.replenish();
-            self.complete(sink);
+            for cpu in 0..self.cpus.len() {
+                self.progress(cpu, sink)?;
+            }
             self.end_turns_and_budgets();
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
-                    self.release(job);
+                    self.release(job, sink)?;
                 }
+            }
+            for level in self.refills.drain(..) {
+                sink.replenished(level, self.now);
             }
             for level in self.shortages.drain(..) {
                 sink.ran_out(level, self.now);
             }
             if self.now >= horizon {
-                return;
+                break;
             }
             self.choose();
         }
+        Ok(Outcome {
+            unfinished: self.unfinished,
+            end: Duration::from_nanos(self.now),
+        })
     }
 
     fn elapse(&mut self, until: u64, sink: &mut impl Sink) {
-        let length = until - self.now;
-        if length > 0 {
-            if let Some(task) = self.running {
-                if let Some(first) = self.tasks[task].backlog.front_mut() {
-                    first.job.work -= length;
-                }
-                sink.ran(task, self.now, until);
+        let from = self.now;
+        let length = until.saturating_sub(from);
+        self.now = until.max(from);
+        if length == 0 {
+            return;
+        }
+        for (cpu, processor) in self.cpus.iter().enumerate() {
+            for level in &processor.passing {
+                self.levels[*level].account.spend(length);
             }
-            for (level, member) in &self.path {
+            if processor.kernel_until > from {
+                sink.overhead(cpu, from, until);
+                self.new_limit |= processor.kernel_until <= until;
+                continue;
+            }
+            let Some(task) = processor.running else {
+                continue;
+            };
+            if let Some(first) = self.tasks[task].backlog.front_mut() {
+                let work = length.saturating_mul(processor.speed);
+                first.left = first.left.saturating_sub(work);
+                sink.ran(&Piece {
+                    task,
+                    number: first.job.number,
+                    cpu,
+                    from,
+                    until,
+                });
+            }
+            for (level, member) in &processor.path {
                 let level = &mut self.levels[*level];
                 level.account.spend(length);
                 level.spend_turn(*member, length);
             }
-            for level in &self.passing {
-                self.levels[*level].account.spend(length);
-            }
         }
-        self.now = until;
     }
 
     fn replenish(&mut self) {
-        while let Some(level) = self.timers.due(self.now) {
-            self.levels[level].account.update(self.now);
-            self.settle(level);
+        while let Some(due) = self.timers.due(self.now) {
+            if due == self.levels.len() {
+                let next = self.now.saturating_add(self.costs.tick_period_ns);
+                self.timers.set(due, next);
+                for processor in &mut self.cpus {
+                    processor.take(self.costs.tick, self.now);
+                }
+                self.new_limit = true;
+            } else {
+                self.levels[due].account.update(self.now);
+                self.settle(due);
+                self.cpus[0].looks = true;
+            }
         }
     }
 
-    fn complete(&mut self, sink: &mut impl Sink) {
-        let Some(task) = self.running else { return };
+    /// What the work of a CPU has come to: the boundary of a section, or the end of a job.
+    fn progress(&mut self, cpu: usize, sink: &mut impl Sink) -> Result<(), PlanError> {
+        let Some(task) = self.cpus[cpu].working(self.now) else {
+            return Ok(());
+        };
+        if self.locks.has_sections(task) {
+            self.pass_boundaries(task)?;
+            self.cpus[cpu].looks |= self.locks.is_blocked(task);
+            self.new_limit = true;
+        }
         let Task { level, member, .. } = self.tasks[task];
         let backlog = &mut self.tasks[task].backlog;
-        if backlog.front().is_none_or(|first| first.job.work > 0) {
-            return;
+        if backlog.front().is_none_or(|first| first.left > 0) {
+            return Ok(());
         }
         let Some(Waiting { job, .. }) = backlog.pop_front() else {
-            return;
+            return Ok(());
         };
         self.unfinished -= 1;
-        self.levels[level].begun = None;
+        self.levels[level].end(member);
+        self.cpus[cpu].looks = true;
         sink.completed(&Completion {
             task,
             number: job.number,
             release: job.release,
             end: self.now,
         });
-        match self.tasks[task].first_place() {
+        if self.locks.has_sections(task) {
+            self.give_back_all(task);
+        }
+        match self.place_of(task) {
             Some(place) => self.member_ready(level, member, place),
             None => self.member_unready(level, member),
         }
+        Ok(())
     }
 
     fn end_turns_and_budgets(&mut self) {
-        for step in 0..self.path.len() {
-            let (level, member) = self.path[step];
-            let scheduler = &mut self.levels[level];
-            if scheduler.turn(member) == 0 {
-                scheduler.end_turn(member, self.sequence);
-                self.sequence += 1;
-                self.stale = true;
+        for cpu in 0..self.cpus.len() {
+            for step in 0..self.cpus[cpu].path.len() {
+                let (level, member) = self.cpus[cpu].path[step];
+                let scheduler = &mut self.levels[level];
+                if scheduler.turn(member) == 0 {
+                    scheduler.end_turn(member, self.sequence);
+                    self.sequence += 1;
+                    self.stale = true;
+                    self.cpus[cpu].looks = true;
+                }
+                self.use_up(level, cpu);
             }
-            self.use_up(level);
-        }
-        for index in 0..self.passing.len() {
-            self.use_up(self.passing[index]);
+            for index in 0..self.cpus[cpu].passing.len() {
+                self.use_up(self.cpus[cpu].passing[index], cpu);
+            }
         }
     }
 
-    fn use_up(&mut self, level: usize) {
+    fn use_up(&mut self, level: usize, cpu: usize) {
         let account = &mut self.levels[level].account;
         if account.left() == 0 {
             account.update(self.now);
             self.settle(level);
+            self.cpus[cpu].looks = true;
         }
     }
 
-    fn release(&mut self, job: Job) {
+    fn release(&mut self, job: Job, sink: &mut impl Sink) -> Result<(), PlanError> {
+        if job.task >= self.tasks.len() {
+            return Err(PlanError::UnknownTask {
+                number: job.number,
+                task: job.task,
+                tasks: self.tasks.len(),
+            });
+        }
+        if job.release < self.now {
+            return Err(PlanError::OutOfOrder {
+                number: job.number,
+                task: job.task,
+                release: Duration::from_nanos(job.release),
+            });
+        }
+        sink.released(&job);
+        if self.has_overheads {
+            self.cpus[0].take(self.costs.interrupt, self.now);
+            self.cpus[0].looks = true;
+            self.new_limit = true;
+        }
         let sequence = self.next_in_sequence();
         self.unfinished += 1;
+        let total = job.work.saturating_mul(self.scale);
         let task = &mut self.tasks[job.task];
-        task.backlog.push_back(Waiting { job, sequence });
+        task.backlog.push_back(Waiting {
+            job,
+            sequence,
+            left: total,
+            total,
+            cpu: None,
+            boundary: 0,
+        });
         if task.backlog.len() == 1 {
             let (level, member) = (task.level, task.member);
-            if let Some(place) = task.first_place() {
+            if let Some(place) = self.place_of(job.task) {
                 self.member_ready(level, member, place);
             }
         }
+        Ok(())
     }
 
     fn next_in_sequence(&mut self) -> u64 {
@@ -239,7 +397,7 @@ impl Engine {
         self.sequence - 1
     }
 
-    fn member_ready(&mut self, level: usize, member: usize, place: Place) {
+    pub(super) fn member_ready(&mut self, level: usize, member: usize, place: Place) {
         let scheduler = &mut self.levels[level];
         let had_work = scheduler.has_work();
         scheduler.set_ready(member, place);
@@ -250,7 +408,7 @@ impl Engine {
         self.stale = true;
     }
 
-    fn member_unready(&mut self, level: usize, member: usize) {
+    pub(super) fn member_unready(&mut self, level: usize, member: usize) {
         let scheduler = &mut self.levels[level];
         scheduler.set_unready(member);
         if !scheduler.has_work() {
@@ -266,6 +424,9 @@ impl Engine {
         self.timers.set(level, scheduler.account.next_change());
         if scheduler.account.begins_shortage() {
             self.shortages.push(level);
+        }
+        if scheduler.account.was_refilled() {
+            self.refills.push(level);
         }
         let Some((parent, member)) = scheduler.parent else {
             return;
@@ -291,60 +452,48 @@ impl Engine {
         }
     }
 
-    /// Chooses what runs from now on, and until when that needs no look.
-    fn choose(&mut self) {
-        if !self.stale {
-            return;
+    /// The rank of a task's first job, or what it inherits.
+    pub(super) fn effective_rank(&self, task: usize) -> u64 {
+        let first = self.tasks[task].backlog.front();
+        let own = match self.tasks[task].rank {
+            Rank::Fixed(rank) => rank,
+            Rank::Deadline(relative) => first.map_or(NEVER, |first| {
+                first.job.release.saturating_add(relative.as_nanos())
+            }),
+        };
+        own.min(self.locks.inherited(task))
+    }
+
+    /// The place of a task in its level; none if it has no job, or waits for a lock.
+    pub(super) fn place_of(&self, task: usize) -> Option<Place> {
+        if self.locks.is_blocked(task) {
+            return None;
         }
-        self.stale = false;
-        self.path.clear();
-        self.passing.clear();
-        self.running = None;
-        let mut length = NEVER;
-        let mut level = 0;
-        loop {
-            let scheduler = &mut self.levels[level];
-            let first = scheduler.first();
-            if let Some(member) = scheduler.passing_before(first)
-                && let Child::Level(passing) = scheduler.children[member]
-            {
-                self.passing.push(passing);
-            }
-            let Some(member) = first else { break };
-            length = length
-                .min(scheduler.turn(member))
-                .min(scheduler.account.left());
-            self.path.push((level, member));
-            match scheduler.children[member] {
-                Child::Level(inner) => level = inner,
-                Child::Task(task) => {
-                    if !scheduler.preemptive {
-                        scheduler.begun = Some(member);
-                    }
-                    self.running = Some(task);
-                    let first = self.tasks[task].backlog.front();
-                    length = length.min(first.map_or(0, |first| first.job.work));
-                    break;
-                }
-            }
-        }
-        for level in &self.passing {
-            length = length.min(self.levels[*level].account.left());
-        }
-        self.limit = self.now.saturating_add(length);
+        let first = self.tasks[task].backlog.front()?;
+        Some(Place {
+            rank: self.effective_rank(task),
+            since: first.sequence,
+        })
     }
 }
 
-impl Task {
-    fn first_place(&self) -> Option<Place> {
-        let first = self.backlog.front()?;
-        let rank = match self.rank {
-            Rank::Fixed(rank) => rank,
-            Rank::Deadline(relative) => first.job.release.saturating_add(relative.as_nanos()),
-        };
-        Some(Place {
-            rank,
-            since: first.sequence,
+impl Costs {
+    fn new(plan: &Plan) -> Result<Self, PlanError> {
+        let overheads = plan.overheads;
+        let tick = overheads.tick.filter(|tick| !tick.period.is_zero());
+        if let Some(tick) = tick.filter(|tick| tick.cost >= tick.period) {
+            return Err(PlanError::Tick {
+                cost: tick.cost,
+                period: tick.period,
+            });
+        }
+        Ok(Self {
+            context_switch: overheads.context_switch.as_nanos(),
+            scheduler_invocation: overheads.scheduler_invocation.as_nanos(),
+            migration: overheads.migration.as_nanos(),
+            interrupt: overheads.interrupt.as_nanos(),
+            tick: tick.map_or(0, |tick| tick.cost.as_nanos()),
+            tick_period_ns: tick.map_or(NEVER, |tick| tick.period.as_nanos()),
         })
     }
 }

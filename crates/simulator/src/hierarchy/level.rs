@@ -27,7 +27,7 @@ pub(super) struct Level {
     /// The level and the position in it that it is a member of.
     pub(super) parent: Option<(usize, usize)>,
     pub(super) account: Account,
-    pub(super) preemptive: bool,
+    preemptive: bool,
     /// The length of a turn among equals; never ending without turns.
     quantum: u64,
     /// What is left of each member's turn.
@@ -37,8 +37,8 @@ pub(super) struct Level {
     ready: Members,
     /// Members without work whose budget passes.
     passing: Members,
-    /// The member whose job has begun and may not be interrupted from within.
-    pub(super) begun: Option<usize>,
+    /// The members whose jobs have begun and may not be interrupted from within.
+    begun: Members,
 }
 
 impl Level {
@@ -58,7 +58,7 @@ impl Level {
             places: Vec::new(),
             ready: Members::default(),
             passing: Members::default(),
-            begun: None,
+            begun: Members::default(),
         }
     }
 
@@ -122,12 +122,22 @@ impl Level {
         present.then(|| self.places[member].since)
     }
 
+    /// A job of the member runs, and may not be interrupted from within where that is the rule.
+    pub(super) fn begin(&mut self, member: usize) {
+        if !self.preemptive {
+            self.begun.insert(member);
+        }
+    }
+
+    /// The member's job is done, or gives up its CPU by itself.
+    pub(super) fn end(&mut self, member: usize) {
+        self.begun.remove(member);
+    }
+
     /// The member that comes first.
     pub(super) fn first(&self) -> Option<usize> {
-        if let Some(begun) = self.begun.filter(|begun| self.ready.contains(*begun)) {
-            return Some(begun);
-        }
-        self.least(&self.ready)
+        let mut begun = self.begun.iter().filter(|it| self.ready.contains(*it));
+        begun.next().or_else(|| self.least(&self.ready))
     }
 
     /// The member whose budget passes now: the first of those that come before the one that runs.
@@ -140,25 +150,33 @@ impl Level {
         before.then_some(first)
     }
 
+    /// The first members, one for each of so many CPUs, and those whose budgets pass as if they were
+    /// among them.
+    pub(super) fn first_of_several(
+        &self,
+        cpus: usize,
+        chosen: &mut Vec<usize>,
+        passing: &mut Vec<usize>,
+    ) {
+        let begun = |member: usize| !self.begun.contains(member);
+        chosen.extend(self.ready.iter());
+        chosen.sort_unstable_by_key(|member| (begun(*member), self.order(*member)));
+        if !self.passing.is_empty() {
+            let mut all: Vec<usize> = chosen.iter().copied().chain(self.passing.iter()).collect();
+            all.sort_unstable_by_key(|member| (begun(*member), self.order(*member)));
+            let first = all.iter().take(cpus);
+            passing.extend(first.filter(|member| self.passing.contains(**member)));
+        }
+        chosen.truncate(cpus);
+    }
+
     fn order(&self, member: usize) -> (Place, usize) {
         (self.places[member], member)
     }
 
     /// The member that comes first; among equal places the one that stands first.
     fn least(&self, members: &Members) -> Option<usize> {
-        let mut least: Option<(Place, usize)> = None;
-        for (index, word) in members.words.iter().enumerate() {
-            let mut rest = *word;
-            while rest != 0 {
-                let member = index * 64 + rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                let place = self.places[member];
-                if least.is_none_or(|(known, _)| place < known) {
-                    least = Some((place, member));
-                }
-            }
-        }
-        least.map(|(_, member)| member)
+        members.iter().min_by_key(|member| self.places[*member])
     }
 }
 
@@ -170,6 +188,17 @@ struct Members {
 }
 
 impl Members {
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        self.words.iter().enumerate().flat_map(|(index, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let member = (rest != 0).then(|| index * 64 + rest.trailing_zeros() as usize);
+                rest &= rest.wrapping_sub(1);
+                member
+            })
+        })
+    }
+
     fn is_empty(&self) -> bool {
         self.count == 0
     }

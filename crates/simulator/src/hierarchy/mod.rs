@@ -1,38 +1,49 @@
-//! One CPU with a tree of schedulers on it: tasks, reservations with a scheduler inside, and so on to any
+//! CPUs with a tree of schedulers on them: tasks, reservations with a scheduler inside, and so on to any
 //! depth.
 
 mod account;
+mod dispatch;
 mod engine;
 mod level;
+mod locks;
 mod plan;
+mod problem;
+mod processor;
 mod sink;
 mod source;
 
 use tailbound_time::Duration;
 
-pub use plan::{Level, Member, Plan, Rank, Reservation, Rule, Task};
-pub use sink::{Completion, Sink};
+pub use plan::{
+    Level, Locking, Member, Plan, Rank, Reservation, Rule, Section, Speed, Task, Window,
+};
+pub use problem::PlanError;
+pub use sink::{Completion, Piece, Sink};
 pub use source::{Job, PeriodicJobs, PeriodicTask, Source};
 
-use crate::server::ServerError;
+/// How a simulation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Jobs that were released and not done.
+    pub unfinished: u64,
+    /// How much time had passed.
+    pub end: Duration,
+}
 
 /// Runs the jobs of a source on a plan until all are done, or up to the horizon, and tells a sink what
 /// happens.
 ///
 /// # Errors
-/// If the budget of a reservation is zero or above its period.
+/// [`PlanError`] says what of the plan or of the source is at fault.
 pub fn simulate_plan(
     plan: &Plan,
     source: &mut impl Source,
     sink: &mut impl Sink,
     horizon: Option<Duration>,
-) -> Result<(), ServerError> {
-    let mut engine = engine::Engine::new(plan).map_err(|problem| {
-        ServerError::of(
-            Duration::from_nanos(problem.budget_ns),
-            Duration::from_nanos(problem.period_ns),
-        )
-    })?;
-    engine.run(source, sink, horizon.map_or(u64::MAX, Duration::as_nanos));
-    Ok(())
+) -> Result<Outcome, PlanError> {
+    let mut engine = engine::Engine::new(plan)?;
+    if horizon.is_none() && !plan.overheads.is_free() {
+        return Err(PlanError::HorizonMissing);
+    }
+    engine.run(source, sink, horizon.map_or(u64::MAX, Duration::as_nanos))
 }

@@ -1,12 +1,83 @@
-//! What is simulated: a tree of tasks and reservations on one CPU.
+//! What is simulated: a tree of tasks and reservations on one or several CPUs.
 
 use tailbound_time::Duration;
 
-/// What runs on one CPU: the members of the outermost level.
+use crate::overheads::Overheads;
+
+/// The CPUs of a host and what runs on them.
+///
+/// The outermost level schedules its members over all CPUs of the plan: global scheduling, where there
+/// are several. Partitioned scheduling is a plan for each CPU. The levels inside of reservations are
+/// for one CPU: a reservation runs on one CPU at a time, and may go on on another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// How fast each CPU is.
+    pub cpus: Vec<Speed>,
+    /// What the operating system takes for itself.
+    pub overheads: Overheads,
+    /// What holding a lock means for the order.
+    pub locking: Locking,
     /// The host's scheduler.
     pub root: Level,
+}
+
+impl Plan {
+    /// One CPU at full speed, without overheads and locks.
+    pub fn on_one_cpu(root: Level) -> Self {
+        Self::global(1, root)
+    }
+
+    /// So many CPUs at full speed under one scheduler, without overheads and locks.
+    pub fn global(cpus: usize, root: Level) -> Self {
+        Self {
+            cpus: vec![Speed::FULL; cpus],
+            overheads: Overheads::default(),
+            locking: Locking::None,
+            root,
+        }
+    }
+}
+
+/// The speed of a CPU in thousandths of that for which execution times hold: work of 6 ms takes 12 ms
+/// on a CPU at 500.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Speed(u32);
+
+impl Speed {
+    /// The speed for which execution times hold.
+    pub const FULL: Self = Self(1_000);
+
+    /// So many thousandths; `None` if there are none, or more than a million.
+    pub fn from_permille(thousandths: u32) -> Option<Self> {
+        (1..=1_000_000)
+            .contains(&thousandths)
+            .then_some(Self(thousandths))
+    }
+
+    /// In thousandths of full speed.
+    pub fn as_permille(self) -> u32 {
+        self.0
+    }
+}
+
+/// What holding a lock does to the place of its holder.
+///
+/// A task asks for a lock when it has worked as long as its [`Section`] says, and gives it back when the
+/// section, or the job, ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Locking {
+    /// Nothing: inversions of priority are as long as they come.
+    #[default]
+    None,
+    /// The holder has the rank of the first of those who wait for it (Sha, Rajkumar and Lehoczky 1990,
+    /// section III; transitive).
+    Inheritance,
+    /// Inheritance, and a task gets a lock only if it comes before the ceilings of all locks that
+    /// others hold (the same, section IV). For one CPU and fixed ranks.
+    Ceiling,
+    /// The holder has the ceiling of the lock as its rank from the start (the protocol that POSIX calls
+    /// PTHREAD_PRIO_PROTECT). For fixed ranks.
+    ImmediateCeiling,
 }
 
 /// A scheduler: which of its members runs.
@@ -38,6 +109,29 @@ pub enum Member {
 pub struct Task {
     /// Its place in the order.
     pub rank: Rank,
+    /// Its critical sections, which may lie within each other, but not overlap otherwise.
+    pub sections: Vec<Section>,
+}
+
+impl Task {
+    /// A task without critical sections.
+    pub fn of_rank(rank: Rank) -> Self {
+        Self {
+            rank,
+            sections: Vec::new(),
+        }
+    }
+}
+
+/// A part of each job of a task during which it holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Which lock; the tasks that use it are members of one level.
+    pub lock: usize,
+    /// It begins when the job has done this much work. A job with less work does not come to it.
+    pub after: Duration,
+    /// It ends after this much more work, or with the job.
+    pub length: Duration,
 }
 
 /// A reservation.
@@ -47,9 +141,9 @@ pub struct Reservation {
     pub rank: Rank,
     /// How its budget is spent and comes back.
     pub rule: Rule,
-    /// CPU time per period.
+    /// CPU time per period; without a meaning for windows and unlimited use.
     pub budget: Duration,
-    /// The distance between replenishments.
+    /// The distance between replenishments; of windows the major frame.
     pub period: Duration,
     /// Replenishments lie at this time and whole periods from it, where the rule has a grid.
     pub phase: Duration,
@@ -68,7 +162,7 @@ pub enum Rank {
 }
 
 /// How a budget is spent and comes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// No limit: background, or a CPU of its own.
     Unlimited,
@@ -91,11 +185,16 @@ pub enum Rule {
     /// At the end of its budget it gets a new one at once, and a deadline one period later (Abeni and
     /// Buttazzo 1998).
     SoftConstantBandwidth,
+    /// A time partition: it may run within its windows of each major frame, as long as it likes
+    /// (ARINC 653).
+    Windows(Vec<Window>),
 }
 
-/// A budget that is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AccountProblem {
-    pub(super) budget_ns: u64,
-    pub(super) period_ns: u64,
+/// A window of a time partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Its begin, from the begin of the major frame.
+    pub offset: Duration,
+    /// How long it lasts; it ends with the frame at the latest.
+    pub length: Duration,
 }

@@ -1,5 +1,7 @@
 //! What a simulation tells while it goes on.
 
+use super::source::Job;
+
 /// A job that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
@@ -13,21 +15,51 @@ pub struct Completion {
     pub end: u64,
 }
 
+/// A stretch of time in which a job ran on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its task: the position among the tasks of the plan, in order of the tree.
+    pub task: usize,
+    /// The number that its source gave it.
+    pub number: u64,
+    /// The CPU, by its position in the plan.
+    pub cpu: usize,
+    /// From when, in nanoseconds.
+    pub from: u64,
+    /// Until when, in nanoseconds.
+    pub until: u64,
+}
+
 /// Takes what happens in a simulation, in order of time.
 ///
 /// The calls are made where the type is known, so that a sink which does nothing costs nothing.
+/// Reservations count in the order of the tree, from 1; the host is 0.
 pub trait Sink {
     /// A job is done.
     fn completed(&mut self, completion: &Completion);
 
-    /// A task ran from one instant to another, in nanoseconds; neighbouring pieces may be of one job.
-    fn ran(&mut self, task: usize, from: u64, until: u64) {
-        let _ = (task, from, until);
+    /// A job is released.
+    fn released(&mut self, job: &Job) {
+        let _ = job;
     }
 
-    /// Work inside of a reservation waits because its budget is used up. Reservations count in the
-    /// order of the tree, from 1; the host is 0.
+    /// A job ran; neighbouring pieces may be of one job.
+    fn ran(&mut self, piece: &Piece) {
+        let _ = piece;
+    }
+
+    /// A CPU worked for the operating system, from one instant to another, in nanoseconds.
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        let _ = (cpu, from, until);
+    }
+
+    /// Work inside of a reservation waits because its budget is used up.
     fn ran_out(&mut self, reservation: usize, at: u64) {
+        let _ = (reservation, at);
+    }
+
+    /// A reservation that was used, or had run out, has got budget back.
+    fn replenished(&mut self, reservation: usize, at: u64) {
         let _ = (reservation, at);
     }
 }

@@ -1,0 +1,157 @@
+//! The choice of what runs, and until when it needs no look.
+
+use super::engine::Engine;
+use super::level::Child;
+use super::processor::assign;
+use crate::timers::NEVER;
+
+impl Engine {
+    /// Chooses what runs from now on, if anything has happened that may matter to that.
+    pub(super) fn choose(&mut self) {
+        if self.stale {
+            self.stale = false;
+            self.select();
+            if self.has_overheads {
+                self.charge();
+            }
+        } else if !self.new_limit {
+            return;
+        }
+        self.new_limit = false;
+        let lengths = (0..self.cpus.len()).map(|cpu| self.length_of(cpu));
+        let length = lengths.min().unwrap_or(NEVER);
+        self.limit = self.now.saturating_add(length);
+    }
+
+    fn select(&mut self) {
+        if let [processor] = self.cpus.as_mut_slice() {
+            let root = &self.levels[0];
+            let first = root.first();
+            processor.passing.clear();
+            if let Some(member) = root.passing_before(first)
+                && let Child::Level(passing) = root.children[member]
+            {
+                processor.passing.push(passing);
+            }
+            processor.member = first;
+        } else {
+            self.select_for_several();
+        }
+        for cpu in 0..self.cpus.len() {
+            self.descend(cpu);
+        }
+    }
+
+    fn select_for_several(&mut self) {
+        let mut chosen = std::mem::take(&mut self.chosen);
+        let mut passing = Vec::new();
+        chosen.clear();
+        let root = &self.levels[0];
+        root.first_of_several(self.cpus.len(), &mut chosen, &mut passing);
+        assign(&mut self.cpus, &self.by_speed, &chosen);
+        self.chosen = chosen;
+        for processor in &mut self.cpus {
+            processor.passing.clear();
+        }
+        // Which CPU a budget would have been used on does not matter to it.
+        let levels = passing
+            .iter()
+            .filter_map(|member| match root.children[*member] {
+                Child::Level(level) => Some(level),
+                Child::Task(_) => None,
+            });
+        if let Some(first) = self.cpus.first_mut() {
+            first.passing.extend(levels);
+        }
+    }
+
+    /// From the chosen member of the outermost level down to the task.
+    fn descend(&mut self, cpu: usize) {
+        let processor = &mut self.cpus[cpu];
+        let before = processor.running.take();
+        processor.path.clear();
+        let mut level = 0;
+        let mut next = processor.member;
+        while let Some(member) = next {
+            processor.path.push((level, member));
+            match self.levels[level].children[member] {
+                Child::Level(inner) => {
+                    level = inner;
+                    let scheduler = &self.levels[level];
+                    next = scheduler.first();
+                    if let Some(member) = scheduler.passing_before(next)
+                        && let Child::Level(passing) = scheduler.children[member]
+                    {
+                        processor.passing.push(passing);
+                    }
+                }
+                Child::Task(task) => {
+                    self.levels[level].begin(member);
+                    processor.running = Some(task);
+                    break;
+                }
+            }
+        }
+        processor.looks |= processor.running != before;
+    }
+
+    /// What the operating system takes for the choice.
+    fn charge(&mut self) {
+        for (cpu, processor) in self.cpus.iter_mut().enumerate() {
+            if std::mem::take(&mut processor.looks) {
+                processor.take(self.costs.scheduler_invocation, self.now);
+            }
+            let Some(task) = processor.running else {
+                continue;
+            };
+            let Some(first) = self.tasks[task].backlog.front_mut() else {
+                continue;
+            };
+            let job = (task, first.job.number);
+            if processor.last != Some(job) {
+                processor.take(self.costs.context_switch, self.now);
+                processor.last = Some(job);
+            }
+            if first.cpu.replace(cpu).is_some_and(|before| before != cpu) {
+                processor.take(self.costs.migration, self.now);
+            }
+        }
+    }
+
+    /// How long a CPU can go on as it does.
+    fn length_of(&self, cpu: usize) -> u64 {
+        let processor = &self.cpus[cpu];
+        let passing = processor.passing.iter();
+        let mut length = passing
+            .map(|level| self.levels[*level].account.left())
+            .min()
+            .unwrap_or(NEVER);
+        if processor.kernel_until > self.now {
+            return length.min(processor.kernel_until - self.now);
+        }
+        for (level, member) in &processor.path {
+            let scheduler = &self.levels[*level];
+            length = length
+                .min(scheduler.turn(*member))
+                .min(scheduler.account.left());
+        }
+        let Some(task) = processor.running else {
+            return length;
+        };
+        let Some(first) = self.tasks[task].backlog.front() else {
+            return length;
+        };
+        let work = if self.locks.has_sections(task) {
+            let boundary = self
+                .locks
+                .until_boundary(task, first.boundary, first.done());
+            first.left.min(boundary)
+        } else {
+            first.left
+        };
+        match processor.speed {
+            1 => length.min(work),
+            speed => length.min(work.div_ceil(speed)),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! A CPU in the course of a simulation.
+
+/// What a CPU does.
+#[derive(Clone, Debug)]
+pub(super) struct Processor {
+    /// Work per nanosecond.
+    pub(super) speed: u64,
+    /// The member of the outermost level that it runs.
+    pub(super) member: Option<usize>,
+    /// The members that run, from the host down to the task.
+    pub(super) path: Vec<(usize, usize)>,
+    /// The levels whose budget passes although they do nothing.
+    pub(super) passing: Vec<usize>,
+    /// The task that runs, or will when the operating system is done.
+    pub(super) running: Option<usize>,
+    /// The job that ran last.
+    pub(super) last: Option<(usize, u64)>,
+    /// Until when the operating system has it.
+    pub(super) kernel_until: u64,
+    /// Whether the scheduler looks what to run because of something that happened here.
+    pub(super) looks: bool,
+}
+
+impl Processor {
+    pub(super) fn new(speed: u64) -> Self {
+        Self {
+            speed,
+            member: None,
+            path: Vec::new(),
+            passing: Vec::new(),
+            running: None,
+            last: None,
+            kernel_until: 0,
+            looks: false,
+        }
+    }
+
+    /// The task that makes progress at `now`.
+    pub(super) fn working(&self, now: u64) -> Option<usize> {
+        self.running.filter(|_| self.kernel_until <= now)
+    }
+
+    /// The operating system takes so much, behind what it does already.
+    pub(super) fn take(&mut self, cost: u64, now: u64) {
+        if cost > 0 {
+            self.kernel_until = self.kernel_until.max(now).saturating_add(cost);
+        }
+    }
+}
+
+/// Which CPU runs which of the chosen members of the outermost level, which come in their order.
+///
+/// The first of them get the fastest CPUs. Among CPUs that are equally fast a member stays where it
+/// is. `by_speed` are the CPUs, fastest first.
+pub(super) fn assign(cpus: &mut [Processor], by_speed: &[usize], chosen: &[usize]) {
+    let mut first = 0;
+    while first < by_speed.len() {
+        let speed = cpus[by_speed[first]].speed;
+        let equals = by_speed[first..]
+            .iter()
+            .take_while(|cpu| cpus[**cpu].speed == speed)
+            .count();
+        let group = &by_speed[first..first + equals];
+        let members = &chosen[first.min(chosen.len())..(first + equals).min(chosen.len())];
+        assign_equals(cpus, group, members);
+        first += equals;
+    }
+}
+
+fn assign_equals(cpus: &mut [Processor], group: &[usize], members: &[usize]) {
+    for cpu in group {
+        let processor = &mut cpus[*cpu];
+        processor.member = processor.member.filter(|member| members.contains(member));
+    }
+    let mut free = 0;
+    for member in members {
+        if group.iter().any(|cpu| cpus[*cpu].member == Some(*member)) {
+            continue;
+        }
+        while cpus[group[free]].member.is_some() {
+            free += 1;
+        }
+        cpus[group[free]].member = Some(*member);
+    }
+}
