@@ -47,8 +47,8 @@ impl Engine {
         let mut passing = Vec::new();
         chosen.clear();
         let root = &self.levels[0];
-        root.first_of_several(self.cpus.len(), &mut chosen, &mut passing);
-        assign(&mut self.cpus, &self.by_speed, &chosen);
+        let staying = root.first_of_several(self.cpus.len(), &mut chosen, &mut passing);
+        assign(&mut self.cpus, &self.by_speed, &chosen, staying);
         self.chosen = chosen;
         for processor in &mut self.cpus {
             processor.passing.clear();

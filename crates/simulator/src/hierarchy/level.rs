@@ -151,23 +151,24 @@ impl Level {
     }
 
     /// The first members, one for each of so many CPUs, and those whose budgets pass as if they were
-    /// among them.
+    /// among them. Returns how many of the first have begun and may not be interrupted.
     pub(super) fn first_of_several(
         &self,
         cpus: usize,
         chosen: &mut Vec<usize>,
         passing: &mut Vec<usize>,
-    ) {
-        let begun = |member: usize| !self.begun.contains(member);
+    ) -> usize {
+        let key = |member: &usize| (!self.begun.contains(*member), self.order(*member));
         chosen.extend(self.ready.iter());
-        chosen.sort_unstable_by_key(|member| (begun(*member), self.order(*member)));
+        chosen.sort_unstable_by_key(key);
         if !self.passing.is_empty() {
             let mut all: Vec<usize> = chosen.iter().copied().chain(self.passing.iter()).collect();
-            all.sort_unstable_by_key(|member| (begun(*member), self.order(*member)));
+            all.sort_unstable_by_key(key);
             let first = all.iter().take(cpus);
             passing.extend(first.filter(|member| self.passing.contains(**member)));
         }
         chosen.truncate(cpus);
+        chosen.partition_point(|member| self.begun.contains(*member))
     }
 
     fn order(&self, member: usize) -> (Place, usize) {

@@ -50,20 +50,22 @@ impl Processor {
 
 /// Which CPU runs which of the chosen members of the outermost level, which come in their order.
 ///
-/// The first of them get the fastest CPUs. Among CPUs that are equally fast a member stays where it
-/// is. `by_speed` are the CPUs, fastest first.
-pub(super) fn assign(cpus: &mut [Processor], by_speed: &[usize], chosen: &[usize]) {
-    let mut first = 0;
-    while first < by_speed.len() {
-        let speed = cpus[by_speed[first]].speed;
-        let equals = by_speed[first..]
-            .iter()
-            .take_while(|cpu| cpus[**cpu].speed == speed)
-            .count();
-        let group = &by_speed[first..first + equals];
-        let members = &chosen[first.min(chosen.len())..(first + equals).min(chosen.len())];
+/// The first `staying` of them do not leave the CPUs that they have. Of the others the first get the
+/// fastest CPUs; among CPUs that are equally fast a member stays where it is. `by_speed` are the CPUs,
+/// fastest first.
+pub(super) fn assign(cpus: &mut [Processor], by_speed: &[usize], chosen: &[usize], staying: usize) {
+    let (staying, mut moving) = chosen.split_at(staying);
+    let stays = |cpu: &Processor| cpu.member.is_some_and(|member| staying.contains(&member));
+    let free: Vec<usize> = by_speed
+        .iter()
+        .copied()
+        .filter(|cpu| !stays(&cpus[*cpu]))
+        .collect();
+    let speeds: Vec<u64> = cpus.iter().map(|cpu| cpu.speed).collect();
+    for group in free.chunk_by(|one, other| speeds[*one] == speeds[*other]) {
+        let (members, rest) = moving.split_at(group.len().min(moving.len()));
+        moving = rest;
         assign_equals(cpus, group, members);
-        first += equals;
     }
 }
 
