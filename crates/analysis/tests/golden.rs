@@ -1,13 +1,14 @@
 //! The response times of `golden/response_times.toml`, whose numbers come from oracles of their own.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod golden_settings;
+
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use golden_settings::{Expected, Setting, golden};
+use tailbound_analysis::response_time::ResponseTimes;
 use tailbound_distribution::Interval;
-use tailbound_model::ReservationServer;
-use tailbound_time::{Duration, Rate};
+use tailbound_time::Duration;
 
 /// The promise for the bounds of a quantile, relative (SPECIFICATION.md).
 const APART: f64 = 1e-5;
@@ -16,82 +17,6 @@ const APART: f64 = 1e-5;
 const VAGUE: f64 = 1.5e-2;
 const PRECISE: f64 = 1e-7;
 const PRECISE_COUNT: usize = 150;
-
-#[derive(Deserialize)]
-struct Golden {
-    setting: Vec<Setting>,
-}
-
-#[derive(Deserialize)]
-struct Setting {
-    name: String,
-    rate_per_s: f64,
-    execution_times: Vec<(Duration, f64)>,
-    batches: Vec<(u32, f64)>,
-    server: Server,
-    /// How far apart the bounds of a quantile may be, relative.
-    apart: f64,
-    cdf: Vec<Share>,
-    quantiles_s: Vec<Quantile>,
-    mean_s: Expected,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "rule", rename_all = "kebab-case")]
-enum Server {
-    Dedicated,
-    Deferrable { budget: Duration, period: Duration },
-    Periodic { budget: Duration, period: Duration },
-}
-
-/// What an oracle says, and by how much it may be wrong.
-#[derive(Clone, Debug, Deserialize)]
-struct Expected {
-    value: f64,
-    error: f64,
-    oracle: String,
-}
-
-#[derive(Deserialize)]
-struct Share {
-    at: Duration,
-    #[serde(flatten)]
-    expected: Expected,
-}
-
-#[derive(Deserialize)]
-struct Quantile {
-    share: f64,
-    #[serde(flatten)]
-    expected: Expected,
-}
-
-fn golden() -> Vec<Setting> {
-    let text = include_str!("golden/response_times.toml");
-    let golden: Golden = toml::from_str(text).unwrap();
-    golden.setting
-}
-
-impl Setting {
-    fn solved(&self) -> ResponseTimes {
-        let queue = PoissonQueue {
-            rate: Rate::per_second(self.rate_per_s).unwrap(),
-            execution_times: self.execution_times.clone(),
-            batches: self.batches.clone(),
-            server: match self.server {
-                Server::Dedicated => ReservationServer::Dedicated,
-                Server::Deferrable { budget, period } => {
-                    ReservationServer::Deferrable { budget, period }
-                }
-                Server::Periodic { budget, period } => {
-                    ReservationServer::Periodic { budget, period }
-                }
-            },
-        };
-        let solved = queue.solve();
-        solved.unwrap_or_else(|error| panic!("{}: {error}", self.name))
-    }
-}
 
 /// The ends of an interval in seconds.
 fn ends(interval: Interval) -> (f64, f64) {

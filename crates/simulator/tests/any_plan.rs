@@ -1,0 +1,188 @@
+//! Any plan and any jobs, sensible or not: a result or an error that says why, and no more time than
+//! there is.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use proptest::prelude::*;
+use tailbound_simulator::hierarchy::{
+    Completion, Job, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule,
+    Section, Sink, Speed, Task, Window, simulate_plan,
+};
+use tailbound_simulator::{Overheads, Tick};
+use tailbound_time::Duration;
+
+/// The longest simulated time; periods may be as short as a nanosecond.
+const HORIZON: u64 = 5_000;
+
+/// Mostly small numbers, some at the ends of what there is.
+fn number() -> BoxedStrategy<u64> {
+    prop_oneof![
+        12 => 0_u64..20,
+        4 => 0_u64..2_000,
+        1 => prop::sample::select(vec![u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, 1 << 62]),
+    ]
+    .boxed()
+}
+
+fn time() -> BoxedStrategy<Duration> {
+    number().prop_map(Duration::from_nanos).boxed()
+}
+
+fn rank() -> BoxedStrategy<Rank> {
+    prop_oneof![
+        number().prop_map(Rank::Fixed),
+        time().prop_map(Rank::Deadline)
+    ]
+    .boxed()
+}
+
+fn rule() -> BoxedStrategy<Rule> {
+    let window = (time(), time()).prop_map(|(offset, length)| Window { offset, length });
+    prop_oneof![
+        Just(Rule::Unlimited),
+        Just(Rule::Deferrable),
+        Just(Rule::Periodic),
+        Just(Rule::Polling),
+        Just(Rule::Sporadic),
+        Just(Rule::PosixSporadic),
+        Just(Rule::HardConstantBandwidth),
+        Just(Rule::SoftConstantBandwidth),
+        prop::collection::vec(window, 0..3).prop_map(Rule::Windows),
+    ]
+    .boxed()
+}
+
+fn task() -> BoxedStrategy<Member> {
+    let section = (0_usize..3, time(), time()).prop_map(|(lock, after, length)| Section {
+        lock,
+        after,
+        length,
+    });
+    let sections = prop_oneof![
+        3 => Just(Vec::new()),
+        1 => prop::collection::vec(section, 0..3),
+    ];
+    (rank(), sections)
+        .prop_map(|(rank, sections)| Member::Task(Task { rank, sections }))
+        .boxed()
+}
+
+fn level(member: impl Strategy<Value = Member>) -> impl Strategy<Value = Level> {
+    let quantum = prop::option::of(time());
+    (any::<bool>(), quantum, prop::collection::vec(member, 0..4)).prop_map(
+        |(preemptive, quantum, members)| Level {
+            preemptive,
+            quantum,
+            members,
+        },
+    )
+}
+
+fn member() -> BoxedStrategy<Member> {
+    task()
+        .prop_recursive(3, 12, 3, |inner| {
+            let reservation = (rank(), rule(), time(), time(), time(), level(inner)).prop_map(
+                |(rank, rule, budget, period, phase, inside)| {
+                    // Half of the budgets are sensible.
+                    let budget = if phase.as_nanos() % 2 == 0 {
+                        budget.min(period)
+                    } else {
+                        budget
+                    };
+                    Member::Reservation(Reservation {
+                        rank,
+                        rule,
+                        budget,
+                        period,
+                        phase,
+                        inside,
+                    })
+                },
+            );
+            prop_oneof![task(), reservation]
+        })
+        .boxed()
+}
+
+fn overheads() -> BoxedStrategy<Overheads> {
+    let tick = (time(), time()).prop_map(|(period, cost)| Tick { period, cost });
+    prop_oneof![
+        2 => Just(Overheads::default()),
+        1 => (time(), time(), time(), time(), prop::option::of(tick)).prop_map(
+            |(context_switch, scheduler_invocation, migration, interrupt, tick)| Overheads {
+                context_switch, scheduler_invocation, migration, interrupt, tick,
+            },
+        ),
+    ]
+    .boxed()
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let speed = prop::sample::select(vec![1_u32, 500, 1_000, 1_000_000]);
+    let cpus = prop::collection::vec(speed, 0..4);
+    let locking = prop::sample::select(vec![
+        Locking::None,
+        Locking::Inheritance,
+        Locking::Ceiling,
+        Locking::ImmediateCeiling,
+    ]);
+    (cpus, overheads(), locking, level(member())).prop_map(|(cpus, overheads, locking, root)| {
+        let speeds = cpus.into_iter().map(|it| Speed::from_permille(it).unwrap());
+        Plan {
+            cpus: speeds.collect(),
+            overheads,
+            locking,
+            root,
+        }
+    })
+}
+
+/// Watches the clock.
+#[derive(Default)]
+struct Clock(u64);
+
+impl Sink for Clock {
+    fn completed(&mut self, completion: &Completion) {
+        assert!(completion.release <= completion.end && completion.end >= self.0);
+        self.0 = completion.end;
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        assert!(piece.from < piece.until && piece.until <= HORIZON);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn any_plan_ends_with_a_result_or_a_reason(
+        plan in plans(),
+        list in prop::collection::vec((0_usize..6, number(), number()), 0..20),
+        sorted in prop::bool::weighted(0.9),
+    ) {
+        let mut jobs: Vec<Job> = list
+            .iter()
+            .enumerate()
+            .map(|(number, (task, release, work))| Job {
+                task: *task,
+                number: number as u64,
+                release: *release,
+                work: *work,
+            })
+            .collect();
+        if sorted {
+            jobs.sort_by_key(|job| job.release);
+        }
+        let horizon = Some(Duration::from_nanos(HORIZON));
+        match simulate_plan(&plan, &mut jobs.as_slice(), &mut Clock::default(), horizon) {
+            Ok(outcome) => {
+                prop_assert!(outcome.end.as_nanos() <= HORIZON);
+                prop_assert!(outcome.unfinished <= jobs.len() as u64);
+            }
+            Err(problem) => {
+                prop_assert!(problem != PlanError::Overflow, "within the horizon");
+                prop_assert!(!problem.to_string().is_empty());
+            }
+        }
+    }
+}
