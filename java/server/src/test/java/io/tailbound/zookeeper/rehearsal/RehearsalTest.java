@@ -88,6 +88,29 @@ class RehearsalTest {
     return appenders;
   }
 
+  /** Such a server does not vote while it has no data, unless it is told that it is new. */
+  @Test
+  void serversThatMakeNoDatabaseByThemselvesRehearseToo() throws Exception {
+    System.setProperty("zookeeper.db.autocreate", "false");
+    try {
+      Rehearsal.run(config(), 1, directory.resolve("empty"));
+    } finally {
+      System.clearProperty("zookeeper.db.autocreate");
+    }
+  }
+
+  @Test
+  void serversWhoseClientsMustAuthenticateRehearseToo() throws Exception {
+    System.setProperty("zookeeper.sessionRequireClientSASLAuth", "true");
+    System.setProperty("zookeeper.authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider");
+    try {
+      Rehearsal.run(config(), 1, directory.resolve("authenticated"));
+    } finally {
+      System.clearProperty("zookeeper.sessionRequireClientSASLAuth");
+      System.clearProperty("zookeeper.authProvider.1");
+    }
+  }
+
   /** A server and a leader that wait for each other would do so for half of the time that there is. */
   @Test
   void manyRecoveriesInARowAllSucceed() throws Exception {
