@@ -234,7 +234,7 @@ public final class FileEpochStore implements EpochStore {
     }
   }
 
-  /** Nothing that is safe here depends on upstream's files, so what is waited for does without them. */
+  /** Safety does not depend on upstream's files here, so a recovery that waits for the disk leaves them out. */
   private void sync(boolean stockFilesToo) throws IOException {
     try {
       file.sync();

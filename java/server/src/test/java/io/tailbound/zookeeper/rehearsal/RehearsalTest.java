@@ -16,6 +16,7 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -30,6 +31,8 @@ import org.slf4j.LoggerFactory;
 
 /** A rehearsal leaves nothing behind, and one that fails does no harm. */
 class RehearsalTest {
+
+  private static final Duration LIMIT = Duration.ofSeconds(20);
 
   @TempDir
   private Path directory;
@@ -119,8 +122,13 @@ class RehearsalTest {
 
   @Test
   void whatAKilledRehearsalLeftIsRemoved() throws Exception {
-    Path left = Files.createDirectories(directory.resolve("tailbound-rehearsal/1/version-2"));
-    Files.writeString(left.resolve("currentEpoch"), "no number");
+    Path left = Files.createDirectories(directory.resolve("tailbound-rehearsal"));
+    try (DroppedLog dropped = new DroppedLog();
+        RehearsedEnsemble killed = new RehearsedEnsemble(
+            config(), left, LIMIT, () -> RehearsedEnsemble.NO_EXIT)) {
+      killed.write();
+    }
+    Files.writeString(left.resolve("1/version-2/currentEpoch"), "no number");
 
     Rehearsal.before(config(), directory);
 
@@ -144,7 +152,7 @@ class RehearsalTest {
     int[] exitCode = {RehearsedEnsemble.NO_EXIT};
     try (DroppedLog dropped = new DroppedLog();
         RehearsedEnsemble ensemble = new RehearsedEnsemble(
-            config(), folder, java.time.Duration.ofSeconds(20), () -> exitCode[0])) {
+            config(), folder, LIMIT, () -> exitCode[0])) {
       exitCode[0] = 14;
       IOException failure = assertThrows(IOException.class, ensemble::recover);
       assertTrue(failure.getMessage().contains("exit code 14"), failure.getMessage());
