@@ -11,7 +11,7 @@ package io.tailbound.zookeeper.config;
  *     (FQCE)
  * @param readyWaitNs longest wait for that notice, in nanoseconds; then a follower connects as upstream
  * @param rejoin whether a server that looks for a leader joins one that waits for its vote, a leader
- *     gives up soon when one of its voters votes again, and a follower does when its leader is gone
+ *     gives up soon when one of its voters votes again, and a follower does when its leader is gone or follows another
  * @param unknownPeers what peers outside the configuration get
  */
 public record ElectionConfig(

@@ -13,6 +13,7 @@ import java.net.Socket;
 class PromptFollower extends Follower {
 
   private final TailboundPeer peer;
+  private volatile boolean refused;
 
   PromptFollower(TailboundPeer peer, FollowerZooKeeperServer server) {
     super(peer, server);
@@ -23,12 +24,13 @@ class PromptFollower extends Follower {
   protected void sockConnect(Socket sock, InetSocketAddress addr, int timeout) throws IOException {
     ElectionConfig election = peer.config().election();
     Vote vote = peer.getCurrentVote();
-    if (election.readyNotice()) {
+    if (election.readyNotice() && !refused) {
       peer.leaderWatch().awaitReady(vote, election.readyWaitNs());
     }
     try {
       super.sockConnect(sock, addr, timeout);
     } catch (IOException e) {
+      refused = true;
       // A leader that steps down may be voted for once more by those who still hear it. Upstream would
       // try again five times; an unchecked exception ends the role.
       if (election.rejoin() && peer.isAbsent(vote.getId())) {
