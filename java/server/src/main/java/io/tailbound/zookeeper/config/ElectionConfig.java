@@ -10,8 +10,8 @@ package io.tailbound.zookeeper.config;
  * @param readyNotice whether a leader tells that its quorum port accepts, and followers wait for it
  *     (FQCE)
  * @param readyWaitNs longest wait for that notice, in nanoseconds; then a follower connects as upstream
- * @param rejoin whether a server that looks for a leader joins one that waits for its vote, and a leader
- *     gives up soon when one of its voters votes again
+ * @param rejoin whether a server that looks for a leader joins one that waits for its vote, a leader
+ *     gives up soon when one of its voters votes again, and a follower does when its leader is gone or follows another
  * @param unknownPeers what peers outside the configuration get
  */
 public record ElectionConfig(

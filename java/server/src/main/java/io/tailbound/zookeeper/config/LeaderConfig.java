@@ -10,8 +10,8 @@ package io.tailbound.zookeeper.config;
  */
 public record LeaderConfig(boolean deferSnapshot, boolean skipReplay, int rehearsals) {
 
-  /** Beyond some ten, another rehearsal changes little. */
-  static final int MOST_REHEARSALS = 100;
+  /** More may not fit, on a busy machine, into the time after which a rehearsal is given up. */
+  static final int MOST_REHEARSALS = 20;
 
   /** What a server of this kind rehearses if the file does not say. */
   static final int USUAL_REHEARSALS = 4;

@@ -111,7 +111,7 @@ final class EpochFile {
     }
   }
 
-  /** Returns once upstream's files are on disk as they were at the call; nothing of ours waits for that. */
+  /** Syncs those of upstream's files that changed and that no other thread is about to sync. */
   void syncStockFiles() throws IOException {
     for (String name : Set.copyOf(changedStockFiles)) {
       changedStockFiles.remove(name);

@@ -69,7 +69,7 @@ public final class FileEpochStore implements EpochStore {
           settings.server(), settings.directory(), reason(found.problems()));
     } else {
       writeStockFiles(found.record());
-      syncFirst();
+      syncStockFilesFirst();
     }
   }
 
@@ -117,10 +117,10 @@ public final class FileEpochStore implements EpochStore {
     return settings.policy() != EpochPolicy.VOLATILE;
   }
 
-  private void syncFirst() throws IOException {
+  private void syncStockFilesFirst() throws IOException {
     if (mayWait()) {
+      // A process that was killed may have left it unsynced. The record was synced when the file was begun.
       file.stockFileChanged(StockEpochFiles.ACCEPTED);
-      file.sync();
       file.syncStockFiles();
     }
   }
@@ -224,31 +224,23 @@ public final class FileEpochStore implements EpochStore {
   private void finish(boolean needed) throws IOException {
     switch (settings.policy()) {
       case VOLATILE -> { }
-      case SYNCHRONOUS -> {
-        sync();
-        syncStockFiles();
-      }
+      case SYNCHRONOUS -> sync(true);
       case RESERVED -> {
         if (needed) {
-          sync();
+          sync(false);
         }
         background.execute(this::syncQuietly);
       }
     }
   }
 
-  private void sync() throws IOException {
+  /** Safety does not depend on upstream's files here, so a recovery that waits for the disk leaves them out. */
+  private void sync(boolean stockFilesToo) throws IOException {
     try {
       file.sync();
-    } catch (IOException failed) {
-      failure = failed;
-      throw failed;
-    }
-  }
-
-  private void syncStockFiles() throws IOException {
-    try {
-      file.syncStockFiles();
+      if (stockFilesToo) {
+        file.syncStockFiles();
+      }
     } catch (IOException failed) {
       failure = failed;
       throw failed;
@@ -257,8 +249,7 @@ public final class FileEpochStore implements EpochStore {
 
   private void syncQuietly() {
     try {
-      sync();
-      syncStockFiles();
+      sync(true);
     } catch (IOException failed) {
       LOG.error("Epoch file of server {} could not be synced: nothing is acknowledged any more",
           settings.server(), failed);
@@ -280,7 +271,7 @@ public final class FileEpochStore implements EpochStore {
     }
     EpochRecord durable = file.durable();
     if (durable.accepted() < epoch || durable.current() < epoch) {
-      sync();
+      sync(false);
       EpochRecord synced = file.durable();
       if (synced.accepted() < epoch || synced.current() < epoch) {
         throw new IOException(
@@ -357,8 +348,7 @@ public final class FileEpochStore implements EpochStore {
       if (failure == null) {
         file.write(file.written().shutDown());
         if (mayWait()) {
-          sync();
-          syncStockFiles();
+          sync(true);
         }
       }
     } finally {

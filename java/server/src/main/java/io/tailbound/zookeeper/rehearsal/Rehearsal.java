@@ -46,10 +46,9 @@ public final class Rehearsal {
    * @param dataDirectory a folder below it is used, and removed
    */
   public static void before(TailboundConfig config, Path dataDirectory) {
-    int recoveries = config.leader().rehearsals();
     long beginNs = System.nanoTime();
     try {
-      run(config, recoveries, dataDirectory.resolve(FOLDER));
+      int recoveries = run(config, config.leader().rehearsals(), dataDirectory.resolve(FOLDER));
       long tookMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - beginNs);
       LOG.info("Rehearsed {} recoveries in {} ms", recoveries, tookMs);
     } catch (IOException | RuntimeException e) {
@@ -62,21 +61,23 @@ public final class Rehearsal {
   /**
    * Rehearses.
    *
+   * @param recoveries how many
    * @param folder is emptied before and removed afterwards
+   * @return how many recoveries there were
    * @throws IOException if files or sockets cannot be used, a server would have ended the process, or it
    *     takes more than 20 s
    */
-  public static void run(TailboundConfig config, int recoveries, Path folder)
+  public static int run(TailboundConfig config, int recoveries, Path folder)
       throws IOException, InterruptedException {
     AtomicInteger exit = new AtomicInteger(RehearsedEnsemble.NO_EXIT);
     ThreadGroup cast = new ThreadGroup(FOLDER);
     remove(folder);
     ServiceUtils.setSystemExitProcedure(exit::set);
     try (DroppedLog dropped = new DroppedLog()) {
-      FutureTask<Void> play = new FutureTask<>(() -> play(config, recoveries, folder, exit::get));
+      FutureTask<Integer> play = new FutureTask<>(() -> play(config, recoveries, folder, exit::get));
       new Thread(cast, play, FOLDER).start();
       try {
-        play.get();
+        return play.get();
       } finally {
         awaitEnd(cast);
       }
@@ -88,16 +89,18 @@ public final class Rehearsal {
     }
   }
 
-  private static Void play(TailboundConfig config, int recoveries, Path folder, IntSupplier exitCode)
+  private static int play(TailboundConfig config, int recoveries, Path folder, IntSupplier exitCode)
       throws IOException, InterruptedException, TimeoutException {
     try (RehearsedEnsemble ensemble =
         new RehearsedEnsemble(config, Files.createDirectories(folder), LIMIT, exitCode)) {
       ensemble.write();
-      for (int i = 0; i < recoveries; i++) {
+      int done = 0;
+      while (done < recoveries) {
         ensemble.recover();
+        done++;
       }
+      return done;
     }
-    return null;
   }
 
   /** The servers' threads inherit the group; some wait for seconds, or log, after their server has ended. */

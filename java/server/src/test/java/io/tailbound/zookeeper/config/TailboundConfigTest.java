@@ -65,6 +65,7 @@ class TailboundConfigTest {
     "tailbound.heartbeat.gap-factor=0 | no whole number from 1 to 100",
     "tailbound.election.short-wait=99999999999ms | no duration",
     "tailbound.epochs.reserve=9999 | no whole number from 1 to 1024",
+    "tailbound.leader.rehearsals=21 | no whole number from 0 to 20",
     "tailbound.ensemble=a b | no name of 1 to 64",
   })
   void aProblemNamesFileLineKeyAndWhatWouldBeRight(String entry, String remedy) {

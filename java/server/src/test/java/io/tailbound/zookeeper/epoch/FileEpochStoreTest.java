@@ -224,6 +224,26 @@ class FileEpochStoreTest {
     assertEquals(20, open(BOOT, 0x1400000001L).current(), "a stock server ran in between");
   }
 
+  @Test
+  void upstreamsFilesReachTheDiskInTheBackground() throws IOException {
+    for (long zxid : new long[] {0, 0x100000001L}) {
+      for (int seed = 0; seed < 20; seed++) {
+        ForgetfulStorage other = new ForgetfulStorage();
+        EpochSettings settings = settings(1, "one", EpochPolicy.RESERVED, 0);
+        FileEpochStore store = new FileEpochStore(settings, other, BOOT, NONCE, background::add);
+        store.leftService(0);
+        store.setAccepted(2);
+        store.setCurrent(2, zxid);
+        background.forEach(Runnable::run);
+        background.clear();
+        other.losePower(new SplittableRandom(seed));
+        for (String name : new String[] {StockEpochFiles.ACCEPTED, StockEpochFiles.CURRENT}) {
+          assertEquals("2", new String(other.read(name).orElseThrow(), StandardCharsets.US_ASCII), name);
+        }
+      }
+    }
+  }
+
   private String text(String name) throws IOException {
     return new String(disk.read(name).orElseThrow(), StandardCharsets.US_ASCII);
   }

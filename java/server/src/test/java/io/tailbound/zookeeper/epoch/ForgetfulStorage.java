@@ -171,24 +171,28 @@ final class ForgetfulStorage implements EpochStorage {
 
   @Override
   public void syncContent(String name) throws IOException {
+    sync(name, false);
+  }
+
+  @Override
+  public void sync(String name) throws IOException {
+    sync(name, true);
+  }
+
+  private void sync(String name, boolean nameToo) throws IOException {
     boundary();
     if (broken) {
       throw new IOException("Input/output error");
     }
     syncs++;
     List<Content> names = files.get(name);
-    names.set(names.size() - 1, Content.of(newest(name).newest()));
-    boundary();
-  }
-
-  @Override
-  public void sync(String name) throws IOException {
-    boundary();
-    if (broken) {
-      throw new IOException("Input/output error");
+    Content synced = Content.of(newest(name).newest());
+    if (nameToo) {
+      names.clear();
+      names.add(synced);
+    } else {
+      names.set(names.size() - 1, synced);
     }
-    syncs++;
-    put(name, newest(name).newest());
     boundary();
   }
 

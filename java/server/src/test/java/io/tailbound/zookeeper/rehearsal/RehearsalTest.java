@@ -16,6 +16,7 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -30,6 +31,8 @@ import org.slf4j.LoggerFactory;
 
 /** A rehearsal leaves nothing behind, and one that fails does no harm. */
 class RehearsalTest {
+
+  private static final Duration LIMIT = Duration.ofSeconds(20);
 
   @TempDir
   private Path directory;
@@ -88,16 +91,43 @@ class RehearsalTest {
     return appenders;
   }
 
-  /** A server and a leader that wait for each other would do so for half of the time that there is. */
+  /** Such a server does not vote while it has no data, unless it is told that it is new. */
   @Test
-  void manyRecoveriesInARowAllSucceed() throws Exception {
-    Rehearsal.run(config(), 40, directory.resolve("many"));
+  void serversThatMakeNoDatabaseByThemselvesRehearseToo() throws Exception {
+    System.setProperty("zookeeper.db.autocreate", "false");
+    try {
+      Rehearsal.run(config(), 1, directory.resolve("empty"));
+    } finally {
+      System.clearProperty("zookeeper.db.autocreate");
+    }
+  }
+
+  @Test
+  void serversWhoseClientsMustAuthenticateRehearseToo() throws Exception {
+    System.setProperty("zookeeper.sessionRequireClientSASLAuth", "true");
+    System.setProperty("zookeeper.authProvider.1", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider");
+    try {
+      Rehearsal.run(config(), 1, directory.resolve("authenticated"));
+    } finally {
+      System.clearProperty("zookeeper.sessionRequireClientSASLAuth");
+      System.clearProperty("zookeeper.authProvider.1");
+    }
+  }
+
+  @Test
+  void asManyRecoveriesAsCanBeAskedForSucceedInARow() throws Exception {
+    Rehearsal.run(config(), 20, directory.resolve("many"));
   }
 
   @Test
   void whatAKilledRehearsalLeftIsRemoved() throws Exception {
-    Path left = Files.createDirectories(directory.resolve("tailbound-rehearsal/1/version-2"));
-    Files.writeString(left.resolve("currentEpoch"), "no number");
+    Path left = Files.createDirectories(directory.resolve("tailbound-rehearsal"));
+    try (DroppedLog dropped = new DroppedLog();
+        RehearsedEnsemble killed = new RehearsedEnsemble(
+            config(), left, LIMIT, () -> RehearsedEnsemble.NO_EXIT)) {
+      killed.write();
+    }
+    Files.writeString(left.resolve("1/version-2/currentEpoch"), "no number");
 
     Rehearsal.before(config(), directory);
 
@@ -121,7 +151,7 @@ class RehearsalTest {
     int[] exitCode = {RehearsedEnsemble.NO_EXIT};
     try (DroppedLog dropped = new DroppedLog();
         RehearsedEnsemble ensemble = new RehearsedEnsemble(
-            config(), folder, java.time.Duration.ofSeconds(20), () -> exitCode[0])) {
+            config(), folder, LIMIT, () -> exitCode[0])) {
       exitCode[0] = 14;
       IOException failure = assertThrows(IOException.class, ensemble::recover);
       assertTrue(failure.getMessage().contains("exit code 14"), failure.getMessage());

@@ -171,12 +171,21 @@ class LeaderWatch {
           if (!peer.peers().speaks(leader)) {
             throw new IllegalStateException("server " + leader + ", just elected, is gone");
           }
+          if (peer.config().election().rejoin()
+              && peer.peers().state(leader).filter(s -> followsAnother(s, vote.getElectionEpoch())).isPresent()) {
+            throw new IllegalStateException("server " + leader + ", just elected, follows another one");
+          }
           wait(leftNs / 1_000_000L + 1);
         }
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
+  }
+
+  /** Whether a server that was voted for in a round came out of it, or of a later one, as a follower. */
+  static boolean followsAnother(PeerState state, long round) {
+    return state.role() == PeerState.Role.FOLLOWING && state.round() >= round;
   }
 
   private boolean isReady(long leader, long round) {

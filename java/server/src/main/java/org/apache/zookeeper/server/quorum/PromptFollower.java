@@ -1,5 +1,6 @@
 package org.apache.zookeeper.server.quorum;
 
+import io.tailbound.zookeeper.config.ElectionConfig;
 import io.tailbound.zookeeper.recovery.RecoveryRecorder.LossCause;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -12,6 +13,7 @@ import java.net.Socket;
 class PromptFollower extends Follower {
 
   private final TailboundPeer peer;
+  private volatile boolean refused;
 
   PromptFollower(TailboundPeer peer, FollowerZooKeeperServer server) {
     super(peer, server);
@@ -20,18 +22,18 @@ class PromptFollower extends Follower {
 
   @Override
   protected void sockConnect(Socket sock, InetSocketAddress addr, int timeout) throws IOException {
-    if (!peer.config().election().readyNotice()) {
-      super.sockConnect(sock, addr, timeout);
-      return;
-    }
+    ElectionConfig election = peer.config().election();
     Vote vote = peer.getCurrentVote();
-    peer.leaderWatch().awaitReady(vote, peer.config().election().readyWaitNs());
+    if (election.readyNotice() && !refused) {
+      peer.leaderWatch().awaitReady(vote, election.readyWaitNs());
+    }
     try {
       super.sockConnect(sock, addr, timeout);
     } catch (IOException e) {
+      refused = true;
       // A leader that steps down may be voted for once more by those who still hear it. Upstream would
       // try again five times; an unchecked exception ends the role.
-      if (peer.isAbsent(vote.getId())) {
+      if (election.rejoin() && peer.isAbsent(vote.getId())) {
         throw new IllegalStateException("server " + vote.getId() + ", just elected, is gone", e);
       }
       throw e;

@@ -18,6 +18,8 @@ public final class RehearsedPeer extends TailboundPeer {
 
   private static final int TICK_MS = 500;
   private static final int LIMIT_TICKS = 20;
+  /** A server that was late may lead for nobody so long, while the two others serve. */
+  private static final int INIT_LIMIT_TICKS = 6;
   private static final int FAST_ELECTION = 3;
   private static final int CONNECTIONS = 60;
   private static final int DEFAULT_BACKLOG = -1;
@@ -38,7 +40,7 @@ public final class RehearsedPeer extends TailboundPeer {
     setElectionType(FAST_ELECTION);
     setMyid(id);
     setTickTime(TICK_MS);
-    setInitLimit(LIMIT_TICKS);
+    setInitLimit(INIT_LIMIT_TICKS);
     setSyncLimit(LIMIT_TICKS);
     setConnectToLearnerMasterLimit(LIMIT_TICKS);
     setMultiAddressEnabled(false);

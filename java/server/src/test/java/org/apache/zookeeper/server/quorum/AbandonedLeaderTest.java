@@ -27,4 +27,19 @@ class AbandonedLeaderTest {
     PeerState state = new PeerState(1, 1, 0, 0, role, round, leader, false, false, Optional.empty());
     assertEquals(left, LeaderWatch.hasLeft(state, 5, 7));
   }
+
+  /** What server 5 tells itself while its voters wait for it. */
+  @ParameterizedTest
+  @CsvSource({
+    "FOLLOWING, 6, 2, false",
+    "LOOKING, 7, 2, false",
+    "LOOKING, 8, 2, false",
+    "LEADING, 7, 5, false",
+    "FOLLOWING, 7, 2, true",
+    "FOLLOWING, 8, 2, true",
+  })
+  void whoFollowsAnotherSinceItsElectionLeadsNobody(PeerState.Role role, long round, long leader, boolean follows) {
+    PeerState state = new PeerState(1, 1, 0, 0, role, round, leader, false, false, Optional.empty());
+    assertEquals(follows, LeaderWatch.followsAnother(state, 7));
+  }
 }

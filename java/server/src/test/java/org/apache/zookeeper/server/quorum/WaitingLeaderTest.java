@@ -63,8 +63,11 @@ class WaitingLeaderTest {
     Notification vote = next();
     assertNotNull(vote);
     assertEquals(ServerState.LOOKING, vote.state);
+    assertEquals(3, vote.sid);
     assertEquals(3, vote.leader);
     assertEquals(ROUND, vote.electionEpoch);
+    assertEquals(ZXID, vote.zxid);
+    assertEquals(EPOCH, vote.peerEpoch);
     assertNull(next(), "once only");
   }
 
