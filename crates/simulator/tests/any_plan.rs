@@ -119,18 +119,19 @@ fn overheads() -> BoxedStrategy<Overheads> {
 fn plans() -> impl Strategy<Value = Plan> {
     let speed = prop::sample::select(vec![1_u32, 500, 1_000, 1_000_000]);
     let cpus = prop::collection::vec(speed, 0..4);
-    let locking = prop::sample::select(vec![
+    let protocol = prop::sample::select(vec![
         Locking::None,
         Locking::Inheritance,
         Locking::Ceiling,
         Locking::ImmediateCeiling,
     ]);
-    (cpus, overheads(), locking, level(member())).prop_map(|(cpus, overheads, locking, root)| {
+    let locks = prop::collection::vec(protocol, 2..4);
+    (cpus, overheads(), locks, level(member())).prop_map(|(cpus, overheads, locks, root)| {
         let speeds = cpus.into_iter().map(|it| Speed::from_permille(it).unwrap());
         Plan {
             cpus: speeds.collect(),
             overheads,
-            locking,
+            locks,
             root,
         }
     })

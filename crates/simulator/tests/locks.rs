@@ -15,6 +15,8 @@ fn ns(value: u64) -> Duration {
     Duration::from_nanos(value)
 }
 
+const LOCKS: usize = 3;
+
 /// Lock, begin and length of each section.
 type Sections = Vec<(usize, u64, u64)>;
 
@@ -34,7 +36,7 @@ fn task(rank: Rank, sections: &[(usize, u64, u64)]) -> Member {
 fn plan(cpus: usize, locking: Locking, tasks: &[Sections]) -> Plan {
     let member = |(rank, sections): (usize, &Sections)| task(Rank::Fixed(rank as u64), sections);
     Plan {
-        locking,
+        locks: vec![locking; LOCKS],
         ..Plan::global(
             cpus,
             Level {
@@ -179,8 +181,17 @@ fn nonsense_is_refused_with_a_reason() {
         quantum: None,
         members,
     };
+    let unknown = with(Locking::None, vec![(LOCKS, 0, 1)]);
+    assert_eq!(
+        unknown,
+        Err(PlanError::UnknownLock {
+            task: 0,
+            lock: LOCKS,
+            locks: LOCKS
+        })
+    );
     let by_deadline = Plan {
-        locking: Locking::ImmediateCeiling,
+        locks: vec![Locking::ImmediateCeiling],
         ..Plan::on_one_cpu(root(vec![task(Rank::Deadline(ns(5)), &[(0, 0, 1)])]))
     };
     assert_eq!(
@@ -195,7 +206,10 @@ fn nonsense_is_refused_with_a_reason() {
         phase: Duration::ZERO,
         inside: root(vec![task(Rank::Fixed(0), &[(0, 0, 1)])]),
     });
-    let across = Plan::on_one_cpu(root(vec![inside, task(Rank::Fixed(1), &[(0, 0, 1)])]));
+    let across = Plan {
+        locks: vec![Locking::None],
+        ..Plan::on_one_cpu(root(vec![inside, task(Rank::Fixed(1), &[(0, 0, 1)])]))
+    };
     assert_eq!(
         ends(&across, &[]),
         Err(PlanError::LockAcrossLevels { lock: 0, task: 1 })
@@ -368,8 +382,6 @@ impl Ticks<'_> {
         ends
     }
 }
-
-const LOCKS: usize = 3;
 
 /// Sections that lie in one another, of locks in one order, so that there is no deadlock.
 fn sections() -> impl Strategy<Value = Sections> {

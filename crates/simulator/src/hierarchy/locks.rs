@@ -10,7 +10,6 @@ use crate::timers::NEVER;
 /// The locks of a plan in the course of a simulation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
-    protocol: Locking,
     locks: Vec<Lock>,
     /// Where the sections of each task begin and end.
     boundaries: Vec<Vec<Boundary>>,
@@ -24,6 +23,9 @@ pub(super) struct Locks {
 
 #[derive(Clone, Debug)]
 struct Lock {
+    protocol: Locking,
+    /// The level whose tasks use it.
+    level: Option<usize>,
     /// The least rank of those who use it.
     ceiling: u64,
     holder: Option<usize>,
@@ -43,74 +45,72 @@ struct Boundary {
 impl Locks {
     /// The locks of a plan, with so many units of work in a nanosecond.
     pub(super) fn new(plan: &Plan, scale: u64) -> Result<Self, PlanError> {
+        let lock = |protocol: &Locking| Lock {
+            protocol: *protocol,
+            level: None,
+            ceiling: NEVER,
+            holder: None,
+            waiting: Vec::new(),
+        };
         let mut locks = Self {
-            protocol: plan.locking,
+            locks: plan.locks.iter().map(lock).collect(),
             ..Self::default()
         };
-        let mut users: Vec<Option<usize>> = Vec::new();
-        locks.add_level(&plan.root, scale, &mut users, &mut 0)?;
+        locks.add_level(&plan.root, scale, &mut 0)?;
         let cpus = plan.cpus.len();
-        if plan.locking == Locking::Ceiling && cpus > 1 && !locks.locks.is_empty() {
+        if cpus > 1 && plan.locks.contains(&Locking::Ceiling) {
             return Err(PlanError::CeilingOnSeveralCpus { cpus });
         }
         Ok(locks)
     }
 
-    /// `users` are the levels whose tasks use each lock, `number` is that of the level.
+    /// `number` is that of the level.
     fn add_level(
         &mut self,
         level: &Level,
         scale: u64,
-        users: &mut Vec<Option<usize>>,
         number: &mut usize,
     ) -> Result<(), PlanError> {
         let own = *number;
         for member in &level.members {
             match member {
-                Member::Task(task) => self.add_task(task, scale, users, own)?,
+                Member::Task(task) => self.add_task(task, scale, own)?,
                 Member::Reservation(inner) => {
                     *number += 1;
-                    self.add_level(&inner.inside, scale, users, number)?;
+                    self.add_level(&inner.inside, scale, number)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn add_task(
-        &mut self,
-        task: &Task,
-        scale: u64,
-        users: &mut Vec<Option<usize>>,
-        level: usize,
-    ) -> Result<(), PlanError> {
+    fn add_task(&mut self, task: &Task, scale: u64, level: usize) -> Result<(), PlanError> {
         let number = self.boundaries.len();
         self.boundaries.push(boundaries(task, number, scale)?);
         self.held.push(Vec::new());
         self.blocked.push(None);
         self.inherited.push(NEVER);
-        let ceilings = matches!(self.protocol, Locking::Ceiling | Locking::ImmediateCeiling);
+        let locks = self.locks.len();
         for section in &task.sections {
-            let lock = section.lock;
-            while self.locks.len() <= lock {
-                users.push(None);
-                self.locks.push(Lock {
-                    ceiling: NEVER,
-                    holder: None,
-                    waiting: Vec::new(),
+            let Some(lock) = self.locks.get_mut(section.lock) else {
+                return Err(PlanError::UnknownLock {
+                    task: number,
+                    lock: section.lock,
+                    locks,
+                });
+            };
+            if lock.level.replace(level).is_some_and(|it| it != level) {
+                return Err(PlanError::LockAcrossLevels {
+                    lock: section.lock,
+                    task: number,
                 });
             }
-            if users[lock].replace(level).is_some_and(|it| it != level) {
-                return Err(PlanError::LockAcrossLevels { lock, task: number });
-            }
-            match task.rank {
-                Rank::Fixed(rank) => {
-                    self.locks[lock].ceiling = self.locks[lock].ceiling.min(rank);
-                }
-                Rank::Deadline(_) if ceilings => {
+            match (task.rank, lock.protocol) {
+                (Rank::Fixed(rank), _) => lock.ceiling = lock.ceiling.min(rank),
+                (Rank::Deadline(_), Locking::None | Locking::Inheritance) => {}
+                (Rank::Deadline(_), Locking::Ceiling | Locking::ImmediateCeiling) => {
                     return Err(PlanError::CeilingOfDeadlines { task: number });
                 }
-                Rank::Deadline(_) => {}
             }
         }
         Ok(())
@@ -140,11 +140,13 @@ impl Locks {
         if self.locks[lock].holder.is_some() {
             return Some(lock);
         }
-        if self.protocol != Locking::Ceiling {
+        if self.locks[lock].protocol != Locking::Ceiling {
             return None;
         }
         let of_others = self.locks.iter().enumerate().filter(|(_, lock)| {
-            lock.holder.is_some_and(|holder| holder != task) && lock.ceiling <= rank
+            lock.protocol == Locking::Ceiling
+                && lock.holder.is_some_and(|holder| holder != task)
+                && lock.ceiling <= rank
         });
         of_others
             .min_by_key(|(_, lock)| lock.ceiling)
@@ -250,7 +252,7 @@ impl Engine {
         let (level, member) = (self.tasks[task].level, self.tasks[task].member);
         self.levels[level].end(member);
         self.member_unready(level, member);
-        if self.locks.protocol != Locking::None {
+        if self.locks.locks[obstacle].protocol != Locking::None {
             self.bequeath(obstacle, rank);
         }
         Ok(false)
@@ -286,7 +288,7 @@ impl Engine {
         self.locks.locks[lock].holder = None;
         self.locks.held[task].retain(|held| *held != lock);
         self.inherit_anew(task);
-        if self.locks.protocol == Locking::Ceiling {
+        if self.locks.locks[lock].protocol == Locking::Ceiling {
             // Who waited asks again when its turn comes, since the ceilings may still be too high.
             for waiter in std::mem::take(&mut self.locks.locks[lock].waiting) {
                 self.unblock(waiter);
@@ -319,7 +321,7 @@ impl Engine {
             let lock = &self.locks.locks[*index];
             let waiting = lock.waiting.iter();
             let first = waiting.map(|waiter| self.effective_rank(*waiter)).min();
-            match self.locks.protocol {
+            match lock.protocol {
                 Locking::None => NEVER,
                 Locking::ImmediateCeiling => lock.ceiling.min(first.unwrap_or(NEVER)),
                 Locking::Inheritance | Locking::Ceiling => first.unwrap_or(NEVER),

@@ -15,8 +15,8 @@ pub struct Plan {
     pub cpus: Vec<Speed>,
     /// What the operating system takes for itself.
     pub overheads: Overheads,
-    /// What holding a lock means for the order.
-    pub locking: Locking,
+    /// The locks: what holding each means for the order.
+    pub locks: Vec<Locking>,
     /// The host's scheduler.
     pub root: Level,
 }
@@ -32,7 +32,7 @@ impl Plan {
         Self {
             cpus: vec![Speed::FULL; cpus],
             overheads: Overheads::default(),
-            locking: Locking::None,
+            locks: Vec::new(),
             root,
         }
     }
@@ -72,8 +72,8 @@ pub enum Locking {
     /// The holder has the rank of the first of those who wait for it (Sha, Rajkumar and Lehoczky 1990,
     /// section III; transitive).
     Inheritance,
-    /// Inheritance, and a task gets a lock only if it comes before the ceilings of all locks that
-    /// others hold (the same, section IV). For one CPU and fixed ranks.
+    /// Inheritance, and a task gets a lock only if it comes before the ceilings of all locks of this
+    /// protocol that others hold (the same, section IV). For one CPU and fixed ranks.
     Ceiling,
     /// The holder has the ceiling of the lock as its rank from the start (the protocol that POSIX calls
     /// PTHREAD_PRIO_PROTECT). For fixed ranks.
@@ -126,7 +126,7 @@ impl Task {
 /// A part of each job of a task during which it holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Which lock; the tasks that use it are members of one level.
+    /// Which lock of the plan; the tasks that use it are members of one level.
     pub lock: usize,
     /// It begins when the job has done this much work. A job with less work does not come to it.
     pub after: Duration,

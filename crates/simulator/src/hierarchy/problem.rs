@@ -58,6 +58,16 @@ pub enum PlanError {
         /// Which of its sections, from 0.
         section: usize,
     },
+    /// A lock that the plan does not have.
+    #[error("task {task} uses lock {lock}, but the plan has {locks} locks, which count from 0")]
+    UnknownLock {
+        /// Which task.
+        task: usize,
+        /// Which lock.
+        lock: usize,
+        /// How many there are.
+        locks: usize,
+    },
     /// A lock that is used in two levels.
     #[error(
         "lock {lock} is used by task {task} and by a task of another level; what a lock protects \
