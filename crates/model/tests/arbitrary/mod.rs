@@ -8,7 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
     Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, Mode, PercentagePoints, Percentile, Priority, Protocol, Request, Reservation,
+    Experiment, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile, Placement, Priority, Protocol, Request, Reservation,
     Scheduling, Service, Slo, Task, Variant,
 };
 use tailbound_time::{Duration, Rate};
@@ -65,6 +65,11 @@ fn host() -> Host {
     Host {
         cpus: (0..CPUS).map(Cpu).collect(),
         housekeeping: BTreeSet::from([Cpu(CPUS - 1)]),
+        scheduling: HostScheduling::default(),
+        placement: Placement::default(),
+        speeds: Vec::new(),
+        overheads: HostOverheads::default(),
+        major_frame: None,
     }
 }
 
@@ -128,6 +133,7 @@ fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
 fn domain(cpus: BTreeSet<Cpu>) -> Domain {
     Domain {
         host: None,
+        inside: None,
         kind: DomainKind::Process,
         command: Vec::new(),
         builtin: None,
@@ -135,7 +141,13 @@ fn domain(cpus: BTreeSet<Cpu>) -> Domain {
         cgroup: None,
         instances: 1,
         cpus,
+        cpu_bound: false,
+        windows: Vec::new(),
         reservation: None,
+        scheduling: Scheduling::default(),
+        quantum: None,
+        preemptive: true,
+        tasks: BTreeMap::new(),
     }
 }
 
@@ -197,6 +209,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             margin_points: PercentagePoints(0.0),
             priority: Priority(priority),
             cpus: BTreeSet::new(),
+            vcpus: None,
         }
     })
 }
@@ -251,6 +264,7 @@ fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
                 http => http,
             }),
             clients,
+            vcpu: None,
         },
     )
 }
