@@ -396,6 +396,7 @@ mod tests {
             priority: None,
             request: None,
             clients: 1,
+            vcpu: None,
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.scheduling = Scheduling::RateMonotonic;
@@ -422,6 +423,7 @@ mod tests {
             priority: None,
             request: None,
             clients: 1,
+            vcpu: None,
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.tasks = BTreeMap::from([

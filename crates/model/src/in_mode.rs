@@ -32,7 +32,9 @@ impl Description {
                 };
                 service.slos.retain(|slo| kept(&slo.task));
             }
-            described.services.retain(|_, service| !service.tasks.is_empty());
+            described
+                .services
+                .retain(|_, service| !service.tasks.is_empty());
         }
         Some(described)
     }
@@ -66,7 +68,8 @@ impl Description {
             }
         }
         let host = self.host_of(domain);
-        host.map(|(_, host)| host.working_cpus()).unwrap_or_default()
+        host.map(|(_, host)| host.working_cpus())
+            .unwrap_or_default()
     }
 
     /// How many virtual CPUs a domain has.

@@ -23,7 +23,10 @@ const SECTIONS: [(&str, &str); 16] = [
         "`[domains.NAME.reservation]`, `[modes.NAME.reservations.DOMAIN]`",
     ),
     ("Service", "`[services.NAME]`"),
-    ("Task", "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`"),
+    (
+        "Task",
+        "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`",
+    ),
     ("Window", "`windows` of a time partition"),
     ("Arrivals", "`arrivals` of a task"),
     ("ExecutionTime", "`execution_time` of a task"),

@@ -98,6 +98,7 @@ fn task(period_ms: u64, offset_ms: u64, execution_ms: u64) -> Task {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     }
 }
 

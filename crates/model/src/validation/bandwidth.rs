@@ -185,17 +185,32 @@ fn pools<'a>(
             }
             (None, Placement::Partitioned) => {
                 for cpu in &reservation.cpus {
-                    hold(Pool::Cpu(host_name, *cpu), share, &one.place, Some(reservation));
+                    hold(
+                        Pool::Cpu(host_name, *cpu),
+                        share,
+                        &one.place,
+                        Some(reservation),
+                    );
                 }
             }
             (Some(outer), Placement::Partitioned) => {
                 for cpu in &reservation.cpus {
-                    hold(Pool::PinnedInside(outer, *cpu), share, &one.place, Some(reservation));
+                    hold(
+                        Pool::PinnedInside(outer, *cpu),
+                        share,
+                        &one.place,
+                        Some(reservation),
+                    );
                 }
             }
             (Some(outer), Placement::Global) => {
                 for index in 0..count {
-                    hold(Pool::Inside(outer, index), share, &one.place, Some(reservation));
+                    hold(
+                        Pool::Inside(outer, index),
+                        share,
+                        &one.place,
+                        Some(reservation),
+                    );
                 }
             }
         }
@@ -225,7 +240,10 @@ fn whole_of<'a>(
     match pool {
         Pool::Cpu(_, cpu) => (Share::WHOLE, format!("CPU {cpu}")),
         Pool::All(host) => {
-            let cpus = description.hosts.get(host).map(|host| host.working_cpus().len());
+            let cpus = description
+                .hosts
+                .get(host)
+                .map(|host| host.working_cpus().len());
             let count = u32::try_from(cpus.unwrap_or(0)).unwrap_or(u32::MAX);
             (Share::WHOLE.times(count), format!("host `{host}`"))
         }
@@ -248,7 +266,8 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
         let backend = part.reservation.map(|reservation| reservation.backend);
         let domain = check.description.domains.get(part.domain);
         let host = domain.and_then(|domain| check.description.host_of(domain));
-        let by_priority = |(_, host): (&str, &Host)| host.scheduling == HostScheduling::FixedPriority;
+        let by_priority =
+            |(_, host): (&str, &Host)| host.scheduling == HostScheduling::FixedPriority;
         host.is_none_or(by_priority)
             && matches!(backend, Some(BackendKind::DsFreeze | BackendKind::RtGroup))
     };

@@ -69,7 +69,10 @@ fn overheads(check: &mut Check<'_>, place: &Place, host: &Host) {
         if tick.cost >= tick.period && !tick.period.is_zero() {
             check.error(
                 &here.key("cost"),
-                format!("a tick of {} every {} leaves no time", tick.cost, tick.period),
+                format!(
+                    "a tick of {} every {} leaves no time",
+                    tick.cost, tick.period
+                ),
                 "a tick costs less than its period",
             );
         }

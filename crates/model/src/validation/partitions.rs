@@ -61,7 +61,10 @@ fn partition(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
         if window.offset < end {
             check.error(
                 &here.key("offset"),
-                format!("the window begins at {}, before the one in front of it ends", window.offset),
+                format!(
+                    "the window begins at {}, before the one in front of it ends",
+                    window.offset
+                ),
                 format!("windows are in order; begin it at \"{end}\" or later"),
             );
         }
@@ -86,7 +89,11 @@ fn against_others(check: &mut Check<'_>, place: &Place, name: &str, domain: &Dom
     for (rival, other) in others.take_while(|(other, _)| *other != name) {
         let together = other.kind == DomainKind::TimePartition
             && description.host_of(other).map(|(name, _)| name) == host
-            && description.cpus_of(other).intersection(&mine).next().is_some();
+            && description
+                .cpus_of(other)
+                .intersection(&mine)
+                .next()
+                .is_some();
         if !together {
             continue;
         }

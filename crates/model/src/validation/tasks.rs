@@ -94,7 +94,10 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, t
             "leave it out, or describe a service",
         );
     }
-    if let Some(vcpu) = task.vcpu.filter(|vcpu| *vcpu as usize >= owner.vcpus && owner.vcpus > 0) {
+    if let Some(vcpu) = task
+        .vcpu
+        .filter(|vcpu| *vcpu as usize >= owner.vcpus && owner.vcpus > 0)
+    {
         let message = format!("there is no virtual CPU {vcpu} in this domain");
         check.error(
             &place.key("vcpu"),

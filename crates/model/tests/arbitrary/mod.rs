@@ -8,8 +8,8 @@ use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
     Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile, Placement, Priority, Protocol, Request, Reservation,
-    Scheduling, Service, Slo, Task, Variant,
+    Experiment, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile, Placement,
+    Priority, Protocol, Request, Reservation, Scheduling, Service, Slo, Task, Variant,
 };
 use tailbound_time::{Duration, Rate};
 
