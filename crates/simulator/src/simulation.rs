@@ -8,8 +8,7 @@ use tailbound_model::{ReservationServer, Service};
 use tailbound_time::{ClockId, Duration, Instant};
 
 use crate::hierarchy::{
-    self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Sink,
-    simulate_plan,
+    self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Sink, simulate_plan,
 };
 use crate::host::{rank, rule};
 use crate::server::ServerState;

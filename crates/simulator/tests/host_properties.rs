@@ -101,7 +101,7 @@ proptest! {
         // What is not done a whole duration later is left out of one and not of the other.
         let last = alone.jobs.iter().map(|job| job.completed.as_nanos()).max();
         prop_assume!(last.is_none_or(|last| last <= ms(1_200).as_nanos()));
-        let shape = |distribution: &tailbound_distribution::Distribution| distribution.shape().clone();
+        let shape = |found: &tailbound_distribution::Distribution| found.samples().to_vec();
         let whole = found.services["work"].as_ref().map(shape);
         prop_assert_eq!(whole, Some(shape(&alone.overall)));
         for task in &found.domains["service"].tasks {
@@ -184,13 +184,21 @@ proptest! {
 /// One domain as a file has it.
 fn domain_text(index: usize, inside: bool) -> impl Strategy<Value = String> {
     let server = prop::sample::select(vec![
-        "", "server = \"periodic\", ", "server = \"polling\", ", "server = \"sporadic\", ",
-        "server = \"posix-sporadic\", ", "server = \"soft-constant-bandwidth\", ",
-        "backend = \"deadline\", ", "backend = \"cfs-quota\", ",
+        "",
+        "server = \"periodic\", ",
+        "server = \"polling\", ",
+        "server = \"sporadic\", ",
+        "server = \"posix-sporadic\", ",
+        "server = \"soft-constant-bandwidth\", ",
+        "backend = \"deadline\", ",
+        "backend = \"cfs-quota\", ",
     ]);
     let order = prop::sample::select(vec![
-        "", "scheduling = \"earliest-deadline-first\"\n", "scheduling = \"rate-monotonic\"\n",
-        "scheduling = \"round-robin\"\nquantum = \"300us\"\n", "preemptive = false\n",
+        "",
+        "scheduling = \"earliest-deadline-first\"\n",
+        "scheduling = \"rate-monotonic\"\n",
+        "scheduling = \"round-robin\"\nquantum = \"300us\"\n",
+        "preemptive = false\n",
     ]);
     let reservation = prop::option::of((server, 1..40_u64, 2..12_u64, 1..90_u8));
     let tasks = prop::collection::vec((1..20_u64, 1..2_000_u64, 1..4_u32, any::<bool>()), 0..3);
@@ -244,9 +252,15 @@ fn host_text() -> impl Strategy<Value = String> {
         "overheads = { context_switch = \"3us\", interrupt = \"1us\", scheduler_invocation = \"1us\", \
          tick = { period = \"1ms\", cost = \"5us\" } }\n",
     ]);
-    let domains = (domain_text(0, false), domain_text(1, false), domain_text(2, true));
+    let domains = (
+        domain_text(0, false),
+        domain_text(1, false),
+        domain_text(2, true),
+    );
     (host, domains).prop_map(|(host, (a, b, c))| {
-        format!("schema_version = 1\nname = \"sorts\"\n[hosts.here]\ncpus = [0, 1]\n{host}{a}{b}{c}")
+        format!(
+            "schema_version = 1\nname = \"sorts\"\n[hosts.here]\ncpus = [0, 1]\n{host}{a}{b}{c}"
+        )
     })
 }
 
@@ -267,7 +281,9 @@ fn loaded(own: u64, other: u64, other_is_first: bool) -> Description {
         tasks.t = {{ arrivals = {{ kind = "poisson", rate = "{other}/s" }}, execution_time = {{ kind = "constant", value = "1ms" }} }}
         "#
     );
-    tailbound_model::check(&text, "load.toml").description.unwrap()
+    tailbound_model::check(&text, "load.toml")
+        .description
+        .unwrap()
 }
 
 fn growth_of(description: &Description, seed: u64, duration: Duration) -> Option<Growth> {
@@ -305,7 +321,10 @@ fn a_starved_domain_is_found_by_measuring() {
     let description = parse(text, "starved.toml").unwrap();
     for seed in 0..10 {
         let growth = growth_of(&description, seed, ms(4_000));
-        assert!(matches!(growth, Some(Growth::Measured { .. })), "{growth:?}");
+        assert!(
+            matches!(growth, Some(Growth::Measured { .. })),
+            "{growth:?}"
+        );
     }
 }
 
@@ -320,11 +339,19 @@ fn what_would_never_end_is_refused() {
         reservation = { budget = "1ns", period = "1ns", cpus = [0] }
         tasks.t = { arrivals = { kind = "periodic", period = "1ns" }, execution_time = { kind = "constant", value = "1ns" } }
         "#;
-    let description = tailbound_model::check(text, "endless.toml").description.unwrap();
+    let description = tailbound_model::check(text, "endless.toml")
+        .description
+        .unwrap();
     let asked = query(&description, ms(1_000_000), Kept::Classes);
-    assert!(matches!(simulate_host(&asked), Err(HostError::TooMuch { .. })));
+    assert!(matches!(
+        simulate_host(&asked),
+        Err(HostError::TooMuch { .. })
+    ));
     let asked = query(&description, Duration::MAX, Kept::Classes);
-    assert!(matches!(simulate_host(&asked), Err(HostError::TooLong { .. })));
+    assert!(matches!(
+        simulate_host(&asked),
+        Err(HostError::TooLong { .. })
+    ));
     let asked = query(&description, Duration::ZERO, Kept::Classes);
     assert!(matches!(simulate_host(&asked), Err(HostError::NoTime)));
 }

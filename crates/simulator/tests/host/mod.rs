@@ -71,7 +71,11 @@ impl Recorder {
         Self {
             cpus: laid.cpus.iter().map(|cpu| cpu.0).collect(),
             names: laid.tasks.iter().map(name).collect(),
-            within: laid.tasks.iter().map(|task| outer_of(task.reservation)).collect(),
+            within: laid
+                .tasks
+                .iter()
+                .map(|task| outer_of(task.reservation))
+                .collect(),
             budgets,
             used: BTreeMap::new(),
             pieces: Vec::new(),
