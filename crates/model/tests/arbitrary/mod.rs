@@ -121,6 +121,7 @@ fn cpus() -> impl Strategy<Value = BTreeSet<Cpu>> {
 fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
     prop_oneof![
         (best_effort(), Just(None)),
+        (machine(), Just(None)),
         (
             synthetic_domain(),
             service(Protocol::Synthetic).prop_map(Some)
@@ -174,6 +175,35 @@ fn best_effort() -> impl Strategy<Value = Domain> {
             })
         }),
     ]
+}
+
+/// A virtual machine with tasks of its own.
+fn machine() -> impl Strategy<Value = Domain> {
+    let order = prop::sample::select(vec![
+        Scheduling::Fifo,
+        Scheduling::RoundRobin,
+        Scheduling::FixedPriority,
+    ]);
+    let tasks = btree_map(name(), task(Protocol::Synthetic), 1..4);
+    (order, tasks, length(), any::<bool>(), reservation()).prop_map(
+        |(scheduling, mut tasks, quantum, preemptive, reservation)| {
+            let by_priority = scheduling == Scheduling::FixedPriority;
+            for task in tasks.values_mut() {
+                task.priority = by_priority.then_some(Priority(7));
+                task.vcpu = by_priority.then_some(0);
+            }
+            let turns = scheduling == Scheduling::RoundRobin;
+            Domain {
+                kind: DomainKind::XenVm,
+                scheduling,
+                quantum: turns.then_some(quantum),
+                preemptive: preemptive || turns,
+                tasks,
+                reservation: Some(reservation),
+                ..domain(BTreeSet::new())
+            }
+        },
+    )
 }
 
 fn synthetic_domain() -> impl Strategy<Value = Domain> {

@@ -241,6 +241,11 @@ impl<'a> Mapping<'a> {
             BackendKind::None | BackendKind::CfsQuota => background.push(Node::Group(group)),
             backend => {
                 group.rank = self.rank_of(reservation, backend, within, group.period);
+                let ordered = matches!(group.rank, Rank::Deadline(_));
+                if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
+                    let domain = name.to_owned();
+                    return Err(HostError::NoDeadline { domain });
+                }
                 members.push(Node::Group(group));
             }
         }

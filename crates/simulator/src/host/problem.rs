@@ -37,6 +37,15 @@ pub enum HostError {
         /// The host.
         host: String,
     },
+    /// A server without a deadline under an order by deadlines.
+    #[error(
+        "domains.{domain}.reservation.server: a sporadic server has no deadline, by which reservations \
+         are ordered here; choose another server, or fixed priorities"
+    )]
+    NoDeadline {
+        /// The domain.
+        domain: String,
+    },
     /// Domains inside of each other in a circle.
     #[error(
         "domains.{domain}.inside: the domain is inside of itself; leave it out for one of them"

@@ -28,8 +28,8 @@ pub(super) struct Balance {
     given: Vec<f64>,
     /// Whether all that is on the CPU together needs no more than there is, and is known.
     fits: bool,
-    /// The reservation that comes before all others, if one does.
-    first: Option<usize>,
+    /// The reservation that comes before all others, if one does, and what it gets for certain.
+    first: Option<(usize, f64)>,
     unlimited: Vec<bool>,
     regular: bool,
 }
@@ -70,7 +70,7 @@ impl Balance {
         let alone = laid.plan.cpus.len() == 1 && laid.plan.overheads.is_free();
         let capped = balance.top_level(laid);
         balance.fits = alone && capped.is_some_and(|needs| needs < fastest * (1.0 - ROUNDING));
-        balance.first = alone.then(|| first(&laid.plan.root)).flatten();
+        balance.first = alone.then(|| first(&laid.plan.root, fastest)).flatten();
         balance
     }
 
@@ -103,8 +103,10 @@ impl Balance {
             if needed > given * (1.0 + ROUNDING) {
                 return Some(Growth::Demand { needed, given });
             }
-            let first = self.first == Some(reservation) && needed < given * (1.0 - ROUNDING);
-            if first || self.fits && self.unlimited[reservation] {
+            let enough = |(first, sure): (usize, f64)| {
+                first == reservation && needed < sure * (1.0 - ROUNDING)
+            };
+            if self.first.is_some_and(enough) || self.fits && self.unlimited[reservation] {
                 return None;
             }
         }
@@ -141,11 +143,21 @@ fn most(reservation: &Reservation, there_is: f64) -> f64 {
     }
 }
 
+/// What a reservation gets for certain in the long run while it has work and comes before all others.
+fn sure(reservation: &Reservation, there_is: f64) -> f64 {
+    match reservation.rule {
+        Rule::PosixSporadic => {
+            reservation.budget.as_secs_f64() / reservation.period.as_secs_f64() * there_is
+        }
+        _ => most(reservation, there_is),
+    }
+}
+
 /// The reservation of a level that comes before all other members, by its position in the plan, if
-/// ranks are fixed.
-fn first(root: &Level) -> Option<usize> {
+/// ranks are fixed, and what it gets for certain.
+fn first(root: &Level, there_is: f64) -> Option<(usize, f64)> {
     let mut number = 0;
-    let mut found: Option<(u64, usize)> = None;
+    let mut found: Option<(u64, usize, f64)> = None;
     let mut tied = false;
     for member in &root.members {
         let Member::Reservation(inner) = member else {
@@ -153,17 +165,17 @@ fn first(root: &Level) -> Option<usize> {
         };
         number += 1;
         let Rank::Fixed(rank) = inner.rank else {
-            return (root.members.len() == 1).then_some(1);
+            return (root.members.len() == 1).then_some((1, sure(inner, there_is)));
         };
         match found {
-            Some((known, _)) if known < rank => {}
-            Some((known, _)) if known == rank => tied = true,
-            _ => (found, tied) = (Some((rank, number)), false),
+            Some((known, ..)) if known < rank => {}
+            Some((known, ..)) if known == rank => tied = true,
+            _ => (found, tied) = (Some((rank, number, sure(inner, there_is))), false),
         }
         number += inside(&inner.inside);
     }
-    let (_, number) = found.filter(|_| !tied)?;
-    Some(number)
+    let (_, number, share) = found.filter(|_| !tied)?;
+    Some((number, share))
 }
 
 /// How many reservations are inside of a level.
