@@ -39,7 +39,7 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
             services: services
                 .map(|(name, service)| (name.as_str(), service.clone()))
                 .collect(),
-            own: own(description, None),
+            own: own_of(description, None),
         }];
     }
     let each = description.modes.iter().map(|(name, mode)| {
@@ -50,7 +50,7 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
             mode: Some(name.as_str()),
             reservations,
             services: released(description, mode.tasks.as_deref()),
-            own: own(description, mode.tasks.as_deref()),
+            own: own_of(description, mode.tasks.as_deref()),
         }
     });
     each.collect()
@@ -75,7 +75,10 @@ fn released<'a>(
 }
 
 /// The tasks of their own that domains release, all without `tasks`.
-fn own<'a>(description: &'a Description, tasks: Option<&[String]>) -> BTreeMap<&'a str, Service> {
+fn own_of<'a>(
+    description: &'a Description,
+    tasks: Option<&[String]>,
+) -> BTreeMap<&'a str, Service> {
     let domains = description.domains.iter();
     let own = domains.filter_map(|(name, domain)| {
         let mut own = own_tasks(name, domain)?;

@@ -259,7 +259,8 @@ fn random_below(service: &Service) -> u64 {
 /// The priority that makes the synthetic service run jobs in the described order.
 fn synthetic_priority(service: &Service, task: &Task) -> u32 {
     match service.scheduling {
-        Scheduling::Fifo => 0,
+        // No service takes turns; a description that says so is refused.
+        Scheduling::Fifo | Scheduling::RoundRobin => 0,
         Scheduling::FixedPriority => task.priority.map_or(0, |priority| u32::from(priority.0)),
         Scheduling::RateMonotonic => {
             let gap = mean_or_least_gap(task);
