@@ -22,6 +22,7 @@ fn service(rate: &str) -> Result<Service, Box<dyn Error>> {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     };
     Ok(Service {
         domain: "domain".into(),

@@ -92,3 +92,12 @@ pub enum AnalysisError {
         what: String,
     },
 }
+
+impl AnalysisError {
+    /// The rule of a reservation server for which there is no analysis here.
+    pub fn only_simulated() -> Self {
+        Self::NotAnalysed {
+            reason: "sporadic and soft constant-bandwidth servers have no analysis of ours".into(),
+        }
+    }
+}

@@ -80,6 +80,7 @@ fn service(scheduling: Scheduling, numbers: &[Numbers]) -> Service {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     };
     let tasks = numbers.iter().enumerate();
     Service {

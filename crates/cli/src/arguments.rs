@@ -61,7 +61,7 @@ pub enum Verb {
     Size(SizeArguments),
     /// Whether the tasks of a description, or those named, meet their deadlines; what CPUs can hold.
     Analyze(AnalyzeArguments),
-    /// The same as predict by discrete-event simulation.
+    /// What becomes of every domain and task of a host, by discrete-event simulation.
     Simulate(SimulateArguments),
     /// Put the reservations of a description into force until `revert`.
     Apply(ApplyArguments),
@@ -163,7 +163,6 @@ impl PredictArguments {
             variant: self.variant.clone(),
             percentiles: self.percentiles.clone(),
             export_distributions: self.export_distributions.clone(),
-            export: self.export.clone(),
         })
     }
 }
@@ -248,25 +247,18 @@ pub struct ExportArguments {
 }
 
 /// What is asked about the services of a description.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug)]
 pub struct FileQuestion {
     /// The description (TOML).
     pub file: PathBuf,
     /// Only this service.
-    #[arg(long)]
     pub service: Option<String>,
     /// Only this variant of the experiment.
-    #[arg(long)]
     pub variant: Option<String>,
     /// Percentiles to tell.
-    #[arg(long, value_delimiter = ',', default_value = "50,90,95,99,99.9", value_parser = percentile)]
     pub percentiles: Vec<Percentile>,
     /// Write each distribution as CSV into this folder.
-    #[arg(long, value_name = "DIR")]
     pub export_distributions: Option<PathBuf>,
-    /// Where the answer is written to.
-    #[command(flatten)]
-    pub export: ExportArguments,
 }
 
 /// Arguments of `analyze`.
@@ -342,15 +334,32 @@ pub struct SizeArguments {
 /// Arguments of `simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArguments {
-    /// What is predicted, too.
-    #[command(flatten)]
-    pub what: FileQuestion,
-    /// How much time is simulated.
-    #[arg(short, long, default_value = "1000s")]
+    /// The description (TOML).
+    pub file: PathBuf,
+    /// How much time is simulated and counted.
+    #[arg(short, long, visible_alias = "horizon", default_value = "1000s")]
     pub duration: Duration,
+    /// How much is simulated before anything counts.
+    #[arg(long, default_value = "0s")]
+    pub warm_up: Duration,
+    /// The mode that the system is in; the initial one if left out.
+    #[arg(long)]
+    pub mode: Option<String>,
+    /// As in this variant of the experiment; as described if left out.
+    #[arg(long)]
+    pub variant: Option<String>,
     /// The seed, in place of the description's.
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Percentiles to tell.
+    #[arg(long, value_delimiter = ',', default_value = "50,99", value_parser = percentile)]
+    pub percentiles: Vec<Percentile>,
+    /// Write the response times of each task and service as CSV into this folder.
+    #[arg(long, value_name = "DIR")]
+    pub export_distributions: Option<PathBuf>,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
 }
 
 /// Arguments of `apply`.

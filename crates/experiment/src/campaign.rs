@@ -14,6 +14,7 @@ use tailbound_time::Duration;
 use crate::conditions::{Calibrating, Calibrations, Condition};
 use crate::execution_times::{Known, execution_times};
 use crate::fitness::{Obstacle, obstacle};
+use crate::hosting::unenforceable;
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
 use crate::resolve::{ResolvedDomain, resolve};
@@ -64,6 +65,9 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<RunReport, ExperimentError> {
+    if let Some(reason) = unenforceable(&loaded.description) {
+        return Err(ExperimentError::Unenforceable { reason });
+    }
     let seed = options.seed.unwrap_or(loaded.description.seed);
     let mut findings = Findings::new(loaded, inputs, seed, &options.out);
     let mut resolved = BTreeMap::new();

@@ -51,6 +51,12 @@ pub enum ExperimentError {
         /// What is too much, and what would fit.
         reason: String,
     },
+    /// The description has something that is only simulated.
+    #[error("{reason}")]
+    Unenforceable {
+        /// What, and what answers for it.
+        reason: String,
+    },
     /// An execution time is not known without a calibration.
     #[error(
         "the execution time of {task} is calibrated, so it is not known before a run; give \

@@ -7,6 +7,7 @@ use tailbound_model::{
 };
 
 use crate::ExperimentError;
+use crate::hosting::own_tasks;
 use crate::resolve::{ResolvedDomain, interface_of};
 
 /// The reservations and the released tasks of one mode.
@@ -18,6 +19,9 @@ pub struct InMode<'a> {
     pub reservations: BTreeMap<&'a str, &'a Reservation>,
     /// The services with the tasks that are released; one without any is left out.
     pub services: BTreeMap<&'a str, Service>,
+    /// The released tasks that domains have of their own, as services; reservations are derived from
+    /// them, too.
+    pub own: BTreeMap<&'a str, Service>,
 }
 
 /// Every mode, in the order of their names; a description without modes counts as one.
@@ -35,6 +39,7 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
             services: services
                 .map(|(name, service)| (name.as_str(), service.clone()))
                 .collect(),
+            own: own_of(description, None),
         }];
     }
     let each = description.modes.iter().map(|(name, mode)| {
@@ -45,6 +50,7 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
             mode: Some(name.as_str()),
             reservations,
             services: released(description, mode.tasks.as_deref()),
+            own: own_of(description, mode.tasks.as_deref()),
         }
     });
     each.collect()
@@ -66,6 +72,23 @@ fn released<'a>(
     services
         .filter(|(_, service)| !service.tasks.is_empty())
         .collect()
+}
+
+/// The tasks of their own that domains release, all without `tasks`.
+fn own_of<'a>(
+    description: &'a Description,
+    tasks: Option<&[String]>,
+) -> BTreeMap<&'a str, Service> {
+    let domains = description.domains.iter();
+    let own = domains.filter_map(|(name, domain)| {
+        let mut own = own_tasks(name, domain)?;
+        if let Some(tasks) = tasks {
+            let named = |task: &str| format!("{name}.{task}");
+            own.tasks.retain(|task, _| tasks.contains(&named(task)));
+        }
+        (!own.tasks.is_empty()).then_some((name.as_str(), own))
+    });
+    own.collect()
 }
 
 impl InMode<'_> {
@@ -91,6 +114,7 @@ impl InMode<'_> {
             .services_in(domain)
             .into_iter()
             .map(|(_, service)| service)
+            .chain(self.own.get(domain))
             .collect();
         let backend = reservation.backend;
         let interface = interface_of(&services, domain, reservation, backend, None)?;

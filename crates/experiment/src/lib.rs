@@ -11,6 +11,7 @@ pub mod execution_times;
 pub mod fitness;
 pub mod forecast;
 pub mod holding;
+pub mod hosting;
 pub mod in_mode;
 mod observer;
 pub mod programs;

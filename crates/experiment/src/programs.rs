@@ -224,6 +224,7 @@ fn command_line(
                 Scheduling::DeadlineMonotonic => "deadline-monotonic",
                 Scheduling::EarliestDeadlineFirst => "earliest-deadline-first",
                 Scheduling::FixedPriority => "fixed-priority",
+                Scheduling::RoundRobin => "round-robin",
             };
             let words = [
                 "internal",

@@ -11,6 +11,7 @@ use tailbound_model::{
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
+use crate::hosting::own_tasks;
 
 /// What a reserved domain gets in one variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,10 +59,12 @@ pub fn resolve(
     let mut resolved = BTreeMap::new();
     for (name, domain) in &description.domains {
         if let Some(reservation) = &domain.reservation {
+            let own = own_tasks(name, domain);
             let services: Vec<&Service> = description
                 .services
                 .values()
                 .filter(|service| service.domain == *name)
+                .chain(&own)
                 .collect();
             let backend = variant.backend.unwrap_or(reservation.backend);
             let margin = variant.margin_points;

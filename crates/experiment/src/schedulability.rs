@@ -158,6 +158,11 @@ impl Given {
             ReservationServer::Polling { budget, period } => {
                 Box::new(PollingSupply::with_jitter(budget, period, self.jitter)?)
             }
+            ReservationServer::Sporadic { .. }
+            | ReservationServer::PosixSporadic { .. }
+            | ReservationServer::SoftConstantBandwidth { .. } => {
+                return Err(AnalysisError::only_simulated());
+            }
             ReservationServer::Periodic { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {
                 Box::new(PeriodicResource::new(budget, period)?)

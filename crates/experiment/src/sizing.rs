@@ -474,6 +474,7 @@ impl One<'_> {
                 margin_points: PercentagePoints::default(),
                 priority: self.priority(),
                 cpus: self.cpus(),
+                vcpus: None,
             })
         });
         Budgets {

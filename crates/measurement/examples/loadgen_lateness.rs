@@ -153,6 +153,7 @@ fn run(
         priority: None,
         request: None,
         clients,
+        vcpu: None,
     };
     let service = Service {
         domain: "benchmark".into(),

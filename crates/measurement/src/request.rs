@@ -259,7 +259,8 @@ fn random_below(service: &Service) -> u64 {
 /// The priority that makes the synthetic service run jobs in the described order.
 fn synthetic_priority(service: &Service, task: &Task) -> u32 {
     match service.scheduling {
-        Scheduling::Fifo => 0,
+        // No service takes turns; a description that says so is refused.
+        Scheduling::Fifo | Scheduling::RoundRobin => 0,
         Scheduling::FixedPriority => task.priority.map_or(0, |priority| u32::from(priority.0)),
         Scheduling::RateMonotonic => {
             let gap = mean_or_least_gap(task);
@@ -396,6 +397,7 @@ mod tests {
             priority: None,
             request: None,
             clients: 1,
+            vcpu: None,
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.scheduling = Scheduling::RateMonotonic;
@@ -422,6 +424,7 @@ mod tests {
             priority: None,
             request: None,
             clients: 1,
+            vcpu: None,
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.tasks = BTreeMap::from([

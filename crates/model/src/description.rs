@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Rate};
 
+use crate::host::{Host, Window};
 use crate::interface::{
     Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
 };
@@ -57,17 +58,6 @@ fn default_seed() -> u64 {
     1
 }
 
-/// One machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Host {
-    /// The CPUs that Tailbound may use.
-    pub cpus: CpuSet,
-    /// Those of them for load generators, Tailbound itself and everything not named.
-    #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
-    pub housekeeping: CpuSet,
-}
-
 /// What is isolated from the rest of its host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +65,11 @@ pub struct Domain {
     /// The host that it runs on; may be left out if there is only one.
     #[serde(default)]
     pub host: Option<String>,
+    /// The domain whose reservation it is scheduled in: a virtual machine for its containers. Only
+    /// simulation knows nested domains.
+    #[serde(default)]
+    #[schemars(with = "Name")]
+    pub inside: Option<String>,
     /// What it is made of.
     pub kind: DomainKind,
     /// The program and its arguments, started by `tailbound run` (kind `process`).
@@ -97,9 +92,31 @@ pub struct Domain {
     /// The CPUs of a domain without a reservation.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub cpus: CpuSet,
+    /// Whether simulation takes its programs for ones that use all the CPU time they get. Where
+    /// nothing tells its load, it is taken to be idle otherwise.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub cpu_bound: bool,
+    /// The windows of a time partition in each major frame of its host (kind `time-partition`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<Window>,
     /// The CPU time that it gets; without one it is best effort.
     #[serde(default)]
     pub reservation: Option<Reservation>,
+    /// The order in which its own tasks run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "fifo"))]
+    pub scheduling: Scheduling,
+    /// How long a turn lasts (scheduling `round-robin`).
+    #[serde(default)]
+    pub quantum: Option<Duration>,
+    /// Whether a job of its own tasks may be interrupted by another one of them.
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub preemptive: bool,
+    /// Tasks that run in it without being asked by requests, such as control loops, by name. They
+    /// are analysed and simulated; `run` sends nothing for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
+    pub tasks: BTreeMap<String, Task>,
 }
 
 fn one() -> u32 {
@@ -112,6 +129,20 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_so(whether: &bool) -> bool {
+    *whether
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_not(whether: &bool) -> bool {
+    !*whether
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// What a domain is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -120,13 +151,13 @@ pub enum DomainKind {
     Process,
     /// A container that something else runs.
     Container,
-    /// A QEMU virtual machine; not built yet.
+    /// A QEMU virtual machine; only simulated.
     QemuVm,
-    /// A virtual machine under libvirt; not built yet.
+    /// A virtual machine under libvirt; only simulated.
     LibvirtVm,
-    /// A Xen domain; not built yet.
+    /// A Xen domain; only simulated.
     XenVm,
-    /// A cyclic time partition; not built yet.
+    /// A cyclic time partition, which runs in its windows alone; only simulated.
     TimePartition,
 }
 
@@ -167,8 +198,13 @@ pub struct Reservation {
     /// The fixed priority; the higher number runs first.
     #[serde(default = "highest")]
     pub priority: Priority,
-    /// The CPUs that it holds on.
+    /// The CPUs that it holds on: one virtual CPU is pinned to each (placement `partitioned`).
     pub cpus: CpuSet,
+    /// How many virtual CPUs have this budget each (placement `global`); as many as `cpus` if left
+    /// out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1024))]
+    pub vcpus: Option<u32>,
 }
 
 fn highest() -> Priority {
@@ -285,6 +321,8 @@ pub enum Scheduling {
     EarliestDeadlineFirst,
     /// Preemptive, by the tasks' `priority`.
     FixedPriority,
+    /// In turns of a `quantum`, for the tasks of a domain.
+    RoundRobin,
 }
 
 /// Jobs of one kind, and when they come.
@@ -298,7 +336,7 @@ pub struct Task {
     /// Response time within which a job must end.
     #[serde(default)]
     pub deadline: Option<Duration>,
-    /// The fixed priority within the service; the higher number runs first.
+    /// The fixed priority within the service or domain; the higher number runs first.
     #[serde(default)]
     pub priority: Option<Priority>,
     /// What is sent for one job; the synthetic service needs none.
@@ -308,6 +346,11 @@ pub struct Task {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1), extend("default" = 1))]
     pub clients: u32,
+    /// The virtual CPU of its domain that it runs on, from 0 (tasks of domains). The others are
+    /// placed worst-fit: in the order of their names, each where the least utilisation is.
+    #[serde(default)]
+    #[schemars(range(max = 1023))]
+    pub vcpu: Option<u32>,
 }
 
 impl Task {
@@ -434,7 +477,8 @@ pub struct Mode {
     /// The reservations in this mode, by domain; the others keep theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reservations: BTreeMap<String, Reservation>,
-    /// The tasks that are released in this mode, as `service.task`; all if left out.
+    /// The tasks that are released in this mode, as `service.task` or `domain.task`; all if left
+    /// out.
     #[serde(default)]
     pub tasks: Option<Vec<String>>,
 }

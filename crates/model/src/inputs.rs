@@ -125,10 +125,14 @@ pub(crate) fn load_each(
 
 fn named_files(description: &Description) -> Vec<(Place, Purpose, PathBuf)> {
     let mut files = Vec::new();
-    for (service, content) in &description.services {
-        let tasks = Place::root().key("services").key(service).key("tasks");
-        for (name, task) in &content.tasks {
-            let place = tasks.key(name);
+    let services = description.services.iter();
+    let served = services.map(|(name, service)| ("services", name, &service.tasks));
+    let domains = description.domains.iter();
+    let own = domains.map(|(name, domain)| ("domains", name, &domain.tasks));
+    for (table, owner, tasks) in served.chain(own) {
+        let place = Place::root().key(table).key(owner).key("tasks");
+        for (name, task) in tasks {
+            let place = place.key(name);
             if let Arrivals::Trace { file } = &task.arrivals {
                 files.push((
                     place.key("arrivals").key("file"),

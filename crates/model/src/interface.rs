@@ -189,6 +189,29 @@ pub enum ReservationServer {
         /// The distance between replenishments.
         period: Duration,
     },
+    /// What was used from an activation on comes back one period after the activation (Sprunt, Sha
+    /// and Lehoczky 1989; corrected as Stanovich et al. 2010 correct POSIX).
+    Sporadic {
+        /// CPU time per period.
+        budget: Duration,
+        /// From an activation to the replenishment of what was used.
+        period: Duration,
+    },
+    /// The sporadic server to the letter of POSIX (SCHED_SPORADIC).
+    PosixSporadic {
+        /// CPU time per period.
+        budget: Duration,
+        /// From an activation to the replenishment of what was used.
+        period: Duration,
+    },
+    /// The constant-bandwidth server that gets a new budget and a later deadline at once (Abeni and
+    /// Buttazzo 1998).
+    SoftConstantBandwidth {
+        /// CPU time per period.
+        budget: Duration,
+        /// By how much the deadline is put off at each replenishment.
+        period: Duration,
+    },
     /// A CPU of its own.
     Dedicated,
 }
@@ -200,7 +223,10 @@ impl ReservationServer {
             Self::Deferrable { budget, period }
             | Self::Periodic { budget, period }
             | Self::Polling { budget, period }
-            | Self::ConstantBandwidth { budget, period } => Some((budget, period)),
+            | Self::ConstantBandwidth { budget, period }
+            | Self::Sporadic { budget, period }
+            | Self::PosixSporadic { budget, period }
+            | Self::SoftConstantBandwidth { budget, period } => Some((budget, period)),
             Self::Dedicated => None,
         }
     }
@@ -219,6 +245,15 @@ pub enum ServerKind {
     Polling,
     /// SCHED_DEADLINE's hard constant-bandwidth server, with its wake-up rule.
     ConstantBandwidth,
+    /// What was used from an activation on comes back one period after the activation, with the
+    /// flaws of the POSIX rule corrected. No back end enforces it; only simulation knows it.
+    Sporadic,
+    /// The sporadic server to the letter of POSIX (SCHED_SPORADIC). No back end enforces it; only
+    /// simulation knows it.
+    PosixSporadic,
+    /// The constant-bandwidth server that gets a new budget and a later deadline at once. No back
+    /// end enforces it; only simulation knows it.
+    SoftConstantBandwidth,
 }
 
 impl ServerKind {
@@ -229,6 +264,11 @@ impl ServerKind {
             Self::Periodic => ReservationServer::Periodic { budget, period },
             Self::Polling => ReservationServer::Polling { budget, period },
             Self::ConstantBandwidth => ReservationServer::ConstantBandwidth { budget, period },
+            Self::Sporadic => ReservationServer::Sporadic { budget, period },
+            Self::PosixSporadic => ReservationServer::PosixSporadic { budget, period },
+            Self::SoftConstantBandwidth => {
+                ReservationServer::SoftConstantBandwidth { budget, period }
+            }
         }
     }
 }
@@ -240,6 +280,9 @@ impl fmt::Display for ServerKind {
             Self::Periodic => "periodic",
             Self::Polling => "polling",
             Self::ConstantBandwidth => "constant-bandwidth",
+            Self::Sporadic => "sporadic",
+            Self::PosixSporadic => "posix-sporadic",
+            Self::SoftConstantBandwidth => "soft-constant-bandwidth",
         })
     }
 }

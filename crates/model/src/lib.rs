@@ -5,6 +5,8 @@
 //! promise to the test. Every verb of Tailbound reads this and nothing else.
 
 pub mod description;
+pub mod host;
+mod in_mode;
 mod inputs;
 pub mod interface;
 mod problem;
@@ -15,6 +17,7 @@ mod validation;
 mod writing;
 
 pub use description::*;
+pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
 pub use inputs::{InputFiles, SampleCount, load_inputs, parse_samples, parse_trace};
 pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,

@@ -7,12 +7,13 @@ use mutation::{mutated, soup};
 use proptest::prelude::*;
 use tailbound_model::{Description, Problems, check, parse_samples, parse_trace, rt_app, to_toml};
 
-const GOOD: [&str; 5] = [
+const GOOD: [&str; 6] = [
     include_str!("good/redis.toml"),
     include_str!("good/modes.toml"),
     include_str!("good/derived.toml"),
     include_str!("good/http.toml"),
     include_str!("good/minimal.toml"),
+    include_str!("good/host.toml"),
 ];
 
 const RT_APP: [&str; 2] = [
@@ -22,7 +23,7 @@ const RT_APP: [&str; 2] = [
 
 const INPUTS: [&str; 2] = ["0ns\n5ms # c\n7ms\n", "value_ns,count\n1000,3\n2000,1\n"];
 
-const SCRAPS: [&str; 40] = [
+const SCRAPS: [&str; 46] = [
     "[",
     "]",
     "[[",
@@ -56,6 +57,12 @@ const SCRAPS: [&str; 40] = [
     "kind",
     "period",
     "\"periodic\"",
+    "inside",
+    "windows",
+    "quantum",
+    "vcpus",
+    "\"global\"",
+    "\"time-partition\"",
     "\"../..\"",
     "é",
     "\u{0}",

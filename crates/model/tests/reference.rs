@@ -12,16 +12,22 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
+    ("HostOverheads", "`[hosts.NAME.overheads]`"),
+    ("HostTick", "`tick` of `[hosts.NAME.overheads]`"),
     ("Domain", "`[domains.NAME]`"),
     (
         "Reservation",
         "`[domains.NAME.reservation]`, `[modes.NAME.reservations.DOMAIN]`",
     ),
     ("Service", "`[services.NAME]`"),
-    ("Task", "`[services.NAME.tasks.NAME]`"),
+    (
+        "Task",
+        "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`",
+    ),
+    ("Window", "`windows` of a time partition"),
     ("Arrivals", "`arrivals` of a task"),
     ("ExecutionTime", "`execution_time` of a task"),
     ("Request", "`request` of a task, `setup` of a service"),

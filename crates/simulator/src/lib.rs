@@ -6,6 +6,7 @@
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
 pub mod hierarchy;
+pub mod host;
 mod overheads;
 mod server;
 mod simulation;

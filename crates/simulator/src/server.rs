@@ -1,6 +1,6 @@
 //! How reservation servers hand out CPU time.
 
-use tailbound_model::ReservationServer;
+use tailbound_model::{ReservationServer, ServerKind};
 use tailbound_time::{Duration, Instant};
 
 /// A reservation server in the course of a simulation.
@@ -31,14 +31,28 @@ enum Rule {
     Dedicated,
 }
 
-/// Why a reservation server cannot be simulated.
+/// Why a reservation server cannot be simulated on its own.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a budget of {budget} in a period of {period} is none; it must be above zero and at most the period"
-)]
-pub struct ServerError {
-    budget: Duration,
-    period: Duration,
+pub enum ServerError {
+    /// A budget that is none.
+    #[error(
+        "a budget of {budget} in a period of {period} is none; it must be above zero and at most the period"
+    )]
+    Budget {
+        /// The budget.
+        budget: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// A rule that only the simulation of a plan knows.
+    #[error(
+        "a {kind} server is simulated as part of a plan only; simulate the host, or take a deferrable, \
+         periodic, polling or constant-bandwidth server"
+    )]
+    OnlyInPlans {
+        /// The rule.
+        kind: ServerKind,
+    },
 }
 
 impl ServerState {
@@ -46,7 +60,7 @@ impl ServerState {
     /// before and after it; the constant-bandwidth server has no such grid.
     ///
     /// # Errors
-    /// If the budget is zero or above the period.
+    /// If the budget is zero or above the period, or the rule is one for plans only.
     pub fn new(server: ReservationServer, grid_phase: Duration) -> Result<Self, ServerError> {
         let (rule, budget, period) = match server {
             ReservationServer::Deferrable { budget, period } => (Rule::Deferrable, budget, period),
@@ -55,6 +69,13 @@ impl ServerState {
             ReservationServer::ConstantBandwidth { budget, period } => {
                 (Rule::ConstantBandwidth, budget, period)
             }
+            ReservationServer::Sporadic { .. } => return only_in_plans(ServerKind::Sporadic),
+            ReservationServer::PosixSporadic { .. } => {
+                return only_in_plans(ServerKind::PosixSporadic);
+            }
+            ReservationServer::SoftConstantBandwidth { .. } => {
+                return only_in_plans(ServerKind::SoftConstantBandwidth);
+            }
             ReservationServer::Dedicated => (
                 Rule::Dedicated,
                 Duration::from_nanos(1),
@@ -62,7 +83,7 @@ impl ServerState {
             ),
         };
         if budget.is_zero() || budget > period {
-            return Err(ServerError { budget, period });
+            return Err(ServerError::Budget { budget, period });
         }
         let (budget_ns, period_ns) = (budget.as_nanos(), period.as_nanos());
         let phase = grid_phase.as_nanos() % period_ns;
@@ -185,4 +206,8 @@ impl ServerState {
         let elapsed = self.period_ns - (self.next_ns - now).min(self.period_ns);
         self.budget_ns.saturating_sub(elapsed)
     }
+}
+
+fn only_in_plans(kind: ServerKind) -> Result<ServerState, ServerError> {
+    Err(ServerError::OnlyInPlans { kind })
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tailbound_distribution::{Distribution, Evidence, Provenance};
-use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
+use tailbound_model::{ReservationServer, Service};
 use tailbound_time::{ClockId, Duration, Instant};
 
 use crate::hierarchy::{
-    self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Rule, Sink,
-    simulate_plan,
+    self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Sink, simulate_plan,
 };
+use crate::host::{rank, rule};
 use crate::server::ServerState;
 use crate::workload::Release;
 
@@ -209,34 +209,6 @@ fn plan(query: &SimulationQuery<'_>) -> Plan {
             inside,
         })],
     })
-}
-
-fn rule(server: ReservationServer) -> Rule {
-    match server {
-        ReservationServer::Deferrable { .. } => Rule::Deferrable,
-        ReservationServer::Periodic { .. } => Rule::Periodic,
-        ReservationServer::Polling { .. } => Rule::Polling,
-        ReservationServer::ConstantBandwidth { .. } => Rule::HardConstantBandwidth,
-        ReservationServer::Dedicated => Rule::Unlimited,
-    }
-}
-
-fn rank(scheduling: Scheduling, task: &Task) -> Rank {
-    let deadline = task.relative_deadline().unwrap_or(Duration::MAX);
-    match scheduling {
-        Scheduling::Fifo => Rank::Fixed(0),
-        Scheduling::RateMonotonic => Rank::Fixed(match &task.arrivals {
-            Arrivals::Periodic { period, .. } => period.as_nanos(),
-            Arrivals::Sporadic { min_gap, .. } => min_gap.as_nanos(),
-            Arrivals::Poisson { rate } => rate.mean_gap().as_nanos(),
-            Arrivals::Trace { .. } => u64::MAX,
-        }),
-        Scheduling::DeadlineMonotonic => Rank::Fixed(deadline.as_nanos()),
-        Scheduling::EarliestDeadlineFirst => Rank::Deadline(deadline),
-        Scheduling::FixedPriority => Rank::Fixed(
-            u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0)),
-        ),
-    }
 }
 
 fn collect(

@@ -29,6 +29,18 @@ impl Tally {
         self.longest = self.longest.max(response);
     }
 
+    /// Counts all that another one has counted.
+    pub fn add(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.total += other.total;
+        self.longest = self.longest.max(other.longest);
+    }
+
     /// How many were counted.
     pub fn total(&self) -> u64 {
         self.total

@@ -98,6 +98,7 @@ fn task(period_ms: u64, offset_ms: u64, execution_ms: u64) -> Task {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     }
 }
 
@@ -209,15 +210,11 @@ fn any_server() -> impl Strategy<Value = ReservationServer> {
 /// What a server may serve in `length`, at most: two whole budgets at the ends, and one per
 /// period between.
 fn most(server: ReservationServer, length: Duration) -> Duration {
-    match server {
-        ReservationServer::Dedicated => length,
-        ReservationServer::Deferrable { budget, period }
-        | ReservationServer::Periodic { budget, period }
-        | ReservationServer::Polling { budget, period }
-        | ReservationServer::ConstantBandwidth { budget, period } => {
+    server
+        .budget_and_period()
+        .map_or(length, |(budget, period)| {
             Duration::from_nanos(budget.as_nanos() * (length.as_nanos() / period.as_nanos() + 2))
-        }
-    }
+        })
 }
 
 proptest! {

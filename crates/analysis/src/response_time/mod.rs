@@ -76,15 +76,9 @@ fn jobs_per_second(task: &Task) -> Option<f64> {
 
 /// The share of a CPU that a server gives.
 fn bandwidth(server: ReservationServer) -> f64 {
-    match server {
-        ReservationServer::Deferrable { budget, period }
-        | ReservationServer::Periodic { budget, period }
-        | ReservationServer::Polling { budget, period }
-        | ReservationServer::ConstantBandwidth { budget, period } => {
-            budget.as_nanos() as f64 / period.as_nanos().max(1) as f64
-        }
-        ReservationServer::Dedicated => 1.0,
-    }
+    server.budget_and_period().map_or(1.0, |(budget, period)| {
+        budget.as_nanos() as f64 / period.as_nanos().max(1) as f64
+    })
 }
 
 fn utilisation(query: &ServiceQuery<'_>, laws: &[Law]) -> f64 {
@@ -116,13 +110,8 @@ fn check_load(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<(), AnalysisErro
 
 fn remedy(server: ReservationServer, utilisation: f64) -> String {
     let fewer = "send fewer or shorter requests";
-    match server {
-        ReservationServer::Deferrable { period, .. }
-        | ReservationServer::Periodic { period, .. }
-        | ReservationServer::Polling { period, .. }
-        | ReservationServer::ConstantBandwidth { period, .. }
-            if utilisation < 1.0 =>
-        {
+    match server.budget_and_period() {
+        Some((_, period)) if utilisation < 1.0 => {
             let least = Duration::from_secs_f64_nearest(utilisation * period.as_secs_f64());
             format!(
                 "give more than {:.2} % of the CPU (a budget above {least} in {period}), or {fewer}",

@@ -321,20 +321,14 @@ impl PoissonQueue {
                 "the probabilities of the batches sum up to {sum}; make it 1"
             ));
         }
-        match self.server {
-            ReservationServer::Dedicated => Ok(()),
-            ReservationServer::Deferrable { budget, period }
-            | ReservationServer::Periodic { budget, period }
-            | ReservationServer::Polling { budget, period }
-            | ReservationServer::ConstantBandwidth { budget, period } => {
-                if budget.is_zero() || period.is_zero() || budget > period {
-                    return invalid(format!(
-                        "a budget of {budget} in {period} is none; make it above zero and at most \
-                         the period"
-                    ));
-                }
-                Ok(())
+        match self.server.budget_and_period() {
+            Some((budget, period)) if budget.is_zero() || period.is_zero() || budget > period => {
+                invalid(format!(
+                    "a budget of {budget} in {period} is none; make it above zero and at most \
+                     the period"
+                ))
             }
+            _ => Ok(()),
         }
     }
 
@@ -349,6 +343,11 @@ impl PoissonQueue {
                 let one = self.execution_times.iter().map(|(time, _)| *time).max();
                 let one = one.unwrap_or(Duration::from_secs(1));
                 Ok((Kind::Deferrable, one, one))
+            }
+            ReservationServer::Sporadic { .. }
+            | ReservationServer::PosixSporadic { .. }
+            | ReservationServer::SoftConstantBandwidth { .. } => {
+                Err(AnalysisError::only_simulated())
             }
             ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
                 Err(AnalysisError::NotAnalysed {

@@ -55,6 +55,9 @@ pub(super) fn check_never_depleted(
                 ),
             })
         }
+        ReservationServer::Sporadic { .. }
+        | ReservationServer::PosixSporadic { .. }
+        | ReservationServer::SoftConstantBandwidth { .. } => Err(AnalysisError::only_simulated()),
         ReservationServer::Periodic { .. }
         | ReservationServer::Polling { .. }
         | ReservationServer::ConstantBandwidth { .. } => Err(AnalysisError::NotAnalysed {

@@ -52,6 +52,7 @@ pub(super) fn response_times(
         Scheduling::Fifo => Cycle::of(service, worst)?,
         Scheduling::RateMonotonic | Scheduling::DeadlineMonotonic => None,
         Scheduling::FixedPriority | Scheduling::EarliestDeadlineFirst => None,
+        Scheduling::RoundRobin => None,
     };
     let recursion = cycle.and_then(|cycle| {
         let lattice = cycle.lattice()?;

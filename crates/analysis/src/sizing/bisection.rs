@@ -20,7 +20,7 @@ pub(super) fn exact_kind(query: &SizingQuery) -> Option<Kind> {
     let kind = match query.kind {
         super::ServerKind::Deferrable => Kind::Deferrable,
         super::ServerKind::Periodic => Kind::Periodic,
-        super::ServerKind::Polling | super::ServerKind::ConstantBandwidth => return None,
+        _ => return None,
     };
     let queue = &query.queue;
     let times = queue.execution_times.iter().map(|(time, _)| *time);

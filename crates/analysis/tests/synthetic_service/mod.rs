@@ -32,6 +32,7 @@ pub fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     }
 }
 

@@ -82,6 +82,7 @@ struct OneCpu {
 /// Judges every mode of the description.
 pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
+    super::refuse_what_is_only_simulated(&loaded.description, output)?;
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),

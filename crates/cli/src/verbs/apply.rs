@@ -59,6 +59,9 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
         margin_points: None,
         repetitions: 1,
     };
+    if let Some(why) = tailbound_experiment::hosting::unenforceable(description) {
+        return Err(Failure::error(why));
+    }
     let resolved = resolve(description, &as_described).map_err(Failure::from_error)?;
     if let Some(why) = tailbound_experiment::fitness::unenforced(&resolved) {
         return Err(Failure::error(why));

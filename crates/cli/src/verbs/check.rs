@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tailbound_experiment::fitness::{Obstacle, obstacle};
+use tailbound_experiment::hosting::unenforceable;
 use tailbound_experiment::resolve::{ResolvedDomain, resolve};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Description};
@@ -62,10 +63,19 @@ pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Fail
         let named = description.hosts.values().flat_map(|host| &host.cpus);
         host.online_cpus = named.map(|cpu| cpu.0).collect();
     }
+    let unenforceable = unenforceable(description);
     let mut reservations = Vec::new();
     let mut unfit = Vec::new();
     for variant in &description.experiment.variants {
         let resolved = resolve(description, variant).map_err(Failure::from_error)?;
+        if let Some(reason) = &unenforceable {
+            unfit.push(UnfitVariant {
+                variant: variant.name.clone(),
+                reason: reason.clone(),
+            });
+            reservations.extend(checked(&variant.name, resolved));
+            continue;
+        }
         match obstacle(&resolved, &host) {
             Some(Obstacle::TooMuch(reason)) => unfit.push(UnfitVariant {
                 variant: variant.name.clone(),

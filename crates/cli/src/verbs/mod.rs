@@ -26,7 +26,8 @@ pub mod status;
 
 use std::path::Path;
 
-use tailbound_model::{LoadError, LoadedDescription};
+use tailbound_experiment::hosting::only_simulated;
+use tailbound_model::{Description, LoadError, LoadedDescription};
 
 use crate::excerpt;
 use crate::failure::Failure;
@@ -44,4 +45,25 @@ fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
         Err(LoadError::Problems { text, problems }) => Err(Failure::Description { problems, text }),
         Err(error) => Err(Failure::from_error(error)),
     }
+}
+
+/// Refuses to analyse what only simulation knows, and says what is left out.
+fn refuse_what_is_only_simulated(
+    description: &Description,
+    output: &Output,
+) -> Result<(), Failure> {
+    for (name, domain) in &description.domains {
+        if let Some(why) = only_simulated(description, name) {
+            return Err(Failure::with_help(
+                format!("not analysed: {why}"),
+                "`tailbound simulate` answers for it",
+            ));
+        }
+        if !domain.tasks.is_empty() {
+            output.note(format!(
+                "domain \"{name}\": its own tasks are not analysed, only simulated"
+            ));
+        }
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_experiment::execution_times::execution_times;
 use tailbound_experiment::forecast::forecast;
+use tailbound_experiment::hosting::only_simulated;
 use tailbound_experiment::resolve::resolve;
 use tailbound_model::{
     InputFiles, LoadedDescription, Percentile, ReservationServer, Service, Variant,
@@ -18,12 +19,12 @@ use crate::output::{Output, table};
 
 /// A row of the answer: one distribution.
 #[derive(Serialize)]
-pub struct Answer {
+struct Answer {
     /// The service.
     pub service: String,
     /// The variant.
     pub variant: String,
-    /// What was known of the execution times, or how it was simulated.
+    /// What was known of the execution times.
     pub from: String,
     /// Why there is no distribution.
     pub refused: Option<String>,
@@ -35,7 +36,7 @@ pub struct Answer {
 
 /// One quantile of an answer.
 #[derive(Serialize)]
-pub struct Quantile {
+struct Quantile {
     /// The percentile.
     pub percentile: f64,
     /// It is at least this.
@@ -77,22 +78,22 @@ fn of_file(arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
 }
 
 /// One service in one variant.
-pub struct Chosen<'a> {
+struct Chosen<'a> {
     /// The service's name.
-    pub name: &'a str,
+    name: &'a str,
     /// The service.
-    pub service: &'a Service,
+    service: &'a Service,
     /// The variant.
-    pub variant: &'a Variant,
+    variant: &'a Variant,
     /// The rule by which its domain gets CPU time, if there is one.
-    pub server: Option<ReservationServer>,
+    server: Option<ReservationServer>,
     /// The files that the description names.
-    pub inputs: &'a InputFiles,
+    inputs: &'a InputFiles,
 }
 
 impl Chosen<'_> {
     /// An answer about this service and variant.
-    pub fn answer(
+    fn answer(
         &self,
         from: &str,
         distribution: Result<Distribution, String>,
@@ -113,7 +114,7 @@ impl Chosen<'_> {
 }
 
 /// Asks about every chosen service in every chosen variant.
-pub fn each(
+fn each(
     loaded: &LoadedDescription,
     arguments: &FileQuestion,
     mut ask: impl FnMut(&Chosen<'_>) -> Result<Vec<Answer>, Failure>,
@@ -137,6 +138,18 @@ pub fn each(
             if service.as_ref().is_some_and(|chosen| chosen != name) {
                 continue;
             }
+            if let Some(why) = only_simulated(description, &described.domain) {
+                let chosen = Chosen {
+                    name,
+                    service: described,
+                    variant,
+                    server: None,
+                    inputs: &inputs,
+                };
+                let why = format!("not analysed: {why}; `tailbound simulate` answers for it");
+                answers.push(chosen.answer("prediction", Err(why), &arguments.percentiles));
+                continue;
+            }
             let server = resolved
                 .get(&described.domain)
                 .and_then(|domain| domain.server());
@@ -157,20 +170,27 @@ fn chosen_variants<'a>(
     loaded: &'a LoadedDescription,
     name: Option<&str>,
 ) -> Result<Vec<&'a Variant>, Failure> {
+    match name {
+        Some(name) => Ok(vec![variant_named(loaded, name)?]),
+        None => Ok(loaded.description.experiment.variants.iter().collect()),
+    }
+}
+
+/// The variant of a name.
+pub fn variant_named<'a>(
+    loaded: &'a LoadedDescription,
+    name: &str,
+) -> Result<&'a Variant, Failure> {
     let all = &loaded.description.experiment.variants;
-    let Some(name) = name else {
-        return Ok(all.iter().collect());
-    };
-    match all.iter().find(|variant| variant.name == name) {
-        Some(variant) => Ok(vec![variant]),
-        None => {
+    all.iter()
+        .find(|variant| variant.name == name)
+        .ok_or_else(|| {
             let known: Vec<&str> = all.iter().map(|variant| variant.name.as_str()).collect();
-            Err(Failure::with_help(
+            Failure::with_help(
                 format!("there is no variant \"{name}\""),
                 format!("the experiment has: {}", known.join(", ")),
-            ))
-        }
-    }
+            )
+        })
 }
 
 fn quantiles(distribution: &Distribution, percentiles: &[Percentile]) -> Vec<Quantile> {
@@ -190,7 +210,7 @@ fn quantiles(distribution: &Distribution, percentiles: &[Percentile]) -> Vec<Qua
 }
 
 /// Prints the answers, and exports them where asked to.
-pub fn print(answers: &[Answer], arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
+fn print(answers: &[Answer], arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
     let labels: Vec<String> = arguments
         .percentiles
         .iter()
@@ -250,7 +270,7 @@ fn row(answer: &Answer, percentiles: usize) -> Vec<String> {
 }
 
 /// A quantile as people read it: four digits, and a range only where it shows.
-fn told(low_ns: Option<u64>, high_ns: Option<u64>) -> String {
+pub fn told(low_ns: Option<u64>, high_ns: Option<u64>) -> String {
     let milliseconds = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
     match (low_ns.map(milliseconds), high_ns.map(milliseconds)) {
         (Some(low), Some(high)) if low == high => low,

@@ -105,6 +105,9 @@ fn default_out(loaded: &LoadedDescription) -> PathBuf {
 /// Every change that the reservations of the first variant would make. What would be started does
 /// not run: for each of its domains a held process stands in.
 fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
+    if let Some(why) = tailbound_experiment::hosting::unenforceable(&loaded.description) {
+        return Err(Failure::error(why));
+    }
     let mut held = Vec::new();
     let mut stand_ins = BTreeMap::new();
     for (name, domain) in &loaded.description.domains {

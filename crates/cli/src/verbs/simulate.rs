@@ -1,36 +1,351 @@
-//! `tailbound simulate`: response times by discrete-event simulation.
+//! `tailbound simulate`: what becomes of every domain and task of a host, by discrete-event simulation.
 
-use tailbound_experiment::execution_times::execution_times;
-use tailbound_experiment::forecast::{Span, simulation};
+use std::path::Path;
+
+use serde::Serialize;
+use tailbound_distribution::Distribution;
+use tailbound_experiment::hosting::as_hosted;
+use tailbound_model::{Description, InputFiles, LoadedDescription, Percentile, Slo, Variant};
+use tailbound_simulator::host::{
+    Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
+};
 use tailbound_time::Duration;
 
 use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, table};
 
-use super::predict::{each, print};
+use super::predict::{told, variant_named};
 
-/// Simulates every chosen service in every chosen variant that has a reservation server.
+#[derive(Serialize)]
+struct Answer<'a> {
+    name: &'a str,
+    mode: Option<&'a str>,
+    variant: Option<&'a str>,
+    hosts: Vec<HostSimulation>,
+    promises: Vec<Promise>,
+}
+
+/// A promise and whether the simulation keeps it.
+#[derive(Serialize)]
+struct Promise {
+    service: String,
+    task: Option<String>,
+    percentile: f64,
+    latency_ns: u64,
+    /// The percentile that was found, at least and at most.
+    found_low_ns: Option<u64>,
+    found_high_ns: Option<u64>,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Outcome {
+    Met,
+    Missed,
+    /// It lies within the class of response times that the percentile is in.
+    Undecided,
+    /// No job was done.
+    NothingToTell,
+}
+
+/// Simulates every host of a description. Status 2 if a deadline or promise is missed, or work piles
+/// up.
 pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), Failure> {
-    let output = &output.exporting(&arguments.what.export);
-    let loaded = super::load(&arguments.what.file, output)?;
-    let span = Span {
-        warm_up: Duration::ZERO,
-        duration: arguments.duration,
-        seed: arguments.seed.unwrap_or(loaded.description.seed),
-    };
-    let percentiles = &arguments.what.percentiles;
-    let from = format!("simulated {}, seed {}", span.duration, span.seed);
-    let answers = each(&loaded, &arguments.what, |what| {
-        let Some(server) = what.server else {
-            let why = "the kernel promises this domain nothing, so there is no rule to simulate";
-            return Ok(vec![what.answer(&from, Err(why.into()), percentiles)]);
-        };
-        let known = execution_times(what.name, what.service, what.inputs, None)
-            .map_err(Failure::from_error)?;
-        let simulated = simulation(what.name, what.service, &known, server, what.inputs, span)
-            .map_err(Failure::from_error)?;
-        Ok(vec![what.answer(&from, Ok(simulated.overall), percentiles)])
+    let output = &output.exporting(&arguments.export);
+    let loaded = super::load(&arguments.file, output)?;
+    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
+        problems,
+        text: loaded.text.clone(),
     })?;
-    print(&answers, &arguments.what, output)
+    let variant = match &arguments.variant {
+        Some(name) => Some(variant_named(&loaded, name)?),
+        None => None,
+    };
+    let hosted = as_hosted(&loaded.description, arguments.mode.as_deref(), variant)
+        .map_err(Failure::from_error)?;
+    let hosts = hosts(arguments, &hosted, &inputs)?;
+    let promises = promises(&hosted, &hosts);
+    say_assumptions(&hosts, output);
+    if let Some(folder) = &arguments.export_distributions {
+        export(&hosts, folder)?;
+    }
+    let answer = Answer {
+        name: &loaded.description.name,
+        mode: mode_of(arguments, &loaded),
+        variant: variant.map(|variant: &Variant| variant.name.as_str()),
+        hosts,
+        promises,
+    };
+    print(&answer, &arguments.percentiles, output)?;
+    judge(&answer)
+}
+
+fn mode_of<'a>(arguments: &'a SimulateArguments, loaded: &'a LoadedDescription) -> Option<&'a str> {
+    let initial = loaded.description.initial_mode.as_deref();
+    arguments.mode.as_deref().or(initial)
+}
+
+fn hosts(
+    arguments: &SimulateArguments,
+    description: &Description,
+    inputs: &InputFiles,
+) -> Result<Vec<HostSimulation>, Failure> {
+    let each = description.hosts.keys().map(|host| {
+        simulate_host(&HostQuery {
+            description,
+            host,
+            inputs,
+            seed: arguments.seed.unwrap_or(description.seed),
+            warm_up: arguments.warm_up,
+            duration: arguments.duration,
+            kept: Kept::Classes,
+            most_events: MOST_EVENTS,
+        })
+        .map_err(Failure::from_error)
+    });
+    each.collect()
+}
+
+/// What is taken for granted, once for all hosts.
+fn say_assumptions(hosts: &[HostSimulation], output: &Output) {
+    for host in hosts {
+        for assumption in &host.assumptions {
+            output.note(format!("{}: {assumption}", host.host));
+        }
+    }
+}
+
+fn promises(description: &Description, hosts: &[HostSimulation]) -> Vec<Promise> {
+    let services = description.services.iter();
+    let all = services.flat_map(|(name, service)| service.slos.iter().map(move |slo| (name, slo)));
+    all.map(|(name, slo)| {
+        let found = match &slo.task {
+            None => hosts
+                .iter()
+                .find_map(|host| host.services.get(name)?.as_ref()),
+            Some(task) => {
+                task_of(hosts, name, task).and_then(|found| found.response_times.as_ref())
+            }
+        };
+        promise(name, slo, found)
+    })
+    .collect()
+}
+
+fn task_of<'a>(hosts: &'a [HostSimulation], service: &str, task: &str) -> Option<&'a TaskResult> {
+    let domains = hosts.iter().flat_map(|host| host.domains.values());
+    domains
+        .flat_map(|domain| &domain.tasks)
+        .find(|found| found.service.as_deref() == Some(service) && found.name == task)
+}
+
+fn promise(service: &str, slo: &Slo, found: Option<&Distribution>) -> Promise {
+    let quantile = found.and_then(|found| found.quantile(slo.percentile.probability()));
+    let low = quantile.map(|found| found.low);
+    let high = quantile.and_then(|found| found.high);
+    let outcome = match (low, high) {
+        (None, _) => Outcome::NothingToTell,
+        (Some(low), _) if low > slo.latency => Outcome::Missed,
+        (_, Some(high)) if high <= slo.latency => Outcome::Met,
+        _ => Outcome::Undecided,
+    };
+    Promise {
+        service: service.to_owned(),
+        task: slo.task.clone(),
+        percentile: slo.percentile.0,
+        latency_ns: slo.latency.as_nanos(),
+        found_low_ns: low.map(Duration::as_nanos),
+        found_high_ns: high.map(Duration::as_nanos),
+        outcome,
+    }
+}
+
+fn print(answer: &Answer<'_>, percentiles: &[Percentile], output: &Output) -> Result<(), Failure> {
+    let labels: Vec<String> = percentiles.iter().map(ToString::to_string).collect();
+    let mut header = vec![
+        "host", "domain", "task", "CPU", "jobs", "missed", "depleted",
+    ];
+    header.extend(labels.iter().map(String::as_str));
+    header.extend(["max", "verdict"]);
+    let mut rows = Vec::new();
+    for host in &answer.hosts {
+        for (name, domain) in &host.domains {
+            let verdict = domain.growth.map_or(String::new(), growth);
+            let share = in_percent(domain.cpu_share);
+            let mut row = vec![host.host.clone(), name.clone(), "-".into(), share];
+            row.extend(["-".into(), "-".into(), domain.depletions.to_string()]);
+            row.resize(header.len() - 1, "-".into());
+            row.push(verdict);
+            rows.push(row);
+            for task in &domain.tasks {
+                rows.push(task_row(&host.host, name, task, percentiles));
+            }
+        }
+        for (name, found) in &host.services {
+            rows.extend(service_row(
+                host,
+                name,
+                found.as_ref(),
+                percentiles,
+                &answer.promises,
+            ));
+        }
+    }
+    let for_people = || format!("{}\n", table(&header, &rows));
+    output.rows_with(for_people, &header, &rows, answer)
+}
+
+fn task_row(
+    host: &str,
+    domain: &str,
+    task: &TaskResult,
+    percentiles: &[Percentile],
+) -> Vec<String> {
+    let name = match &task.service {
+        Some(service) => format!("{service}.{}", task.name),
+        None => task.name.clone(),
+    };
+    let mut row = vec![
+        host.to_owned(),
+        domain.to_owned(),
+        name,
+        in_percent(task.cpu_share),
+    ];
+    row.push(task.released.to_string());
+    row.push(match task.deadline_ns {
+        Some(_) => task.missed.to_string(),
+        None => "-".into(),
+    });
+    row.push("-".into());
+    row.extend(quantiles(task.response_times.as_ref(), percentiles));
+    row.push(told(task.longest_ns, task.longest_ns));
+    row.push(match (task.missed, task.unfinished) {
+        (0, 0) => String::new(),
+        (0, unfinished) => format!("{unfinished} not done"),
+        (_, 0) => "misses its deadline".into(),
+        (_, unfinished) => format!("misses its deadline; {unfinished} not done"),
+    });
+    row
+}
+
+/// All tasks of a service together, and its promises.
+fn service_row(
+    host: &HostSimulation,
+    name: &str,
+    found: Option<&Distribution>,
+    percentiles: &[Percentile],
+    promises: &[Promise],
+) -> Option<Vec<String>> {
+    let own: Vec<&Promise> = promises.iter().filter(|one| one.service == name).collect();
+    let mut domains = host.domains.iter();
+    let (domain, _) = domains.find(|(_, domain)| {
+        let mut tasks = domain.tasks.iter();
+        tasks.any(|task| task.service.as_deref() == Some(name))
+    })?;
+    let mut row = vec![host.host.clone(), domain.clone(), format!("{name} (all)")];
+    row.extend(vec!["-".to_owned(); 4]);
+    row.extend(quantiles(found, percentiles));
+    let longest = found.and_then(Distribution::max).and_then(|max| max.high);
+    let longest = longest.map(Duration::as_nanos);
+    row.push(told(longest, longest));
+    let said: Vec<String> = own.into_iter().map(said).collect();
+    row.push(said.join(", "));
+    Some(row)
+}
+
+fn said(promise: &Promise) -> String {
+    let latency = Duration::from_nanos(promise.latency_ns);
+    let of = promise
+        .task
+        .as_ref()
+        .map_or(String::new(), |task| format!(" of {task}"));
+    let outcome = match promise.outcome {
+        Outcome::Met => "met",
+        Outcome::Missed => "missed",
+        Outcome::Undecided => "undecided",
+        Outcome::NothingToTell => "no job done",
+    };
+    format!("p{}{of} within {latency}: {outcome}", promise.percentile)
+}
+
+fn quantiles(found: Option<&Distribution>, percentiles: &[Percentile]) -> Vec<String> {
+    let each = percentiles.iter().map(|percentile| {
+        match found.and_then(|found| found.quantile(percentile.probability())) {
+            None => "-".into(),
+            Some(found) => told(
+                Some(found.low.as_nanos()),
+                found.high.map(Duration::as_nanos),
+            ),
+        }
+    });
+    each.collect()
+}
+
+fn in_percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
+
+fn growth(growth: Growth) -> String {
+    match growth {
+        Growth::Demand { needed, given } => format!(
+            "piles up: needs {} of a CPU and gets {} at most",
+            in_percent(needed),
+            in_percent(given)
+        ),
+        Growth::Measured { before, after } => {
+            format!("piles up: {before} jobs wait, later {after}")
+        }
+        Growth::CutOff { at_ns } => format!(
+            "piles up: no more jobs are released from {} on",
+            Duration::from_nanos(at_ns)
+        ),
+    }
+}
+
+fn judge(answer: &Answer<'_>) -> Result<(), Failure> {
+    let mut reasons = Vec::new();
+    for (name, domain) in answer.hosts.iter().flat_map(|host| &host.domains) {
+        if let Some(why) = domain.growth {
+            reasons.push(format!("domain {name}: work {}", growth(why)));
+        }
+        for task in domain.tasks.iter().filter(|task| task.missed > 0) {
+            let deadline = Duration::from_nanos(task.deadline_ns.unwrap_or_default());
+            reasons.push(format!(
+                "{name}.{}: {} of {} jobs missed the deadline of {deadline}",
+                task.name, task.missed, task.released
+            ));
+        }
+    }
+    let missed = answer.promises.iter();
+    let missed = missed.filter(|promise| promise.outcome == Outcome::Missed);
+    reasons.extend(missed.map(|promise| format!("service {}: {}", promise.service, said(promise))));
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Verdict(reasons.join("\n")))
+}
+
+fn export(hosts: &[HostSimulation], folder: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::error(format!("cannot write to {}: {error}", folder.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let write = |name: String, found: &Option<Distribution>| match found {
+        Some(found) => std::fs::write(folder.join(name), found.to_csv()).map_err(failed),
+        None => Ok(()),
+    };
+    for host in hosts {
+        for (service, found) in &host.services {
+            write(format!("{service}.csv"), found)?;
+        }
+        for (domain, content) in &host.domains {
+            for task in &content.tasks {
+                let owner = task.service.as_ref().unwrap_or(domain);
+                write(format!("{owner}.{}.csv", task.name), &task.response_times)?;
+            }
+        }
+    }
+    Ok(())
 }

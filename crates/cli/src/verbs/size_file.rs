@@ -60,6 +60,7 @@ struct PeriodsLookedAt {
 /// Sizes the services of a description.
 pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
+    super::refuse_what_is_only_simulated(&loaded.description, output)?;
     let description = &loaded.description;
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,

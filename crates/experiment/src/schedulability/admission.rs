@@ -206,10 +206,14 @@ fn amounts(server: ReservationServer) -> (Option<(Duration, Duration)>, BudgetRu
         }
         ReservationServer::Periodic { budget, period }
         | ReservationServer::Polling { budget, period }
-        | ReservationServer::ConstantBandwidth { budget, period } => {
+        | ReservationServer::ConstantBandwidth { budget, period }
+        | ReservationServer::Sporadic { budget, period } => {
             (Some((budget, period)), BudgetRule::Periodic)
         }
-        ReservationServer::Dedicated => (None, BudgetRule::Periodic),
+        // POSIX's rule and the soft one may give more than the budget; no bound is known.
+        ReservationServer::PosixSporadic { .. }
+        | ReservationServer::SoftConstantBandwidth { .. }
+        | ReservationServer::Dedicated => (None, BudgetRule::Periodic),
     }
 }
 

@@ -46,7 +46,7 @@ impl Order {
 /// Where a task stands: the lower number first; `None` where that is not known.
 fn rank(scheduling: Scheduling, task: &Task) -> Option<u64> {
     match scheduling {
-        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst => None,
+        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst | Scheduling::RoundRobin => None,
         Scheduling::RateMonotonic => task.least_gap().map(Duration::as_nanos),
         Scheduling::DeadlineMonotonic => task.relative_deadline().map(Duration::as_nanos),
         Scheduling::FixedPriority => task

@@ -88,7 +88,8 @@ impl ReadyQueue {
 
     fn urgency(&self, priority: u32, came: Instant) -> u64 {
         match self.scheduling {
-            Scheduling::Fifo => 0,
+            // No service takes turns; a description that says so is refused.
+            Scheduling::Fifo | Scheduling::RoundRobin => 0,
             Scheduling::RateMonotonic
             | Scheduling::DeadlineMonotonic
             | Scheduling::FixedPriority => u64::from(priority),

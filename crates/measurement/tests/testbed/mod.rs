@@ -48,6 +48,7 @@ pub fn task(arrivals: Arrivals, execution: Duration) -> Task {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     }
 }
 

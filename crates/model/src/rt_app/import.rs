@@ -12,8 +12,9 @@ use super::log::Log;
 use super::timeline::{Job, NoPattern, Pattern, pattern};
 use crate::description::{
     Arrivals, BackendKind, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
+    Experiment, Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
 };
+use crate::host::{Host, HostOverheads, HostScheduling, Placement};
 use crate::interface::{Cpu, PercentagePoints, Priority};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
@@ -178,6 +179,11 @@ impl Builder {
         let host = Host {
             cpus: cpus.iter().copied().map(Cpu).collect(),
             housekeeping: BTreeSet::new(),
+            scheduling: HostScheduling::default(),
+            placement: Placement::default(),
+            speeds: Vec::new(),
+            overheads: HostOverheads::default(),
+            major_frame: None,
         };
         Self {
             description: Description {
@@ -292,6 +298,7 @@ impl Builder {
         };
         Domain {
             host: None,
+            inside: None,
             kind: DomainKind::Process,
             command: Vec::new(),
             builtin: Some(match pattern {
@@ -302,7 +309,13 @@ impl Builder {
             cgroup: None,
             instances: 1,
             cpus,
+            cpu_bound: false,
+            windows: Vec::new(),
             reservation,
+            scheduling: Scheduling::default(),
+            quantum: None,
+            preemptive: true,
+            tasks: BTreeMap::new(),
         }
     }
 
@@ -329,6 +342,7 @@ impl Builder {
             priority: Priority::HIGHEST,
             // One thread has one CPU at a time; a budget would hold on each.
             cpus: cpus.first().copied().map(Cpu).into_iter().collect(),
+            vcpus: None,
         };
         match policy {
             Policy::Other => return None,
@@ -461,6 +475,7 @@ fn service(name: &str, jobs: &[Job], cycle_us: u64, delay_us: u64) -> Service {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     };
     let tasks = match jobs {
         [only] => BTreeMap::from([("job".to_owned(), task(only))]),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::share::Share;
 use super::{Check, longest, mean, mean_gap};
-use crate::description::{Arrivals, BackendKind, Reservation};
+use crate::description::{Arrivals, BackendKind, Domain, DomainKind, Reservation};
+use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::reading::Place;
 
@@ -17,9 +18,9 @@ struct Held<'a> {
 
 /// Checks in each mode that no CPU is promised more than once over, and that the services get
 /// what they need.
-pub(super) fn bandwidth(check: &mut Check<'_>) {
+pub(super) fn bandwidth<'a>(check: &mut Check<'a>) {
     let description = check.description;
-    let base = || -> BTreeMap<&str, Held<'_>> {
+    let base = || -> BTreeMap<&'a str, Held<'a>> {
         let all = description.domains.iter();
         all.filter_map(|(domain, content)| {
             let place = Place::root().key("domains").key(domain).key("reservation");
@@ -88,80 +89,228 @@ fn share_of(check: &Check<'_>, domain: &str, reservation: &Reservation) -> Share
     shares.fold(Share::points(reservation.margin_points), Share::plus)
 }
 
-fn per_cpu(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'_>>) {
-    let description = check.description;
-    let mut on_cpu: BTreeMap<(&str, Cpu), Vec<&Held<'_>>> = BTreeMap::new();
-    for (name, reservation) in held {
-        let Some(domain) = description.domains.get(*name) else {
-            continue;
-        };
-        let host = domain.host.as_deref().unwrap_or_default();
-        for cpu in &reservation.reservation.cpus {
-            on_cpu.entry((host, *cpu)).or_default().push(reservation);
-        }
-    }
+/// What CPU time is taken from: a CPU, all CPUs of a host, or a virtual CPU of another domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Pool<'a> {
+    Cpu(&'a str, Cpu),
+    All(&'a str),
+    PinnedInside(&'a str, Cpu),
+    Inside(&'a str, u32),
+}
+
+/// A part of a pool that a domain holds.
+struct Part<'a> {
+    domain: &'a str,
+    place: Place,
+    share: Share,
+    /// The reservation; none of a time partition.
+    reservation: Option<&'a Reservation>,
+}
+
+fn per_cpu<'a>(check: &mut Check<'a>, mode: Option<&str>, held: &BTreeMap<&'a str, Held<'a>>) {
     let in_mode = mode.map_or(String::new(), |mode| format!(" in mode `{mode}`"));
-    for ((_, cpu), sharing) in on_cpu {
-        let shares: Vec<Share> = sharing
-            .iter()
-            .map(|h| share_of(check, h.domain, h.reservation))
-            .collect();
-        let total = shares.iter().copied().fold(Share::ZERO, Share::plus);
-        let Some(last) = sharing.last() else { continue };
-        if total.exceeds(Share::WHOLE) {
-            let parts = sharing.iter().zip(&shares);
-            let parts: Vec<String> = parts
-                .map(|(h, share)| format!("{} {}", h.domain, share.in_percent()))
+    for (pool, parts) in pools(check, held) {
+        let total = parts.iter().map(|part| part.share);
+        let total = total.fold(Share::ZERO, Share::plus);
+        let (whole, name) = whole_of(check, pool, held);
+        let Some(last) = parts.last() else { continue };
+        if total.exceeds(whole) {
+            let shares = parts.iter();
+            let shares: Vec<String> = shares
+                .map(|part| format!("{} {}", part.domain, part.share.in_percent()))
                 .collect();
             check.error(
                 &last.place,
                 format!(
-                    "CPU {cpu} is reserved to {}{in_mode}: {}",
+                    "{name} is reserved to {}{in_mode}: {}",
                     total.in_percent(),
-                    parts.join(" + ")
+                    shares.join(" + ")
                 ),
-                "reservations on a CPU sum up to at most 100%; shorten \
-budgets, lengthen periods, or use another CPU",
+                match pool {
+                    Pool::Cpu(..) => "reservations on a CPU sum up to at most 100%; shorten \
+budgets, lengthen periods, or use another CPU"
+                        .to_owned(),
+                    _ => format!(
+                        "reservations there sum up to at most {}; shorten budgets or lengthen \
+periods",
+                        whole.in_percent()
+                    ),
+                },
             );
         }
-        same_priority(check, cpu, &in_mode, &sharing);
+        if let Pool::Cpu(_, cpu) = pool {
+            same_priority(check, cpu, &in_mode, &parts);
+        }
     }
 }
 
-fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, sharing: &[&Held<'_>]) {
-    for (index, later) in sharing.iter().enumerate() {
-        let fixed = |held: &Held<'_>| {
-            matches!(
-                held.reservation.backend,
-                BackendKind::DsFreeze | BackendKind::RtGroup
-            )
+/// Who holds how much of what.
+fn pools<'a>(
+    check: &Check<'a>,
+    held: &BTreeMap<&'a str, Held<'a>>,
+) -> BTreeMap<Pool<'a>, Vec<Part<'a>>> {
+    let description = check.description;
+    let mut pools: BTreeMap<Pool<'a>, Vec<Part<'a>>> = BTreeMap::new();
+    for (name, domain) in &description.domains {
+        let Some((host_name, host)) = description.host_of(domain) else {
+            continue;
         };
-        let rival = sharing[..index].iter().find(|earlier| {
-            fixed(earlier)
-                && fixed(later)
-                && earlier.reservation.priority == later.reservation.priority
-        });
-        if let Some(rival) = rival {
-            check.warning(
-                &later.place,
-                format!(
-                    "`{}` and `{}` have the same priority {} on CPU \
-{cpu}{in_mode}, so neither is ahead",
-                    rival.domain, later.domain, later.reservation.priority.0
-                ),
-                "give them different priorities; the higher number runs first",
-            );
+        let mut hold = |pool, share, place: &Place, reservation| {
+            let place = place.clone();
+            pools.entry(pool).or_default().push(Part {
+                domain: name,
+                place,
+                share,
+                reservation,
+            });
+        };
+        if domain.kind == DomainKind::TimePartition {
+            let share = share_of_windows(domain, host);
+            let place = Place::root().key("domains").key(name).key("windows");
+            for cpu in description.cpus_of(domain) {
+                hold(Pool::Cpu(host_name, cpu), share, &place, None);
+            }
         }
+        let Some(one) = held.get(name.as_str()) else {
+            continue;
+        };
+        let reservation = one.reservation;
+        let share = share_of(check, one.domain, reservation);
+        let count = u32::try_from(reservation.cpus.len()).unwrap_or(u32::MAX);
+        let count = reservation.vcpus.unwrap_or(count);
+        match (&domain.inside, host.placement) {
+            (None, Placement::Global) => {
+                let share = share.times(count);
+                hold(Pool::All(host_name), share, &one.place, Some(reservation));
+            }
+            (None, Placement::Partitioned) => {
+                for cpu in &reservation.cpus {
+                    hold(
+                        Pool::Cpu(host_name, *cpu),
+                        share,
+                        &one.place,
+                        Some(reservation),
+                    );
+                }
+            }
+            (Some(outer), Placement::Partitioned) => {
+                for cpu in &reservation.cpus {
+                    hold(
+                        Pool::PinnedInside(outer, *cpu),
+                        share,
+                        &one.place,
+                        Some(reservation),
+                    );
+                }
+            }
+            (Some(outer), Placement::Global) => {
+                for index in 0..count {
+                    hold(
+                        Pool::Inside(outer, index),
+                        share,
+                        &one.place,
+                        Some(reservation),
+                    );
+                }
+            }
+        }
+    }
+    pools
+}
+
+/// How much there is of a pool, and what it is called.
+fn whole_of<'a>(
+    check: &Check<'a>,
+    pool: Pool<'a>,
+    held: &BTreeMap<&'a str, Held<'a>>,
+) -> (Share, String) {
+    let description = check.description;
+    let outer = |name: &str| {
+        if let Some(one) = held.get(name) {
+            return share_of(check, one.domain, one.reservation);
+        }
+        let domain = description.domains.get(name);
+        let windows = domain.filter(|domain| domain.kind == DomainKind::TimePartition);
+        let windows = windows.and_then(|domain| {
+            let (_, host) = description.host_of(domain)?;
+            Some(share_of_windows(domain, host))
+        });
+        windows.unwrap_or(Share::WHOLE)
+    };
+    match pool {
+        Pool::Cpu(_, cpu) => (Share::WHOLE, format!("CPU {cpu}")),
+        Pool::All(host) => {
+            let cpus = description
+                .hosts
+                .get(host)
+                .map(|host| host.working_cpus().len());
+            let count = u32::try_from(cpus.unwrap_or(0)).unwrap_or(u32::MAX);
+            (Share::WHOLE.times(count), format!("host `{host}`"))
+        }
+        Pool::PinnedInside(name, cpu) => (outer(name), format!("`{name}` on CPU {cpu}")),
+        Pool::Inside(name, index) => (outer(name), format!("virtual CPU {index} of `{name}`")),
     }
 }
 
-/// Warns of services whose requests need as much as their reservation gives, or more: their
-/// latency has no bound.
+fn share_of_windows(domain: &Domain, host: &Host) -> Share {
+    let Some(frame) = host.major_frame else {
+        return Share::ZERO;
+    };
+    let windows = domain.windows.iter();
+    let shares = windows.map(|window| Share::of(window.length, frame));
+    shares.fold(Share::ZERO, Share::plus)
+}
+
+fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'_>]) {
+    let fixed = |part: &Part<'_>| {
+        let backend = part.reservation.map(|reservation| reservation.backend);
+        let domain = check.description.domains.get(part.domain);
+        let host = domain.and_then(|domain| check.description.host_of(domain));
+        let by_priority =
+            |(_, host): (&str, &Host)| host.scheduling == HostScheduling::FixedPriority;
+        host.is_none_or(by_priority)
+            && matches!(backend, Some(BackendKind::DsFreeze | BackendKind::RtGroup))
+    };
+    let priority = |part: &Part<'_>| part.reservation.map(|reservation| reservation.priority.0);
+    let mut found = Vec::new();
+    for (index, later) in parts.iter().enumerate().filter(|(_, part)| fixed(part)) {
+        let same = |earlier: &&Part<'_>| fixed(earlier) && priority(earlier) == priority(later);
+        if let Some(rival) = parts[..index].iter().find(same) {
+            let message = format!(
+                "`{}` and `{}` have the same priority {} on CPU {cpu}{in_mode}, so neither is ahead",
+                rival.domain,
+                later.domain,
+                priority(later).unwrap_or_default()
+            );
+            found.push((later.place.clone(), message));
+        }
+    }
+    for (place, message) in found {
+        check.warning(
+            &place,
+            message,
+            "give them different priorities; the higher number runs first",
+        );
+    }
+}
+
+/// Warns of domains whose tasks need as much as their reservation gives, or more: their response
+/// times have no bound.
 fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'_>>) {
     let description = check.description;
     let released = mode.and_then(|mode| description.modes.get(mode)?.tasks.as_ref());
-    for (name, service) in &description.services {
-        let Some(held) = held.get(service.domain.as_str()) else {
+    let root = Place::root();
+    let services = description.services.iter().map(|(name, service)| {
+        let place = root.key("services").key(name).key("tasks");
+        (place, name, service.domain.as_str(), &service.tasks, 1)
+    });
+    let own = description.domains.iter().map(|(name, domain)| {
+        let vcpus = u32::try_from(description.vcpus_of(domain)).unwrap_or(u32::MAX);
+        let place = root.key("domains").key(name).key("tasks");
+        (place, name, name.as_str(), &domain.tasks, vcpus)
+    });
+    for (place, name, domain, tasks, vcpus) in services.chain(own) {
+        let Some(held) = held.get(domain) else {
             continue;
         };
         let reservation = held.reservation;
@@ -172,10 +321,11 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
             }
             _ => continue,
         };
+        let given = given.times(vcpus);
         let in_mode = |task: &str| {
             released.is_none_or(|all| all.iter().any(|t| *t == format!("{name}.{task}")))
         };
-        let tasks = service.tasks.iter().filter(|(task, _)| in_mode(task));
+        let tasks = tasks.iter().filter(|(task, _)| in_mode(task));
         let used = tasks.filter_map(|(_, task)| {
             let gap = mean_gap(&task.arrivals).filter(|gap| !gap.is_zero())?;
             Some(Share::of(mean(&task.execution_time)?, gap).times(task.clients))
@@ -184,12 +334,11 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
         if used.exceeds(Share::ZERO) && !given.exceeds(used) {
             let in_mode = mode.map_or(String::new(), |mode| format!(" in mode `{mode}`"));
             check.warning(
-                &Place::root().key("services").key(name).key("tasks"),
+                &place,
                 format!(
-                    "the tasks need {} of a CPU, and `{}` has {}{in_mode}: \
+                    "the tasks need {} of a CPU, and `{domain}` has {}{in_mode}: \
 latencies grow without bound",
                     used.in_percent(),
-                    service.domain,
                     given.in_percent()
                 ),
                 "lengthen the budget of the domain's reservation, or send less",

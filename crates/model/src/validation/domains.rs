@@ -1,4 +1,4 @@
-//! Hosts and domains.
+//! Domains.
 
 use std::path::{Component, Path};
 
@@ -9,37 +9,6 @@ use crate::reading::Place;
 
 /// Names that the kernel gives to files in every cgroup v1 folder.
 const KERNEL_FILES: [&str; 3] = ["tasks", "notify_on_release", "release_agent"];
-
-/// Checks the hosts.
-pub(super) fn hosts(check: &mut Check<'_>) {
-    let hosts = Place::root().key("hosts");
-    if check.description.hosts.is_empty() && check.tree.names("hosts").is_empty() {
-        check.error(
-            &hosts,
-            "there is no host",
-            "describe one: [hosts.local] with its `cpus`",
-        );
-    }
-    for (name, host) in &check.description.hosts {
-        let place = hosts.key(name);
-        if host.cpus.is_empty() {
-            check.error(
-                &place.key("cpus"),
-                "the host has no CPU",
-                "name the CPUs that Tailbound may use, such as [0, 1]",
-            );
-        }
-        let outside: CpuSet = host.housekeeping.difference(&host.cpus).copied().collect();
-        if let Some(cpu) = outside.first() {
-            let message = format!("CPU {cpu} is not among the host's `cpus`");
-            check.error(
-                &place.key("housekeeping"),
-                message,
-                "name only CPUs of the host, or add it to `cpus`",
-            );
-        }
-    }
-}
 
 /// Checks the domains, their reservations excepted.
 pub(super) fn domains(check: &mut Check<'_>) {
@@ -53,18 +22,15 @@ pub(super) fn domains(check: &mut Check<'_>) {
         host(check, &place, domain);
         cpus(check, &place, domain);
         match domain.kind {
-            DomainKind::Process => process(check, &place, domain),
-            DomainKind::Container => container(check, &place, domain),
+            DomainKind::Process => process(check, &place, name, domain),
+            DomainKind::Container => container(check, &place, name, domain),
             DomainKind::QemuVm
             | DomainKind::LibvirtVm
             | DomainKind::XenVm
-            | DomainKind::TimePartition => check.error(
-                &place.key("kind"),
-                "this kind is not built yet",
-                "use process or container",
-            ),
+            | DomainKind::TimePartition => simulated(check, &place, domain),
         }
         instances(check, &place, name, domain);
+        cpu_bound(check, &place, name, domain);
     }
 }
 
@@ -108,7 +74,7 @@ pub(super) fn within_host(check: &mut Check<'_>, place: &Place, domain: &Domain,
     }
 }
 
-fn process(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+fn process(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
     let mut given = Vec::new();
     if !domain.command.is_empty() {
         given.push("command");
@@ -121,10 +87,12 @@ fn process(check: &mut Check<'_>, place: &Place, domain: &Domain) {
     }
     match given.as_slice() {
         [_] => {}
+        [] if check.is_described_within(name, domain) => {}
         [] => check.error(
             place,
             "nothing says what runs in this domain",
-            "give exactly one of `command`, `builtin` and `pids`",
+            "give exactly one of `command`, `builtin` and `pids`; or, to simulate it, `tasks` of its \
+own",
         ),
         several => check.error(
             place,
@@ -169,7 +137,7 @@ fn pids(check: &mut Check<'_>, place: &Place, domain: &Domain) {
     }
 }
 
-fn container(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
     let strangers = [
         ("command", !domain.command.is_empty()),
         ("builtin", domain.builtin.is_some()),
@@ -183,10 +151,12 @@ fn container(check: &mut Check<'_>, place: &Place, domain: &Domain) {
         );
     }
     match &domain.cgroup {
+        None if check.is_described_within(name, domain) => {}
         None => check.error(
             place,
             "the container's cgroup is not told",
-            "add `cgroup`, its folder relative to the cgroup v2 root",
+            "add `cgroup`, its folder relative to the cgroup v2 root; or, to simulate it, `tasks` of \
+its own",
         ),
         Some(path) if !is_inside(path) => check.error(
             &place.key("cgroup"),
@@ -198,6 +168,43 @@ fn container(check: &mut Check<'_>, place: &Place, domain: &Domain) {
         ),
         Some(_) => {}
     }
+}
+
+/// What runs in a domain that is only simulated is told by tasks, services and `cpu_bound`.
+fn simulated(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    let strangers = [
+        ("command", !domain.command.is_empty()),
+        ("builtin", domain.builtin.is_some()),
+        ("pids", !domain.pids.is_empty()),
+        ("cgroup", domain.cgroup.is_some()),
+    ];
+    for (key, _) in strangers.iter().filter(|(_, given)| *given) {
+        check.error(
+            &place.key(*key),
+            format!("`{key}` is for processes and containers; this kind is only simulated"),
+            "leave it out, and describe `tasks`, or write cpu_bound = true",
+        );
+    }
+}
+
+/// `cpu_bound` says what nothing else does.
+fn cpu_bound(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+    if !domain.cpu_bound {
+        return;
+    }
+    let mut services = check.description.services.iter();
+    let service = services.find(|(_, service)| service.domain == name);
+    let (what, remedy) = if domain.builtin.is_some() {
+        ("its `builtin` tells its load already", "leave it out")
+    } else if !domain.tasks.is_empty() || service.is_some() {
+        (
+            "the domain's tasks tell its load already",
+            "leave it out, or describe a domain of its own for what uses all CPU time",
+        )
+    } else {
+        return;
+    };
+    check.error(&place.key("cpu_bound"), what, remedy);
 }
 
 /// Whether the path goes down only, and somewhere.

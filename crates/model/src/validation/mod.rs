@@ -6,7 +6,11 @@
 mod bandwidth;
 mod domains;
 mod experiment;
+mod hosts;
 mod modes;
+mod nesting;
+mod own_tasks;
+mod partitions;
 mod reservations;
 mod services;
 mod share;
@@ -39,8 +43,11 @@ pub(crate) fn findings(description: &Description, tree: &Tree) -> Vec<Finding> {
         tree,
         findings: Vec::new(),
     };
-    domains::hosts(&mut check);
+    hosts::hosts(&mut check);
     domains::domains(&mut check);
+    nesting::nesting(&mut check);
+    partitions::partitions(&mut check);
+    own_tasks::own_tasks(&mut check);
     reservations::reservations(&mut check);
     services::services(&mut check);
     modes::modes(&mut check);
@@ -102,13 +109,8 @@ impl<'a> Check<'a> {
 
     /// The CPUs of the host of `domain`; `None` if the host is not known.
     fn host_cpus(&self, domain: &Domain) -> Option<&'a CpuSet> {
-        let hosts = &self.description.hosts;
-        let host = match &domain.host {
-            Some(name) => hosts.get(name),
-            None if hosts.len() == 1 => hosts.values().next(),
-            None => None,
-        };
-        host.map(|host| &host.cpus)
+        let host = self.description.host_of(domain);
+        host.map(|(_, host)| &host.cpus)
     }
 
     /// Every reservation with its place and domain, those of the modes included.
@@ -126,19 +128,31 @@ impl<'a> Check<'a> {
         base.chain(of_modes).collect()
     }
 
-    /// The tasks of the services in `domain`, with their places.
+    /// Whether its own tasks or the domains inside of it tell what runs in a domain.
+    fn is_described_within(&self, name: &str, domain: &Domain) -> bool {
+        let mut domains = self.description.domains.values();
+        let place = Place::root().key("domains").key(name).key("tasks");
+        domain.cpu_bound
+            || !self.tree.names_at(&place).is_empty()
+            || domains.any(|inner| inner.inside.as_deref() == Some(name))
+    }
+
+    /// The tasks of `domain`, its services' and its own, with their places.
     fn tasks_in(&self, domain: &str) -> Vec<(Place, &'a Task)> {
         let services = self.description.services.iter();
         let inside = services.filter(|(_, service)| service.domain == domain);
-        inside
-            .flat_map(|(name, service)| {
-                let place = Place::root().key("services").key(name).key("tasks");
-                service
-                    .tasks
-                    .iter()
-                    .map(move |(task, content)| (place.key(task), content))
-            })
-            .collect()
+        let served = inside.flat_map(|(name, service)| {
+            let place = Place::root().key("services").key(name).key("tasks");
+            let tasks = service.tasks.iter();
+            tasks.map(move |(task, content)| (place.key(task), content))
+        });
+        let own = self.description.domains.get(domain).into_iter();
+        let own = own.flat_map(|content| {
+            let place = Place::root().key("domains").key(domain).key("tasks");
+            let tasks = content.tasks.iter();
+            tasks.map(move |(task, content)| (place.key(task), content))
+        });
+        served.chain(own).collect()
     }
 
     /// Whether nothing of the outermost table `table` was cut out for its shape.

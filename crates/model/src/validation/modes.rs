@@ -53,16 +53,15 @@ pub(super) fn modes(check: &mut Check<'_>) {
 }
 
 fn known_tasks(check: &Check<'_>) -> Vec<String> {
-    let services = Place::root().key("services");
-    let names = check.tree.names("services").into_iter();
-    names
-        .flat_map(|service| {
-            let tasks = check.tree.names_at(&services.key(service).key("tasks"));
-            tasks
-                .into_iter()
-                .map(move |task| format!("{service}.{task}"))
-        })
-        .collect()
+    let mut known = Vec::new();
+    for table in ["services", "domains"] {
+        let place = Place::root().key(table);
+        for owner in check.tree.names(table) {
+            let tasks = check.tree.names_at(&place.key(owner).key("tasks"));
+            known.extend(tasks.into_iter().map(|task| format!("{owner}.{task}")));
+        }
+    }
+    known
 }
 
 fn mode_task(check: &mut Check<'_>, here: &Place, task: &str, known: &[String]) {
@@ -72,7 +71,7 @@ fn mode_task(check: &mut Check<'_>, here: &Place, task: &str, known: &[String]) 
             .iter()
             .find(|name| name.ends_with(&format!(".{task}")));
         let example = whole.or(known.first()).map_or("service.task", |name| name);
-        let message = format!("`{task}` does not say of which service it is a task");
+        let message = format!("`{task}` does not say of which service or domain it is a task");
         check.error(
             here,
             message,

@@ -2,7 +2,9 @@
 
 use super::domains::within_host;
 use super::{Check, longest};
-use crate::description::{Arrivals, BackendKind, Domain, Reservation};
+use crate::description::{Arrivals, BackendKind, Domain, Reservation, Scheduling};
+use crate::host::HostScheduling;
+use crate::interface::ServerKind;
 use crate::reading::Place;
 
 /// Checks every reservation, those of the modes included.
@@ -22,6 +24,7 @@ pub(super) fn reservations(check: &mut Check<'_>) {
         if let Some(domain) = check.description.domains.get(name) {
             within_host(check, &place.key("cpus"), domain, &reservation.cpus);
             housekeeping(check, &place, domain, reservation);
+            order(check, &place, domain, reservation);
         }
     }
 }
@@ -149,6 +152,40 @@ fn derivation(check: &mut Check<'_>, place: &Place, domain: &str) {
 calibrated, or give `budget` and `period`",
             );
         }
+    }
+}
+
+/// Complains of a server that the order among reservations makes no sense of.
+fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+    let Some(server) = reservation.server else {
+        return;
+    };
+    let domains = &check.description.domains;
+    let outer = domain.inside.as_ref().and_then(|outer| domains.get(outer));
+    let by_deadline = match outer {
+        Some(outer) => outer.scheduling == Scheduling::EarliestDeadlineFirst,
+        None => {
+            reservation.backend == BackendKind::Deadline
+                || check.description.host_of(domain).is_some_and(|(_, host)| {
+                    host.scheduling == HostScheduling::EarliestDeadlineFirst
+                })
+        }
+    };
+    let here = place.key("server");
+    match server {
+        ServerKind::Sporadic | ServerKind::PosixSporadic if by_deadline => check.error(
+            &here,
+            format!(
+                "a {server} server has no deadline, and reservations are ordered by deadlines here"
+            ),
+            "choose another server, such as \"constant-bandwidth\", or fixed priorities",
+        ),
+        ServerKind::SoftConstantBandwidth if !by_deadline => check.warning(
+            &here,
+            "under fixed priorities this server never waits, so its budget limits nothing",
+            "choose constant-bandwidth, or order reservations by deadlines",
+        ),
+        _ => {}
     }
 }
 

@@ -173,6 +173,12 @@ fn scheduling(check: &mut Check<'_>, place: &Place, service: &Service) {
             "Redis serves its requests in the order they come",
             "leave `scheduling` out",
         );
+    } else if service.scheduling == Scheduling::RoundRobin {
+        check.error(
+            &here,
+            "no service takes turns among its requests",
+            "use another order, or describe `tasks` of the domain in place of the service",
+        );
     }
 }
 

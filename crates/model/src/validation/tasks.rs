@@ -3,20 +3,43 @@
 use tailbound_time::Duration;
 
 use super::{Check, longest};
-use crate::description::{Arrivals, ExecutionTime, Protocol, Request, Scheduling, Service, Task};
+use crate::description::{
+    Arrivals, Domain, ExecutionTime, Protocol, Request, Scheduling, Service, Task,
+};
 use crate::reading::Place;
+
+/// Who decides the order of tasks.
+#[derive(Clone, Copy)]
+struct Orderer {
+    scheduling: Scheduling,
+    /// "service" or "domain".
+    what: &'static str,
+}
 
 /// Checks one task of `service`.
 pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task: &Task) {
-    arrivals(check, &place.key("arrivals"), &task.arrivals);
-    execution_time(
-        check,
-        &place.key("execution_time"),
-        service,
-        &task.execution_time,
-    );
-    deadline(check, place, task);
-    priority(check, place, service, task);
+    let orderer = Orderer {
+        scheduling: service.scheduling,
+        what: "service",
+    };
+    times(check, place, orderer, task);
+    if service.protocol == Protocol::Synthetic
+        && matches!(task.execution_time, ExecutionTime::Calibrated { .. })
+    {
+        check.error(
+            &place.key("execution_time"),
+            "the synthetic service runs for as long as it is told, \
+so there is nothing to calibrate",
+            "use constant, uniform or samples",
+        );
+    }
+    if task.vcpu.is_some() {
+        check.error(
+            &place.key("vcpu"),
+            "a service is one queue, which is on one virtual CPU",
+            "leave it out; it is for a domain's own tasks",
+        );
+    }
     let here = place.key("request");
     match (&task.request, service.protocol) {
         (Some(sent), protocol) => {
@@ -41,6 +64,54 @@ pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task
             "add `request`, such as { path = \"/\" }",
         ),
     }
+}
+
+/// A domain and how many virtual CPUs it has.
+#[derive(Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) domain: &'a Domain,
+    pub(super) vcpus: usize,
+}
+
+/// Checks one of a domain's own tasks.
+pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, task: &Task) {
+    let orderer = Orderer {
+        scheduling: owner.domain.scheduling,
+        what: "domain",
+    };
+    times(check, place, orderer, task);
+    if matches!(task.execution_time, ExecutionTime::Calibrated { .. }) {
+        check.error(
+            &place.key("execution_time"),
+            "a calibration sends requests, and a domain's own task takes none",
+            "use constant, uniform or samples, or describe a service",
+        );
+    }
+    if task.request.is_some() {
+        check.error(
+            &place.key("request"),
+            "a domain's own task is not asked by requests",
+            "leave it out, or describe a service",
+        );
+    }
+    if let Some(vcpu) = task
+        .vcpu
+        .filter(|vcpu| *vcpu as usize >= owner.vcpus && owner.vcpus > 0)
+    {
+        let message = format!("there is no virtual CPU {vcpu} in this domain");
+        check.error(
+            &place.key("vcpu"),
+            message,
+            format!("they count from 0 to {}", owner.vcpus - 1),
+        );
+    }
+}
+
+fn times(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+    arrivals(check, &place.key("arrivals"), &task.arrivals);
+    execution_time(check, &place.key("execution_time"), &task.execution_time);
+    deadline(check, place, task);
+    priority(check, place, orderer, task);
 }
 
 fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals) {
@@ -85,12 +156,7 @@ fn path(check: &mut Check<'_>, place: &Place, file: &std::path::Path) {
     }
 }
 
-fn execution_time(
-    check: &mut Check<'_>,
-    place: &Place,
-    service: &Service,
-    execution_time: &ExecutionTime,
-) {
+fn execution_time(check: &mut Check<'_>, place: &Place, execution_time: &ExecutionTime) {
     match execution_time {
         ExecutionTime::Constant { value } => {
             check.above_zero(&place.key("value"), "the execution time", *value)
@@ -109,14 +175,6 @@ fn execution_time(
                     &place.key("expected"),
                     "the expected execution time",
                     *expected,
-                );
-            }
-            if service.protocol == Protocol::Synthetic {
-                check.error(
-                    place,
-                    "the synthetic service runs for as long as it is told, \
-so there is nothing to calibrate",
-                    "use constant, uniform or samples",
                 );
             }
         }
@@ -142,31 +200,35 @@ fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {
     }
 }
 
-fn priority(check: &mut Check<'_>, place: &Place, service: &Service, task: &Task) {
-    match (service.scheduling, task.priority) {
+fn priority(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+    let Orderer { scheduling, what } = orderer;
+    match (scheduling, task.priority) {
         (Scheduling::FixedPriority, None) => check.error(
             place,
-            "the service serves by priority, and this task has none",
+            format!("the {what} serves by priority, and this task has none"),
             "add `priority`, from 1 to 90; the higher number runs first",
         ),
         (Scheduling::FixedPriority, Some(_)) | (_, None) => {}
         (_, Some(_)) => check.error(
             &place.key("priority"),
-            "the service does not serve by the tasks' priorities",
-            "leave it out, or add scheduling = \"fixed-priority\" to the service",
+            format!("the {what} does not serve by the tasks' priorities"),
+            format!("leave it out, or add scheduling = \"fixed-priority\" to the {what}"),
         ),
     }
-    if service.scheduling == Scheduling::RateMonotonic && task.least_gap().is_none() {
+    if scheduling == Scheduling::RateMonotonic && task.least_gap().is_none() {
         check.error(
             &place.key("arrivals"),
             "rate-monotonic scheduling goes by periods, and this task has none",
             "make it periodic or sporadic, or use another `scheduling`",
         );
     }
-    let by_deadline = match service.scheduling {
+    let by_deadline = match scheduling {
         Scheduling::DeadlineMonotonic => "deadline-monotonic scheduling",
         Scheduling::EarliestDeadlineFirst => "earliest-deadline-first scheduling",
-        Scheduling::Fifo | Scheduling::RateMonotonic | Scheduling::FixedPriority => return,
+        Scheduling::Fifo
+        | Scheduling::RateMonotonic
+        | Scheduling::FixedPriority
+        | Scheduling::RoundRobin => return,
     };
     if task.relative_deadline().is_none() {
         check.error(

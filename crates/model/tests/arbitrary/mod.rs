@@ -8,8 +8,8 @@ use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
     Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, Mode, PercentagePoints, Percentile, Priority, Protocol, Request, Reservation,
-    Scheduling, Service, Slo, Task, Variant,
+    Experiment, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile, Placement,
+    Priority, Protocol, Request, Reservation, Scheduling, Service, Slo, Task, Variant,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -65,6 +65,11 @@ fn host() -> Host {
     Host {
         cpus: (0..CPUS).map(Cpu).collect(),
         housekeeping: BTreeSet::from([Cpu(CPUS - 1)]),
+        scheduling: HostScheduling::default(),
+        placement: Placement::default(),
+        speeds: Vec::new(),
+        overheads: HostOverheads::default(),
+        major_frame: None,
     }
 }
 
@@ -116,6 +121,7 @@ fn cpus() -> impl Strategy<Value = BTreeSet<Cpu>> {
 fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
     prop_oneof![
         (best_effort(), Just(None)),
+        (machine(), Just(None)),
         (
             synthetic_domain(),
             service(Protocol::Synthetic).prop_map(Some)
@@ -128,6 +134,7 @@ fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
 fn domain(cpus: BTreeSet<Cpu>) -> Domain {
     Domain {
         host: None,
+        inside: None,
         kind: DomainKind::Process,
         command: Vec::new(),
         builtin: None,
@@ -135,7 +142,13 @@ fn domain(cpus: BTreeSet<Cpu>) -> Domain {
         cgroup: None,
         instances: 1,
         cpus,
+        cpu_bound: false,
+        windows: Vec::new(),
         reservation: None,
+        scheduling: Scheduling::default(),
+        quantum: None,
+        preemptive: true,
+        tasks: BTreeMap::new(),
     }
 }
 
@@ -162,6 +175,35 @@ fn best_effort() -> impl Strategy<Value = Domain> {
             })
         }),
     ]
+}
+
+/// A virtual machine with tasks of its own.
+fn machine() -> impl Strategy<Value = Domain> {
+    let order = prop::sample::select(vec![
+        Scheduling::Fifo,
+        Scheduling::RoundRobin,
+        Scheduling::FixedPriority,
+    ]);
+    let tasks = btree_map(name(), task(Protocol::Synthetic), 1..4);
+    (order, tasks, length(), any::<bool>(), reservation()).prop_map(
+        |(scheduling, mut tasks, quantum, preemptive, reservation)| {
+            let by_priority = scheduling == Scheduling::FixedPriority;
+            for task in tasks.values_mut() {
+                task.priority = by_priority.then_some(Priority(7));
+                task.vcpu = by_priority.then_some(0);
+            }
+            let turns = scheduling == Scheduling::RoundRobin;
+            Domain {
+                kind: DomainKind::XenVm,
+                scheduling,
+                quantum: turns.then_some(quantum),
+                preemptive: preemptive || turns,
+                tasks,
+                reservation: Some(reservation),
+                ..domain(BTreeSet::new())
+            }
+        },
+    )
 }
 
 fn synthetic_domain() -> impl Strategy<Value = Domain> {
@@ -197,6 +239,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             margin_points: PercentagePoints(0.0),
             priority: Priority(priority),
             cpus: BTreeSet::new(),
+            vcpus: None,
         }
     })
 }
@@ -251,6 +294,7 @@ fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
                 http => http,
             }),
             clients,
+            vcpu: None,
         },
     )
 }

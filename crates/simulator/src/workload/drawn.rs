@@ -1,6 +1,6 @@
 //! The jobs of a service, drawn as they are asked for.
 
-use tailbound_model::{InputFiles, Service};
+use tailbound_model::{InputFiles, Service, Task};
 use tailbound_time::Duration;
 
 use super::WorkloadError;
@@ -39,13 +39,30 @@ impl<'a> DrawnJobs<'a> {
         seed: u64,
         inputs: &'a InputFiles,
     ) -> Result<Self, WorkloadError> {
+        let tasks = service.tasks.iter().enumerate();
+        let tasks = tasks.map(|(task, (name, content))| (task, name.as_str(), content));
+        Self::of_tasks(tasks, horizon, seed, inputs)
+    }
+
+    /// The jobs of several tasks together: each with its number in the plan, and the name that its
+    /// random streams depend on. Of jobs released at once, those of the task in front come first.
+    ///
+    /// # Errors
+    /// As [`DrawnJobs::new`].
+    pub fn of_tasks<'t>(
+        tasks: impl IntoIterator<Item = (usize, &'t str, &'t Task)>,
+        horizon: Duration,
+        seed: u64,
+        inputs: &'a InputFiles,
+    ) -> Result<Self, WorkloadError> {
         let mut clients = Vec::new();
-        for (task, (name, description)) in service.tasks.iter().enumerate() {
+        for (task, name, description) in tasks {
             for client in 0..description.clients {
                 let stream = |purpose| Stream::of(seed, name, client, purpose);
                 let source = execution::Source::of(name, &description.execution_time, inputs)?;
                 if matches!(source, execution::Source::Unknown) {
-                    return Err(WorkloadError::ExecutionTimeUnknown { task: name.clone() });
+                    let task = name.to_owned();
+                    return Err(WorkloadError::ExecutionTimeUnknown { task });
                 }
                 clients.push(Client {
                     task,

@@ -15,6 +15,7 @@ fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     }
 }
 

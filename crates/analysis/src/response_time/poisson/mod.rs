@@ -79,6 +79,11 @@ pub(super) fn response_times(
             let period = period.max(Duration::from_nanos(1));
             (period, period, None)
         }
+        ReservationServer::Sporadic { .. }
+        | ReservationServer::PosixSporadic { .. }
+        | ReservationServer::SoftConstantBandwidth { .. } => {
+            return Err(AnalysisError::only_simulated());
+        }
         ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
             return Err(AnalysisError::NotAnalysed {
                 reason: "this server follows the arrivals, for which several at a time have \

@@ -1,0 +1,116 @@
+//! Tasks that a domain has of its own, and their order.
+
+use super::Check;
+use super::tasks::{self, Owner};
+use crate::description::{Builtin, Domain, Scheduling};
+use crate::reading::Place;
+
+/// Checks the domains' own tasks.
+pub(super) fn own_tasks(check: &mut Check<'_>) {
+    let description = check.description;
+    for (name, domain) in &description.domains {
+        let place = Place::root().key("domains").key(name);
+        order(check, &place, name, domain);
+        if domain.tasks.is_empty() {
+            continue;
+        }
+        owner(check, &place, name, domain);
+        let vcpus = description.vcpus_of(domain);
+        for (task, content) in &domain.tasks {
+            let here = place.key("tasks").key(task);
+            tasks::own_task(check, &here, Owner { domain, vcpus }, content);
+        }
+    }
+}
+
+/// Complains of tasks in domains whose load is told otherwise.
+fn owner(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+    let here = place.key("tasks");
+    match domain.builtin {
+        Some(Builtin::CpuHog) => check.error(
+            &here,
+            "a CPU hog uses all the CPU time that it gets and has no tasks",
+            "leave `builtin` out, or describe the tasks in a domain of their own",
+        ),
+        Some(Builtin::SyntheticService) => check.error(
+            &here,
+            "the synthetic service is asked to work by requests",
+            "describe a service in this domain and its tasks there",
+        ),
+        None => {}
+    }
+    let mut services = check.description.services.iter();
+    if let Some((service, _)) = services.find(|(_, service)| service.domain == name) {
+        check.error(
+            &here,
+            format!("the service `{service}` is in this domain and has tasks"),
+            "describe them there, or a domain of its own for each",
+        );
+    }
+    if check.description.services.contains_key(name) {
+        check.error(
+            &here,
+            format!("there is a service `{name}`, too, so {name}.TASK names two things"),
+            "give one of the two another name",
+        );
+    }
+    if domain.instances != 1 {
+        check.error(
+            &place.key("instances"),
+            "the tasks are those of the whole domain",
+            "leave `instances` out; `clients` of a task says how often it is there",
+        );
+    }
+}
+
+/// Complains of an order of nothing, and of orders that contradict themselves.
+fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+    let mut domains = check.description.domains.values();
+    let holds = domains.any(|inner| inner.inside.as_deref() == Some(name));
+    let given = [
+        ("scheduling", domain.scheduling != Scheduling::default()),
+        ("quantum", domain.quantum.is_some()),
+        ("preemptive", !domain.preemptive),
+    ];
+    let orders_something = !domain.tasks.is_empty()
+        || (holds && matches!(domain.scheduling, Scheduling::EarliestDeadlineFirst));
+    if !orders_something && check.tree.names_at(&place.key("tasks")).is_empty() {
+        for (key, _) in given.iter().filter(|(_, given)| *given) {
+            check.error(
+                &place.key(*key),
+                "it is for the domain's own tasks, and there are none",
+                "leave it out; the order of a service's tasks is said at the service",
+            );
+        }
+        return;
+    }
+    let turns = domain.scheduling == Scheduling::RoundRobin;
+    match domain.quantum {
+        Some(quantum) if turns => check.above_zero(&place.key("quantum"), "the quantum", quantum),
+        Some(_) => check.error(
+            &place.key("quantum"),
+            "only round-robin scheduling has turns",
+            "leave it out, or write scheduling = \"round-robin\"",
+        ),
+        None if turns => check.error(
+            place,
+            "nothing says how long a turn lasts",
+            "add `quantum`, such as \"10ms\"",
+        ),
+        None => {}
+    }
+    if turns && !domain.preemptive {
+        check.error(
+            &place.key("preemptive"),
+            "turns interrupt jobs, and this forbids it",
+            "leave it out, or write scheduling = \"fifo\"",
+        );
+    }
+    if holds && !domain.preemptive {
+        check.error(
+            &place.key("preemptive"),
+            "the domains inside of this one have to be interrupted at the end of their budget",
+            "leave it out, or put the tasks in a domain of their own",
+        );
+    }
+}

@@ -1,0 +1,300 @@
+//! What is counted in the course of a simulation.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::hierarchy::{Completion, Job, Piece, Sink, Source};
+use crate::tally::Tally;
+
+/// What is kept of response times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// How many fell into each class (at most 1/512 of its values wide): memory does not grow with the
+    /// simulation.
+    #[default]
+    Classes,
+    /// Each of them.
+    All,
+}
+
+/// The response times of a task.
+pub(super) enum Responses {
+    Classes(Tally),
+    All(Vec<u64>),
+}
+
+/// The part of a simulation that counts, in nanoseconds.
+#[derive(Clone, Copy)]
+pub(super) struct Span {
+    pub(super) from: u64,
+    pub(super) until: u64,
+}
+
+impl Span {
+    fn clip(self, from: u64, until: u64) -> u64 {
+        until.min(self.until).saturating_sub(from.max(self.from))
+    }
+}
+
+/// The second half of the time that counts is looked at in so many parts for growth.
+pub(super) const PARTS: usize = 4;
+
+/// How many jobs of one queue wait, at the least, in each part of the second half.
+pub(super) struct Backlog {
+    waiting: u64,
+    released: u64,
+    least: [u64; PARTS],
+}
+
+/// The counts of one task.
+pub(super) struct TaskCount {
+    pub(super) responses: Responses,
+    pub(super) released: u64,
+    pub(super) done: u64,
+    pub(super) late: u64,
+    pub(super) used: u64,
+    deadline: u64,
+    /// The queue that it belongs to: the domain's virtual CPU.
+    queue: usize,
+}
+
+/// Counts everything that a result is made of.
+pub(super) struct Course {
+    pub(super) span: Span,
+    pub(super) tasks: Vec<TaskCount>,
+    pub(super) depletions: Vec<u64>,
+    pub(super) overhead: Vec<u64>,
+    pub(super) busy: Vec<u64>,
+    pub(super) switches: Vec<u64>,
+    /// What was on each CPU last.
+    last: Vec<Option<(usize, u64)>>,
+    pub(super) queues: Vec<Backlog>,
+    /// The part of the second half in which the last event was; none before it.
+    part: Option<usize>,
+    waiting: Rc<Cell<u64>>,
+}
+
+impl Course {
+    /// `tasks` has the deadline and the queue of each task.
+    pub(super) fn new(
+        span: Span,
+        kept: Kept,
+        tasks: &[(u64, usize)],
+        reservations: usize,
+        cpus: usize,
+        waiting: Rc<Cell<u64>>,
+    ) -> Self {
+        let queues = tasks.iter().map(|(_, queue)| queue + 1).max().unwrap_or(0);
+        let count = |(deadline, queue): &(u64, usize)| TaskCount {
+            responses: match kept {
+                Kept::Classes => Responses::Classes(Tally::default()),
+                Kept::All => Responses::All(Vec::new()),
+            },
+            released: 0,
+            done: 0,
+            late: 0,
+            used: 0,
+            deadline: *deadline,
+            queue: *queue,
+        };
+        let backlog = |_| Backlog {
+            waiting: 0,
+            released: 0,
+            least: [u64::MAX; PARTS],
+        };
+        Self {
+            span,
+            tasks: tasks.iter().map(count).collect(),
+            depletions: vec![0; reservations],
+            overhead: vec![0; cpus],
+            busy: vec![0; cpus],
+            switches: vec![0; cpus],
+            last: vec![None; cpus],
+            queues: (0..queues).map(backlog).collect(),
+            part: None,
+            waiting,
+        }
+    }
+
+    /// Comes to a time: what waits now has waited through all parts in between.
+    fn come_to(&mut self, at: u64) {
+        let Span { from, until } = self.span;
+        let half = (until - from) / 2;
+        let middle = until - half;
+        if at < middle || self.part == Some(PARTS - 1) && at >= until {
+            return;
+        }
+        let length = (half / PARTS as u64).max(1);
+        let now = (((at - middle) / length) as usize).min(PARTS - 1);
+        let first = match self.part {
+            Some(part) if part == now => return,
+            Some(part) => part + 1,
+            None => 0,
+        };
+        for queue in &mut self.queues {
+            for part in first..=now {
+                queue.least[part] = queue.least[part].min(queue.waiting);
+            }
+        }
+        self.part = Some(now);
+    }
+
+    /// Ends the count at the end of the simulation.
+    pub(super) fn end(&mut self) {
+        self.come_to(self.span.until);
+    }
+}
+
+impl Backlog {
+    /// The fewest jobs that waited in each part, and how many were released in all of them.
+    pub(super) fn least(&self) -> ([u64; PARTS], u64) {
+        (self.least, self.released)
+    }
+
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+}
+
+impl Sink for Course {
+    fn released(&mut self, job: &Job) {
+        self.come_to(job.release);
+        let task = &mut self.tasks[job.task];
+        if task.deadline == HOG {
+            return;
+        }
+        let queue = &mut self.queues[task.queue];
+        queue.waiting += 1;
+        queue.released += u64::from(self.part.is_some());
+        self.waiting.set(self.waiting.get() + 1);
+        task.released += u64::from(job.release >= self.span.from);
+    }
+
+    fn completed(&mut self, completion: &Completion) {
+        self.come_to(completion.end);
+        let task = &mut self.tasks[completion.task];
+        if task.deadline == HOG {
+            return;
+        }
+        let queue = &mut self.queues[task.queue];
+        queue.waiting -= 1;
+        if let Some(part) = self.part.filter(|_| completion.end < self.span.until) {
+            queue.least[part] = queue.least[part].min(queue.waiting);
+        }
+        self.waiting.set(self.waiting.get() - 1);
+        if completion.release < self.span.from {
+            return;
+        }
+        let response = completion.end - completion.release;
+        task.done += 1;
+        task.late += u64::from(response > task.deadline);
+        match &mut task.responses {
+            Responses::Classes(tally) => tally.count(response),
+            Responses::All(all) => all.push(response),
+        }
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        let length = self.span.clip(piece.from, piece.until);
+        self.tasks[piece.task].used += length;
+        self.busy[piece.cpu] += length;
+        let now = Some((piece.task, piece.number));
+        if self.last[piece.cpu] != now {
+            let counts = self.span.from <= piece.from && piece.from < self.span.until;
+            self.switches[piece.cpu] += u64::from(counts);
+            self.last[piece.cpu] = now;
+        }
+    }
+
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        self.overhead[cpu] += self.span.clip(from, until);
+    }
+
+    fn ran_out(&mut self, reservation: usize, at: u64) {
+        let counts = self.span.from <= at && at < self.span.until;
+        self.depletions[reservation] += u64::from(counts);
+    }
+}
+
+/// Stands for the deadline of what uses all the CPU time that it gets, which is no queue.
+pub(super) const HOG: u64 = u64::MAX;
+
+/// Stands for the deadline of a task that has none.
+pub(super) const NO_DEADLINE: u64 = u64::MAX - 1;
+
+/// Jobs of a source, and what never ends; no more jobs once too many wait.
+pub(super) struct Feed<S> {
+    /// The jobs that never end, all released at the start.
+    pub(super) endless: Vec<Job>,
+    pub(super) jobs: S,
+    pub(super) waiting: Rc<Cell<u64>>,
+    pub(super) most_waiting: u64,
+    /// When there were too many.
+    pub(super) cut_off: Rc<Cell<Option<u64>>>,
+}
+
+impl<S: Source> Source for Feed<S> {
+    fn next_release(&self) -> Option<u64> {
+        if !self.endless.is_empty() {
+            return Some(0);
+        }
+        if self.cut_off.get().is_some() {
+            return None;
+        }
+        self.jobs.next_release()
+    }
+
+    fn take(&mut self) -> Option<Job> {
+        if let Some(job) = self.endless.pop() {
+            return Some(job);
+        }
+        let job = self.jobs.take()?;
+        if self.waiting.get() >= self.most_waiting {
+            self.cut_off.set(Some(job.release));
+        }
+        Some(job)
+    }
+}
+
+/// Tells two sinks the same.
+pub struct Tee<'a, A, B>(pub &'a mut A, pub &'a mut B);
+
+impl<A: Sink, B: Sink> Sink for Tee<'_, A, B> {
+    fn completed(&mut self, completion: &Completion) {
+        self.0.completed(completion);
+        self.1.completed(completion);
+    }
+
+    fn released(&mut self, job: &Job) {
+        self.0.released(job);
+        self.1.released(job);
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        self.0.ran(piece);
+        self.1.ran(piece);
+    }
+
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        self.0.overhead(cpu, from, until);
+        self.1.overhead(cpu, from, until);
+    }
+
+    fn ran_out(&mut self, reservation: usize, at: u64) {
+        self.0.ran_out(reservation, at);
+        self.1.ran_out(reservation, at);
+    }
+
+    fn replenished(&mut self, reservation: usize, at: u64) {
+        self.0.replenished(reservation, at);
+        self.1.replenished(reservation, at);
+    }
+}
+
+/// A sink that takes note of nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nothing;
+
+impl Sink for Nothing {
+    fn completed(&mut self, _completion: &Completion) {}
+}

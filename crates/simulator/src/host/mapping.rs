@@ -1,0 +1,585 @@
+//! From a description to plans.
+
+use std::collections::BTreeMap;
+
+use tailbound_model::{
+    BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime, Host,
+    HostScheduling, InputFiles, Placement, Reservation, Scheduling, Service, Task,
+};
+use tailbound_time::Duration;
+
+use super::layout::{Group, Inside, LaidPlan, LaidReservation, Layout, Node};
+use super::load::utilisation;
+use super::order::{by_priority, rank, rule_of};
+use super::problem::HostError;
+use crate::hierarchy::{Plan, Rank, Rule, Speed, Window};
+use crate::overheads::{Overheads, Tick};
+
+/// The length of a turn among domains without a reservation, among the copies of a CPU hog and among
+/// the services of a domain: what the kernel's fair scheduler gives equals under load, about.
+pub const TURN: Duration = Duration::from_millis(4);
+
+/// The longest time that is calculated with: some nine years, so that sums stay below 2^63 ns.
+pub const LONGEST: Duration = Duration::from_nanos(1 << 58);
+
+/// Fixed ranks of the host begin here, behind all absolute deadlines: SCHED_DEADLINE comes before
+/// every fixed priority.
+const BEHIND_DEADLINES: u64 = 1 << 63;
+
+/// Ranks inside of a domain: reservations by priority, then the domain's own work, then the rest.
+const OWN_WORK: Rank = Rank::Fixed(1 << 62);
+const BACKGROUND: u64 = u64::MAX;
+
+/// Lays the domains of a host out on its CPUs. The description is that of one mode, with all budgets
+/// told.
+///
+/// # Errors
+/// [`HostError`] says what of the description stands against it.
+pub fn lay_out(
+    description: &Description,
+    host: &str,
+    inputs: &InputFiles,
+) -> Result<Layout, HostError> {
+    if !description.modes.is_empty() {
+        let known: Vec<&str> = description.modes.keys().map(String::as_str).collect();
+        return Err(HostError::SeveralModes {
+            known: known.join(", "),
+        });
+    }
+    let Some((name, host)) = description.hosts.get_key_value(host) else {
+        let known: Vec<&str> = description.hosts.keys().map(String::as_str).collect();
+        return Err(HostError::UnknownHost {
+            host: host.into(),
+            known: known.join(", "),
+        });
+    };
+    let mapping = Mapping {
+        description,
+        name,
+        host,
+        placed: placed(description, inputs)?,
+    };
+    mapping.check_circles()?;
+    let plans = match host.placement {
+        Placement::Global => vec![mapping.global()?],
+        Placement::Partitioned => {
+            let cpus = host.cpus.iter();
+            cpus.map(|cpu| mapping.on_cpu(*cpu))
+                .collect::<Result<_, _>>()?
+        }
+    };
+    Ok(Layout {
+        host: name.clone(),
+        assumptions: mapping.assumptions(&plans),
+        plans,
+    })
+}
+
+struct Mapping<'a> {
+    description: &'a Description,
+    name: &'a str,
+    host: &'a Host,
+    /// The virtual CPU of each service and each own task, by (domain, name).
+    placed: BTreeMap<(String, String), usize>,
+}
+
+impl<'a> Mapping<'a> {
+    fn check_circles(&self) -> Result<(), HostError> {
+        let domains = &self.description.domains;
+        for (name, domain) in domains {
+            let mut at = domain;
+            for _ in 0..=domains.len() {
+                match at.inside.as_ref().and_then(|outer| domains.get(outer)) {
+                    Some(outer) => at = outer,
+                    None => break,
+                }
+            }
+            if at
+                .inside
+                .as_ref()
+                .is_some_and(|outer| domains.contains_key(outer))
+            {
+                let domain = name.clone();
+                return Err(HostError::Circle { domain });
+            }
+        }
+        Ok(())
+    }
+
+    /// The domains of this host that are directly inside of another one, or of the host.
+    fn directly_in(&self, outer: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a Domain)> {
+        let domains = self.description.domains.iter();
+        domains
+            .filter(move |(_, domain)| {
+                let here = self.description.host_of(domain).map(|(name, _)| name);
+                here == Some(self.name) && domain.inside.as_deref() == outer
+            })
+            .map(|(name, domain)| (name.as_str(), domain))
+    }
+
+    fn on_cpu(&self, cpu: Cpu) -> Result<LaidPlan, HostError> {
+        let mut members = Vec::new();
+        let mut background = Vec::new();
+        for (name, domain) in self.directly_in(None) {
+            let vcpu = self
+                .description
+                .cpus_of(domain)
+                .iter()
+                .position(|c| *c == cpu);
+            if let Some(vcpu) = vcpu {
+                self.vcpu(name, domain, vcpu, None, &mut members, &mut background)?;
+            }
+        }
+        members.extend(in_background(BACKGROUND, background));
+        self.plan(vec![cpu], Inside::of(members))
+    }
+
+    fn global(&self) -> Result<LaidPlan, HostError> {
+        let cpus: Vec<Cpu> = self.host.working_cpus().into_iter().collect();
+        if cpus.is_empty() {
+            let host = self.name.to_owned();
+            return Err(HostError::NoCpu { host });
+        }
+        let mut members = Vec::new();
+        let mut backgrounds: Vec<Vec<Node>> = cpus.iter().map(|_| Vec::new()).collect();
+        for (name, domain) in self.directly_in(None) {
+            let pinned: Vec<Cpu> = self.description.cpus_of(domain).into_iter().collect();
+            for vcpu in 0..self.description.vcpus_of(domain) {
+                let own = pinned
+                    .get(vcpu)
+                    .and_then(|cpu| cpus.iter().position(|c| c == cpu));
+                let at = own.unwrap_or(vcpu % cpus.len());
+                let background = &mut backgrounds[at];
+                self.vcpu(name, domain, vcpu, None, &mut members, background)?;
+            }
+        }
+        // A level inside of a reservation is for one CPU, so each CPU has a background of its own.
+        for (index, background) in backgrounds.into_iter().enumerate() {
+            let rank = BACKGROUND - (cpus.len() - 1 - index) as u64;
+            members.extend(in_background(rank, background));
+        }
+        self.plan(cpus, Inside::of(members))
+    }
+
+    fn plan(&self, cpus: Vec<Cpu>, root: Inside) -> Result<LaidPlan, HostError> {
+        let all: Vec<Cpu> = self.host.cpus.iter().copied().collect();
+        let speed = |cpu: &Cpu| {
+            let position = all.iter().position(|other| other == cpu);
+            let percent = position.and_then(|at| self.host.speeds.get(at)).copied();
+            let percent = percent.unwrap_or(100);
+            Speed::from_permille(percent.saturating_mul(10)).ok_or_else(|| HostError::Speed {
+                host: self.name.to_owned(),
+                percent,
+            })
+        };
+        let overheads = &self.host.overheads;
+        let mut plan = Plan::on_one_cpu(Inside::of(Vec::new()).numbered(&mut empty(), 0));
+        plan.cpus = cpus.iter().map(speed).collect::<Result<_, _>>()?;
+        plan.overheads = Overheads {
+            context_switch: overheads.context_switch,
+            scheduler_invocation: overheads.scheduler_invocation,
+            migration: overheads.migration,
+            tick: overheads.tick.map(|tick| Tick {
+                period: tick.period,
+                cost: tick.cost,
+            }),
+            interrupt: overheads.interrupt,
+        };
+        let mut laid = empty();
+        plan.root = root.numbered(&mut laid, 0);
+        laid.plan = plan;
+        laid.cpus = cpus;
+        Ok(laid)
+    }
+
+    /// Puts a virtual CPU of a domain among the reservations, or in the background, of the level that
+    /// it is in; nothing, if nothing runs on it.
+    fn vcpu(
+        &self,
+        name: &'a str,
+        domain: &'a Domain,
+        vcpu: usize,
+        within: Option<Scheduling>,
+        members: &mut Vec<Node>,
+        background: &mut Vec<Node>,
+    ) -> Result<(), HostError> {
+        let inside = self.inside(name, domain, vcpu)?;
+        if inside.members.is_empty() {
+            return Ok(());
+        }
+        let mut group = Group {
+            rank: Rank::Fixed(0),
+            rule: Rule::Unlimited,
+            budget: Duration::ZERO,
+            period: Duration::ZERO,
+            domain: Some(name.to_owned()),
+            vcpu: Some(vcpu),
+            background: false,
+            inside,
+        };
+        if domain.kind == DomainKind::TimePartition {
+            let Some(frame) = self.host.major_frame else {
+                let host = self.name.to_owned();
+                return Err(HostError::NoFrame { host });
+            };
+            let windows = domain.windows.iter();
+            let windows = windows.map(|window| Window {
+                offset: window.offset,
+                length: window.length,
+            });
+            group.rule = Rule::Windows(windows.collect());
+            group.period = frame;
+            members.push(Node::Group(group));
+            return Ok(());
+        }
+        let Some(reservation) = &domain.reservation else {
+            background.push(Node::Group(group));
+            return Ok(());
+        };
+        self.budget(name, reservation, &mut group)?;
+        match reservation.backend {
+            BackendKind::None | BackendKind::CfsQuota => background.push(Node::Group(group)),
+            backend => {
+                group.rank = self.rank_of(reservation, backend, within, group.period);
+                let ordered = matches!(group.rank, Rank::Deadline(_));
+                if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
+                    let domain = name.to_owned();
+                    return Err(HostError::NoDeadline { domain });
+                }
+                members.push(Node::Group(group));
+            }
+        }
+        Ok(())
+    }
+
+    fn budget(
+        &self,
+        name: &str,
+        reservation: &Reservation,
+        group: &mut Group,
+    ) -> Result<(), HostError> {
+        let kind = match reservation.backend {
+            BackendKind::None | BackendKind::Dedicated => return Ok(()),
+            // A quota is full again at the start of each period and kept within it.
+            BackendKind::CfsQuota => reservation
+                .server
+                .unwrap_or(tailbound_model::ServerKind::Deferrable),
+            backend => {
+                let enforced = backend.server_kind();
+                let Some(kind) = reservation.server.or(enforced) else {
+                    return Ok(());
+                };
+                kind
+            }
+        };
+        let (Some(budget), Some(period)) = (reservation.budget, reservation.period) else {
+            let domain = name.to_owned();
+            return Err(HostError::NoBudget { domain });
+        };
+        if period > LONGEST {
+            return Err(HostError::TooLong {
+                place: format!("domains.{name}.reservation.period"),
+                length: period,
+                limit: LONGEST,
+            });
+        }
+        group.rule = rule_of(kind);
+        (group.budget, group.period) = (budget, period);
+        Ok(())
+    }
+
+    fn rank_of(
+        &self,
+        reservation: &Reservation,
+        backend: BackendKind,
+        within: Option<Scheduling>,
+        period: Duration,
+    ) -> Rank {
+        if let Some(scheduling) = within {
+            return match scheduling {
+                Scheduling::EarliestDeadlineFirst if !period.is_zero() => Rank::Deadline(period),
+                _ => by_priority(reservation.priority.0),
+            };
+        }
+        let earliest = self.host.scheduling == HostScheduling::EarliestDeadlineFirst;
+        match backend {
+            BackendKind::Dedicated => Rank::Fixed(0),
+            BackendKind::Deadline => Rank::Deadline(period),
+            _ if earliest => Rank::Deadline(period),
+            _ => Rank::Fixed(BEHIND_DEADLINES + u64::from(u8::MAX - reservation.priority.0)),
+        }
+    }
+
+    /// What runs on one virtual CPU of a domain.
+    fn inside(&self, name: &'a str, domain: &'a Domain, vcpu: usize) -> Result<Inside, HostError> {
+        let mut members = Vec::new();
+        let mut background = Vec::new();
+        for (inner, content) in self.directly_in(Some(name)) {
+            if let Some(own) = self.vcpu_within(content, domain, vcpu) {
+                let within = Some(domain.scheduling);
+                self.vcpu(inner, content, own, within, &mut members, &mut background)?;
+            }
+        }
+        let hogs = self.hogs(name, domain, vcpu);
+        let work = self.own_work(name, domain, vcpu);
+        if members.is_empty() && background.is_empty() {
+            return Ok(match work {
+                Some(work) => work,
+                None => Inside::in_turns(TURN, hogs),
+            });
+        }
+        if let Some(work) = work {
+            let shares_order = matches!(
+                domain.scheduling,
+                Scheduling::FixedPriority | Scheduling::EarliestDeadlineFirst
+            );
+            if shares_order && !domain.tasks.is_empty() {
+                members.extend(work.members);
+            } else {
+                members.push(Node::Group(unlimited(OWN_WORK, work)));
+            }
+        }
+        background.extend(hogs);
+        members.extend(in_background(BACKGROUND, background));
+        Ok(Inside::of(members))
+    }
+
+    /// Which virtual CPU of `inner` runs on this one of the domain that it is inside of.
+    fn vcpu_within(&self, inner: &Domain, outer: &Domain, vcpu: usize) -> Option<usize> {
+        if self.host.placement == Placement::Global {
+            return (vcpu < self.description.vcpus_of(inner)).then_some(vcpu);
+        }
+        let cpu = self.description.cpus_of(outer).iter().nth(vcpu).copied()?;
+        self.description
+            .cpus_of(inner)
+            .iter()
+            .position(|own| *own == cpu)
+    }
+
+    fn hogs(&self, name: &str, domain: &Domain, vcpu: usize) -> Vec<Node> {
+        if domain.builtin != Some(Builtin::CpuHog) && !domain.cpu_bound {
+            return Vec::new();
+        }
+        let vcpus = self.description.vcpus_of(domain).max(1);
+        let here = (0..domain.instances as usize).filter(|instance| instance % vcpus == vcpu);
+        here.map(|_| Node::Task {
+            rank: Rank::Fixed(0),
+            domain: name.to_owned(),
+            service: None,
+            name: "cpu-hog".into(),
+            vcpu,
+            task: None,
+        })
+        .collect()
+    }
+
+    /// The services and the own tasks of a domain on one of its virtual CPUs.
+    fn own_work(&self, name: &str, domain: &Domain, vcpu: usize) -> Option<Inside> {
+        let here = |what: &str| self.placed.get(&(name.to_owned(), what.to_owned())) == Some(&vcpu);
+        let own: Vec<Node> = domain
+            .tasks
+            .iter()
+            .filter(|(task, _)| here(task))
+            .map(|(task, content)| node(name, None, task, vcpu, domain.scheduling, content))
+            .collect();
+        if !own.is_empty() {
+            return Some(Inside {
+                preemptive: domain.preemptive,
+                quantum: domain
+                    .quantum
+                    .filter(|_| domain.scheduling == Scheduling::RoundRobin),
+                members: own,
+            });
+        }
+        let mut services: Vec<Inside> = self
+            .services_in(name)
+            .filter(|(service, _)| here(service))
+            .map(|(service, content)| {
+                let tasks = content.tasks.iter();
+                let tasks = tasks.map(|(task, found)| {
+                    node(name, Some(service), task, vcpu, content.scheduling, found)
+                });
+                Inside::of(tasks.collect())
+            })
+            .collect();
+        match services.len() {
+            0 => None,
+            1 => services.pop(),
+            _ => {
+                let groups = services.into_iter();
+                let groups = groups.map(|inside| Node::Group(unlimited(Rank::Fixed(0), inside)));
+                Some(Inside::in_turns(TURN, groups.collect()))
+            }
+        }
+    }
+
+    fn services_in(&self, domain: &str) -> impl Iterator<Item = (&'a str, &'a Service)> {
+        let services = self.description.services.iter();
+        services
+            .filter(move |(_, service)| service.domain == domain)
+            .map(|(name, service)| (name.as_str(), service))
+    }
+
+    fn assumptions(&self, plans: &[LaidPlan]) -> Vec<String> {
+        let mut said = Vec::new();
+        let idle: Vec<&str> = self
+            .description
+            .domains
+            .iter()
+            .filter(|(name, domain)| {
+                let here = self.description.host_of(domain).map(|(name, _)| name);
+                here == Some(self.name)
+                    && !plans.iter().any(|plan| {
+                        plan.reservations
+                            .iter()
+                            .any(|r| r.domain.as_ref() == Some(name))
+                    })
+            })
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if !idle.is_empty() {
+            said.push(format!(
+                "nothing tells the load of {}: taken to be idle (cpu_bound = true says otherwise)",
+                idle.join(", ")
+            ));
+        }
+        if plans
+            .iter()
+            .any(|plan| plan.reservations.iter().any(|r| r.background))
+        {
+            said.push(format!(
+                "domains without a guarantee run below all reservations, in turns of {TURN}"
+            ));
+        }
+        if plans.iter().any(|plan| plan.plan.overheads.is_free()) {
+            said.push("scheduling costs nothing".into());
+        }
+        said.push("replenishments lie at 0ns + k periods".into());
+        if self.shares_streams() {
+            said.push(
+                "tasks of the same name in several services are released at the same times, as a \
+                 load generator sends them"
+                    .into(),
+            );
+        }
+        said
+    }
+
+    fn shares_streams(&self) -> bool {
+        let services = self.description.services.values();
+        let mut names: Vec<&String> = services.flat_map(|service| service.tasks.keys()).collect();
+        names.sort();
+        names.windows(2).any(|pair| pair[0] == pair[1])
+    }
+}
+
+fn empty() -> LaidPlan {
+    LaidPlan {
+        plan: Plan::on_one_cpu(crate::hierarchy::Level {
+            preemptive: true,
+            quantum: None,
+            members: Vec::new(),
+        }),
+        cpus: Vec::new(),
+        tasks: Vec::new(),
+        reservations: vec![LaidReservation {
+            domain: None,
+            vcpu: None,
+            outer: None,
+            background: false,
+        }],
+    }
+}
+
+fn unlimited(rank: Rank, inside: Inside) -> Group {
+    Group {
+        rank,
+        rule: Rule::Unlimited,
+        budget: Duration::ZERO,
+        period: Duration::ZERO,
+        domain: None,
+        vcpu: None,
+        background: false,
+        inside,
+    }
+}
+
+/// What runs below all reservations takes turns there.
+fn in_background(rank: u64, members: Vec<Node>) -> Option<Node> {
+    if members.is_empty() {
+        return None;
+    }
+    let mut group = unlimited(Rank::Fixed(rank), Inside::in_turns(TURN, members));
+    group.background = true;
+    Some(Node::Group(group))
+}
+
+fn node(
+    domain: &str,
+    service: Option<&str>,
+    name: &str,
+    vcpu: usize,
+    scheduling: Scheduling,
+    task: &Task,
+) -> Node {
+    let mut known = task.clone();
+    if let ExecutionTime::Calibrated {
+        expected: Some(value),
+    } = known.execution_time
+    {
+        known.execution_time = ExecutionTime::Constant { value };
+    }
+    Node::Task {
+        rank: rank(scheduling, task),
+        domain: domain.to_owned(),
+        service: service.map(str::to_owned),
+        name: name.to_owned(),
+        vcpu,
+        task: Some(known),
+    }
+}
+
+/// Where each service and each own task runs: on the virtual CPU that it names, or else, in the order
+/// of the names, on the one with the least utilisation so far (worst fit).
+fn placed(
+    description: &Description,
+    inputs: &InputFiles,
+) -> Result<BTreeMap<(String, String), usize>, HostError> {
+    let mut placed = BTreeMap::new();
+    for (name, domain) in &description.domains {
+        let vcpus = description.vcpus_of(domain);
+        let mut load = vec![0.0_f64; vcpus.max(1)];
+        let load_of = |task: &Task| utilisation(task, inputs).unwrap_or(0.0);
+        let own = domain.tasks.iter();
+        let own = own.map(|(task, content)| (task, load_of(content), content.vcpu));
+        let services = description.services.iter();
+        let services = services.filter(|(_, service)| service.domain == *name);
+        let services = services.map(|(service, content)| {
+            let load = content.tasks.values().map(load_of).sum();
+            (service, load, None)
+        });
+        let all: Vec<(&String, f64, Option<u32>)> = own.chain(services).collect();
+        for (item, needs, chosen) in &all {
+            let Some(vcpu) = chosen else { continue };
+            let Some(at) = load
+                .get_mut(*vcpu as usize)
+                .filter(|_| (*vcpu as usize) < vcpus)
+            else {
+                return Err(HostError::NoVcpu {
+                    place: format!("domains.{name}.tasks.{item}.vcpu"),
+                    vcpu: *vcpu,
+                    vcpus,
+                });
+            };
+            *at += needs;
+            placed.insert((name.clone(), (*item).clone()), *vcpu as usize);
+        }
+        for (item, needs, _) in all.iter().filter(|(_, _, chosen)| chosen.is_none()) {
+            let least = (0..load.len()).min_by(|a, b| load[*a].total_cmp(&load[*b]));
+            let least = least.unwrap_or(0);
+            load[least] += needs;
+            placed.insert((name.clone(), (*item).clone()), least);
+        }
+    }
+    Ok(placed)
+}

@@ -1,0 +1,24 @@
+//! The simulation of a whole host: all its domains, with and without reservations, on all its CPUs.
+//!
+//! A description becomes a [`Layout`] of plans, one for each CPU or one for all, and each plan is
+//! simulated on its own: under partitioned placement nothing that happens on one CPU matters on
+//! another. What it takes in memory does not grow with the simulated time, unless each response time
+//! is to be kept.
+
+mod course;
+mod layout;
+mod load;
+mod mapping;
+mod order;
+mod problem;
+mod result;
+mod run;
+mod stability;
+
+pub use course::{Kept, Nothing, Tee};
+pub use layout::{LaidPlan, LaidReservation, LaidTask, Layout};
+pub use mapping::{LONGEST, TURN, lay_out};
+pub(crate) use order::{rank, rule};
+pub use problem::HostError;
+pub use result::{CpuResult, DomainResult, Growth, HostSimulation, TaskResult};
+pub use run::{HostQuery, MOST_EVENTS, MOST_WAITING, simulate_host, simulate_layout};

@@ -1,0 +1,57 @@
+//! Orders and rules of a description in the words of a plan.
+
+use tailbound_model::{Arrivals, ReservationServer, Scheduling, ServerKind, Task};
+use tailbound_time::Duration;
+
+use crate::hierarchy::{Rank, Rule};
+
+/// The rule of a reservation server.
+pub(crate) fn rule(server: ReservationServer) -> Rule {
+    match server {
+        ReservationServer::Deferrable { .. } => rule_of(ServerKind::Deferrable),
+        ReservationServer::Periodic { .. } => rule_of(ServerKind::Periodic),
+        ReservationServer::Polling { .. } => rule_of(ServerKind::Polling),
+        ReservationServer::ConstantBandwidth { .. } => rule_of(ServerKind::ConstantBandwidth),
+        ReservationServer::Sporadic { .. } => rule_of(ServerKind::Sporadic),
+        ReservationServer::PosixSporadic { .. } => rule_of(ServerKind::PosixSporadic),
+        ReservationServer::SoftConstantBandwidth { .. } => {
+            rule_of(ServerKind::SoftConstantBandwidth)
+        }
+        ReservationServer::Dedicated => Rule::Unlimited,
+    }
+}
+
+/// The rule of a kind of reservation server.
+pub(super) fn rule_of(kind: ServerKind) -> Rule {
+    match kind {
+        ServerKind::Deferrable => Rule::Deferrable,
+        ServerKind::Periodic => Rule::Periodic,
+        ServerKind::Polling => Rule::Polling,
+        ServerKind::ConstantBandwidth => Rule::HardConstantBandwidth,
+        ServerKind::Sporadic => Rule::Sporadic,
+        ServerKind::PosixSporadic => Rule::PosixSporadic,
+        ServerKind::SoftConstantBandwidth => Rule::SoftConstantBandwidth,
+    }
+}
+
+/// The place of a task under an order of service; the lower one first.
+pub(crate) fn rank(scheduling: Scheduling, task: &Task) -> Rank {
+    let deadline = task.relative_deadline().unwrap_or(Duration::MAX);
+    match scheduling {
+        Scheduling::Fifo | Scheduling::RoundRobin => Rank::Fixed(0),
+        Scheduling::RateMonotonic => Rank::Fixed(match &task.arrivals {
+            Arrivals::Periodic { period, .. } => period.as_nanos(),
+            Arrivals::Sporadic { min_gap, .. } => min_gap.as_nanos(),
+            Arrivals::Poisson { rate } => rate.mean_gap().as_nanos(),
+            Arrivals::Trace { .. } => u64::MAX,
+        }),
+        Scheduling::DeadlineMonotonic => Rank::Fixed(deadline.as_nanos()),
+        Scheduling::EarliestDeadlineFirst => Rank::Deadline(deadline),
+        Scheduling::FixedPriority => by_priority(task.priority.map_or(0, |priority| priority.0)),
+    }
+}
+
+/// The place of a fixed priority: the higher number first.
+pub(super) fn by_priority(priority: u8) -> Rank {
+    Rank::Fixed(u64::from(u8::MAX) - u64::from(priority))
+}
