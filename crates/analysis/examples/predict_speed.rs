@@ -23,6 +23,7 @@ fn service(rate: &str) -> Result<Service, Box<dyn Error>> {
         request: None,
         clients: 1,
         vcpu: None,
+        sections: Vec::new(),
     };
     Ok(Service {
         domain: "domain".into(),

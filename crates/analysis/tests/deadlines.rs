@@ -81,6 +81,7 @@ fn service(scheduling: Scheduling, numbers: &[Numbers]) -> Service {
         request: None,
         clients: 1,
         vcpu: None,
+        sections: Vec::new(),
     };
     let tasks = numbers.iter().enumerate();
     Service {

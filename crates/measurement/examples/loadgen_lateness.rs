@@ -154,6 +154,7 @@ fn run(
         request: None,
         clients,
         vcpu: None,
+        sections: Vec::new(),
     };
     let service = Service {
         domain: "benchmark".into(),

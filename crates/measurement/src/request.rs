@@ -398,6 +398,7 @@ mod tests {
             request: None,
             clients: 1,
             vcpu: None,
+            sections: Vec::new(),
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.scheduling = Scheduling::RateMonotonic;
@@ -425,6 +426,7 @@ mod tests {
             request: None,
             clients: 1,
             vcpu: None,
+            sections: Vec::new(),
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.tasks = BTreeMap::from([

@@ -11,6 +11,7 @@ use crate::host::{Host, Window};
 use crate::interface::{
     Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
 };
+use crate::locks::{CriticalSection, LockProtocol};
 use crate::schema::Name;
 
 /// The version of the file format that this crate reads and writes.
@@ -117,6 +118,10 @@ pub struct Domain {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub tasks: BTreeMap<String, Task>,
+    /// What its own tasks share, one at a time, by name. Only simulation knows locks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
+    pub locks: BTreeMap<String, LockProtocol>,
 }
 
 fn one() -> u32 {
@@ -351,6 +356,9 @@ pub struct Task {
     #[serde(default)]
     #[schemars(range(max = 1023))]
     pub vcpu: Option<u32>,
+    /// During which parts of its execution a job holds a lock of its domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sections: Vec<CriticalSection>,
 }
 
 impl Task {

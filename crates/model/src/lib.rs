@@ -9,6 +9,7 @@ pub mod host;
 mod in_mode;
 mod inputs;
 pub mod interface;
+mod locks;
 mod problem;
 mod reading;
 pub mod rt_app;
@@ -23,6 +24,7 @@ pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
     ResourceInterface, ServerKind,
 };
+pub use locks::{CriticalSection, LockProtocol};
 pub use problem::{Problem, Problems, Severity};
 pub use reading::{Checked, LoadError, LoadedDescription, check, load, parse};
 pub use schema::json_schema;

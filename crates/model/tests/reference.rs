@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: [(&str, &str); 17] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -27,6 +27,7 @@ const SECTIONS: [(&str, &str); 16] = [
         "Task",
         "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`",
     ),
+    ("CriticalSection", "`sections` of a task"),
     ("Window", "`windows` of a time partition"),
     ("Arrivals", "`arrivals` of a task"),
     ("ExecutionTime", "`execution_time` of a task"),

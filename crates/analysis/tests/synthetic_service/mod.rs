@@ -33,6 +33,7 @@ pub fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
         request: None,
         clients: 1,
         vcpu: None,
+        sections: Vec::new(),
     }
 }
 

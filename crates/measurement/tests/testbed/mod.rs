@@ -49,6 +49,7 @@ pub fn task(arrivals: Arrivals, execution: Duration) -> Task {
         request: None,
         clients: 1,
         vcpu: None,
+        sections: Vec::new(),
     }
 }
 

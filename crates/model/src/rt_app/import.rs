@@ -311,6 +311,7 @@ impl Builder {
             cpus,
             cpu_bound: false,
             windows: Vec::new(),
+            locks: BTreeMap::new(),
             reservation,
             scheduling: Scheduling::default(),
             quantum: None,
@@ -476,6 +477,7 @@ fn service(name: &str, jobs: &[Job], cycle_us: u64, delay_us: u64) -> Service {
         request: None,
         clients: 1,
         vcpu: None,
+        sections: Vec::new(),
     };
     let tasks = match jobs {
         [only] => BTreeMap::from([("job".to_owned(), task(only))]),

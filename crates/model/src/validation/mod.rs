@@ -7,6 +7,7 @@ mod bandwidth;
 mod domains;
 mod experiment;
 mod hosts;
+mod locks;
 mod modes;
 mod nesting;
 mod own_tasks;

@@ -1,6 +1,7 @@
 //! Tasks that a domain has of its own, and their order.
 
 use super::Check;
+use super::locks;
 use super::tasks::{self, Owner};
 use crate::description::{Builtin, Domain, Scheduling};
 use crate::reading::Place;
@@ -11,6 +12,7 @@ pub(super) fn own_tasks(check: &mut Check<'_>) {
     for (name, domain) in &description.domains {
         let place = Place::root().key("domains").key(name);
         order(check, &place, name, domain);
+        locks::locks(check, &place, domain);
         if domain.tasks.is_empty() {
             continue;
         }

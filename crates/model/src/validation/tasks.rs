@@ -33,6 +33,7 @@ so there is nothing to calibrate",
             "use constant, uniform or samples",
         );
     }
+    super::locks::none(check, place, task);
     if task.vcpu.is_some() {
         check.error(
             &place.key("vcpu"),

@@ -144,6 +144,7 @@ fn domain(cpus: BTreeSet<Cpu>) -> Domain {
         cpus,
         cpu_bound: false,
         windows: Vec::new(),
+        locks: BTreeMap::new(),
         reservation: None,
         scheduling: Scheduling::default(),
         quantum: None,
@@ -295,6 +296,7 @@ fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
             }),
             clients,
             vcpu: None,
+            sections: Vec::new(),
         },
     )
 }

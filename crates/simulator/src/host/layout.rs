@@ -1,8 +1,8 @@
 //! What a plan of a host is made of, by name.
 
-use tailbound_model::{Cpu, Task};
+use tailbound_model::{Cpu, CriticalSection, Task};
 
-use crate::hierarchy::{Level, Member, Plan, Rank, Reservation, Rule};
+use crate::hierarchy::{Level, Member, Plan, Rank, Reservation, Rule, Section};
 use tailbound_time::Duration;
 
 /// A host as plans: one for each of its CPUs, or one for all under global placement.
@@ -27,6 +27,33 @@ pub struct LaidPlan {
     pub tasks: Vec<LaidTask>,
     /// The reservations, in the order of the plan; the first is the host itself.
     pub reservations: Vec<LaidReservation>,
+    /// The locks, in the order of the plan: their domains and names.
+    pub locks: Vec<(String, String)>,
+}
+
+impl LaidPlan {
+    /// The position of a lock of a domain.
+    fn lock(&mut self, domain: &str, name: &str) -> usize {
+        let known = self.locks.iter();
+        let known = known.map(|(domain, name)| (domain.as_str(), name.as_str()));
+        known
+            .into_iter()
+            .position(|it| it == (domain, name))
+            .unwrap_or_else(|| {
+                self.locks.push((domain.to_owned(), name.to_owned()));
+                self.locks.len() - 1
+            })
+    }
+
+    fn sections(&mut self, domain: &str, task: Option<&Task>) -> Vec<Section> {
+        let sections = task.map_or([].as_slice(), |task| &task.sections);
+        let section = |section: &CriticalSection| Section {
+            lock: self.lock(domain, &section.lock),
+            after: section.after,
+            length: section.length,
+        };
+        sections.iter().map(section).collect()
+    }
 }
 
 /// A task of a plan.
@@ -131,6 +158,7 @@ impl Inside {
                 vcpu,
                 task,
             } => {
+                let sections = laid.sections(&domain, task.as_ref());
                 laid.tasks.push(LaidTask {
                     domain,
                     service,
@@ -139,7 +167,7 @@ impl Inside {
                     task,
                     reservation: own,
                 });
-                Member::Task(crate::hierarchy::Task::of_rank(rank))
+                Member::Task(crate::hierarchy::Task { rank, sections })
             }
             Node::Group(group) => {
                 let number = laid.reservations.len();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_model::{
     BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime, Host,
-    HostScheduling, InputFiles, Placement, Reservation, Scheduling, Service, Task,
+    HostScheduling, InputFiles, LockProtocol, Placement, Reservation, Scheduling, Service, Task,
 };
 use tailbound_time::Duration;
 
@@ -12,7 +12,7 @@ use super::layout::{Group, Inside, LaidPlan, LaidReservation, Layout, Node};
 use super::load::utilisation;
 use super::order::{by_priority, rank, rule_of};
 use super::problem::HostError;
-use crate::hierarchy::{Plan, Rank, Rule, Speed, Window};
+use crate::hierarchy::{Locking, Plan, Rank, Rule, Speed, Window};
 use crate::overheads::{Overheads, Tick};
 
 /// The length of a turn among domains without a reservation, among the copies of a CPU hog and among
@@ -60,6 +60,7 @@ pub fn lay_out(
         placed: placed(description, inputs)?,
     };
     mapping.check_circles()?;
+    mapping.check_locks()?;
     let plans = match host.placement {
         Placement::Global => vec![mapping.global()?],
         Placement::Partitioned => {
@@ -187,9 +188,47 @@ impl<'a> Mapping<'a> {
         };
         let mut laid = empty();
         plan.root = root.numbered(&mut laid, 0);
+        let locks = laid.locks.iter();
+        plan.locks = locks
+            .map(|(domain, lock)| self.protocol(domain, lock))
+            .collect();
         laid.plan = plan;
         laid.cpus = cpus;
         Ok(laid)
+    }
+
+    fn protocol(&self, domain: &str, lock: &str) -> Locking {
+        let domain = self.description.domains.get(domain);
+        match domain.and_then(|domain| domain.locks.get(lock)) {
+            None | Some(LockProtocol::None) => Locking::None,
+            Some(LockProtocol::Inheritance) => Locking::Inheritance,
+            Some(LockProtocol::Ceiling) => Locking::Ceiling,
+            Some(LockProtocol::ImmediateCeiling) => Locking::ImmediateCeiling,
+        }
+    }
+
+    /// Refuses locks that tasks on several virtual CPUs share.
+    fn check_locks(&self) -> Result<(), HostError> {
+        for (name, domain) in &self.description.domains {
+            let mut users: BTreeMap<&str, usize> = BTreeMap::new();
+            for (task, content) in &domain.tasks {
+                let Some(vcpu) = self.placed.get(&(name.clone(), task.clone())) else {
+                    continue;
+                };
+                for section in &content.sections {
+                    if users
+                        .insert(&section.lock, *vcpu)
+                        .is_some_and(|it| it != *vcpu)
+                    {
+                        return Err(HostError::LockAcrossVcpus {
+                            place: format!("domains.{name}.tasks.{task}"),
+                            lock: section.lock.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Puts a virtual CPU of a domain among the reservations, or in the background, of the level that
@@ -488,6 +527,7 @@ fn empty() -> LaidPlan {
             outer: None,
             background: false,
         }],
+        locks: Vec::new(),
     }
 }
 

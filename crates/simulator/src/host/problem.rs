@@ -78,6 +78,17 @@ pub enum HostError {
         /// How many there are.
         vcpus: usize,
     },
+    /// A lock that virtual CPUs share.
+    #[error(
+        "{place}: lock `{lock}` is used on another virtual CPU of the domain, too, and a virtual CPU \
+         without budget would stop the other; give the tasks that share it the same `vcpu`"
+    )]
+    LockAcrossVcpus {
+        /// The later of the tasks.
+        place: String,
+        /// The lock.
+        lock: String,
+    },
     /// A time beyond what is calculated with.
     #[error("{place}: {length} is longer than the {limit} that are simulated; shorten it")]
     TooLong {

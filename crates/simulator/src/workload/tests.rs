@@ -16,6 +16,7 @@ fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
         request: None,
         clients: 1,
         vcpu: None,
+        sections: Vec::new(),
     }
 }
 
