@@ -24,7 +24,10 @@ mod verdict;
 mod wording;
 
 pub use comparison::{compare, noise_floor};
-pub use html::{SizingGrid, SizingPage, SizingPoint, render_html, render_html_with_schedules, render_sizing_html};
+pub use html::{
+    SizingGrid, SizingPage, SizingPoint, render_html, render_html_with_schedules,
+    render_sizing_html,
+};
 pub use json::ReportError;
 pub use palette::Theme;
 pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};

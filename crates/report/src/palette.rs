@@ -19,7 +19,13 @@ const DARK: [&str; 7] = [
 
 /// The colours of a page, which knows its ground only when it is shown: those of its style sheet.
 const PAGE: [&str; 7] = [
-    "var(--v0)", "var(--v1)", "var(--v2)", "var(--v3)", "var(--v4)", "var(--v5)", "var(--v6)",
+    "var(--v0)",
+    "var(--v1)",
+    "var(--v2)",
+    "var(--v3)",
+    "var(--v4)",
+    "var(--v5)",
+    "var(--v6)",
 ];
 
 /// The colours of one ground.

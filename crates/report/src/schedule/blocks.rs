@@ -25,8 +25,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, exact: &Exact) {
     for block in &exact.blocks {
         pen.block(block);
     }
+    // A deadline often is the next release: what is missed must not be hidden.
     for job in &exact.jobs {
-        pen.arrows(job);
+        pen.release(job);
+    }
+    for missed in [false, true] {
+        for job in exact.jobs.iter().filter(|job| job.missed == missed) {
+            pen.deadline(job);
+        }
     }
 }
 
@@ -111,22 +117,31 @@ impl Pen<'_> {
         }
     }
 
-    /// The release, the deadline and a completion that was late.
-    fn arrows(&mut self, job: &JobMark) {
+    fn release(&mut self, job: &JobMark) {
         let places = self.places;
         let Some(row) = places.tasks.get(job.task) else {
             return;
         };
+        if places.shows(job.release) {
+            let name = self.slice.setting.task_name(job.task);
+            let at = time(job.release);
+            let about = format!("{name} #{} released at {at}", job.number);
+            self.arrow(places.x(job.release), row, true, self.palette.ink, &about);
+        }
+    }
+
+    /// The deadline, with a cross if it was missed.
+    fn deadline(&mut self, job: &JobMark) {
+        let places = self.places;
+        let (Some(row), Some(deadline)) = (places.tasks.get(job.task), job.deadline) else {
+            return;
+        };
+        if !places.shows(deadline) {
+            return;
+        }
         let (ink, alarm) = (self.palette.ink, self.palette.alarm);
         let name = self.slice.setting.task_name(job.task);
         let name = format!("{name} #{}", job.number);
-        if places.shows(job.release) {
-            let about = format!("{name} released at {}", time(job.release));
-            self.arrow(places.x(job.release), row, true, ink, &about);
-        }
-        let Some(deadline) = job.deadline.filter(|at| places.shows(*at)) else {
-            return;
-        };
         let about = match (job.missed, job.completion) {
             (false, _) => format!("deadline of {name} at {}", time(deadline)),
             (true, Some(end)) => {

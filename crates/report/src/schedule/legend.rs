@@ -1,5 +1,7 @@
 //! What the signs of a picture mean.
 
+use std::collections::BTreeSet;
+
 use tailbound_simulator::traces::{BalanceKind, Detail, ScheduleSlice};
 
 use super::Pen;
@@ -24,10 +26,17 @@ pub(super) enum Sign {
 pub(super) fn entries(slice: &ScheduleSlice) -> Vec<(Sign, &'static str)> {
     let setting = &slice.setting;
     let deadlines = setting.tasks().iter().any(|task| task.deadline.is_some());
-    let budgets = setting
-        .reservations()
-        .iter()
-        .any(|known| BalanceKind::of(&known.rule).is_some());
+    let kinds = setting.reservations().iter();
+    let kinds: BTreeSet<_> = kinds.filter_map(|it| BalanceKind::of(&it.rule)).collect();
+    let budget = match (
+        kinds.contains(&BalanceKind::Left),
+        kinds.contains(&BalanceKind::Used),
+    ) {
+        (true, true) => "budget left, or used where noted",
+        (true, false) => "budget left",
+        (false, _) => "used since replenishment",
+    };
+    let reserved = !setting.reservations().is_empty();
     let (single, kernel) = match &slice.detail {
         Detail::Exact(exact) => (true, exact.blocks.iter().any(|block| block.job.is_none())),
         Detail::Coarse(cells) => (false, cells.used.keys().any(|(_, _, task)| task.is_none())),
@@ -39,8 +48,8 @@ pub(super) fn entries(slice: &ScheduleSlice) -> Vec<(Sign, &'static str)> {
         (single && deadlines, Sign::Deadline, "deadline"),
         (deadlines, Sign::Missed, "deadline missed"),
         (kernel, Sign::Kernel, "kernel"),
-        (budgets, Sign::Budget, "budget left (or used, where noted)"),
-        (budgets, Sign::RanOut, "work waits for budget"),
+        (!kinds.is_empty(), Sign::Budget, budget),
+        (reserved, Sign::RanOut, "work waits for budget or window"),
     ];
     all.into_iter()
         .filter(|(shown, _, _)| *shown)
@@ -66,7 +75,9 @@ fn spots(entries: &[(Sign, &'static str)], places: &Places) -> Vec<(f64, f64)> {
 }
 
 pub(super) fn height(entries: &[(Sign, &'static str)], places: &Places) -> f64 {
-    let rows = spots(entries, places).last().map_or(0.0, |(_, row)| row + 1.0);
+    let rows = spots(entries, places)
+        .last()
+        .map_or(0.0, |(_, row)| row + 1.0);
     rows * ROW + 8.0
 }
 

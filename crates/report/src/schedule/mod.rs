@@ -18,8 +18,8 @@ use crate::palette::{Palette, Theme};
 use crate::wording::{exactly, readable};
 use place::Places;
 
-pub use page::{SchedulePage, render_schedule_html};
 pub(crate) use page::section;
+pub use page::{SchedulePage, render_schedule_html};
 
 /// A window of a schedule with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]

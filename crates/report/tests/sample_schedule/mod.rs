@@ -101,7 +101,12 @@ fn two_cpus() -> SchedulePicture {
         length: Duration::from_nanos(length),
     });
     let members = vec![
-        reservation(1, Rule::Windows(windows.into()), (0, 20 * MS), vec![task(1)]),
+        reservation(
+            1,
+            Rule::Windows(windows.into()),
+            (0, 20 * MS),
+            vec![task(1)],
+        ),
         reservation(2, Rule::Sporadic, (3 * MS, 8 * MS), vec![task(1)]),
         task(3),
         task(4),
@@ -110,7 +115,10 @@ fn two_cpus() -> SchedulePicture {
     let setting = Setting::of(&plan)
         .name_tasks(["flight control", "telemetry <radio>", "maps", "best effort"])
         .name_reservations(["partition A", "radio"])
-        .set_deadlines([Some(Duration::from_millis(20)), Some(Duration::from_millis(8))]);
+        .set_deadlines([
+            Some(Duration::from_millis(20)),
+            Some(Duration::from_millis(8)),
+        ]);
     let tasks = vec![
         periodic(3 * MS, 20 * MS, 7 * MS),
         periodic(MS, 8 * MS, 3 * MS),
@@ -123,7 +131,19 @@ fn two_cpus() -> SchedulePicture {
 /// All samples: one CPU, two CPUs, and the first for long.
 pub fn sample_schedules() -> Vec<SchedulePicture> {
     let (plan, setting, tasks) = one_cpu();
-    let short = picture("Redis beside a log", &plan, setting.clone(), tasks.clone(), (0, 48));
-    let long = picture("Redis beside a log, for long", &plan, setting, tasks, (1_000, 9_000));
+    let short = picture(
+        "Redis beside a log",
+        &plan,
+        setting.clone(),
+        tasks.clone(),
+        (0, 48),
+    );
+    let long = picture(
+        "Redis beside a log, for long",
+        &plan,
+        setting,
+        tasks,
+        (1_000, 9_000),
+    );
     vec![short, two_cpus(), long]
 }

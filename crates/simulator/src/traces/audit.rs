@@ -235,7 +235,10 @@ impl Audit {
     fn work(&mut self, piece: &Piece) {
         let speed = self.setting.speeds.get(piece.cpu).copied().unwrap_or(0);
         let key = (piece.task, piece.number);
-        let known = self.open.get_mut(&key).filter(|job| job.release <= piece.from);
+        let known = self
+            .open
+            .get_mut(&key)
+            .filter(|job| job.release <= piece.from);
         let Some(job) = known else {
             self.find(Finding::NotOpen {
                 task: piece.task,
@@ -276,7 +279,11 @@ impl Audit {
                 });
             }
         }
-        match self.setting.reservation(reservation).map(|known| &known.rule) {
+        match self
+            .setting
+            .reservation(reservation)
+            .map(|known| &known.rule)
+        {
             Some(Rule::Periodic | Rule::Polling) => self.spend_on_grid(reservation, from, until),
             Some(Rule::Windows(_)) => self.stay_in_windows(reservation, from, until),
             _ => {}
@@ -296,7 +303,9 @@ impl Audit {
             let next = if at < phase {
                 phase
             } else {
-                ((at - phase) / period_ns + 1).saturating_mul(period_ns).saturating_add(phase)
+                ((at - phase) / period_ns + 1)
+                    .saturating_mul(period_ns)
+                    .saturating_add(phase)
             };
             let (used, end) = self.grids.entry(reservation).or_insert((0, next));
             if *end != next {

@@ -210,7 +210,9 @@ impl Balance {
         while self.at < until {
             // Full at a grid point that is passed in the middle of a piece.
             let next = self.at.saturating_add(1);
-            let end = self.grid_point(next).map_or(until, |point| point.min(until));
+            let end = self
+                .grid_point(next)
+                .map_or(until, |point| point.min(until));
             let length = end - self.at;
             let level = match self.kind {
                 BalanceKind::Left => self.level.saturating_sub(length),
@@ -219,6 +221,11 @@ impl Balance {
             self.stretch(end, level, &mut tell);
             if end < until {
                 self.level = self.budget_ns;
+                // No schedule runs for whole periods of a grid without a stop at its points; of one
+                // that does, the last period is told.
+                let distance = self.grid.map_or(u64::MAX, |(_, distance)| distance);
+                let skipped = (until - end) / distance * distance;
+                self.stretch(end + skipped, self.budget_ns, &mut tell);
             }
         }
     }

@@ -7,6 +7,32 @@
 //! the end.
 //!
 //! What the calls do not say, such as names, deadlines and budgets, comes from a [`Setting`].
+//!
+//! ```
+//! use tailbound_simulator::hierarchy::{
+//!     Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Task, simulate_plan,
+//! };
+//! use tailbound_simulator::traces::{JobTable, Setting};
+//! use tailbound_time::Duration;
+//!
+//! let task = Member::Task(Task::of_rank(Rank::Deadline(Duration::from_millis(10))));
+//! let plan = Plan::on_one_cpu(Level {
+//!     preemptive: true,
+//!     quantum: None,
+//!     members: vec![task],
+//! });
+//! let releases = PeriodicTask {
+//!     offset: 0,
+//!     period_ns: 10_000_000,
+//!     work: 2_000_000,
+//! };
+//! let mut table = JobTable::new(Setting::of(&plan).name_tasks(["control"]), Vec::new());
+//! let mut source = PeriodicJobs::new(vec![releases], 3);
+//! let outcome = simulate_plan(&plan, &mut source, &mut table, None)?;
+//! let text = String::from_utf8(table.finish(outcome.end.as_nanos())?)?;
+//! assert!(text.ends_with("control,2,20000000,20000000,22000000,2000000,30000000,false,0,0\n"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod audit;
 mod balance;

@@ -83,7 +83,9 @@ impl OpenJobs {
     /// Takes a job out that is done.
     pub(super) fn completed(&mut self, completion: &Completion) -> Option<OpenJob> {
         let jobs = self.tasks.get_mut(&completion.task)?;
-        let place = jobs.iter().position(|job| job.number == completion.number)?;
+        let place = jobs
+            .iter()
+            .position(|job| job.number == completion.number)?;
         jobs.remove(place)
     }
 

@@ -108,7 +108,10 @@ impl Setting {
 
     /// The same with other names for its reservations; those that get none keep theirs.
     #[must_use]
-    pub fn name_reservations<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+    pub fn name_reservations<S: Into<String>>(
+        mut self,
+        names: impl IntoIterator<Item = S>,
+    ) -> Self {
         for (reservation, name) in self.reservations.iter_mut().zip(names) {
             reservation.name = name.into();
         }

@@ -94,7 +94,9 @@ impl<W: io::Write> ScheduleTrace<W> {
             }
         }
         for reservation in 1..=self.setting.reservations().len() {
-            self.tell(reservation, |balances, tell| balances.pass(reservation, end, tell));
+            self.tell(reservation, |balances, tell| {
+                balances.pass(reservation, end, tell)
+            });
         }
         self.out.finish()
     }
@@ -108,7 +110,9 @@ impl<W: io::Write> ScheduleTrace<W> {
         let Some((kind, _)) = self.balances.now(reservation) else {
             return;
         };
-        let uuid = self.out.uuid(Track::Balance(reservation, kind), &self.setting);
+        let uuid = self
+            .out
+            .uuid(Track::Balance(reservation, kind), &self.setting);
         let out = &mut self.out;
         go_on(&mut self.balances, &mut |stretch: Stretch| {
             out.count(uuid, stretch.from, stretch.first);
@@ -122,7 +126,8 @@ impl<W: io::Write> ScheduleTrace<W> {
             self.out.uuid(Track::Cpu(cpu), &self.setting);
         }
         for reservation in 1..=self.setting.reservations().len() {
-            self.out.uuid(Track::Reservation(reservation), &self.setting);
+            self.out
+                .uuid(Track::Reservation(reservation), &self.setting);
             if let Some((kind, level)) = self.balances.now(reservation) {
                 let track = Track::Balance(reservation, kind);
                 let uuid = self.out.uuid(track, &self.setting);
@@ -150,9 +155,10 @@ impl<W: io::Write> ScheduleTrace<W> {
 
     fn write_slice(&mut self, cpu: usize, held: Held) {
         let track = self.out.uuid(Track::Cpu(cpu), &self.setting);
-        let name = held
-            .job
-            .map_or_else(|| "kernel".into(), |(task, _, _)| self.setting.task_name(task));
+        let name = held.job.map_or_else(
+            || "kernel".into(),
+            |(task, _, _)| self.setting.task_name(task),
+        );
         let begin = Event {
             name: Name::Known(name),
             flow: held.job.map(|(_, _, id)| id).filter(|id| *id > 0),
@@ -220,10 +226,17 @@ impl<W: io::Write> ScheduleTrace<W> {
 
 impl<W: io::Write> Sink for ScheduleTrace<W> {
     fn completed(&mut self, completion: &Completion) {
-        let deadline = self.setting.deadline_of(completion.task, completion.release);
+        let deadline = self
+            .setting
+            .deadline_of(completion.task, completion.release);
         let missed = deadline.filter(|deadline| completion.end > *deadline);
         if let Some(at) = missed {
-            self.write_instant(Track::Task(completion.task), at, MISSED, Some(completion.number));
+            self.write_instant(
+                Track::Task(completion.task),
+                at,
+                MISSED,
+                Some(completion.number),
+            );
         }
         if let Some(open) = self.jobs.completed(completion) {
             self.close_slice(completion, &open, missed.is_some());
@@ -237,7 +250,12 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
     }
 
     fn released(&mut self, job: &Job) {
-        self.write_instant(Track::Task(job.task), job.release, "release", Some(job.number));
+        self.write_instant(
+            Track::Task(job.task),
+            job.release,
+            "release",
+            Some(job.number),
+        );
         let open = self.jobs.released(job);
         self.open_slice(job, &open);
         for reservation in self.setting.inside_of(job.task) {

@@ -8,7 +8,7 @@ use prost::Message as _;
 
 use super::message::{
     self, ChildOrdering, CounterDescriptor, DebugAnnotation, EventType, InternedData, InternedName,
-    Trace, TrackDescriptor, TrackEvent, TracePacket, Unit,
+    Trace, TracePacket, TrackDescriptor, TrackEvent, Unit,
 };
 use crate::traces::balance::BalanceKind;
 use crate::traces::setting::Setting;
@@ -46,9 +46,10 @@ impl Track {
             Self::Cpus => "CPUs".into(),
             Self::Cpu(cpu) => format!("CPU {cpu}"),
             Self::Reservations => "Reservations".into(),
-            Self::Reservation(number) => setting
-                .reservation(number)
-                .map_or_else(|| format!("reservation {number}"), |known| known.name.clone()),
+            Self::Reservation(number) => setting.reservation(number).map_or_else(
+                || format!("reservation {number}"),
+                |known| known.name.clone(),
+            ),
             Self::Balance(_, BalanceKind::Left) => "budget left".into(),
             Self::Balance(_, BalanceKind::Used) => "used since replenishment".into(),
             Self::Tasks => "Tasks".into(),
