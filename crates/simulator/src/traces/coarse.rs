@@ -88,12 +88,14 @@ impl Cells {
     pub(super) fn add_block(&mut self, block: &Block) {
         for (cell, from, until) in self.parts(block.from, block.until) {
             let task = block.job.map(|(task, _)| task);
-            *self.used.entry((block.cpu, cell, task)).or_default() += until.saturating_sub(from);
+            let used = self.used.entry((block.cpu, cell, task)).or_default();
+            *used = used.saturating_add(until.saturating_sub(from));
         }
     }
 
-    /// A job, as far as the window, which ends at `until`, shows it.
-    pub(super) fn add_job(&mut self, job: &JobMark, until: u64) {
+    /// A job, as far as the window, which ends at `until`, shows it. One that is not done was open until
+    /// `end`.
+    pub(super) fn add_job(&mut self, job: &JobMark, until: u64, end: u64) {
         let inside = self.from..until;
         if inside.contains(&job.release) {
             let cell = self.cell(job.release);
@@ -107,7 +109,7 @@ impl Cells {
             self.marks.entry((job.task, cell)).or_default().missed += 1;
         }
         let begin = job.release.max(self.from);
-        let end = job.completion.unwrap_or(until).min(until);
+        let end = job.completion.unwrap_or(end).min(until);
         if begin < end {
             for (cell, _, _) in self.parts(begin, end) {
                 self.marks.entry((job.task, cell)).or_default().open = true;

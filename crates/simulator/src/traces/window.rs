@@ -112,6 +112,8 @@ pub struct ScheduleWindow {
     from: u64,
     until: u64,
     most: usize,
+    /// When the simulation ended, once that is known.
+    end: u64,
     jobs: OpenJobs,
     balances: Balances,
     /// What each CPU does, as far as it is known.
@@ -142,6 +144,7 @@ impl ScheduleWindow {
             from,
             until,
             most,
+            end: u64::MAX,
             jobs: OpenJobs::default(),
             held: BTreeMap::new(),
             kept: 0,
@@ -151,6 +154,7 @@ impl ScheduleWindow {
 
     /// What happened in the window, when the simulation has ended, `end` in nanoseconds.
     pub fn finish(mut self, end: u64) -> ScheduleSlice {
+        self.end = end;
         for (_, block) in std::mem::take(&mut self.held) {
             self.add_block(&block);
         }
@@ -187,7 +191,7 @@ impl ScheduleWindow {
             cells.add_block(block);
         }
         for job in &exact.jobs {
-            cells.add_job(job, self.until);
+            cells.add_job(job, self.until, self.end);
         }
         for (reservation, curve) in &exact.curves {
             for stretch in &curve.stretches {
@@ -251,7 +255,7 @@ impl ScheduleWindow {
         }
         match &mut self.detail {
             Detail::Exact(exact) => exact.jobs.push(job),
-            Detail::Coarse(cells) => cells.add_job(&job, self.until.min(now.max(self.from))),
+            Detail::Coarse(cells) => cells.add_job(&job, self.until, now),
         }
         self.keep();
     }

@@ -59,7 +59,7 @@ fn the_table_has_a_row_for_each_job() {
     task,number,release_ns,start_ns,completion_ns,response_ns,deadline_ns,missed,preemptions,cpu
     control,2,1,1,3,2,6,false,0,0
     "video, ""live""",1,0,0,13,13,10,true,1,0
-    log,0,0,3,16,16,,,1,0
+    log,0,0,3,15,15,,,1,0
     control,4,18,,,,23,false,0,
     "video, ""live""",3,2,,,,12,true,0,
     "#);
@@ -72,7 +72,18 @@ fn the_trace_shows_cpus_reservations_and_tasks() {
     let bytes = trace.finish(end).unwrap();
     let shown = wire::Shown::of(&wire::packets(&bytes).unwrap()).unwrap();
     assert_eq!(shown.disorder(), Vec::<String>::new());
-    insta::assert_snapshot!(shown.text(), @"");
+    insta::assert_snapshot!(shown.text(), @r#"
+    CPUs/CPU 0: video, "live" 0-1 control 1-3 log 3-10 video, "live" 10-13 log 13-15 control 20-22 video, "live" 22-23
+    Tasks/control/jobs 12: #2 1-3 #4 18-22
+    Tasks/log/jobs 10: #0 0-15
+    Tasks/video, "live"/jobs 11: #1 0-13
+    Tasks/video, "live"/jobs 13: #3 2-23
+    Reservations/redis: [("ran out", 3), ("replenished", 10), ("ran out", 13), ("replenished", 20)]
+    Tasks/control: [("release", 1), ("release", 18)]
+    Tasks/log: [("release", 0)]
+    Tasks/video, "live": [("release", 0), ("release", 2), ("deadline missed", 10), ("deadline missed", 12)]
+    Reservations/redis/budget left: [(0, 3), (1, 2), (2, 1), (3, 0), (10, 3), (13, 0), (20, 3), (22, 1), (23, 0)]
+    "#);
 }
 
 #[test]
