@@ -385,9 +385,6 @@ impl Sink for Audit {
                 at: end,
             }),
         }
-        for reservation in self.setting.inside_of(task) {
-            self.balances.completed(*reservation, end, |_| {});
-        }
     }
 
     fn released(&mut self, job: &Job) {
@@ -402,9 +399,6 @@ impl Sink for Audit {
                 until: job.release,
             },
         );
-        for reservation in self.setting.inside_of(job.task) {
-            self.balances.released(*reservation);
-        }
     }
 
     fn ran(&mut self, piece: &Piece) {

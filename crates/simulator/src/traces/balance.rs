@@ -9,8 +9,8 @@ pub enum BalanceKind {
     /// What is left of the budget.
     Left,
     /// What was used since the last replenishment. It stands for rules whose budget also changes in
-    /// ways that no call tells: a periodic server's passes while it is idle, a sporadic one's comes
-    /// back in parts.
+    /// ways that no call tells: a periodic server's passes while it is idle, a polling one's is lost
+    /// then, a sporadic one's comes back in parts.
     Used,
 }
 
@@ -19,11 +19,12 @@ impl BalanceKind {
     pub fn of(rule: &Rule) -> Option<Self> {
         match rule {
             Rule::Unlimited | Rule::Windows(_) => None,
-            Rule::Deferrable
-            | Rule::Polling
-            | Rule::HardConstantBandwidth
-            | Rule::SoftConstantBandwidth => Some(Self::Left),
-            Rule::Periodic | Rule::Sporadic | Rule::PosixSporadic => Some(Self::Used),
+            Rule::Deferrable | Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => {
+                Some(Self::Left)
+            }
+            Rule::Periodic | Rule::Polling | Rule::Sporadic | Rule::PosixSporadic => {
+                Some(Self::Used)
+            }
         }
     }
 }
@@ -87,11 +88,7 @@ struct Balance {
     kind: BalanceKind,
     /// The replenishment grid of a deferrable server, as its first point and the distance.
     grid: Option<(u64, u64)>,
-    /// Whether the budget is lost when there is no work.
-    lost_when_idle: bool,
     budget_ns: u64,
-    /// Jobs inside that are not done.
-    open: u64,
     at: u64,
     level: u64,
 }
@@ -113,23 +110,6 @@ impl Balances {
         self.each.get_mut(reservation.checked_sub(1)?)?.as_mut()
     }
 
-    /// A job inside of a reservation is released.
-    pub(super) fn released(&mut self, reservation: usize) {
-        if let Some(balance) = self.get(reservation) {
-            balance.open += 1;
-        }
-    }
-
-    /// A job inside of a reservation is done.
-    pub(super) fn completed(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
-        if let Some(balance) = self.get(reservation) {
-            balance.open = balance.open.saturating_sub(1);
-            if balance.open == 0 && balance.lost_when_idle {
-                balance.jump(at, 0, tell);
-            }
-        }
-    }
-
     /// A job inside of a reservation ran.
     pub(super) fn ran(&mut self, reservation: usize, piece: &Piece, tell: impl FnMut(Stretch)) {
         if let Some(balance) = self.get(reservation) {
@@ -142,8 +122,6 @@ impl Balances {
             match balance.kind {
                 // Told when work comes, but it happened at the grid point.
                 BalanceKind::Left if balance.grid.is_some() => balance.pass(at, tell),
-                // Came back and was lost again at once, since the last job was done then.
-                BalanceKind::Left if balance.lost_when_idle && balance.open == 0 => {}
                 BalanceKind::Left => balance.jump(at, balance.budget_ns, tell),
                 BalanceKind::Used => balance.jump(at, 0, tell),
             }
@@ -163,16 +141,16 @@ impl Balance {
         let budget_ns = setting.budget.as_nanos();
         let period_ns = setting.period.as_nanos().max(1);
         let kind = BalanceKind::of(&setting.rule)?;
-        let full = kind == BalanceKind::Left && setting.rule != Rule::Polling;
         Some(Self {
             kind,
             grid: (setting.rule == Rule::Deferrable)
                 .then(|| (setting.phase.as_nanos() % period_ns, period_ns)),
-            lost_when_idle: setting.rule == Rule::Polling,
             budget_ns,
-            open: 0,
             at: 0,
-            level: if full { budget_ns } else { 0 },
+            level: match kind {
+                BalanceKind::Left => budget_ns,
+                BalanceKind::Used => 0,
+            },
         })
     }
 
@@ -299,21 +277,6 @@ mod tests {
                 (14, 1, 21, 1),
                 (21, 4, 33, 4)
             ]
-        );
-    }
-
-    #[test]
-    fn a_polling_budget_is_lost_without_work() {
-        let mut found = Vec::new();
-        let mut balances = balances(Rule::Polling);
-        balances.released(1);
-        balances.replenished(1, 11, |stretch| found.push(stretch));
-        balances.ran(1, &piece(11, 13), |stretch| found.push(stretch));
-        balances.completed(1, 13, |stretch| found.push(stretch));
-        balances.pass(1, 20, |stretch| found.push(stretch));
-        assert_eq!(
-            corners(&found),
-            [(0, 0, 11, 0), (11, 4, 13, 2), (13, 0, 20, 0)]
         );
     }
 

@@ -306,19 +306,10 @@ impl Sink for ScheduleWindow {
         if let Some(open) = self.jobs.completed(completion) {
             self.add_job(completion.task, &open, Some(completion.end), completion.end);
         }
-        for place in 0..self.setting.inside_of(completion.task).len() {
-            let reservation = self.setting.inside_of(completion.task)[place];
-            self.follow(reservation, |balances, tell| {
-                balances.completed(reservation, completion.end, tell);
-            });
-        }
     }
 
     fn released(&mut self, job: &Job) {
         self.jobs.released(job);
-        for reservation in self.setting.inside_of(job.task) {
-            self.balances.released(*reservation);
-        }
     }
 
     fn ran(&mut self, piece: &Piece) {

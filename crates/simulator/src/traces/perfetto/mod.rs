@@ -29,8 +29,8 @@ const MISSED: &str = "deadline missed";
 ///   operating system took.
 /// - Under "Reservations" a track per reservation, with an instant event where its budget came back
 ///   ("replenished") and where work had to wait for it ("ran out"), and below it, where it has a budget, a
-///   counter in nanoseconds: "budget left", or "used since replenishment" for a periodic or sporadic
-///   server, whose calls do not tell what is left. Where the grid is idle a replenishment is told when
+///   counter in nanoseconds: "budget left", or "used since replenishment" for a periodic, polling or
+///   sporadic server, of which the calls do not tell what is left. Where the grid is idle a replenishment is told when
 ///   work comes; the counter of a deferrable server has it at its grid point.
 /// - Under "Tasks" a track per task, with an instant event for each release and each deadline that was
 ///   missed (at the deadline), and below it slices from release to completion. Up to [`LANES`] jobs of
@@ -241,12 +241,6 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
         if let Some(open) = self.jobs.completed(completion) {
             self.close_slice(completion, &open, missed.is_some());
         }
-        for place in 0..self.setting.inside_of(completion.task).len() {
-            let reservation = self.setting.inside_of(completion.task)[place];
-            self.tell(reservation, |balances, tell| {
-                balances.completed(reservation, completion.end, tell);
-            });
-        }
     }
 
     fn released(&mut self, job: &Job) {
@@ -258,9 +252,6 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
         );
         let open = self.jobs.released(job);
         self.open_slice(job, &open);
-        for reservation in self.setting.inside_of(job.task) {
-            self.balances.released(*reservation);
-        }
     }
 
     fn ran(&mut self, piece: &Piece) {
