@@ -162,7 +162,7 @@ impl Pen<'_> {
         }
         let ink = self.palette.faint_ink;
         // The frame in front of the phase has windows, too.
-        let frames = (first.saturating_sub(1)..=last).map(|frame| i128::from(frame));
+        let frames = (first.saturating_sub(1)..=last).map(i128::from);
         let before = (phase > 0 && first == 0).then_some(-1);
         for frame in before.into_iter().chain(frames) {
             let begin = i128::from(phase) + frame * i128::from(frame_ns);

@@ -13,7 +13,7 @@ pub struct Setting {
     pub(super) tasks: Vec<SettingOfTask>,
     /// The first is reservation 1.
     pub(super) reservations: Vec<SettingOfReservation>,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 /// What is known of a task.

@@ -215,7 +215,7 @@ fn done(task: usize, number: u64, end: u64) -> Completion {
 }
 
 #[test]
-fn an_audit_finds_what_no_schedule_may_do() {
+fn an_audit_finds_busy_cpus_and_lost_work() {
     let fine = found(|audit| {
         audit.ran(&piece(2, 2, 0, 3));
         audit.completed(&done(2, 2, 3));
@@ -236,6 +236,10 @@ fn an_audit_finds_what_no_schedule_may_do() {
         audit.completed(&done(2, 2, 2));
     });
     assert!(matches!(lost[..], [Finding::Work { done: 2_000, .. }]));
+}
+
+#[test]
+fn an_audit_finds_wrong_budgets_places_and_orders() {
     let overdrawn = found(|audit| {
         audit.ran(&piece(0, 1, 0, 4));
     });
