@@ -53,7 +53,7 @@ fn every_piece_release_and_deadline_is_drawn() {
             2 * exact.blocks.len() - kernel
         );
         let arrows = tips(&document, "g");
-        let shown = picture.slice.from..=picture.slice.until;
+        let shown = picture.slice.from..picture.slice.until;
         let releases = exact.jobs.iter().filter(|job| shown.contains(&job.release));
         let deadlines = exact.jobs.iter().filter_map(|job| job.deadline);
         let deadlines = deadlines.filter(|at| shown.contains(at));

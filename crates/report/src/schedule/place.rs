@@ -141,7 +141,7 @@ impl Places {
     }
 
     pub(super) fn shows(&self, at: u64) -> bool {
-        (self.from..=self.until).contains(&at)
+        (self.from..self.until).contains(&at)
     }
 }
 
