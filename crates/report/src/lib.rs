@@ -3,6 +3,9 @@
 //! [`RunReport`] is what a run found out; [`Verdict::decide`] and [`compare`] compute what it says
 //! about promises and differences. Everything else renders: [`RunReport::to_json`],
 //! [`render_html`], [`tables`], and [`plots`] with [`render_svg`] and [`render_png`].
+//!
+//! A window of a simulated schedule is drawn by [`render_schedule_svg`] and
+//! [`render_schedule_html`].
 
 mod comparison;
 mod documents;
@@ -13,6 +16,7 @@ mod plot;
 #[cfg(feature = "png")]
 mod png;
 pub mod run_report;
+mod schedule;
 mod svg;
 mod table;
 mod ticks;
@@ -20,13 +24,17 @@ mod verdict;
 mod wording;
 
 pub use comparison::{compare, noise_floor};
-pub use html::{SizingGrid, SizingPage, SizingPoint, render_html, render_sizing_html};
+pub use html::{
+    SizingGrid, SizingPage, SizingPoint, render_html, render_html_with_schedules,
+    render_sizing_html,
+};
 pub use json::ReportError;
 pub use palette::Theme;
 pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};
 #[cfg(feature = "png")]
 pub use png::{PngError, render_png};
 pub use run_report::*;
+pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
 pub use svg::{render_svg, render_svg_on};
 pub use table::{Cell, Column, Table, tables};
 pub use verdict::CONFIDENCE;

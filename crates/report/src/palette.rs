@@ -17,6 +17,17 @@ const DARK: [&str; 7] = [
     "#5ab4f0", "#ff8b47", "#2fcb9c", "#e69ac6", "#f2bb3a", "#9bd3f7", "#aab3bf",
 ];
 
+/// The colours of a page, which knows its ground only when it is shown: those of its style sheet.
+const PAGE: [&str; 7] = [
+    "var(--v0)",
+    "var(--v1)",
+    "var(--v2)",
+    "var(--v3)",
+    "var(--v4)",
+    "var(--v5)",
+    "var(--v6)",
+];
+
 /// The colours of one ground.
 pub(crate) struct Palette {
     pub ground: &'static str,
@@ -24,6 +35,8 @@ pub(crate) struct Palette {
     pub faint_ink: &'static str,
     pub grid: &'static str,
     pub axis: &'static str,
+    /// What went wrong.
+    pub alarm: &'static str,
     variants: &'static [&'static str],
 }
 
@@ -36,6 +49,7 @@ impl Theme {
                 faint_ink: "#5b6470",
                 grid: "#e8ebef",
                 axis: "#aab3bf",
+                alarm: "#c1121f",
                 variants: &LIGHT,
             },
             Self::Dark => Palette {
@@ -44,6 +58,7 @@ impl Theme {
                 faint_ink: "#9aa4b1",
                 grid: "#272c33",
                 axis: "#4b5460",
+                alarm: "#ff6b6b",
                 variants: &DARK,
             },
         }
@@ -51,6 +66,19 @@ impl Theme {
 }
 
 impl Palette {
+    /// The colours of a picture that is part of a page.
+    pub(crate) fn of_page() -> Self {
+        Self {
+            ground: "var(--ground)",
+            ink: "var(--ink)",
+            faint_ink: "var(--faint)",
+            grid: "var(--line)",
+            axis: "var(--axis)",
+            alarm: "var(--alarm)",
+            variants: &PAGE,
+        }
+    }
+
     /// The colour of a variant by its place; after the last it begins again.
     pub(crate) fn variant(&self, place: usize) -> &'static str {
         self.variants[place % self.variants.len()]

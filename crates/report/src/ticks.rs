@@ -37,6 +37,13 @@ fn tick(at_ns: u64, labelled: bool) -> Tick {
     }
 }
 
+/// The instants with marks on an axis from one instant to another, in nanoseconds.
+pub(crate) fn marks_between(from: u64, until: u64) -> impl Iterator<Item = u64> {
+    let step = tick_step(Duration::from_nanos(until.saturating_sub(from)));
+    let first = from.div_ceil(step);
+    (first..=until / step).map(move |index| index * step)
+}
+
 /// The step of a tidy axis: 1, 2 or 5 times a power of ten, with four to eight steps to `longest`.
 fn tick_step(longest: Duration) -> u64 {
     let longest = longest.as_nanos();
@@ -91,6 +98,13 @@ mod tests {
             let found = labels(Scale::Linear, 0, longest).len();
             assert!((2..=9).contains(&found), "{longest}: {found}");
         }
+    }
+
+    #[test]
+    fn marks_of_a_window_are_multiples_of_a_tidy_step() {
+        let marks: Vec<u64> = marks_between(1_003, 1_052).collect();
+        assert_eq!(marks, [1_010, 1_020, 1_030, 1_040, 1_050]);
+        assert_eq!(marks_between(7, 8).collect::<Vec<_>>(), [7, 8]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod sample;
+mod sample_schedule;
+mod schedule_page;
 mod sizing_page;
 mod webdriver;
 

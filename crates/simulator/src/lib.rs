@@ -12,6 +12,7 @@ mod server;
 mod simulation;
 mod tally;
 mod timers;
+pub mod traces;
 pub mod workload;
 
 pub use overheads::{Overheads, Tick};

@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
+use crate::schedule::{self, SchedulePicture};
 use crate::{RunReport, plots, tables};
 
 pub(crate) use escape::escaped;
@@ -18,11 +19,16 @@ pub use sizing::{SizingGrid, SizingPage, SizingPoint, render_sizing_html};
 const CHART_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
 const CHART_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const PAGE_SCRIPT: &str = include_str!("../../assets/page.js");
-const PAGE_STYLE: &str = include_str!("../../assets/page.css");
+pub(crate) const PAGE_STYLE: &str = include_str!("../../assets/page.css");
 
 /// The report as an HTML page. It holds its own scripts, styles and data, loads nothing, and its
 /// content security policy forbids any script but ours, whatever the names in the report are.
 pub fn render_html(report: &RunReport) -> String {
+    render_html_with_schedules(report, &[])
+}
+
+/// The same with windows of simulated schedules behind the distributions.
+pub fn render_html_with_schedules(report: &RunReport, schedules: &[SchedulePicture]) -> String {
     let plots = plots(report);
     let tables = tables(report);
     let data = data::page_data(report, &plots, &tables).to_string();
@@ -32,6 +38,7 @@ pub fn render_html(report: &RunReport) -> String {
         sections::promises(report),
         sections::warnings(report),
         sections::latencies(&plots),
+        schedule::section(schedules),
         tables
             .iter()
             .filter(|table| table.id != "verdicts")

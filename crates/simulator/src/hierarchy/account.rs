@@ -158,6 +158,8 @@ impl Account {
                     self.refill(self.budget_ns);
                 } else {
                     self.left = 0;
+                    // What came back at the grid point was lost there: nothing to tell of now.
+                    self.refilled = false;
                 }
             }
             Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => self.wake_up_rule(now),

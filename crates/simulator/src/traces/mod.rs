@@ -1,0 +1,136 @@
+//! What a simulation leaves behind, where somebody asks for it: a table of its jobs, a trace for
+//! Perfetto, a window of its schedule to draw, and an audit of what it claims.
+//!
+//! Each is a [`Sink`]. They see the calls in order of time, keep only what is under way, and write to
+//! whatever they are given; a simulation without them pays nothing. [`Tee`] joins two. Since a sink
+//! cannot stop a simulation, one that writes keeps its first error, writes no more, and tells it at
+//! the end.
+//!
+//! What the calls do not say, such as names, deadlines and budgets, comes from a [`Setting`].
+//!
+//! ```
+//! use tailbound_simulator::hierarchy::{
+//!     Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Task, simulate_plan,
+//! };
+//! use tailbound_simulator::traces::{JobTable, Setting};
+//! use tailbound_time::Duration;
+//!
+//! let task = Member::Task(Task::of_rank(Rank::Deadline(Duration::from_millis(10))));
+//! let plan = Plan::on_one_cpu(Level {
+//!     preemptive: true,
+//!     quantum: None,
+//!     members: vec![task],
+//! });
+//! let releases = PeriodicTask {
+//!     offset: 0,
+//!     period_ns: 10_000_000,
+//!     work: 2_000_000,
+//! };
+//! let mut table = JobTable::new(Setting::of(&plan).name_tasks(["control"]), Vec::new());
+//! let mut source = PeriodicJobs::new(vec![releases], 3);
+//! let outcome = simulate_plan(&plan, &mut source, &mut table, None)?;
+//! let text = String::from_utf8(table.finish(outcome.end.as_nanos())?)?;
+//! assert!(text.ends_with("control,2,20000000,20000000,22000000,2000000,30000000,false,0,0\n"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod audit;
+mod balance;
+mod coarse;
+mod job_table;
+mod open_jobs;
+mod perfetto;
+mod setting;
+mod window;
+
+pub use audit::{Audit, Finding};
+pub use balance::{BalanceKind, Stretch};
+pub use coarse::{Cells, Marks};
+pub use job_table::{COLUMNS, JobTable};
+pub use perfetto::{LANES, ScheduleTrace};
+pub use setting::{Row, Setting, SettingOfReservation, SettingOfTask};
+pub use window::{
+    BLOCKS, Block, Curve, Detail, Exact, JobMark, ScheduleSlice, ScheduleWindow, WindowProblem,
+};
+
+use crate::hierarchy::{Completion, Job, Piece, Sink};
+
+/// Two sinks that hear the same, the first one first. More are nested: `Tee(a, Tee(b, c))`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tee<A, B>(
+    /// The one that hears first.
+    pub A,
+    /// The other one.
+    pub B,
+);
+
+impl<A: Sink, B: Sink> Sink for Tee<A, B> {
+    fn completed(&mut self, completion: &Completion) {
+        self.0.completed(completion);
+        self.1.completed(completion);
+    }
+
+    fn released(&mut self, job: &Job) {
+        self.0.released(job);
+        self.1.released(job);
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        self.0.ran(piece);
+        self.1.ran(piece);
+    }
+
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        self.0.overhead(cpu, from, until);
+        self.1.overhead(cpu, from, until);
+    }
+
+    fn ran_out(&mut self, reservation: usize, at: u64) {
+        self.0.ran_out(reservation, at);
+        self.1.ran_out(reservation, at);
+    }
+
+    fn replenished(&mut self, reservation: usize, at: u64) {
+        self.0.replenished(reservation, at);
+        self.1.replenished(reservation, at);
+    }
+}
+
+/// A sink that may be left out.
+impl<S: Sink> Sink for Option<S> {
+    fn completed(&mut self, completion: &Completion) {
+        if let Some(sink) = self {
+            sink.completed(completion);
+        }
+    }
+
+    fn released(&mut self, job: &Job) {
+        if let Some(sink) = self {
+            sink.released(job);
+        }
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        if let Some(sink) = self {
+            sink.ran(piece);
+        }
+    }
+
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        if let Some(sink) = self {
+            sink.overhead(cpu, from, until);
+        }
+    }
+
+    fn ran_out(&mut self, reservation: usize, at: u64) {
+        if let Some(sink) = self {
+            sink.ran_out(reservation, at);
+        }
+    }
+
+    fn replenished(&mut self, reservation: usize, at: u64) {
+        if let Some(sink) = self {
+            sink.replenished(reservation, at);
+        }
+    }
+}
