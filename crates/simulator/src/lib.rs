@@ -6,12 +6,14 @@
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
 pub mod hierarchy;
+mod overheads;
 mod server;
 mod simulation;
 mod tally;
 mod timers;
 pub mod workload;
 
+pub use overheads::{Overheads, Tick};
 pub use server::{ServerError, ServerState};
 pub use simulation::{
     JobRecord, Simulation, SimulationError, SimulationQuery, fifo_response_times, simulate,
