@@ -1,10 +1,12 @@
 //! Deterministic discrete-event simulation of services on reservation servers, and of trees of
-//! schedulers and reservations on one CPU ([`hierarchy`]).
+//! schedulers and reservations on one CPU ([`hierarchy`]), and of soft jobs beside hard periodic tasks
+//! ([`aperiodic`]).
 //!
 //! Time is in whole nanoseconds, and what happens at one instant happens in a fixed order:
 //! replenishments first, then completions, then releases (in the order of the sequence), then the
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
+pub mod aperiodic;
 pub mod hierarchy;
 mod overheads;
 mod server;

@@ -7,7 +7,7 @@ use crate::timers::NEVER;
 
 /// The budget of one reservation in the course of a simulation.
 #[derive(Clone, Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     rule: Rule,
     budget_ns: u64,
     period_ns: u64,
@@ -36,7 +36,7 @@ struct Part {
 impl Account {
     /// The account of a reservation that is idle at time 0. Grid points lie at `phase` and whole
     /// periods from it.
-    pub(super) fn new(
+    pub(crate) fn new(
         rule: Rule,
         budget_ns: u64,
         period_ns: u64,
@@ -79,22 +79,22 @@ impl Account {
     }
 
     /// How long it may be used without another replenishment; zero if it has to wait.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
     /// Whether it is used up by the passing of time while there is no work.
-    pub(super) fn passes_unused(&self) -> bool {
+    pub(crate) fn passes_unused(&self) -> bool {
         self.rule == Rule::Periodic
     }
 
     /// The deadline by which a level under earliest deadline first orders it.
-    pub(super) fn deadline(&self) -> u64 {
+    pub(crate) fn deadline(&self) -> u64 {
         self.boundary
     }
 
     /// When it next changes by itself; never, if it does not matter before work comes.
-    pub(super) fn next_change(&self) -> u64 {
+    pub(crate) fn next_change(&self) -> u64 {
         match self.rule {
             Rule::Unlimited => NEVER,
             Rule::Deferrable | Rule::Polling => {
@@ -126,7 +126,7 @@ impl Account {
     }
 
     /// Work comes, and there was none.
-    pub(super) fn wake(&mut self, now: u64) {
+    pub(crate) fn wake(&mut self, now: u64) {
         self.active = true;
         match self.rule {
             Rule::Unlimited | Rule::Periodic => {}
@@ -164,7 +164,7 @@ impl Account {
     }
 
     /// There is no work any more.
-    pub(super) fn sleep(&mut self, now: u64) {
+    pub(crate) fn sleep(&mut self, now: u64) {
         self.active = false;
         match self.rule {
             Rule::Polling => self.left = 0,
@@ -179,7 +179,7 @@ impl Account {
     }
 
     /// `amount` was used, or passed unused; at most what was left.
-    pub(super) fn spend(&mut self, amount: u64) {
+    pub(crate) fn spend(&mut self, amount: u64) {
         if self.rule != Rule::Unlimited {
             self.left -= amount;
             self.used += amount;
@@ -188,7 +188,7 @@ impl Account {
 
     /// What happens by the rule at `now`: replenishments that are due, and what follows at once from
     /// a used-up budget.
-    pub(super) fn update(&mut self, now: u64) {
+    pub(crate) fn update(&mut self, now: u64) {
         match self.rule {
             Rule::Unlimited => {}
             Rule::Deferrable | Rule::Polling | Rule::Periodic => self.catch_up(now),
@@ -224,7 +224,7 @@ impl Account {
     }
 
     /// Whether a shortage begins: work has to wait for the first time since there was budget.
-    pub(super) fn begins_shortage(&mut self) -> bool {
+    pub(crate) fn begins_shortage(&mut self) -> bool {
         let begins = self.active && self.left == 0 && !self.short;
         self.short |= begins;
         begins

@@ -1,7 +1,7 @@
 //! One CPU with a tree of schedulers on it: tasks, reservations with a scheduler inside, and so on to any
 //! depth.
 
-mod account;
+pub(crate) mod account;
 mod engine;
 mod level;
 mod plan;

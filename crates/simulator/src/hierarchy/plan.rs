@@ -95,7 +95,7 @@ pub enum Rule {
 
 /// A budget that is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AccountProblem {
-    pub(super) budget_ns: u64,
-    pub(super) period_ns: u64,
+pub(crate) struct AccountProblem {
+    pub(crate) budget_ns: u64,
+    pub(crate) period_ns: u64,
 }
