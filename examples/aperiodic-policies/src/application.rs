@@ -3,7 +3,6 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::SporadicTask;
-use tailbound_simulator::aperiodic::HardTask;
 use tailbound_simulator::hierarchy::Job;
 use tailbound_time::Duration;
 
@@ -44,9 +43,7 @@ pub struct Application {
     /// What it is like.
     pub request: Request,
     /// The hard tasks, in rate-monotonic order.
-    pub tasks: Vec<HardTask>,
-    /// What the analysis says of them.
-    pub feasibility: Feasibility,
+    pub tasks: Vec<SporadicTask>,
     /// Hard and soft jobs in order of release.
     pub jobs: Vec<Job>,
 }
@@ -70,28 +67,23 @@ pub enum ApplicationError {
     Analysis(#[from] tailbound_analysis::AnalysisError),
 }
 
-/// Draws an application; the same request and seed yield the same one.
-pub fn generate(request: Request, seed: u64) -> Result<Application, ApplicationError> {
+/// Draws an application that is schedulable with an allowance for every hard job; the same request and
+/// seed yield the same one.
+pub fn generate(
+    request: Request,
+    seed: u64,
+    allowance: Duration,
+) -> Result<Application, ApplicationError> {
     let mut random = stream(request, seed);
     for _ in 0..MOST_DRAWS {
         let tasks = hard_tasks(request, &mut random)?;
-        let Some(feasibility) = Feasibility::of(&tasks)? else {
+        if Feasibility::of(&tasks, allowance)?.is_none() {
             continue;
-        };
-        let tasks: Vec<HardTask> = tasks
-            .iter()
-            .map(|task| HardTask {
-                execution: task.execution(),
-                period: task.period(),
-                deadline: task.deadline(),
-                offset: Duration::ZERO,
-            })
-            .collect();
+        }
         let jobs = jobs(request, &tasks, &mut random);
         return Ok(Application {
             request,
             tasks,
-            feasibility,
             jobs,
         });
     }
@@ -144,16 +136,16 @@ fn hard_tasks(
 }
 
 /// All jobs of one hyperperiod that starts with a critical instant.
-fn jobs(request: Request, tasks: &[HardTask], random: &mut impl Rng) -> Vec<Job> {
+fn jobs(request: Request, tasks: &[SporadicTask], random: &mut impl Rng) -> Vec<Job> {
     let mut jobs: Vec<(u64, usize, u64)> = Vec::new();
     let most_left = f64::from(request.gain_thousandths) / 500.0;
     for (index, task) in tasks.iter().enumerate() {
         let mut release = Duration::ZERO;
         while release < HYPERPERIOD {
             let left = unit(random) * most_left;
-            let work = task.execution.as_nanos() as f64 * (1.0 - left);
+            let work = task.execution().as_nanos() as f64 * (1.0 - left);
             jobs.push((release.as_nanos(), index, (work as u64).max(1)));
-            release = release.saturating_add(task.period);
+            release = release.saturating_add(task.period());
         }
     }
     let (shortest, longest) = SOFT_GAPS_MS;
@@ -199,20 +191,20 @@ mod tests {
 
     #[test]
     fn an_application_is_as_requested() {
-        let application = generate(request(), 1).unwrap();
+        let application = generate(request(), 1, Duration::ZERO).unwrap();
         let load: f64 = application
             .tasks
             .iter()
-            .map(|task| task.execution.as_nanos() as f64 / task.period.as_nanos() as f64)
+            .map(|task| task.execution().as_nanos() as f64 / task.period().as_nanos() as f64)
             .sum();
         assert!((load - 0.6).abs() < 0.002, "{load}");
         for job in &application.jobs {
             let Some(task) = application.tasks.get(job.task) else {
                 continue;
             };
-            let worst = task.execution.as_nanos();
+            let worst = task.execution().as_nanos();
             assert!(job.work <= worst && job.work as f64 > 0.94 * worst as f64);
-            assert_eq!(HYPERPERIOD.as_nanos() % task.period.as_nanos(), 0);
+            assert_eq!(HYPERPERIOD.as_nanos() % task.period().as_nanos(), 0);
         }
         let soft = application.jobs.iter().filter(|job| job.task == 8);
         assert!(soft.count() > 5);
@@ -220,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let jobs = |seed| generate(request(), seed).unwrap().jobs;
+        let jobs = |seed| generate(request(), seed, Duration::ZERO).unwrap().jobs;
         assert_eq!(jobs(1), jobs(1));
         assert_ne!(jobs(1), jobs(2));
     }

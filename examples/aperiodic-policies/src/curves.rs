@@ -91,7 +91,7 @@ pub struct Compared<'a> {
 
 impl<'a> Compared<'a> {
     /// Those rows of all.
-    pub fn of(rows: &'a [Row], experiment: u8, cost_factor: u64) -> Self {
+    pub fn of(rows: &'a [Row], experiment: u8, overheads: bool) -> Self {
         let mut pairs = Vec::new();
         let mut background = None;
         for row in rows {
@@ -100,7 +100,7 @@ impl<'a> Compared<'a> {
             }
             if let Some(background) = background
                 && row.experiment == experiment
-                && row.cost_factor == cost_factor
+                && row.overheads == overheads
             {
                 pairs.push((row, background));
             }

@@ -25,14 +25,21 @@ pub struct Feasibility {
 }
 
 impl Feasibility {
-    /// What tasks bear that are given by rank; nothing if a deadline may be missed without any server.
-    pub fn of(tasks: &[SporadicTask]) -> Result<Option<Self>, AnalysisError> {
+    /// What tasks bear that are given by rank, when every job takes an allowance more than its worst
+    /// case; nothing if a deadline may be missed without any server.
+    pub fn of(tasks: &[SporadicTask], allowance: Duration) -> Result<Option<Self>, AnalysisError> {
+        let with_allowance = |task: &SporadicTask| {
+            SporadicTask::new(task.execution() + allowance, task.period(), task.deadline())
+        };
+        let tasks: Result<Vec<SporadicTask>, AnalysisError> =
+            tasks.iter().map(with_allowance).collect();
+        let tasks = tasks?;
         let order = PriorityOrder::as_given(tasks.len());
-        let responses = response_times(tasks, &order, &[])?;
+        let responses = response_times(&tasks, &order, &[])?;
         if !responses.schedulable() {
             return Ok(None);
         }
-        let promotions = responses.tasks.iter().zip(tasks).map(|(response, task)| {
+        let promotions = responses.tasks.iter().zip(&tasks).map(|(response, task)| {
             let response = response.response_time.unwrap_or(task.deadline());
             task.deadline().saturating_sub(response)
         });
@@ -41,8 +48,8 @@ impl Feasibility {
         Ok(Some(Self {
             promotions: promotions.collect(),
             server_period,
-            periodic_budget: largest_budget(ServerRule::Sporadic, server_period, tasks)?,
-            deferrable_budget: largest_budget(ServerRule::Deferrable, server_period, tasks)?,
+            periodic_budget: largest_budget(ServerRule::Sporadic, server_period, &tasks)?,
+            deferrable_budget: largest_budget(ServerRule::Deferrable, server_period, &tasks)?,
         }))
     }
 }
@@ -84,7 +91,7 @@ mod tests {
             SporadicTask::implicit(ms(2), ms(10)).unwrap(),
             SporadicTask::implicit(ms(6), ms(20)).unwrap(),
         ];
-        let found = Feasibility::of(&tasks).unwrap().unwrap();
+        let found = Feasibility::of(&tasks, Duration::ZERO).unwrap().unwrap();
         // Until 20 there are two budgets and 2 + 2 + 6 of work; a deferrable server has a third one.
         assert_eq!(found.periodic_budget, Some(ms(5)));
         let deferrable = found.deferrable_budget.unwrap();
@@ -96,6 +103,6 @@ mod tests {
     fn what_is_not_schedulable_has_no_feasibility() {
         let ms = Duration::from_millis;
         let tasks = [SporadicTask::implicit(ms(6), ms(10)).unwrap(); 2];
-        assert_eq!(Feasibility::of(&tasks).unwrap(), None);
+        assert_eq!(Feasibility::of(&tasks, Duration::ZERO).unwrap(), None);
     }
 }

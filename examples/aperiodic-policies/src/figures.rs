@@ -99,7 +99,7 @@ pub fn all() -> Vec<Figure> {
 /// The curves of every figure.
 pub fn draw(rows: &[Row]) -> Vec<Drawn> {
     let drawn = all().into_iter().map(|figure| {
-        let compared = Compared::of(rows, figure.experiment, u64::from(figure.overheads));
+        let compared = Compared::of(rows, figure.experiment, figure.overheads);
         let curves = IN_FIGURES
             .iter()
             .map(|policy| compared.curve(*policy, figure.metric, figure.parameter));

@@ -38,8 +38,8 @@ pub struct Summary {
 pub struct Overall {
     /// The experiment.
     pub experiment: u8,
-    /// By how much the costs were multiplied.
-    pub cost_factor: u64,
+    /// Whether scheduling cost something.
+    pub overheads: bool,
     /// The policy.
     pub policy: crate::variants::Variant,
     /// The mean ratio of response times to the background.

@@ -8,6 +8,8 @@ use tailbound_simulator::Overheads;
 use tailbound_simulator::aperiodic::PolicyCosts;
 use tailbound_time::Duration;
 
+use crate::variants::Variant;
+
 /// The costs that come with the study.
 const DEFAULT: &str = include_str!("../costs/rtlinux.toml");
 
@@ -61,18 +63,23 @@ impl Settings {
         toml::from_str(&text).map_err(|source| SettingsError::Parse { path, source })
     }
 
-    /// All costs times a factor.
-    pub fn times(self, factor: u64) -> Self {
-        let times = |cost: Duration| cost.checked_mul(factor).unwrap_or(cost);
-        Self {
-            interrupt: times(self.interrupt),
-            scheduler_invocation: times(self.scheduler_invocation),
-            context_switch: times(self.context_switch),
-            slack_per_task: times(self.slack_per_task),
-            replenishment: times(self.replenishment),
-            promotion: times(self.promotion),
-            gain: times(self.gain),
-        }
+    /// What the analysis adds to the worst case of every hard job under a policy: its interrupt, a look
+    /// and a switch when it comes and when it goes, and the policy's own work. What soft jobs cost is not
+    /// in it.
+    pub fn allowance(&self, variant: Variant, hard_tasks: usize) -> Duration {
+        let around = self.scheduler_invocation + self.context_switch;
+        let slack = self
+            .slack_per_task
+            .checked_mul(hard_tasks as u64)
+            .unwrap_or(Duration::ZERO);
+        let own = match variant {
+            Variant::Slack => slack,
+            Variant::SlackGain => slack + self.gain,
+            Variant::Dual | Variant::DualOwn => self.promotion + around,
+            Variant::DualPropagated | Variant::DualBoth => self.promotion + around + self.gain,
+            _ => Duration::ZERO,
+        };
+        self.interrupt + around + around + own
     }
 
     /// What every policy pays.
@@ -106,6 +113,8 @@ mod tests {
     fn the_file_that_comes_along_is_understood() {
         let settings = Settings::read(None).unwrap();
         assert!(!settings.overheads().is_free());
-        assert!(settings.times(0).overheads().is_free());
+        assert!(Settings::default().overheads().is_free());
+        let allowance = |variant| settings.allowance(variant, 16);
+        assert!(allowance(Variant::Slack) > allowance(Variant::Background));
     }
 }

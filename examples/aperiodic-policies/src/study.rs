@@ -3,11 +3,12 @@
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
-use tailbound_simulator::aperiodic::{AperiodicError, System, Usage, simulate_aperiodic};
+use tailbound_simulator::aperiodic::{AperiodicError, HardTask, System, Usage, simulate_aperiodic};
 use tailbound_simulator::hierarchy::{Completion, Sink};
 use tailbound_time::Duration;
 
 use crate::application::{Application, ApplicationError, HYPERPERIOD, Request, generate};
+use crate::feasibility::Feasibility;
 use crate::settings::Settings;
 use crate::variants::{ALL, Variant};
 
@@ -56,8 +57,6 @@ pub struct Plan {
     pub seed: u64,
     /// What scheduling costs, where it costs something.
     pub settings: Settings,
-    /// By how much the costs are multiplied, one after the other; 0 is without overheads.
-    pub factors: &'static [u64],
 }
 
 /// One application under one policy.
@@ -65,8 +64,8 @@ pub struct Plan {
 pub struct Row {
     /// The experiment, 1 or 2.
     pub experiment: u8,
-    /// By how much the costs were multiplied.
-    pub cost_factor: u64,
+    /// Whether scheduling cost something.
+    pub overheads: bool,
     /// The number of hard tasks.
     pub hard_tasks: usize,
     /// The hard load, in percent.
@@ -144,11 +143,14 @@ pub fn run(plan: &Plan, progress: &ProgressBar) -> Result<Vec<Row>, StudyError> 
     let rows: Result<Vec<Vec<Row>>, StudyError> = requests
         .par_iter()
         .map(|request| {
-            let application = generate(*request, plan.seed)?;
+            let allowances =
+                ALL.map(|variant| plan.settings.allowance(variant, request.hard_tasks));
+            let largest = allowances.into_iter().max().unwrap_or_default();
+            let application = generate(*request, plan.seed, largest)?;
             let mut rows = Vec::new();
-            for factor in plan.factors {
+            for settings in [None, Some(plan.settings)] {
                 for variant in ALL {
-                    rows.push(run_one(&application, variant, plan, *factor)?);
+                    rows.push(run_one(&application, variant, settings)?);
                 }
             }
             progress.inc(1);
@@ -161,13 +163,26 @@ pub fn run(plan: &Plan, progress: &ProgressBar) -> Result<Vec<Row>, StudyError> 
 fn run_one(
     application: &Application,
     variant: Variant,
-    plan: &Plan,
-    factor: u64,
+    costs: Option<Settings>,
 ) -> Result<Row, StudyError> {
-    let settings = plan.settings.times(factor);
+    let request = application.request;
+    let settings = costs.unwrap_or_default();
+    let allowance = settings.allowance(variant, request.hard_tasks);
+    let feasibility = Feasibility::of(&application.tasks, allowance)
+        .map_err(ApplicationError::from)?
+        .ok_or(ApplicationError::NotFound {
+            hard_tasks: request.hard_tasks,
+            hard_load: request.hard_load,
+        })?;
+    let hard = application.tasks.iter().map(|task| HardTask {
+        execution: task.execution() + allowance,
+        period: task.period(),
+        deadline: task.deadline(),
+        offset: Duration::ZERO,
+    });
     let system = System {
-        hard: application.tasks.clone(),
-        policy: variant.policy(&application.feasibility),
+        hard: hard.collect(),
+        policy: variant.policy(&feasibility),
         overheads: settings.overheads(),
         costs: settings.policy_costs(),
     };
@@ -178,19 +193,16 @@ fn run_one(
         &mut seen,
         Some(HYPERPERIOD),
     )?;
-    let request = application.request;
     Ok(Row {
         experiment: request.experiment,
-        cost_factor: factor,
+        overheads: costs.is_some(),
         hard_tasks: request.hard_tasks,
         hard_load: request.hard_load,
         soft_load: request.soft_load,
         application: request.number,
         gain_thousandths: request.gain_thousandths,
         policy: variant,
-        budget_ns: variant
-            .budget(&application.feasibility)
-            .map(Duration::as_nanos),
+        budget_ns: variant.budget(&feasibility).map(Duration::as_nanos),
         soft_jobs: seen.soft_jobs,
         soft_done: seen.soft_done,
         mean_response_time_ns: seen.mean_response_time_ns(),
@@ -220,7 +232,7 @@ impl Seen {
     fn of(application: &Application) -> Self {
         let tasks = application.tasks.iter();
         let mut seen = Self {
-            deadlines_ns: tasks.map(|task| task.deadline.as_nanos()).collect(),
+            deadlines_ns: tasks.map(|task| task.deadline().as_nanos()).collect(),
             due: 0,
             soft_jobs: 0,
             soft_done: 0,

@@ -26,6 +26,8 @@ pub(super) struct DualPriority {
     propagated_gain: bool,
     promotion_cost: u64,
     gain_cost: u64,
+    /// All overheads up to now.
+    overheads: u64,
     /// The rank whose gift passes by the last choice.
     giving: Option<usize>,
 }
@@ -42,6 +44,8 @@ struct Promotion {
     gift: u64,
     /// From when on it is given; 0 once that has come.
     gift_from: u64,
+    /// All overheads before the job that is there.
+    overheads_before: u64,
 }
 
 impl Promotion {
@@ -70,6 +74,7 @@ impl DualPriority {
             promoted: false,
             gift: 0,
             gift_from: NEVER,
+            overheads_before: 0,
         });
         Self {
             tasks: tasks.collect(),
@@ -77,6 +82,7 @@ impl DualPriority {
             propagated_gain: matches!(gain, DualPriorityGain::Propagated | DualPriorityGain::Both),
             promotion_cost: costs.promotion.as_nanos(),
             gain_cost: costs.gain.as_nanos(),
+            overheads: 0,
             giving: None,
         }
     }
@@ -122,6 +128,7 @@ impl Policy for DualPriority {
         let backlog = &jobs.hard[task].backlog;
         if let (1, Some(first)) = (backlog.len(), backlog.front()) {
             self.tasks[task].begin(first.release, now);
+            self.tasks[task].overheads_before = self.overheads;
         }
     }
 
@@ -130,7 +137,10 @@ impl Policy for DualPriority {
         let task = &mut self.tasks[done.task];
         let mut cost = 0;
         if self.propagated_gain {
-            task.gift = hard.worst.saturating_sub(done.executed);
+            // The worst case may have to cover overheads; what they took is not left.
+            let overheads = self.overheads - task.overheads_before;
+            let taken = done.executed.saturating_add(overheads);
+            task.gift = hard.worst.saturating_sub(taken);
             task.gift_from = if task.promoted || task.at <= now {
                 0
             } else {
@@ -141,6 +151,7 @@ impl Policy for DualPriority {
         task.promoted = false;
         if let Some(next) = hard.backlog.front() {
             task.begin(next.release, now);
+            task.overheads_before = self.overheads;
         }
         cost
     }
@@ -171,6 +182,10 @@ impl Policy for DualPriority {
 
     fn passed(&mut self, on: On, length: u64) {
         if on == On::Overhead {
+            self.overheads += length;
+            for task in &mut self.tasks {
+                task.gift = task.gift.saturating_sub(length);
+            }
             return;
         }
         if let Some(task) = self.giving {
