@@ -86,6 +86,8 @@ pub struct Row {
     pub soft_done: u64,
     /// Their mean response time; jobs that are not done count with the time that they have waited.
     pub mean_response_time_ns: f64,
+    /// Hard jobs that were due within the hyperperiod.
+    pub hard_jobs: u64,
     /// Hard deadlines missed.
     pub deadline_misses: u64,
     /// Context switches.
@@ -206,7 +208,8 @@ fn run_one(
         soft_jobs: seen.soft_jobs,
         soft_done: seen.soft_done,
         mean_response_time_ns: seen.mean_response_time_ns(),
-        deadline_misses: seen.missed(),
+        hard_jobs: seen.hard_jobs,
+        deadline_misses: seen.missed,
         context_switches: usage.context_switches,
         scheduler_invocations: usage.scheduler_invocations,
         scheduler_time_ns: scheduler_time_ns(&usage),
@@ -220,8 +223,9 @@ fn scheduler_time_ns(usage: &Usage) -> u64 {
 /// What the study keeps of a simulation.
 struct Seen {
     deadlines_ns: Vec<u64>,
+    hard_jobs: u64,
     /// Hard jobs that were due by the end and are not known to have met their deadline.
-    due: u64,
+    missed: u64,
     soft_jobs: u64,
     soft_done: u64,
     /// The time from every soft release to the end of the hyperperiod.
@@ -233,7 +237,8 @@ impl Seen {
         let tasks = application.tasks.iter();
         let mut seen = Self {
             deadlines_ns: tasks.map(|task| task.deadline().as_nanos()).collect(),
-            due: 0,
+            hard_jobs: 0,
+            missed: 0,
             soft_jobs: 0,
             soft_done: 0,
             waited_ns: 0,
@@ -241,22 +246,19 @@ impl Seen {
         let end = HYPERPERIOD.as_nanos();
         for job in &application.jobs {
             match seen.deadlines_ns.get(job.task) {
-                Some(deadline) => seen.due += u64::from(job.release + deadline <= end),
+                Some(deadline) => seen.hard_jobs += u64::from(job.release + deadline <= end),
                 None => {
                     seen.soft_jobs += 1;
                     seen.waited_ns += end - job.release;
                 }
             }
         }
+        seen.missed = seen.hard_jobs;
         seen
     }
 
     fn mean_response_time_ns(&self) -> f64 {
         self.waited_ns as f64 / self.soft_jobs.max(1) as f64
-    }
-
-    fn missed(&self) -> u64 {
-        self.due
     }
 }
 
@@ -266,7 +268,7 @@ impl Sink for Seen {
             Some(deadline) => {
                 let due = done.release + deadline;
                 let counts = due <= HYPERPERIOD.as_nanos();
-                self.due -= u64::from(counts && done.end <= due);
+                self.missed -= u64::from(counts && done.end <= due);
             }
             None => {
                 self.soft_done += 1;
