@@ -271,7 +271,7 @@ pub fn simulate_aperiodic(
                 account: account(*rule, budget)?,
                 behind: budget.behind,
                 spills: *spills,
-                replenishment: costs.replenishment.as_nanos(),
+                replenishment_ns: costs.replenishment.as_nanos(),
                 on_budget: false,
             };
             Engine::new(served, jobs, overheads).run(source, sink, horizon)

@@ -21,7 +21,7 @@ pub(super) struct PriorityExchange {
     budget_ns: u64,
     period_ns: u64,
     behind: usize,
-    replenishment: u64,
+    replenishment_ns: u64,
     boundary: u64,
     server: u64,
     beside: Vec<u64>,
@@ -35,13 +35,13 @@ impl PriorityExchange {
         period_ns: u64,
         behind: usize,
         hard_tasks: usize,
-        replenishment: u64,
+        replenishment_ns: u64,
     ) -> Self {
         Self {
             budget_ns,
             period_ns,
             behind,
-            replenishment,
+            replenishment_ns,
             boundary: period_ns,
             server: budget_ns,
             beside: vec![0; hard_tasks],
@@ -83,7 +83,7 @@ impl Policy for PriorityExchange {
             self.boundary = self.boundary.saturating_add(self.period_ns);
         }
         self.server = self.budget_ns;
-        self.replenishment
+        self.replenishment_ns
     }
 
     fn choose(&mut self, jobs: &Jobs, _now: u64) -> Choice {

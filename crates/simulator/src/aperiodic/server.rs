@@ -14,7 +14,7 @@ pub(super) struct Served {
     /// Whether soft jobs go on behind all hard tasks when the budget is used up.
     pub(super) spills: bool,
     /// The cost of a replenishment.
-    pub(super) replenishment: u64,
+    pub(super) replenishment_ns: u64,
     /// Whether the last choice was to run on the budget.
     pub(super) on_budget: bool,
 }
@@ -26,7 +26,7 @@ impl Policy for Served {
 
     fn change(&mut self, _jobs: &Jobs, now: u64) -> u64 {
         self.account.update(now);
-        self.replenishment
+        self.replenishment_ns
     }
 
     fn settle(&mut self, now: u64) {
