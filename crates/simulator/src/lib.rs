@@ -1,10 +1,12 @@
-//! Deterministic discrete-event simulation of services on reservation servers, and of trees of
-//! schedulers and reservations on one or several CPUs ([`hierarchy`]).
+//! Deterministic discrete-event simulation of services on reservation servers, of trees of
+//! schedulers and reservations on one or several CPUs ([`hierarchy`]), of whole hosts from their
+//! descriptions ([`host`]), and of soft jobs beside hard periodic tasks ([`aperiodic`]).
 //!
 //! Time is in whole nanoseconds, and what happens at one instant happens in a fixed order:
 //! replenishments first, then completions, then releases (in the order of the sequence), then the
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
+pub mod aperiodic;
 pub mod hierarchy;
 pub mod host;
 mod overheads;

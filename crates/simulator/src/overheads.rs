@@ -22,8 +22,8 @@ use tailbound_time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Overheads {
-    /// To put another job on the CPU than the one that was there last. A CPU that was idle keeps the
-    /// last one, so the same job costs nothing when it goes on after an idle time.
+    /// To put another task on the CPU than the one that was there last. An idle CPU keeps the last
+    /// one, so that this task costs nothing when it goes on, be it with its next job.
     pub context_switch: Duration,
     /// Each time that the scheduler looks what to run. What happens at one instant is one look.
     pub scheduler_invocation: Duration,

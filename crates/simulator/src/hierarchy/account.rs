@@ -10,7 +10,7 @@ use crate::timers::NEVER;
 
 /// The budget of one reservation in the course of a simulation.
 #[derive(Clone, Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     rule: Rule,
     budget_ns: u64,
     period_ns: u64,
@@ -40,7 +40,7 @@ struct Part {
 
 impl Account {
     /// The account of what has no limit.
-    pub(super) fn unlimited() -> Self {
+    pub(crate) fn unlimited() -> Self {
         Self {
             rule: Rule::Unlimited,
             budget_ns: NEVER,
@@ -58,7 +58,7 @@ impl Account {
 
     /// The account of a reservation that is idle at time 0. Grid points lie at its phase and whole
     /// periods from it.
-    pub(super) fn new(reservation: &Reservation, number: usize) -> Result<Self, PlanError> {
+    pub(crate) fn new(reservation: &Reservation, number: usize) -> Result<Self, PlanError> {
         let Reservation { budget, period, .. } = *reservation;
         if let Rule::Windows(windows) = &reservation.rule {
             check_windows(windows, period.as_nanos(), number)?;
@@ -99,22 +99,22 @@ impl Account {
     }
 
     /// How long it may be used without another replenishment; zero if it has to wait.
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
     /// Whether it is used up by the passing of time while there is no work.
-    pub(super) fn passes_unused(&self) -> bool {
+    pub(crate) fn passes_unused(&self) -> bool {
         self.rule == Rule::Periodic
     }
 
     /// The deadline by which a level under earliest deadline first orders it.
-    pub(super) fn deadline(&self) -> u64 {
+    pub(crate) fn deadline(&self) -> u64 {
         self.boundary
     }
 
     /// When it next changes by itself; never, if it does not matter before work comes.
-    pub(super) fn next_change(&self) -> u64 {
+    pub(crate) fn next_change(&self) -> u64 {
         match self.rule {
             Rule::Unlimited => NEVER,
             Rule::Deferrable | Rule::Polling => {
@@ -146,7 +146,7 @@ impl Account {
     }
 
     /// Work comes, and there was none.
-    pub(super) fn wake(&mut self, now: u64) {
+    pub(crate) fn wake(&mut self, now: u64) {
         self.active = true;
         match self.rule {
             Rule::Unlimited | Rule::Periodic | Rule::Windows(_) => {}
@@ -186,7 +186,7 @@ impl Account {
     }
 
     /// There is no work any more.
-    pub(super) fn sleep(&mut self, now: u64) {
+    pub(crate) fn sleep(&mut self, now: u64) {
         self.active = false;
         match self.rule {
             Rule::Polling => self.left = 0,
@@ -201,7 +201,7 @@ impl Account {
     }
 
     /// `amount` was used, or passed unused; at most what was left.
-    pub(super) fn spend(&mut self, amount: u64) {
+    pub(crate) fn spend(&mut self, amount: u64) {
         if self.left != NEVER {
             self.left -= amount;
             self.used += amount;
@@ -210,7 +210,7 @@ impl Account {
 
     /// What happens by the rule at `now`: replenishments that are due, and what follows at once from
     /// a used-up budget.
-    pub(super) fn update(&mut self, now: u64) {
+    pub(crate) fn update(&mut self, now: u64) {
         match self.rule {
             Rule::Unlimited => {}
             Rule::Windows(_) if now < self.boundary => {}
@@ -248,7 +248,7 @@ impl Account {
     }
 
     /// Whether a shortage begins: work has to wait for the first time since there was budget.
-    pub(super) fn begins_shortage(&mut self) -> bool {
+    pub(crate) fn begins_shortage(&mut self) -> bool {
         let begins = self.active && self.left == 0 && !self.short;
         self.short |= begins;
         begins
@@ -271,7 +271,7 @@ impl Account {
     }
 
     /// Whether budget has come back since this was asked last.
-    pub(super) fn was_refilled(&mut self) -> bool {
+    pub(crate) fn was_refilled(&mut self) -> bool {
         std::mem::take(&mut self.refilled)
     }
 

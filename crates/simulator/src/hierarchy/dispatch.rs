@@ -107,10 +107,8 @@ impl Engine {
             let Some(first) = self.tasks[task].backlog.front_mut() else {
                 continue;
             };
-            let job = (task, first.job.number);
-            if processor.last != Some(job) {
+            if processor.last.replace(task) != Some(task) {
                 processor.take(self.costs.context_switch, self.now);
-                processor.last = Some(job);
             }
             if first.cpu.replace(cpu).is_some_and(|before| before != cpu) {
                 processor.take(self.costs.migration, self.now);

@@ -1,7 +1,7 @@
 //! CPUs with a tree of schedulers on them: tasks, reservations with a scheduler inside, and so on to any
 //! depth.
 
-mod account;
+pub(crate) mod account;
 mod dispatch;
 mod engine;
 mod level;

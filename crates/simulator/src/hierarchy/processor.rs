@@ -13,8 +13,8 @@ pub(super) struct Processor {
     pub(super) passing: Vec<usize>,
     /// The task that runs, or will when the operating system is done.
     pub(super) running: Option<usize>,
-    /// The job that ran last.
-    pub(super) last: Option<(usize, u64)>,
+    /// The task that ran last.
+    pub(super) last: Option<usize>,
     /// Until when the operating system has it.
     pub(super) kernel_until: u64,
     /// Whether the scheduler looks what to run because of something that happened here.

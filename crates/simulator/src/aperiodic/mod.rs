@@ -1,0 +1,355 @@
+//! Soft jobs beside hard periodic tasks on one CPU with fixed priorities.
+//!
+//! Hard tasks have ranks; the lower one runs first. Soft jobs wait in one queue, first come, first
+//! served. A [`Policy`] says when they run instead of a hard job that is there. What happens at one
+//! instant happens in the order that the [crate](crate) documents; promotions, and gain that comes due,
+//! are among the replenishments.
+//!
+//! Jobs come from a [`Source`], hard ones with the rank of their task, soft ones with the number of hard
+//! tasks as theirs. What a job executes is its `work`; policies know the worst case only, and learn when
+//! the job is done how much it has left. docs/concepts/aperiodic-policies.md derives the rules.
+
+mod dual_priority;
+mod engine;
+mod jobs;
+mod policy;
+mod priority_exchange;
+mod server;
+mod slack;
+
+use tailbound_time::Duration;
+
+use crate::hierarchy::account::Account;
+use crate::hierarchy::{Level, Rank, Reservation, Rule, Sink, Source};
+use crate::overheads::Overheads;
+use engine::Engine;
+use jobs::Jobs;
+
+/// A hard task. No job is released earlier than one period after the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardTask {
+    /// The most that a job executes.
+    pub execution: Duration,
+    /// The least distance between releases.
+    pub period: Duration,
+    /// From the release to the deadline; at most the period.
+    pub deadline: Duration,
+    /// No job is released before.
+    pub offset: Duration,
+}
+
+/// When soft jobs run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// When no hard job is there.
+    Background,
+    /// On the budget of a reservation server.
+    Server {
+        /// How the budget is spent and comes back.
+        rule: ServerRule,
+        /// Budget, period and place.
+        budget: ServerBudget,
+        /// Whether soft jobs go on in the background when the budget is used up.
+        spills: bool,
+    },
+    /// On a budget that goes down to the rank of the hard task that runs in its stead (Lehoczky, Sha and
+    /// Strosnider 1987). Soft jobs go on in the background.
+    PriorityExchange(ServerBudget),
+    /// Before all hard jobs that are not promoted, and behind those that are (Davis and Wellings 1995).
+    DualPriority {
+        /// Of each hard task, from release to promotion: at most the deadline less the worst-case
+        /// response time.
+        promotions: Vec<Duration>,
+        /// What is made of execution before the promotion, and of jobs that need less than the worst
+        /// case.
+        gain: DualPriorityGain,
+    },
+    /// As long as a lower bound of every hard task's slack is above zero (dynamic approximate slack
+    /// stealing; Davis, Tindell and Burns 1993).
+    SlackStealing {
+        /// What is made of jobs that need less than the worst case.
+        gain: SlackGain,
+    },
+}
+
+/// How the budget of a server is spent and comes back: the rules of [`Rule`], of those that fit a server
+/// with a fixed rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ServerRule {
+    /// [`Rule::Polling`]
+    Polling,
+    /// [`Rule::Deferrable`]
+    Deferrable,
+    /// [`Rule::Sporadic`]
+    Sporadic,
+    /// [`Rule::HardConstantBandwidth`]: its deadlines say when the budget comes back; they order nothing
+    /// here. The soft rule, which only moves its deadline when the budget is used up, would never leave
+    /// the CPU at a fixed rank.
+    ConstantBandwidth,
+}
+
+impl ServerRule {
+    /// The rule of a reservation in a tree.
+    pub fn in_a_tree(self) -> Rule {
+        match self {
+            Self::Polling => Rule::Polling,
+            Self::Deferrable => Rule::Deferrable,
+            Self::Sporadic => Rule::Sporadic,
+            Self::ConstantBandwidth => Rule::HardConstantBandwidth,
+        }
+    }
+}
+
+/// The budget of a server, full at time 0 and, where the rule has a grid, at whole periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ServerBudget {
+    /// CPU time per period.
+    pub budget: Duration,
+    /// The distance between replenishments.
+    pub period: Duration,
+    /// So many hard tasks come before the server; 0 puts it first.
+    pub behind: usize,
+}
+
+/// What a dual-priority scheduler makes of time that hard jobs turn out not to need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DualPriorityGain {
+    /// Nothing.
+    #[default]
+    None,
+    /// Self gain: what a job executes before its promotion delays the promotion.
+    Own,
+    /// Propagated gain: what a job leaves of its worst case is given away at its rank.
+    Propagated,
+    /// Both.
+    Both,
+}
+
+/// What a slack stealer makes of time that hard jobs turn out not to need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SlackGain {
+    /// Nothing, until a task's slack is computed anew.
+    #[default]
+    None,
+    /// What a job leaves of its worst case is slack of all tasks behind it at once.
+    Propagated,
+}
+
+/// What policies cost beyond [`Overheads`]. All are zero by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PolicyCosts {
+    /// A replenishment that matters: there is work, or a budget by which something changes.
+    pub replenishment: Duration,
+    /// The timer of a promotion.
+    pub promotion: Duration,
+    /// The slack of one hard task. At the end of every hard job that of all tasks is computed.
+    pub slack_per_task: Duration,
+    /// At the end of every hard job, to pass on what it has left; with propagated gain.
+    pub gain: Duration,
+}
+
+/// What is simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct System {
+    /// The hard tasks by rank, the one that runs first in front.
+    pub hard: Vec<HardTask>,
+    /// When soft jobs run.
+    pub policy: Policy,
+    /// What scheduling costs; `migration` never arises on one CPU.
+    pub overheads: Overheads,
+    /// What the policy costs.
+    pub costs: PolicyCosts,
+}
+
+/// Where the time went, and what took it.
+///
+/// `hard`, `soft`, `idle` and `overhead` add up to `elapsed`. The overheads by kind add up to `overhead`
+/// and what had not been taken of them when the horizon came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// From the start to the last completion, or to the horizon.
+    pub elapsed: Duration,
+    /// Hard jobs.
+    pub hard: Duration,
+    /// Soft jobs.
+    pub soft: Duration,
+    /// Nobody.
+    pub idle: Duration,
+    /// All overheads.
+    pub overhead: Duration,
+    /// How often another task came onto the CPU.
+    pub context_switches: u64,
+    /// What these took.
+    pub switching: Duration,
+    /// How often the scheduler looked what to run.
+    pub scheduler_invocations: u64,
+    /// What that took, but for the policy.
+    pub scheduling: Duration,
+    /// What the policy's own work took.
+    pub policy: Duration,
+    /// The interrupts of releases.
+    pub interrupts: Duration,
+    /// The ticks.
+    pub ticks: Duration,
+}
+
+/// Why a system cannot be simulated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AperiodicError {
+    /// A hard task that is none.
+    #[error(
+        "the hard task {task} has the period {period}, the deadline {deadline} and the worst-case \
+         execution time {execution}; the period must be above zero, and deadline and execution time at \
+         most the period"
+    )]
+    HardTask {
+        /// Its rank.
+        task: usize,
+        /// Its period.
+        period: Duration,
+        /// Its deadline.
+        deadline: Duration,
+        /// Its worst-case execution time.
+        execution: Duration,
+    },
+    /// A budget that is none.
+    #[error(
+        "a budget of {budget} in a period of {period} is none; it must be above zero and at most the \
+         period"
+    )]
+    Budget {
+        /// The budget.
+        budget: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// Promotions for other tasks.
+    #[error("{promotions} promotions for {tasks} hard tasks; there must be one for each")]
+    Promotions {
+        /// The promotions.
+        promotions: usize,
+        /// The tasks.
+        tasks: usize,
+    },
+    /// Ticks that leave no time.
+    #[error("a tick of {cost} every {period} leaves no time; it must cost less than its period")]
+    Tick {
+        /// What a tick takes.
+        cost: Duration,
+        /// From one to the next.
+        period: Duration,
+    },
+}
+
+/// Runs the jobs of a source until all are done, or up to the horizon, and tells a sink what happens. To
+/// the sink the soft jobs are the task behind the hard ones, and the server is reservation 1.
+///
+/// # Errors
+/// If a hard task has no period, or a deadline or worst case beyond it; if a budget is zero or above its
+/// period; if there is not one promotion per hard task; if ticks leave no time.
+pub fn simulate_aperiodic(
+    system: &System,
+    source: &mut impl Source,
+    sink: &mut impl Sink,
+    horizon: Option<Duration>,
+) -> Result<Usage, AperiodicError> {
+    check(system)?;
+    let jobs = Jobs::new(&system.hard);
+    let costs = &system.costs;
+    let horizon = horizon.map_or(u64::MAX, Duration::as_nanos);
+    let overheads = &system.overheads;
+    Ok(match &system.policy {
+        Policy::Background => {
+            Engine::new(policy::Background, jobs, overheads).run(source, sink, horizon)
+        }
+        Policy::Server {
+            rule,
+            budget,
+            spills,
+        } => {
+            let served = server::Served {
+                account: account(*rule, budget)?,
+                behind: budget.behind,
+                spills: *spills,
+                replenishment_ns: costs.replenishment.as_nanos(),
+                on_budget: false,
+            };
+            Engine::new(served, jobs, overheads).run(source, sink, horizon)
+        }
+        Policy::PriorityExchange(budget) => {
+            // The same check as for every other budget.
+            account(ServerRule::Deferrable, budget)?;
+            let exchange = priority_exchange::PriorityExchange::new(
+                budget.budget.as_nanos(),
+                budget.period.as_nanos(),
+                budget.behind,
+                jobs.hard.len(),
+                costs.replenishment.as_nanos(),
+            );
+            Engine::new(exchange, jobs, overheads).run(source, sink, horizon)
+        }
+        Policy::DualPriority { promotions, gain } => {
+            let after = promotions.iter().map(|after| after.as_nanos());
+            let dual = dual_priority::DualPriority::new(after, *gain, costs);
+            Engine::new(dual, jobs, overheads).run(source, sink, horizon)
+        }
+        Policy::SlackStealing { gain } => {
+            let slack = slack::SlackStealing::new(&jobs, *gain, costs);
+            Engine::new(slack, jobs, overheads).run(source, sink, horizon)
+        }
+    })
+}
+
+fn account(rule: ServerRule, budget: &ServerBudget) -> Result<Account, AperiodicError> {
+    let ServerBudget { budget, period, .. } = *budget;
+    let reservation = Reservation {
+        rank: Rank::Fixed(0),
+        rule: rule.in_a_tree(),
+        budget,
+        period,
+        phase: Duration::ZERO,
+        inside: Level {
+            preemptive: true,
+            quantum: None,
+            members: Vec::new(),
+        },
+    };
+    let account = Account::new(&reservation, 1);
+    account.map_err(|_| AperiodicError::Budget { budget, period })
+}
+
+fn check(system: &System) -> Result<(), AperiodicError> {
+    for (task, hard) in system.hard.iter().enumerate() {
+        let HardTask {
+            execution,
+            period,
+            deadline,
+            ..
+        } = *hard;
+        if period.is_zero() || deadline > period || execution > period {
+            return Err(AperiodicError::HardTask {
+                task,
+                period,
+                deadline,
+                execution,
+            });
+        }
+    }
+    if let Policy::DualPriority { promotions, .. } = &system.policy
+        && promotions.len() != system.hard.len()
+    {
+        return Err(AperiodicError::Promotions {
+            promotions: promotions.len(),
+            tasks: system.hard.len(),
+        });
+    }
+    match system.overheads.tick {
+        Some(tick) if !tick.period.is_zero() && tick.cost >= tick.period => {
+            Err(AperiodicError::Tick {
+                cost: tick.cost,
+                period: tick.period,
+            })
+        }
+        _ => Ok(()),
+    }
+}
