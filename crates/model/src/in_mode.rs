@@ -52,7 +52,7 @@ impl Description {
 
     /// The CPUs that the virtual CPUs of a domain are on, where each is pinned to one: those that it
     /// names, or else those of the domain that it is inside of, or else those of its host that are
-    /// for domains.
+    /// for domains (all, if none is).
     pub fn cpus_of(&self, domain: &Domain) -> CpuSet {
         let mut domain = domain;
         // A circle of domains is an error elsewhere; here it must only end.
@@ -67,9 +67,15 @@ impl Description {
                 None => break,
             }
         }
-        let host = self.host_of(domain);
-        host.map(|(_, host)| host.working_cpus())
-            .unwrap_or_default()
+        let Some((_, host)) = self.host_of(domain) else {
+            return CpuSet::new();
+        };
+        let working = host.working_cpus();
+        if working.is_empty() {
+            host.cpus.clone()
+        } else {
+            working
+        }
     }
 
     /// How many virtual CPUs a domain has.
