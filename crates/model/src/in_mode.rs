@@ -2,7 +2,7 @@
 
 use crate::description::{Description, Domain};
 use crate::host::{Host, Placement};
-use crate::interface::CpuSet;
+use crate::interface::{Cpu, CpuSet};
 
 impl Description {
     /// The same system as it is in one mode, without modes: the mode's reservations in place of the
@@ -88,5 +88,19 @@ impl Description {
             Some(count) => count as usize,
             None => self.cpus_of(domain).len(),
         }
+    }
+}
+
+impl Domain {
+    /// The CPUs that the domain may run on.
+    pub fn allowed_cpus(&self) -> &CpuSet {
+        self.reservation
+            .as_ref()
+            .map_or(&self.cpus, |reservation| &reservation.cpus)
+    }
+
+    /// The first of its CPUs.
+    pub fn first_cpu(&self) -> Option<Cpu> {
+        self.allowed_cpus().first().copied()
     }
 }
