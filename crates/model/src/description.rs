@@ -9,7 +9,7 @@ use tailbound_time::{Duration, Rate};
 
 use crate::host::{Host, Window};
 use crate::interface::{
-    Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
+    CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
 };
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::schema::Name;
@@ -578,20 +578,6 @@ impl Task {
             Arrivals::Trace { .. } => return None,
         };
         Rate::per_second(each * f64::from(self.clients))
-    }
-}
-
-impl Domain {
-    /// The CPUs that the domain may run on.
-    pub fn allowed_cpus(&self) -> &CpuSet {
-        self.reservation
-            .as_ref()
-            .map_or(&self.cpus, |reservation| &reservation.cpus)
-    }
-
-    /// The first of its CPUs.
-    pub fn first_cpu(&self) -> Option<Cpu> {
-        self.allowed_cpus().first().copied()
     }
 }
 

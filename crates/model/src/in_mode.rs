@@ -2,7 +2,7 @@
 
 use crate::description::{Description, Domain};
 use crate::host::{Host, Placement};
-use crate::interface::CpuSet;
+use crate::interface::{Cpu, CpuSet};
 
 impl Description {
     /// The same system as it is in one mode, without modes: the mode's reservations in place of the
@@ -52,7 +52,7 @@ impl Description {
 
     /// The CPUs that the virtual CPUs of a domain are on, where each is pinned to one: those that it
     /// names, or else those of the domain that it is inside of, or else those of its host that are
-    /// for domains.
+    /// for domains (all, if none is).
     pub fn cpus_of(&self, domain: &Domain) -> CpuSet {
         let mut domain = domain;
         // A circle of domains is an error elsewhere; here it must only end.
@@ -67,9 +67,15 @@ impl Description {
                 None => break,
             }
         }
-        let host = self.host_of(domain);
-        host.map(|(_, host)| host.working_cpus())
-            .unwrap_or_default()
+        let Some((_, host)) = self.host_of(domain) else {
+            return CpuSet::new();
+        };
+        let working = host.working_cpus();
+        if working.is_empty() {
+            host.cpus.clone()
+        } else {
+            working
+        }
     }
 
     /// How many virtual CPUs a domain has.
@@ -82,5 +88,19 @@ impl Description {
             Some(count) => count as usize,
             None => self.cpus_of(domain).len(),
         }
+    }
+}
+
+impl Domain {
+    /// The CPUs that the domain may run on.
+    pub fn allowed_cpus(&self) -> &CpuSet {
+        self.reservation
+            .as_ref()
+            .map_or(&self.cpus, |reservation| &reservation.cpus)
+    }
+
+    /// The first of its CPUs.
+    pub fn first_cpu(&self) -> Option<Cpu> {
+        self.allowed_cpus().first().copied()
     }
 }

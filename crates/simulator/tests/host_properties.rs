@@ -23,7 +23,12 @@ fn us(count: u64) -> Duration {
 }
 
 /// A service alone at the highest priority, with a hog beside it.
-fn one_service(server: &str, scheduling: &str, budget: u64, period: u64, rate: u64) -> String {
+fn one_service(
+    server: &str,
+    scheduling: &str,
+    (budget_us, period_us): (u64, u64),
+    rate: u64,
+) -> String {
     format!(
         r#"
         schema_version = 1
@@ -32,7 +37,7 @@ fn one_service(server: &str, scheduling: &str, budget: u64, period: u64, rate: u
         [domains.service]
         kind = "process"
         builtin = "synthetic-service"
-        reservation = {{ {server} budget = "{budget}us", period = "{period}us", cpus = [0] }}
+        reservation = {{ {server} budget = "{budget_us}us", period = "{period_us}us", cpus = [0] }}
         [domains.hog]
         kind = "process"
         builtin = "cpu-hog"
@@ -75,7 +80,7 @@ proptest! {
             (r#"server = "sporadic","#, ReservationServer::Sporadic { budget: length, period: whole }),
         ][kind];
         let order = ["fifo", "deadline-monotonic", "earliest-deadline-first"][order];
-        let text = one_service(server, order, budget, period, rate);
+        let text = one_service(server, order, (budget, period), rate);
         let mut description = parse(&text, "one.toml").unwrap();
         description.seed = u64::from(seed);
         let duration = ms(500);

@@ -176,46 +176,34 @@ fn pools<'a>(
         };
         let reservation = one.reservation;
         let share = share_of(check, one.domain, reservation);
-        let count = u32::try_from(reservation.cpus.len()).unwrap_or(u32::MAX);
-        let count = reservation.vcpus.unwrap_or(count);
-        match (&domain.inside, host.placement) {
-            (None, Placement::Global) => {
-                let share = share.times(count);
-                hold(Pool::All(host_name), share, &one.place, Some(reservation));
-            }
-            (None, Placement::Partitioned) => {
-                for cpu in &reservation.cpus {
-                    hold(
-                        Pool::Cpu(host_name, *cpu),
-                        share,
-                        &one.place,
-                        Some(reservation),
-                    );
-                }
-            }
-            (Some(outer), Placement::Partitioned) => {
-                for cpu in &reservation.cpus {
-                    hold(
-                        Pool::PinnedInside(outer, *cpu),
-                        share,
-                        &one.place,
-                        Some(reservation),
-                    );
-                }
-            }
-            (Some(outer), Placement::Global) => {
-                for index in 0..count {
-                    hold(
-                        Pool::Inside(outer, index),
-                        share,
-                        &one.place,
-                        Some(reservation),
-                    );
-                }
-            }
+        let outer = domain.inside.as_deref();
+        for (pool, times) in taken_from(outer, (host_name, host), reservation) {
+            hold(pool, share.times(times), &one.place, Some(reservation));
         }
     }
     pools
+}
+
+/// What a reservation is taken from, and how often.
+fn taken_from<'a>(
+    outer: Option<&'a str>,
+    (name, host): (&'a str, &Host),
+    reservation: &Reservation,
+) -> Vec<(Pool<'a>, u32)> {
+    let count = u32::try_from(reservation.cpus.len()).unwrap_or(u32::MAX);
+    let count = reservation.vcpus.unwrap_or(count);
+    let cpus = reservation.cpus.iter().copied();
+    match (outer, host.placement) {
+        (None, Placement::Global) => vec![(Pool::All(name), count)],
+        (None, Placement::Partitioned) => cpus.map(|cpu| (Pool::Cpu(name, cpu), 1)).collect(),
+        (Some(outer), Placement::Partitioned) => cpus
+            .map(|cpu| (Pool::PinnedInside(outer, cpu), 1))
+            .collect(),
+        (Some(outer), Placement::Global) => {
+            let each = 0..count;
+            each.map(|index| (Pool::Inside(outer, index), 1)).collect()
+        }
+    }
 }
 
 /// How much there is of a pool, and what it is called.

@@ -53,7 +53,7 @@ pub(super) struct TaskCount {
     pub(super) done: u64,
     pub(super) late: u64,
     pub(super) used: u64,
-    deadline: u64,
+    deadline_ns: u64,
     /// The queue that it belongs to: the domain's virtual CPU.
     queue: usize,
 }
@@ -94,7 +94,7 @@ impl Course {
             done: 0,
             late: 0,
             used: 0,
-            deadline: *deadline,
+            deadline_ns: *deadline,
             queue: *queue,
         };
         let backlog = |_| Backlog {
@@ -160,7 +160,7 @@ impl Sink for Course {
     fn released(&mut self, job: &Job) {
         self.come_to(job.release);
         let task = &mut self.tasks[job.task];
-        if task.deadline == HOG {
+        if task.deadline_ns == HOG {
             return;
         }
         let queue = &mut self.queues[task.queue];
@@ -173,7 +173,7 @@ impl Sink for Course {
     fn completed(&mut self, completion: &Completion) {
         self.come_to(completion.end);
         let task = &mut self.tasks[completion.task];
-        if task.deadline == HOG {
+        if task.deadline_ns == HOG {
             return;
         }
         let queue = &mut self.queues[task.queue];
@@ -187,7 +187,7 @@ impl Sink for Course {
         }
         let response = completion.end - completion.release;
         task.done += 1;
-        task.late += u64::from(response > task.deadline);
+        task.late += u64::from(response > task.deadline_ns);
         match &mut task.responses {
             Responses::Classes(tally) => tally.count(response),
             Responses::All(all) => all.push(response),
@@ -220,7 +220,7 @@ impl Sink for Course {
 pub(super) const HOG: u64 = u64::MAX;
 
 /// Stands for the deadline of a task that has none.
-pub(super) const NO_DEADLINE: u64 = u64::MAX - 1;
+pub(super) const NEVER_DUE: u64 = u64::MAX - 1;
 
 /// Jobs of a source, and what never ends; no more jobs once too many wait.
 pub(super) struct Feed<S> {

@@ -10,6 +10,7 @@ mod layout;
 mod load;
 mod mapping;
 mod order;
+mod placement;
 mod problem;
 mod result;
 mod run;

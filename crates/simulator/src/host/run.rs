@@ -8,7 +8,7 @@ use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Description, InputFiles};
 use tailbound_time::{ClockId, Duration};
 
-use super::course::{Course, Feed, HOG, Kept, NO_DEADLINE, Nothing, Responses, Span, Tee};
+use super::course::{Course, Feed, HOG, Kept, NEVER_DUE, Nothing, Responses, Span, Tee};
 use super::layout::{LaidPlan, LaidTask, Layout};
 use super::mapping::{LONGEST, TURN, lay_out};
 use super::problem::HostError;
@@ -289,7 +289,7 @@ fn deadline_and_queue(task: &LaidTask) -> (u64, usize) {
         None => HOG,
         Some(task) => task
             .relative_deadline()
-            .map_or(NO_DEADLINE, Duration::as_nanos),
+            .map_or(NEVER_DUE, Duration::as_nanos),
     };
     (deadline, task.reservation)
 }
