@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod making;
 mod values;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
+pub use making::GenerateArguments;
 use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -81,6 +83,8 @@ pub enum Verb {
     Schema,
     /// Translate another tool's file into a description.
     Import(ImportArguments),
+    /// Draw random sets of tasks, as descriptions or as rows.
+    Generate(GenerateArguments),
     /// Programs of ours that run inside domains.
     #[command(hide = true)]
     Internal(InternalArguments),

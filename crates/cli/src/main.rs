@@ -57,6 +57,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Report(arguments) => verbs::report::carry_out(&arguments, output),
         Verb::Schema => verbs::schema::carry_out(output),
         Verb::Import(arguments) => verbs::import::carry_out(&arguments, output),
+        Verb::Generate(arguments) => verbs::generate::carry_out(&arguments, output),
         Verb::Internal(arguments) => verbs::internal::carry_out(&arguments),
     }
 }

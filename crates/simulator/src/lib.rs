@@ -5,6 +5,7 @@
 //! replenishments first, then completions, then releases (in the order of the sequence), then the
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
+pub mod generate;
 pub mod hierarchy;
 mod server;
 mod simulation;

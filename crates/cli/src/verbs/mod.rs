@@ -7,6 +7,7 @@ pub mod calculate;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod generate;
 pub mod import;
 pub mod internal;
 pub mod measure;

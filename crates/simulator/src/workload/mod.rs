@@ -7,7 +7,7 @@
 mod arriving;
 mod drawn;
 mod execution;
-mod streams;
+pub(crate) mod streams;
 
 use std::path::PathBuf;
 
