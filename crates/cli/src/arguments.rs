@@ -11,7 +11,7 @@ use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
-pub use making::GenerateArguments;
+pub use making::{GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments};
 use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -478,23 +478,6 @@ pub struct ReportArguments {
     /// Write each plot as PNG into this folder.
     #[arg(long, value_name = "DIR")]
     pub png: Option<PathBuf>,
-}
-
-/// Arguments of `import`.
-#[derive(Debug, Args)]
-pub struct ImportArguments {
-    /// Whose file it is.
-    #[arg(value_enum)]
-    pub tool: ImportTool,
-    /// The file.
-    pub file: PathBuf,
-}
-
-/// Tools whose files can be imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ImportTool {
-    /// rt-app's JSON.
-    RtApp,
 }
 
 /// Arguments of `internal`.

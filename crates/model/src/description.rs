@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tailbound_time::{Duration, Rate};
+use tailbound_time::Duration;
 
 use crate::interface::{
     Cpu, CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
 };
 use crate::schema::Name;
+pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
 
 /// The version of the file format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -310,86 +311,6 @@ pub struct Task {
     pub clients: u32,
 }
 
-impl Task {
-    /// The least time between two releases of a client, where there is one.
-    pub fn least_gap(&self) -> Option<Duration> {
-        match &self.arrivals {
-            Arrivals::Periodic { period, .. } => Some(*period),
-            Arrivals::Sporadic { min_gap, .. } => Some(*min_gap),
-            Arrivals::Poisson { .. } | Arrivals::Trace { .. } => None,
-        }
-    }
-
-    /// How long after its release a job is to be done: the deadline, or else the least time between
-    /// two releases (an implicit deadline).
-    pub fn relative_deadline(&self) -> Option<Duration> {
-        self.deadline.or_else(|| self.least_gap())
-    }
-}
-
-/// When the jobs of a task are released.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum Arrivals {
-    /// At `offset`, and every `period` after it.
-    Periodic {
-        /// The distance between releases.
-        period: Duration,
-        /// The first release.
-        #[serde(default)]
-        offset: Duration,
-    },
-    /// Gaps drawn uniformly from `min_gap` to `max_gap`.
-    Sporadic {
-        /// The minimal inter-arrival time.
-        min_gap: Duration,
-        /// The maximal inter-arrival time.
-        max_gap: Duration,
-        /// The earliest first release.
-        #[serde(default)]
-        offset: Duration,
-    },
-    /// A Poisson process.
-    Poisson {
-        /// Jobs per unit of time.
-        rate: Rate,
-    },
-    /// Release times from a file: one duration since the start per line.
-    Trace {
-        /// The file; relative paths start at the description.
-        file: PathBuf,
-    },
-}
-
-/// How long a job runs on a CPU of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum ExecutionTime {
-    /// Always `value`.
-    Constant {
-        /// The execution time.
-        value: Duration,
-    },
-    /// Drawn uniformly from `min` to `max`.
-    Uniform {
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-    },
-    /// Drawn from measured samples: a CSV of a distribution.
-    Samples {
-        /// The file; relative paths start at the description.
-        file: PathBuf,
-    },
-    /// Measured on a dedicated CPU before the run.
-    Calibrated {
-        /// What prediction takes until a calibration is there.
-        #[serde(default)]
-        expected: Option<Duration>,
-    },
-}
-
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
@@ -511,22 +432,6 @@ pub struct Variant {
 
 fn yes() -> bool {
     true
-}
-
-impl Task {
-    /// How many jobs are released in the long run, all clients together; `None` for a trace, which
-    /// says so only in its file.
-    pub fn mean_rate(&self) -> Option<Rate> {
-        let each = match &self.arrivals {
-            Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
-            Arrivals::Sporadic {
-                min_gap, max_gap, ..
-            } => 2.0 / (min_gap.as_secs_f64() + max_gap.as_secs_f64()),
-            Arrivals::Poisson { rate } => rate.as_per_second(),
-            Arrivals::Trace { .. } => return None,
-        };
-        Rate::per_second(each * f64::from(self.clients))
-    }
 }
 
 impl Domain {

@@ -7,15 +7,20 @@
 pub mod description;
 mod inputs;
 pub mod interface;
+pub mod kernel_trace;
 mod problem;
 mod reading;
 pub mod rt_app;
 mod schema;
 mod validation;
+mod workload;
 mod writing;
 
 pub use description::*;
-pub use inputs::{InputFiles, SampleCount, load_inputs, parse_samples, parse_trace};
+pub use inputs::{
+    InputFiles, SampleCount, TracedJob, load_inputs, parse_histogram, parse_jobs, parse_samples,
+    parse_trace,
+};
 pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
     ResourceInterface, ServerKind,

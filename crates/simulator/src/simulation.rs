@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tailbound_distribution::{Distribution, Evidence, Provenance};
-use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
+use tailbound_model::{ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{ClockId, Duration, Instant};
 
 use crate::hierarchy::{
@@ -225,12 +225,7 @@ fn rank(scheduling: Scheduling, task: &Task) -> Rank {
     let deadline = task.relative_deadline().unwrap_or(Duration::MAX);
     match scheduling {
         Scheduling::Fifo => Rank::Fixed(0),
-        Scheduling::RateMonotonic => Rank::Fixed(match &task.arrivals {
-            Arrivals::Periodic { period, .. } => period.as_nanos(),
-            Arrivals::Sporadic { min_gap, .. } => min_gap.as_nanos(),
-            Arrivals::Poisson { rate } => rate.mean_gap().as_nanos(),
-            Arrivals::Trace { .. } => u64::MAX,
-        }),
+        Scheduling::RateMonotonic => Rank::Fixed(task.arrivals.rate_monotonic_gap().as_nanos()),
         Scheduling::DeadlineMonotonic => Rank::Fixed(deadline.as_nanos()),
         Scheduling::EarliestDeadlineFirst => Rank::Deadline(deadline),
         Scheduling::FixedPriority => Rank::Fixed(

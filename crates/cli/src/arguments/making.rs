@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tailbound_model::Scheduling;
 use tailbound_simulator::generate::{Deadlines, Offsets, Periods, UtilisationLaw};
 use tailbound_time::Duration;
@@ -49,5 +49,41 @@ pub struct GenerateArguments {
     pub sets: u32,
     /// Write a description for each set into this folder.
     #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// Arguments of `import`.
+#[derive(Debug, Args)]
+pub struct ImportArguments {
+    /// Whose file it is.
+    #[command(subcommand)]
+    pub tool: ImportTool,
+}
+
+/// Tools whose files can be imported.
+#[derive(Debug, Subcommand)]
+pub enum ImportTool {
+    /// rt-app's JSON.
+    RtApp {
+        /// The file.
+        file: PathBuf,
+    },
+    /// A recorded schedule of the kernel: the text of ftrace, trace-cmd report or perf script.
+    KernelTrace(KernelTraceArguments),
+}
+
+/// Arguments of `import kernel-trace`.
+#[derive(Debug, Args)]
+pub struct KernelTraceArguments {
+    /// The file, with the events sched_switch and sched_wakeup.
+    pub file: PathBuf,
+    /// The threads whose jobs are taken, by number.
+    #[arg(long, value_delimiter = ',', required_unless_present = "comm", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pid: Vec<u32>,
+    /// The threads whose jobs are taken, by name.
+    #[arg(long)]
+    pub comm: Option<String>,
+    /// Where releases and execution times are written (CSV); named like the recording if left out.
+    #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

@@ -43,7 +43,7 @@ impl<'a> DrawnJobs<'a> {
         for (task, (name, description)) in service.tasks.iter().enumerate() {
             for client in 0..description.clients {
                 let stream = |purpose| Stream::of(seed, name, client, purpose);
-                let source = execution::Source::of(name, &description.execution_time, inputs)?;
+                let source = execution::Source::of(name, description, inputs)?;
                 if matches!(source, execution::Source::Unknown) {
                     return Err(WorkloadError::ExecutionTimeUnknown { task: name.clone() });
                 }
