@@ -11,7 +11,9 @@ use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
-pub use making::{GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments};
+pub use making::{
+    GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
+};
 use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -65,6 +67,8 @@ pub enum Verb {
     Analyze(AnalyzeArguments),
     /// The same as predict by discrete-event simulation.
     Simulate(SimulateArguments),
+    /// Simulate a description with keys of it varied, on all cores.
+    Sweep(SweepArguments),
     /// Put the reservations of a description into force until `revert`.
     Apply(ApplyArguments),
     /// Take reservations back and restore what they changed.

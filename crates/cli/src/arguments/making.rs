@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tailbound_experiment::sweep::Axis;
 use tailbound_model::Scheduling;
 use tailbound_simulator::generate::{Deadlines, Offsets, Periods, UtilisationLaw};
 use tailbound_time::Duration;
@@ -86,4 +87,29 @@ pub struct KernelTraceArguments {
     /// Where releases and execution times are written (CSV); named like the recording if left out.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    /// The description (TOML).
+    pub file: PathBuf,
+    /// A key with its values, KEY=V1,V2 or KEY=START..END/STEP; several make a product.
+    #[arg(long, required = true, value_name = "KEY=VALUES")]
+    pub vary: Vec<Axis>,
+    /// How many seeds each point is simulated with, from the description's on.
+    #[arg(long, default_value_t = 1)]
+    pub seeds: u64,
+    /// How much time is simulated.
+    #[arg(short, long, default_value = "100s")]
+    pub duration: Duration,
+    /// What is released before and does not count.
+    #[arg(long, default_value = "0s")]
+    pub warm_up: Duration,
+    /// The variant of the experiment; the first one if left out.
+    #[arg(long)]
+    pub variant: Option<String>,
+    /// Where the rows are written (CSV). A sweep that was cut off goes on from FILE.journal.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: PathBuf,
 }

@@ -24,6 +24,7 @@ mod size_answer;
 mod size_file;
 mod size_queue;
 pub mod status;
+pub mod sweep;
 
 use std::path::Path;
 
