@@ -142,15 +142,7 @@ pub fn execution_times(
                 between_the_ends(bins)
                     .map(|(low, high)| Distribution::from_bracket(provenance, low, high))
             }
-            ExecutionTime::Trace {} => {
-                let jobs = match &task.arrivals {
-                    Arrivals::Trace { file } => inputs.trace(file).unwrap_or_default(),
-                    _ => &[],
-                };
-                let values = jobs.iter().filter_map(|job| job.execution).collect();
-                let provenance = Provenance::new(Evidence::Sample, subject, "trace of jobs");
-                Some(Distribution::from_samples(provenance, values))
-            }
+            ExecutionTime::Trace {} => Some(traced(&task.arrivals, subject, inputs)),
             ExecutionTime::Samples { file } => {
                 let counted = inputs.samples(file).unwrap_or_default();
                 let values = counted
@@ -182,6 +174,17 @@ pub fn execution_times(
         }
     }
     Ok(known)
+}
+
+/// The execution times of the jobs of a trace.
+fn traced(arrivals: &Arrivals, subject: String, inputs: &InputFiles) -> Distribution {
+    let jobs = match arrivals {
+        Arrivals::Trace { file } => inputs.trace(file).unwrap_or_default(),
+        _ => &[],
+    };
+    let values = jobs.iter().filter_map(|job| job.execution).collect();
+    let provenance = Provenance::new(Evidence::Sample, subject, "trace of jobs");
+    Distribution::from_samples(provenance, values)
 }
 
 /// The distributions in which every job of a bin takes the shortest, and the longest, time in it:

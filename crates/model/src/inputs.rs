@@ -165,15 +165,12 @@ fn named_files(description: &Description) -> Vec<(Place, Purpose, PathBuf)> {
         for (name, task) in &content.tasks {
             let place = tasks.key(name);
             let execution = place.key("execution_time").key("file");
-            match (&task.arrivals, &task.execution_time) {
-                (Arrivals::Trace { file }, time) => {
-                    let purpose = match time {
-                        ExecutionTime::Trace {} => Purpose::TraceWithExecution,
-                        _ => Purpose::Trace,
-                    };
-                    files.push((place.key("arrivals").key("file"), purpose, file.clone()));
-                }
-                _ => {}
+            if let Arrivals::Trace { file } = &task.arrivals {
+                let purpose = match task.execution_time {
+                    ExecutionTime::Trace {} => Purpose::TraceWithExecution,
+                    _ => Purpose::Trace,
+                };
+                files.push((place.key("arrivals").key("file"), purpose, file.clone()));
             }
             match &task.execution_time {
                 ExecutionTime::Samples { file } => {

@@ -104,26 +104,7 @@ impl Arriving {
                 spacing,
                 gaps,
                 offset,
-            } => {
-                let length = spacing.checked_mul(u64::from(jobs.saturating_sub(1)));
-                let length = length.unwrap_or(Duration::MAX);
-                check_range(
-                    name,
-                    ("(jobs - 1) x spacing", length),
-                    ("gap", gaps.least()),
-                )?;
-                let first = stream.uniform(Duration::ZERO, gaps.least());
-                Ok(Self::Bursts {
-                    burst: Burst {
-                        start: offset.saturating_add(first).as_nanos(),
-                        spacing_ns: spacing.as_nanos(),
-                        jobs: u64::from(*jobs),
-                        released: 0,
-                    },
-                    gaps: *gaps,
-                    stream,
-                })
-            }
+            } => Self::bursts(name, (*jobs, *spacing), *gaps, *offset, stream),
             Arrivals::Poisson { rate } => {
                 let mean_gap_ns = 1e9 / rate.as_per_second();
                 Ok(Self::Poisson {
@@ -133,16 +114,43 @@ impl Arriving {
                 })
             }
             Arrivals::Trace { file } => {
-                let trace = inputs
-                    .trace(file)
-                    .ok_or_else(|| WorkloadError::InputMissing {
-                        task: name.into(),
-                        file: file.clone(),
-                    })?;
+                let missing = || WorkloadError::InputMissing {
+                    task: name.into(),
+                    file: file.clone(),
+                };
+                let trace = inputs.trace(file).ok_or_else(missing)?;
                 let times = trace.iter().map(|job| job.release.as_nanos()).collect();
                 Ok(Self::Trace { times, next: 0 })
             }
         }
+    }
+
+    /// The first burst starts within the shortest gap after the offset.
+    fn bursts(
+        name: &str,
+        (jobs, spacing): (u32, Duration),
+        gaps: Gaps,
+        offset: Duration,
+        mut stream: Stream,
+    ) -> Result<Self, WorkloadError> {
+        let length = spacing.checked_mul(u64::from(jobs.saturating_sub(1)));
+        let length = length.unwrap_or(Duration::MAX);
+        check_range(
+            name,
+            ("(jobs - 1) x spacing", length),
+            ("gap", gaps.least()),
+        )?;
+        let first = stream.uniform(Duration::ZERO, gaps.least());
+        Ok(Self::Bursts {
+            burst: Burst {
+                start: offset.saturating_add(first).as_nanos(),
+                spacing_ns: spacing.as_nanos(),
+                jobs: u64::from(jobs),
+                released: 0,
+            },
+            gaps,
+            stream,
+        })
     }
 
     /// The first release lies within the shortest gap after the offset.
