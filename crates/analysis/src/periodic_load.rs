@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use tailbound_distribution::Distribution;
-use tailbound_model::{Arrivals, ExecutionTime, Service};
+use tailbound_model::{Arrivals, Service};
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
@@ -58,8 +58,9 @@ impl PeriodicLoad {
         for (name, task) in &service.tasks {
             let (offset, period) = match &task.arrivals {
                 Arrivals::Periodic { period, offset } => (Some(*offset), *period),
-                Arrivals::Sporadic { min_gap, .. } => (None, *min_gap),
-                Arrivals::Poisson { .. } | Arrivals::Trace { .. } => {
+                Arrivals::Sporadic { min_gap, .. }
+                | Arrivals::SporadicExponential { min_gap, .. } => (None, *min_gap),
+                Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace { .. } => {
                     return Err(AnalysisError::NotPeriodic { task: name.clone() });
                 }
             };
@@ -70,7 +71,7 @@ impl PeriodicLoad {
             }
             let execution = match execution_times.get(name) {
                 Some(distribution) => distribution.quantile(1.0).and_then(|longest| longest.high),
-                None => described_longest(&task.execution_time),
+                None => task.execution_time.longest(),
             };
             let execution = execution
                 .ok_or_else(|| AnalysisError::ExecutionTimeUnknown { task: name.clone() })?;
@@ -393,13 +394,4 @@ fn in_seconds(nanoseconds: &Natural) -> String {
         mantissa => (mantissa, digits.floor()),
     };
     format!("about {mantissa:.1}e{exponent} s")
-}
-
-fn described_longest(time: &ExecutionTime) -> Option<Duration> {
-    match time {
-        ExecutionTime::Constant { value } => Some(*value),
-        ExecutionTime::Uniform { max, .. } => Some(*max),
-        ExecutionTime::Calibrated { expected } => *expected,
-        ExecutionTime::Samples { .. } => None,
-    }
 }

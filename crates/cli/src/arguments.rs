@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod making;
 mod values;
 
 use std::path::PathBuf;
@@ -10,6 +11,9 @@ use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
+pub use making::{
+    GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
+};
 use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -63,6 +67,8 @@ pub enum Verb {
     Analyze(AnalyzeArguments),
     /// What becomes of every domain and task of a host, by discrete-event simulation.
     Simulate(SimulateArguments),
+    /// Simulate a description with keys of it varied, on all cores.
+    Sweep(SweepArguments),
     /// Put the reservations of a description into force until `revert`.
     Apply(ApplyArguments),
     /// Take reservations back and restore what they changed.
@@ -81,6 +87,8 @@ pub enum Verb {
     Schema,
     /// Translate another tool's file into a description.
     Import(ImportArguments),
+    /// Draw random sets of tasks, as descriptions or as rows.
+    Generate(GenerateArguments),
     /// Programs of ours that run inside domains.
     #[command(hide = true)]
     Internal(InternalArguments),
@@ -483,23 +491,6 @@ pub struct ReportArguments {
     /// Write each plot as PNG into this folder.
     #[arg(long, value_name = "DIR")]
     pub png: Option<PathBuf>,
-}
-
-/// Arguments of `import`.
-#[derive(Debug, Args)]
-pub struct ImportArguments {
-    /// Whose file it is.
-    #[arg(value_enum)]
-    pub tool: ImportTool,
-    /// The file.
-    pub file: PathBuf,
-}
-
-/// Tools whose files can be imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ImportTool {
-    /// rt-app's JSON.
-    RtApp,
 }
 
 /// Arguments of `internal`.

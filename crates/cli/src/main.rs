@@ -45,6 +45,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Size(arguments) => verbs::size::carry_out(&arguments, output),
         Verb::Analyze(arguments) => verbs::analyze::carry_out(&arguments, output),
         Verb::Simulate(arguments) => verbs::simulate::carry_out(&arguments, output),
+        Verb::Sweep(arguments) => verbs::sweep::carry_out(&arguments, output),
         Verb::Apply(arguments) => verbs::apply::carry_out(&arguments, output),
         Verb::Revert(arguments) => verbs::revert::carry_out(&arguments, output),
         Verb::Status => verbs::status::carry_out(output),
@@ -57,6 +58,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Report(arguments) => verbs::report::carry_out(&arguments, output),
         Verb::Schema => verbs::schema::carry_out(output),
         Verb::Import(arguments) => verbs::import::carry_out(&arguments, output),
+        Verb::Generate(arguments) => verbs::generate::carry_out(&arguments, output),
         Verb::Internal(arguments) => verbs::internal::carry_out(&arguments),
     }
 }

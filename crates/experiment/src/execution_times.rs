@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_distribution::{Distribution, Evidence, Provenance};
+use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_measurement::Calibration;
-use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Service};
+use tailbound_model::{Arrivals, Bin, ExecutionTime, InputFiles, ReservationServer, Service};
 use tailbound_time::{Duration, Rate};
 
 use crate::ExperimentError;
@@ -133,6 +133,16 @@ pub fn execution_times(
         let subject = format!("execution time of {name}.{task_name}");
         let distribution = match &task.execution_time {
             ExecutionTime::Constant { .. } | ExecutionTime::Uniform { .. } => None,
+            ExecutionTime::Histogram { bins, file } => {
+                let bins = match file {
+                    Some(file) => inputs.histogram(file).unwrap_or_default(),
+                    None => bins,
+                };
+                let provenance = Provenance::new(Evidence::Bound, subject, "histogram");
+                between_the_ends(bins)
+                    .map(|(low, high)| Distribution::from_bracket(provenance, low, high))
+            }
+            ExecutionTime::Trace {} => Some(traced(&task.arrivals, subject, inputs)),
             ExecutionTime::Samples { file } => {
                 let counted = inputs.samples(file).unwrap_or_default();
                 let values = counted
@@ -166,9 +176,55 @@ pub fn execution_times(
     Ok(known)
 }
 
+/// The execution times of the jobs of a trace.
+fn traced(arrivals: &Arrivals, subject: String, inputs: &InputFiles) -> Distribution {
+    let jobs = match arrivals {
+        Arrivals::Trace { file } => inputs.trace(file).unwrap_or_default(),
+        _ => &[],
+    };
+    let values = jobs.iter().filter_map(|job| job.execution).collect();
+    let provenance = Provenance::new(Evidence::Sample, subject, "trace of jobs");
+    Distribution::from_samples(provenance, values)
+}
+
+/// The distributions in which every job of a bin takes the shortest, and the longest, time in it:
+/// whatever law holds within the bins lies between the two.
+fn between_the_ends(bins: &[Bin]) -> Option<(StepCdf, StepCdf)> {
+    let all: f64 = bins.iter().map(|bin| bin.count as f64).sum();
+    let curve = |end: fn(&Bin) -> Duration| {
+        let mut ends: BTreeMap<Duration, f64> = BTreeMap::new();
+        for bin in bins.iter().filter(|bin| bin.count > 0) {
+            *ends.entry(end(bin)).or_default() += bin.count as f64;
+        }
+        let mut below = 0.0;
+        let steps = ends.into_iter().map(|(end, count)| {
+            below += count;
+            (end, (below / all).min(1.0))
+        });
+        StepCdf::new(steps.collect()).ok()
+    };
+    Some((curve(|bin| bin.from)?, curve(|bin| bin.to)?))
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_histogram_lies_between_the_ends_of_its_bins() {
+        let us = Duration::from_micros;
+        let bin = |from, to, count| Bin {
+            from: us(from),
+            to: us(to),
+            count,
+        };
+        let bins = [bin(10, 20, 3), bin(20, 50, 0), bin(15, 20, 1)];
+        let (low, high) = between_the_ends(&bins).unwrap();
+        assert_eq!(low.steps(), [(us(10), 0.75), (us(15), 1.0)]);
+        assert_eq!(high.steps(), [(us(20), 1.0)]);
+        assert_eq!(between_the_ends(&[bin(1, 2, 0)]), None);
+    }
 
     fn deferrable(budget_us: u64) -> ReservationServer {
         ReservationServer::Deferrable {

@@ -1,8 +1,10 @@
 //! What analysis and simulation say of one service in one variant.
 
+use std::collections::BTreeMap;
+
 use tailbound_analysis::{AnalysisError, ServiceQuery, predict};
 use tailbound_distribution::Distribution;
-use tailbound_model::{InputFiles, ReservationServer, Service};
+use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Service};
 use tailbound_report::Labelled;
 use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{Simulation, SimulationQuery, simulate};
@@ -128,8 +130,24 @@ pub fn simulation(
     };
     let horizon = span.warm_up.saturating_add(span.duration);
     let mut releases = releases(service, horizon, span.seed, inputs)?;
-    draw_execution_times(&mut releases, &known.measured, span.seed)?;
+    draw_execution_times(&mut releases, &redrawn(service, known), span.seed)?;
     Ok(simulate(&query, &releases)?)
+}
+
+/// The distributions that take the place of what the description draws: not of histograms, which it
+/// draws more finely, and not of traces, where each job has its own.
+fn redrawn(service: &Service, known: &Known) -> BTreeMap<String, Distribution> {
+    let mut measured = known.measured.clone();
+    if known.trip_and_execution.is_none() {
+        measured.retain(|task, _| {
+            let described = service.tasks.get(task).map(|task| &task.execution_time);
+            !matches!(
+                described,
+                Some(ExecutionTime::Histogram { .. } | ExecutionTime::Trace {})
+            )
+        });
+    }
+    measured
 }
 
 /// The distribution that a verdict is compared with: the faithful prediction.

@@ -20,6 +20,7 @@ pub mod resolve;
 mod results;
 pub mod schedulability;
 pub mod sizing;
+pub mod sweep;
 pub mod testbed;
 mod writing;
 

@@ -7,7 +7,7 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use tailbound_model::{Arrivals, Protocol, Request, Scheduling, Service, Task};
+use tailbound_model::{Protocol, Request, Scheduling, Service, Task};
 use tailbound_time::Duration;
 
 use crate::protocol::frame::WorkRequest;
@@ -263,8 +263,8 @@ fn synthetic_priority(service: &Service, task: &Task) -> u32 {
         Scheduling::Fifo | Scheduling::RoundRobin => 0,
         Scheduling::FixedPriority => task.priority.map_or(0, |priority| u32::from(priority.0)),
         Scheduling::RateMonotonic => {
-            let gap = mean_or_least_gap(task);
-            let slower = |other: &&Task| mean_or_least_gap(other) > gap;
+            let gap = task.arrivals.rate_monotonic_gap();
+            let slower = |other: &&Task| other.arrivals.rate_monotonic_gap() > gap;
             service.tasks.values().filter(slower).count() as u32
         }
         Scheduling::DeadlineMonotonic => {
@@ -284,17 +284,6 @@ fn relative_deadline(task: &Task) -> Duration {
     task.relative_deadline().unwrap_or(Duration::MAX)
 }
 
-/// What rate-monotonic order compares: the period, or what comes nearest to one. The same as in the
-/// simulator.
-fn mean_or_least_gap(task: &Task) -> Duration {
-    match &task.arrivals {
-        Arrivals::Periodic { period, .. } => *period,
-        Arrivals::Sporadic { min_gap, .. } => *min_gap,
-        Arrivals::Poisson { rate } => rate.mean_gap(),
-        Arrivals::Trace { .. } => Duration::MAX,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -303,7 +292,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rand::SeedableRng;
-    use tailbound_model::ExecutionTime;
+    use tailbound_model::{Arrivals, ExecutionTime};
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tailbound_time::{Duration, Rate};
+use tailbound_time::Duration;
 
 use crate::host::{Host, Window};
 use crate::interface::{
@@ -13,6 +13,7 @@ use crate::interface::{
 };
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::schema::Name;
+pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
 
 /// The version of the file format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -148,6 +149,31 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
+impl Domain {
+    /// A domain of this kind, with nothing else said of it.
+    pub fn of(kind: DomainKind) -> Self {
+        Self {
+            host: None,
+            inside: None,
+            kind,
+            command: Vec::new(),
+            builtin: None,
+            pids: Vec::new(),
+            cgroup: None,
+            instances: 1,
+            cpus: CpuSet::new(),
+            cpu_bound: false,
+            windows: Vec::new(),
+            reservation: None,
+            scheduling: Scheduling::default(),
+            quantum: None,
+            preemptive: true,
+            tasks: BTreeMap::new(),
+            locks: BTreeMap::new(),
+        }
+    }
+}
+
 /// What a domain is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -217,6 +243,21 @@ fn highest() -> Priority {
 }
 
 impl Reservation {
+    /// A reservation on these CPUs at the highest priority, whose budget has yet to be told.
+    pub fn on(backend: BackendKind, cpus: CpuSet) -> Self {
+        Self {
+            backend,
+            server: None,
+            budget: None,
+            period: None,
+            derive: None,
+            margin_points: PercentagePoints::default(),
+            priority: Priority::HIGHEST,
+            cpus,
+            vcpus: None,
+        }
+    }
+
     /// The interface, if budget and period are given and not derived.
     pub fn explicit_interface(&self) -> Option<ResourceInterface> {
         Some(ResourceInterface {
@@ -361,86 +402,6 @@ pub struct Task {
     pub sections: Vec<CriticalSection>,
 }
 
-impl Task {
-    /// The least time between two releases of a client, where there is one.
-    pub fn least_gap(&self) -> Option<Duration> {
-        match &self.arrivals {
-            Arrivals::Periodic { period, .. } => Some(*period),
-            Arrivals::Sporadic { min_gap, .. } => Some(*min_gap),
-            Arrivals::Poisson { .. } | Arrivals::Trace { .. } => None,
-        }
-    }
-
-    /// How long after its release a job is to be done: the deadline, or else the least time between
-    /// two releases (an implicit deadline).
-    pub fn relative_deadline(&self) -> Option<Duration> {
-        self.deadline.or_else(|| self.least_gap())
-    }
-}
-
-/// When the jobs of a task are released.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum Arrivals {
-    /// At `offset`, and every `period` after it.
-    Periodic {
-        /// The distance between releases.
-        period: Duration,
-        /// The first release.
-        #[serde(default)]
-        offset: Duration,
-    },
-    /// Gaps drawn uniformly from `min_gap` to `max_gap`.
-    Sporadic {
-        /// The minimal inter-arrival time.
-        min_gap: Duration,
-        /// The maximal inter-arrival time.
-        max_gap: Duration,
-        /// The earliest first release.
-        #[serde(default)]
-        offset: Duration,
-    },
-    /// A Poisson process.
-    Poisson {
-        /// Jobs per unit of time.
-        rate: Rate,
-    },
-    /// Release times from a file: one duration since the start per line.
-    Trace {
-        /// The file; relative paths start at the description.
-        file: PathBuf,
-    },
-}
-
-/// How long a job runs on a CPU of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
-pub enum ExecutionTime {
-    /// Always `value`.
-    Constant {
-        /// The execution time.
-        value: Duration,
-    },
-    /// Drawn uniformly from `min` to `max`.
-    Uniform {
-        /// The shortest.
-        min: Duration,
-        /// The longest.
-        max: Duration,
-    },
-    /// Drawn from measured samples: a CSV of a distribution.
-    Samples {
-        /// The file; relative paths start at the description.
-        file: PathBuf,
-    },
-    /// Measured on a dedicated CPU before the run.
-    Calibrated {
-        /// What prediction takes until a calibration is there.
-        #[serde(default)]
-        expected: Option<Duration>,
-    },
-}
-
 /// One request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
@@ -563,22 +524,6 @@ pub struct Variant {
 
 fn yes() -> bool {
     true
-}
-
-impl Task {
-    /// How many jobs are released in the long run, all clients together; `None` for a trace, which
-    /// says so only in its file.
-    pub fn mean_rate(&self) -> Option<Rate> {
-        let each = match &self.arrivals {
-            Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
-            Arrivals::Sporadic {
-                min_gap, max_gap, ..
-            } => 2.0 / (min_gap.as_secs_f64() + max_gap.as_secs_f64()),
-            Arrivals::Poisson { rate } => rate.as_per_second(),
-            Arrivals::Trace { .. } => return None,
-        };
-        Rate::per_second(each * f64::from(self.clients))
-    }
 }
 
 impl BackendKind {

@@ -36,6 +36,21 @@ pub struct Host {
     pub major_frame: Option<Duration>,
 }
 
+impl Host {
+    /// A host of these CPUs, with nothing else said of it.
+    pub fn of(cpus: CpuSet) -> Self {
+        Self {
+            cpus,
+            housekeeping: CpuSet::new(),
+            scheduling: HostScheduling::default(),
+            placement: Placement::default(),
+            speeds: Vec::new(),
+            overheads: HostOverheads::default(),
+            major_frame: None,
+        }
+    }
+}
+
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

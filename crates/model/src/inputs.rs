@@ -1,4 +1,4 @@
-//! Files that a description names: release traces and execution-time samples.
+//! Files that a description names: traces of jobs, samples and histograms of execution times.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_time::Duration;
 
-use crate::description::{Arrivals, Description, ExecutionTime};
+use crate::description::{Arrivals, Bin, Description, ExecutionTime};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::Place;
 
@@ -26,17 +26,32 @@ pub struct SampleCount {
     pub count: u64,
 }
 
+/// One job of a recorded trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TracedJob {
+    /// When it was released, from the start of the recording.
+    pub release: Duration,
+    /// How long it ran, where the file says so.
+    pub execution: Option<Duration>,
+}
+
 /// The contents of the files that a description names, by the path it names them with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InputFiles {
-    traces: BTreeMap<PathBuf, Vec<Duration>>,
+    traces: BTreeMap<PathBuf, Vec<TracedJob>>,
     samples: BTreeMap<PathBuf, Vec<SampleCount>>,
+    histograms: BTreeMap<PathBuf, Vec<Bin>>,
 }
 
 impl InputFiles {
-    /// The release times of the trace that the description calls `file`, ascending.
-    pub fn trace(&self, file: &Path) -> Option<&[Duration]> {
+    /// The jobs of the trace that the description calls `file`, in the order of their releases.
+    pub fn trace(&self, file: &Path) -> Option<&[TracedJob]> {
         self.traces.get(file).map(Vec::as_slice)
+    }
+
+    /// The bins of the histogram that the description calls `file`; never empty.
+    pub fn histogram(&self, file: &Path) -> Option<&[Bin]> {
+        self.histograms.get(file).map(Vec::as_slice)
     }
 
     /// The execution times that the description calls `file`, ascending; never empty.
@@ -44,10 +59,16 @@ impl InputFiles {
         self.samples.get(file).map(Vec::as_slice)
     }
 
-    /// Adds a trace that did not come from a file; the times are put in order.
-    pub fn insert_trace(&mut self, file: impl Into<PathBuf>, mut releases: Vec<Duration>) {
-        releases.sort_unstable();
-        self.traces.insert(file.into(), releases);
+    /// Adds a trace that did not come from a file; the jobs are put in order, and those of one
+    /// instant keep theirs.
+    pub fn insert_trace(&mut self, file: impl Into<PathBuf>, mut jobs: Vec<TracedJob>) {
+        jobs.sort_by_key(|job| job.release);
+        self.traces.insert(file.into(), jobs);
+    }
+
+    /// Adds a histogram that did not come from a file.
+    pub fn insert_histogram(&mut self, file: impl Into<PathBuf>, bins: Vec<Bin>) {
+        self.histograms.insert(file.into(), bins);
     }
 
     /// Adds samples that did not come from a file; they are put in order.
@@ -61,10 +82,13 @@ impl InputFiles {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Purpose {
     Trace,
+    /// A trace that says how long each job ran, too.
+    TraceWithExecution,
     Samples,
+    Histogram,
 }
 
-/// Reads every trace and sample file that `description` names, relative to `base` (the folder of
+/// Reads every trace, sample and histogram file that `description` names, relative to `base` (the folder of
 /// the description).
 ///
 /// # Errors
@@ -91,6 +115,9 @@ pub(crate) fn load_each(
     for (place, purpose, file) in named_files(description) {
         let known = match purpose {
             Purpose::Trace => inputs.traces.contains_key(&file),
+            // What another task reads for its releases may lack execution times.
+            Purpose::TraceWithExecution => false,
+            Purpose::Histogram => inputs.histograms.contains_key(&file),
             Purpose::Samples => inputs.samples.contains_key(&file),
         };
         if known {
@@ -106,8 +133,16 @@ pub(crate) fn load_each(
         };
         let shown = path.display().to_string();
         let outcome = match purpose {
-            Purpose::Trace => parse_trace(&text, &shown).map(|times| {
-                inputs.traces.insert(file, times);
+            Purpose::Trace => parse_jobs(&text, &shown).map(|jobs| {
+                inputs.traces.insert(file, jobs);
+            }),
+            Purpose::TraceWithExecution => parse_jobs(&text, &shown).and_then(|jobs| {
+                every_job_has_an_execution_time(&jobs, &shown)?;
+                inputs.traces.insert(file, jobs);
+                Ok(())
+            }),
+            Purpose::Histogram => parse_histogram(&text, &shown).map(|bins| {
+                inputs.histograms.insert(file, bins);
             }),
             Purpose::Samples => parse_samples(&text, &shown).map(|samples| {
                 inputs.samples.insert(file, samples);
@@ -133,19 +168,22 @@ fn named_files(description: &Description) -> Vec<(Place, Purpose, PathBuf)> {
         let place = Place::root().key(table).key(owner).key("tasks");
         for (name, task) in tasks {
             let place = place.key(name);
+            let execution = place.key("execution_time").key("file");
             if let Arrivals::Trace { file } = &task.arrivals {
-                files.push((
-                    place.key("arrivals").key("file"),
-                    Purpose::Trace,
-                    file.clone(),
-                ));
+                let purpose = match task.execution_time {
+                    ExecutionTime::Trace {} => Purpose::TraceWithExecution,
+                    _ => Purpose::Trace,
+                };
+                files.push((place.key("arrivals").key("file"), purpose, file.clone()));
             }
-            if let ExecutionTime::Samples { file } = &task.execution_time {
-                files.push((
-                    place.key("execution_time").key("file"),
-                    Purpose::Samples,
-                    file.clone(),
-                ));
+            match &task.execution_time {
+                ExecutionTime::Samples { file } => {
+                    files.push((execution, Purpose::Samples, file.clone()));
+                }
+                ExecutionTime::Histogram {
+                    file: Some(file), ..
+                } => files.push((execution, Purpose::Histogram, file.clone())),
+                _ => {}
             }
         }
     }
@@ -191,36 +229,119 @@ fn lines(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
     })
 }
 
-/// Reads a trace of releases: one duration since the start per line, never going back; `#` begins
-/// a comment. `file` names it in problems.
+/// Reads a trace of releases, as [`parse_jobs`] does.
+///
+/// # Errors
+/// As [`parse_jobs`].
+pub fn parse_trace(text: &str, file: &str) -> Result<Vec<Duration>, Problems> {
+    let jobs = parse_jobs(text, file)?;
+    Ok(jobs.into_iter().map(|job| job.release).collect())
+}
+
+/// Reads a trace of jobs: a CSV whose header names the columns `release_ns` and, if wanted,
+/// `execution_ns`, or one release per line as a duration. Releases count from the start and never go
+/// back; `#` begins a comment. `file` names it in problems.
 ///
 /// # Errors
 /// Every malformed line, up to twenty of them.
-pub fn parse_trace(text: &str, file: &str) -> Result<Vec<Duration>, Problems> {
+pub fn parse_jobs(text: &str, file: &str) -> Result<Vec<TracedJob>, Problems> {
     let mut found = Lines::new(text, file);
-    let mut times: Vec<Duration> = Vec::new();
-    for (span, line) in lines(text) {
-        let Some(time) = found.duration(span.clone(), line) else {
+    let mut content = lines(text).peekable();
+    let header = content.peek().map_or("", |(_, header)| header);
+    let columns = column(header, "release_ns").map(|at| (at, column(header, "execution_ns")));
+    if columns.is_some() {
+        content.next();
+    }
+    let mut jobs: Vec<TracedJob> = Vec::new();
+    for (span, line) in content {
+        let job = match columns {
+            Some((release, execution)) => found.job(&span, line, release, execution),
+            None => found.duration(span.clone(), line).map(|release| TracedJob {
+                release,
+                execution: None,
+            }),
+        };
+        let Some(job) = job else {
             continue;
         };
-        if let Some(last) = times.last().filter(|last| **last > time) {
-            let message = format!("{time} is earlier than {last} before it");
+        if let Some(last) = jobs.last().filter(|last| last.release > job.release) {
+            let message = format!("{} is earlier than {} before it", job.release, last.release);
             found.fail(
                 span,
                 message,
                 "put the releases in order; each is a time since the start",
             );
         }
-        times.push(time);
+        jobs.push(job);
     }
-    if times.is_empty() && found.problems.is_empty() {
+    if jobs.is_empty() && found.problems.is_empty() {
         found.fail(
             0..0,
             "there is no release in the file",
-            "write one duration per line, such as 5ms",
+            "write one duration per line, such as 5ms, or a CSV with the header \
+             release_ns,execution_ns",
         );
     }
-    found.outcome(times)
+    found.outcome(jobs)
+}
+
+/// An error unless the file says how long every job ran.
+fn every_job_has_an_execution_time(jobs: &[TracedJob], file: &str) -> Result<(), Problems> {
+    if jobs.iter().all(|job| job.execution.is_some()) {
+        return Ok(());
+    }
+    let mut found = Lines::new("", file);
+    found.fail(
+        0..0,
+        "the file does not say how long its jobs ran, which the task takes from it",
+        "add a column: a CSV with the header release_ns,execution_ns",
+    );
+    found.outcome(())
+}
+
+/// Reads a histogram of execution times: a CSV whose header names the columns `from_ns`, `to_ns` and
+/// `count`; `#` begins a comment. Bins without a job are left out. `file` names it in problems.
+///
+/// # Errors
+/// Every malformed line, up to twenty of them.
+pub fn parse_histogram(text: &str, file: &str) -> Result<Vec<Bin>, Problems> {
+    const HEADER: &str = "begin the file with the header from_ns,to_ns,count";
+    let mut found = Lines::new(text, file);
+    let mut content = lines(text);
+    let columns = content.next().and_then(|(_, header)| {
+        let at = |name| column(header, name);
+        Some([at("from_ns")?, at("to_ns")?, at("count")?])
+    });
+    let Some([from, to, count]) = columns else {
+        found.fail(0..0, "the columns of the histogram are not named", HEADER);
+        return found.outcome(Vec::new());
+    };
+    let mut bins = Vec::new();
+    for (span, line) in content {
+        let ends = (
+            found.number(&span, line, from, "from_ns"),
+            found.number(&span, line, to, "to_ns"),
+        );
+        let (Some(from), Some(to), Some(count)) =
+            (ends.0, ends.1, found.number(&span, line, count, "count"))
+        else {
+            continue;
+        };
+        if to < from {
+            let message = format!("to_ns {to} is below from_ns {from}");
+            found.fail(span, message, "exchange them, or correct one");
+        }
+        let (from, to) = (Duration::from_nanos(from), Duration::from_nanos(to));
+        bins.extend((count > 0).then_some(Bin { from, to, count }));
+    }
+    if bins.is_empty() && found.problems.is_empty() {
+        found.fail(
+            0..0,
+            "no bin of the histogram has a job",
+            "give a bin a count",
+        );
+    }
+    found.outcome(bins)
 }
 
 /// Reads execution times: a CSV whose header names the columns `value_ns` and, if wanted,
@@ -256,6 +377,11 @@ pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problem
     found.outcome(samples)
 }
 
+/// Where a CSV has the column of that name.
+fn column(header: &str, name: &str) -> Option<usize> {
+    header.split(',').position(|column| column.trim() == name)
+}
+
 /// Where a CSV has what we read.
 struct Columns {
     value: usize,
@@ -264,10 +390,9 @@ struct Columns {
 
 impl Columns {
     fn of(header: &str) -> Option<Self> {
-        let position = |name: &str| header.split(',').position(|column| column.trim() == name);
         Some(Self {
-            value: position("value_ns")?,
-            count: position("count"),
+            value: column(header, "value_ns")?,
+            count: column(header, "count"),
         })
     }
 }
@@ -308,34 +433,58 @@ impl<'a> Lines<'a> {
         }
     }
 
+    /// The whole number in a cell of a CSV.
+    fn number(
+        &mut self,
+        span: &std::ops::Range<usize>,
+        line: &str,
+        column: usize,
+        name: &str,
+    ) -> Option<u64> {
+        let cell = line.split(',').nth(column).map(str::trim);
+        let number = cell.and_then(|cell| cell.parse().ok());
+        if number.is_none() {
+            let found = cell.map_or("nothing".into(), |cell| format!("{cell:?}"));
+            self.fail(
+                span.clone(),
+                format!("{name} is {found}"),
+                "write a whole number, zero or more",
+            );
+        }
+        number
+    }
+
     fn row(
         &mut self,
         span: std::ops::Range<usize>,
         line: &str,
         columns: &Columns,
     ) -> Option<SampleCount> {
-        let mut number = |column: usize, name: &str| -> Option<u64> {
-            let cell = line.split(',').nth(column).map(str::trim);
-            match cell.and_then(|cell| cell.parse().ok()) {
-                Some(number) => Some(number),
-                None => {
-                    let found = cell.map_or("nothing".into(), |cell| format!("{cell:?}"));
-                    self.fail(
-                        span.clone(),
-                        format!("{name} is {found}"),
-                        "write a whole number, zero or more",
-                    );
-                    None
-                }
-            }
-        };
-        let value = number(columns.value, "value_ns").map(Duration::from_nanos);
+        let value = self.number(&span, line, columns.value, "value_ns");
         let count = columns
             .count
-            .map_or(Some(1), |column| number(column, "count"));
+            .map_or(Some(1), |column| self.number(&span, line, column, "count"));
         Some(SampleCount {
-            value: value?,
+            value: value.map(Duration::from_nanos)?,
             count: count?,
+        })
+    }
+
+    fn job(
+        &mut self,
+        span: &std::ops::Range<usize>,
+        line: &str,
+        release: usize,
+        execution: Option<usize>,
+    ) -> Option<TracedJob> {
+        let release = self.number(span, line, release, "release_ns");
+        let execution = match execution {
+            Some(column) => Some(self.number(span, line, column, "execution_ns")?),
+            None => None,
+        };
+        Some(TracedJob {
+            release: Duration::from_nanos(release?),
+            execution: execution.map(Duration::from_nanos),
         })
     }
 
@@ -391,6 +540,46 @@ mod tests {
         let problems = parse_samples("value_ns,count\n1.5,1\n7\n", "s").unwrap_err();
         let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
         assert_eq!(lines, [2, 3]);
+    }
+
+    #[test]
+    fn jobs_have_releases_and_perhaps_execution_times() {
+        let job = |release, execution: Option<u64>| TracedJob {
+            release: Duration::from_nanos(release),
+            execution: execution.map(Duration::from_nanos),
+        };
+        let text = "# recorded\nrelease_ns,cpu,execution_ns\n0,1,30\n10,0,40\n";
+        assert_eq!(
+            parse_jobs(text, "t").unwrap(),
+            [job(0, Some(30)), job(10, Some(40))]
+        );
+        let bare = parse_jobs("release_ns\n7\n", "t").unwrap();
+        assert_eq!(bare, [job(7, None)]);
+        let told = every_job_has_an_execution_time(&bare, "t").unwrap_err();
+        assert!(told.to_string().contains("release_ns,execution_ns"));
+        let problems = parse_jobs("release_ns,execution_ns\n5,1\n4,1\n6\n", "t").unwrap_err();
+        let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [3, 4]);
+    }
+
+    #[test]
+    fn histograms_have_bins_with_ends() {
+        let bins = parse_histogram("from_ns,to_ns,count\n0,10,3\n10,20,0\n20,25,1\n", "h");
+        let bin = |from, to, count| Bin {
+            from: Duration::from_nanos(from),
+            to: Duration::from_nanos(to),
+            count,
+        };
+        assert_eq!(bins.unwrap(), [bin(0, 10, 3), bin(20, 25, 1)]);
+        for (text, words) in [
+            ("0,10,3\n", "not named"),
+            ("from_ns,to_ns,count\n", "no bin"),
+            ("from_ns,to_ns,count\n9,3,1\n", "below"),
+            ("from_ns,to_ns,count\n9,x,1\n", "to_ns is"),
+        ] {
+            let found = parse_histogram(text, "h").unwrap_err().to_string();
+            assert!(found.contains(words), "{found}");
+        }
     }
 
     #[test]

@@ -9,17 +9,22 @@ pub mod host;
 mod in_mode;
 mod inputs;
 pub mod interface;
+pub mod kernel_trace;
 mod locks;
 mod problem;
 mod reading;
 pub mod rt_app;
 mod schema;
 mod validation;
+mod workload;
 mod writing;
 
 pub use description::*;
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
-pub use inputs::{InputFiles, SampleCount, load_inputs, parse_samples, parse_trace};
+pub use inputs::{
+    InputFiles, SampleCount, TracedJob, load_inputs, parse_histogram, parse_jobs, parse_samples,
+    parse_trace,
+};
 pub use interface::{
     Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
     ResourceInterface, ServerKind,

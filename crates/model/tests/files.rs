@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tailbound_model::{LoadError, check, load, load_inputs};
+use tailbound_model::{LoadError, TracedJob, check, load, load_inputs};
 use tailbound_time::Duration;
 
 /// A folder with the good HTTP description, which names a trace and samples.
@@ -26,10 +26,13 @@ fn inputs_are_found_beside_the_description() {
     .unwrap();
     let loaded = load(folder.path().join("d.toml")).unwrap();
     let inputs = loaded.inputs().unwrap();
-    let times = [Duration::from_millis(1), Duration::from_millis(2)];
+    let jobs = [1, 2].map(|at| TracedJob {
+        release: Duration::from_millis(at),
+        execution: None,
+    });
     assert_eq!(
         inputs.trace(Path::new("releases.txt")),
-        Some(times.as_slice())
+        Some(jobs.as_slice())
     );
     assert_eq!(
         inputs.samples(Path::new("execution.csv")).unwrap()[0].count,
@@ -137,4 +140,31 @@ fn the_examples_are_descriptions() {
         }
     }
     assert!(found > 0);
+}
+
+#[test]
+fn a_trace_without_execution_times_is_refused_where_they_are_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = include_str!("good/workloads.toml");
+    fs::write(folder.path().join("d.toml"), text).unwrap();
+    let histogram = "from_ns,to_ns,count\n0,500,2\n";
+    fs::write(folder.path().join("histogram.csv"), histogram).unwrap();
+    fs::write(folder.path().join("jobs.csv"), "release_ns\n5\n").unwrap();
+    let loaded = load(folder.path().join("d.toml")).unwrap();
+    let told = loaded.inputs().unwrap_err().to_string();
+    assert!(
+        told.contains("does not say how long its jobs ran"),
+        "{told}"
+    );
+    fs::write(
+        folder.path().join("jobs.csv"),
+        "release_ns,execution_ns\n5,7\n",
+    )
+    .unwrap();
+    let inputs = loaded.inputs().unwrap();
+    assert_eq!(inputs.trace(Path::new("jobs.csv")).unwrap().len(), 1);
+    assert_eq!(
+        inputs.histogram(Path::new("histogram.csv")).unwrap().len(),
+        1
+    );
 }

@@ -5,9 +5,13 @@ mod mutation;
 
 use mutation::{mutated, soup};
 use proptest::prelude::*;
-use tailbound_model::{Description, Problems, check, parse_samples, parse_trace, rt_app, to_toml};
+use tailbound_model::{
+    Description, Problems, check, kernel_trace, parse_histogram, parse_jobs, parse_samples, rt_app,
+    to_toml,
+};
 
-const GOOD: [&str; 6] = [
+const GOOD: [&str; 7] = [
+    include_str!("good/workloads.toml"),
     include_str!("good/redis.toml"),
     include_str!("good/modes.toml"),
     include_str!("good/derived.toml"),
@@ -21,9 +25,26 @@ const RT_APP: [&str; 2] = [
     include_str!("rt_app/phases.json"),
 ];
 
-const INPUTS: [&str; 2] = ["0ns\n5ms # c\n7ms\n", "value_ns,count\n1000,3\n2000,1\n"];
+const INPUTS: [&str; 4] = [
+    "0ns\n5ms # c\n7ms\n",
+    "value_ns,count\n1000,3\n2000,1\n",
+    "release_ns,execution_ns\n0,10\n30,20\n",
+    "from_ns,to_ns,count\n0,100,3\n100,200,1\n",
+];
+
+const KERNEL_TRACES: [&str; 3] = [
+    include_str!("kernel_trace/ftrace.txt"),
+    include_str!("kernel_trace/trace-cmd.txt"),
+    include_str!("kernel_trace/perf-script.txt"),
+];
 
 const SCRAPS: [&str; 46] = [
+    "sched_switch: ",
+    "sched_wakeup: ",
+    " 1.5: ",
+    " ==> ",
+    "web:7 [120]",
+    "prev_comm=web prev_pid=7",
     "[",
     "]",
     "[[",
@@ -116,13 +137,41 @@ fn import_holds(text: &str) -> Result<(), TestCaseError> {
 }
 
 fn inputs_hold(text: &str) -> Result<(), TestCaseError> {
-    match parse_trace(text, "fuzz.txt") {
-        Ok(times) => prop_assert!(!times.is_empty() && times.is_sorted()),
+    match parse_jobs(text, "fuzz.txt") {
+        Ok(jobs) => prop_assert!(!jobs.is_empty() && jobs.is_sorted_by_key(|job| job.release)),
         Err(problems) => every_problem_is_in(text, &problems)?,
     }
     match parse_samples(text, "fuzz.csv") {
         Ok(samples) => prop_assert!(!samples.is_empty() && samples.iter().all(|s| s.count > 0)),
         Err(problems) => every_problem_is_in(text, &problems)?,
+    }
+    match parse_histogram(text, "fuzz.csv") {
+        Ok(bins) => {
+            prop_assert!(!bins.is_empty());
+            prop_assert!(bins.iter().all(|bin| bin.count > 0 && bin.from <= bin.to));
+        }
+        Err(problems) => every_problem_is_in(text, &problems)?,
+    }
+    Ok(())
+}
+
+fn traces_hold(text: &str) -> Result<(), TestCaseError> {
+    let selection = kernel_trace::Selection {
+        pids: vec![7],
+        comm: Some("web".into()),
+    };
+    match kernel_trace::recorded_jobs(text, "fuzz.txt", &selection) {
+        Ok(recorded) => {
+            every_problem_is_in(text, &Problems::new(recorded.notes.clone()))?;
+            let csv = kernel_trace::jobs_csv(&recorded.jobs);
+            prop_assert_eq!(parse_jobs(&csv, "jobs.csv"), Ok(recorded.jobs.clone()));
+            let made = kernel_trace::description(&recorded, "jobs.csv".into());
+            check_holds(&to_toml(&made).expect("writable"))?;
+        }
+        Err(problems) => {
+            prop_assert!(problems.has_errors());
+            every_problem_is_in(text, &problems)?;
+        }
     }
     Ok(())
 }
@@ -140,6 +189,7 @@ proptest! {
         check_holds(&text)?;
         import_holds(&text)?;
         inputs_hold(&text)?;
+        traces_hold(&text)?;
     }
 
     #[test]
@@ -147,6 +197,12 @@ proptest! {
         check_holds(&text)?;
         import_holds(&text)?;
         inputs_hold(&text)?;
+        traces_hold(&text)?;
+    }
+
+    #[test]
+    fn mutated_kernel_traces(text in mutated(&KERNEL_TRACES)) {
+        traces_hold(&text)?;
     }
 
     #[test]

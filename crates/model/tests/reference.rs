@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 17] = [
+const SECTIONS: [(&str, &str); 19] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -30,7 +30,9 @@ const SECTIONS: [(&str, &str); 17] = [
     ("CriticalSection", "`sections` of a task"),
     ("Window", "`windows` of a time partition"),
     ("Arrivals", "`arrivals` of a task"),
+    ("Gaps", "`gaps` of bursts"),
     ("ExecutionTime", "`execution_time` of a task"),
+    ("Bin", "`bins` of a histogram"),
     ("Request", "`request` of a task, `setup` of a service"),
     ("Slo", "`[[services.NAME.slos]]`"),
     ("Mode", "`[modes.NAME]`"),

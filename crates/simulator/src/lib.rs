@@ -7,6 +7,7 @@
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
 pub mod aperiodic;
+pub mod generate;
 pub mod hierarchy;
 pub mod host;
 mod overheads;

@@ -43,7 +43,7 @@ pub fn predict(query: &ServiceQuery<'_>) -> Result<Prediction, AnalysisError> {
     }
     Err(AnalysisError::NotAnalysed {
         reason: "response times are analysed for services with Poisson tasks only, or with \
-                 periodic tasks only"
+                 periodic tasks only; simulate the others"
             .into(),
     })
 }
@@ -67,7 +67,10 @@ fn laws(query: &ServiceQuery<'_>) -> Result<Vec<Law>, AnalysisError> {
 fn jobs_per_second(task: &Task) -> Option<f64> {
     let each = match &task.arrivals {
         Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
-        Arrivals::Sporadic { min_gap, .. } => 1.0 / min_gap.as_secs_f64(),
+        Arrivals::Sporadic { min_gap, .. } | Arrivals::SporadicExponential { min_gap, .. } => {
+            1.0 / min_gap.as_secs_f64()
+        }
+        Arrivals::Bursts { jobs, gaps, .. } => f64::from(*jobs) / gaps.mean().as_secs_f64(),
         Arrivals::Poisson { rate } => rate.as_per_second(),
         Arrivals::Trace { .. } => return None,
     };

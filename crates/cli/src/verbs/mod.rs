@@ -7,6 +7,7 @@ pub mod calculate;
 pub mod check;
 pub mod compare;
 pub mod doctor;
+pub mod generate;
 pub mod import;
 pub mod internal;
 pub mod measure;
@@ -23,6 +24,7 @@ mod size_answer;
 mod size_file;
 mod size_queue;
 pub mod status;
+pub mod sweep;
 
 use std::path::Path;
 

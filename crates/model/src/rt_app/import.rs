@@ -14,7 +14,7 @@ use crate::description::{
     Arrivals, BackendKind, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime,
     Experiment, Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
 };
-use crate::host::{Host, HostOverheads, HostScheduling, Placement};
+use crate::host::Host;
 use crate::interface::{Cpu, PercentagePoints, Priority};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
@@ -176,15 +176,7 @@ impl Builder {
         if let Some(seconds) = global.duration_s {
             experiment.duration = Duration::from_secs(seconds);
         }
-        let host = Host {
-            cpus: cpus.iter().copied().map(Cpu).collect(),
-            housekeeping: BTreeSet::new(),
-            scheduling: HostScheduling::default(),
-            placement: Placement::default(),
-            speeds: Vec::new(),
-            overheads: HostOverheads::default(),
-            major_frame: None,
-        };
+        let host = Host::of(cpus.iter().copied().map(Cpu).collect());
         Self {
             description: Description {
                 schema_version: SCHEMA_VERSION,
@@ -297,26 +289,13 @@ impl Builder {
             None => thread.cpus.iter().copied().map(Cpu).collect(),
         };
         Domain {
-            host: None,
-            inside: None,
-            kind: DomainKind::Process,
-            command: Vec::new(),
             builtin: Some(match pattern {
                 Pattern::Always => Builtin::CpuHog,
                 Pattern::Cyclic { .. } | Pattern::Never => Builtin::SyntheticService,
             }),
-            pids: Vec::new(),
-            cgroup: None,
-            instances: 1,
             cpus,
-            cpu_bound: false,
-            windows: Vec::new(),
-            locks: BTreeMap::new(),
             reservation,
-            scheduling: Scheduling::default(),
-            quantum: None,
-            preemptive: true,
-            tasks: BTreeMap::new(),
+            ..Domain::of(DomainKind::Process)
         }
     }
 
@@ -464,20 +443,16 @@ fn deadline(
 
 /// The service of a thread, with a task for each job of its cycle.
 fn service(name: &str, jobs: &[Job], cycle_us: u64, delay_us: u64) -> Service {
-    let task = |job: &Job| Task {
-        arrivals: Arrivals::Periodic {
-            period: Duration::from_micros(cycle_us),
-            offset: Duration::from_micros(job.at_us + delay_us),
-        },
-        execution_time: ExecutionTime::Constant {
-            value: Duration::from_micros(job.run_us),
-        },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-        vcpu: None,
-        sections: Vec::new(),
+    let task = |job: &Job| {
+        Task::of(
+            Arrivals::Periodic {
+                period: Duration::from_micros(cycle_us),
+                offset: Duration::from_micros(job.at_us + delay_us),
+            },
+            ExecutionTime::Constant {
+                value: Duration::from_micros(job.run_us),
+            },
+        )
     };
     let tasks = match jobs {
         [only] => BTreeMap::from([("job".to_owned(), task(only))]),

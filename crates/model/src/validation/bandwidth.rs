@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::Check;
 use super::share::Share;
-use super::{Check, longest, mean, mean_gap};
-use crate::description::{Arrivals, BackendKind, Domain, DomainKind, Reservation};
+use crate::description::{BackendKind, Domain, DomainKind, Reservation};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::reading::Place;
@@ -79,12 +79,8 @@ fn share_of(check: &Check<'_>, domain: &str, reservation: &Reservation) -> Share
     }
     let tasks = check.tasks_in(domain).into_iter();
     let shares = tasks.filter_map(|(_, task)| {
-        let gap = match &task.arrivals {
-            Arrivals::Periodic { period, .. } => *period,
-            Arrivals::Sporadic { min_gap, .. } => *min_gap,
-            Arrivals::Poisson { .. } | Arrivals::Trace { .. } => return None,
-        };
-        Some(Share::of(longest(&task.execution_time)?, gap).times(task.clients))
+        let gap = task.least_gap()?;
+        Some(Share::of(task.execution_time.longest()?, gap).times(task.clients))
     });
     shares.fold(Share::points(reservation.margin_points), Share::plus)
 }
@@ -315,8 +311,8 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
         };
         let tasks = tasks.iter().filter(|(task, _)| in_mode(task));
         let used = tasks.filter_map(|(_, task)| {
-            let gap = mean_gap(&task.arrivals).filter(|gap| !gap.is_zero())?;
-            Some(Share::of(mean(&task.execution_time)?, gap).times(task.clients))
+            let gap = task.arrivals.mean_gap().filter(|gap| !gap.is_zero())?;
+            Some(Share::of(task.execution_time.mean()?, gap).times(task.clients))
         });
         let used = used.fold(Share::ZERO, Share::plus);
         if used.exceeds(Share::ZERO) && !given.exceeds(used) {

@@ -16,10 +16,11 @@ mod reservations;
 mod services;
 mod share;
 mod tasks;
+mod workload;
 
 use tailbound_time::Duration;
 
-use crate::description::{Arrivals, Description, Domain, ExecutionTime, Reservation, Task};
+use crate::description::{Description, Domain, Reservation, Task};
 use crate::interface::CpuSet;
 use crate::problem::Severity;
 use crate::reading::{Place, Tree, nearest};
@@ -160,39 +161,4 @@ impl<'a> Check<'a> {
     fn is_whole(&self, table: &str, kept: usize) -> bool {
         self.tree.names(table).len() == kept
     }
-}
-
-/// The longest execution time that a description gives for a task.
-fn longest(execution_time: &ExecutionTime) -> Option<Duration> {
-    match execution_time {
-        ExecutionTime::Constant { value } => Some(*value),
-        ExecutionTime::Uniform { max, .. } => Some(*max),
-        ExecutionTime::Calibrated { expected } => *expected,
-        ExecutionTime::Samples { .. } => None,
-    }
-}
-
-/// The mean execution time that a description gives for a task.
-fn mean(execution_time: &ExecutionTime) -> Option<Duration> {
-    match execution_time {
-        ExecutionTime::Uniform { min, max } => Some(middle(*min, *max)),
-        other => longest(other),
-    }
-}
-
-/// The mean gap between releases, where the description tells it.
-fn mean_gap(arrivals: &Arrivals) -> Option<Duration> {
-    match arrivals {
-        Arrivals::Periodic { period, .. } => Some(*period),
-        Arrivals::Sporadic {
-            min_gap, max_gap, ..
-        } => Some(middle(*min_gap, *max_gap)),
-        Arrivals::Poisson { rate } => Some(rate.mean_gap()),
-        Arrivals::Trace { .. } => None,
-    }
-}
-
-fn middle(a: Duration, b: Duration) -> Duration {
-    let (low, high) = (a.min(b), a.max(b));
-    low.saturating_add(high.saturating_sub(low) / 2)
 }

@@ -1,8 +1,8 @@
 //! Reservations, on their own.
 
+use super::Check;
 use super::domains::within_host;
-use super::{Check, longest};
-use crate::description::{Arrivals, BackendKind, Domain, Reservation, Scheduling};
+use crate::description::{BackendKind, Domain, Reservation, Scheduling};
 use crate::host::HostScheduling;
 use crate::interface::ServerKind;
 use crate::reading::Place;
@@ -133,17 +133,14 @@ fn derivation(check: &mut Check<'_>, place: &Place, domain: &str) {
         return;
     }
     for (task, content) in tasks {
-        if matches!(
-            content.arrivals,
-            Arrivals::Poisson { .. } | Arrivals::Trace { .. }
-        ) {
+        if content.least_gap().is_none() {
             check.error(
                 &here,
                 format!("{task} has no minimal gap between its releases"),
                 "make it periodic or sporadic, or give `budget` and `period`",
             );
         }
-        if longest(&content.execution_time).is_none() {
+        if content.execution_time.longest().is_none() {
             let message = format!("the execution time of {task} is not known before the run");
             check.error(
                 &here,

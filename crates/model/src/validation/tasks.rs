@@ -2,10 +2,8 @@
 
 use tailbound_time::Duration;
 
-use super::{Check, longest};
-use crate::description::{
-    Arrivals, Domain, ExecutionTime, Protocol, Request, Scheduling, Service, Task,
-};
+use super::{Check, workload};
+use crate::description::{Domain, ExecutionTime, Protocol, Request, Scheduling, Service, Task};
 use crate::reading::Place;
 
 /// Who decides the order of tasks.
@@ -23,15 +21,8 @@ pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task
         what: "service",
     };
     times(check, place, orderer, task);
-    if service.protocol == Protocol::Synthetic
-        && matches!(task.execution_time, ExecutionTime::Calibrated { .. })
-    {
-        check.error(
-            &place.key("execution_time"),
-            "the synthetic service runs for as long as it is told, \
-so there is nothing to calibrate",
-            "use constant, uniform or samples",
-        );
+    if service.protocol == Protocol::Synthetic {
+        workload::never_calibrated(check, &place.key("execution_time"), task);
     }
     super::locks::none(check, place, task);
     if task.vcpu.is_some() {
@@ -109,77 +100,10 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, t
 }
 
 fn times(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
-    arrivals(check, &place.key("arrivals"), &task.arrivals);
-    execution_time(check, &place.key("execution_time"), &task.execution_time);
+    workload::arrivals(check, &place.key("arrivals"), &task.arrivals);
+    workload::execution_time(check, &place.key("execution_time"), task);
     deadline(check, place, task);
     priority(check, place, orderer, task);
-}
-
-fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals) {
-    match arrivals {
-        Arrivals::Periodic { period, .. } => {
-            check.above_zero(&place.key("period"), "the period", *period)
-        }
-        Arrivals::Sporadic {
-            min_gap, max_gap, ..
-        } => {
-            check.above_zero(&place.key("min_gap"), "the minimal gap", *min_gap);
-            if max_gap < min_gap {
-                let message = format!("max_gap {max_gap} is shorter than min_gap {min_gap}");
-                check.error(
-                    &place.key("max_gap"),
-                    message,
-                    "exchange them, or correct one",
-                );
-            }
-        }
-        Arrivals::Poisson { rate } => {
-            if rate.mean_gap().is_zero() {
-                let message = format!("{rate} is more than one per nanosecond");
-                check.error(
-                    &place.key("rate"),
-                    message,
-                    "write a rate that a host can serve",
-                );
-            }
-        }
-        Arrivals::Trace { file } => path(check, &place.key("file"), file),
-    }
-}
-
-fn path(check: &mut Check<'_>, place: &Place, file: &std::path::Path) {
-    if file.as_os_str().is_empty() {
-        check.error(
-            place,
-            "the file's name is empty",
-            "name a file; relative paths start at the description",
-        );
-    }
-}
-
-fn execution_time(check: &mut Check<'_>, place: &Place, execution_time: &ExecutionTime) {
-    match execution_time {
-        ExecutionTime::Constant { value } => {
-            check.above_zero(&place.key("value"), "the execution time", *value)
-        }
-        ExecutionTime::Uniform { min, max } => {
-            check.above_zero(&place.key("max"), "the longest execution time", *max);
-            if max < min {
-                let message = format!("max {max} is shorter than min {min}");
-                check.error(&place.key("max"), message, "exchange them, or correct one");
-            }
-        }
-        ExecutionTime::Samples { file } => path(check, &place.key("file"), file),
-        ExecutionTime::Calibrated { expected } => {
-            if let Some(expected) = expected {
-                check.above_zero(
-                    &place.key("expected"),
-                    "the expected execution time",
-                    *expected,
-                );
-            }
-        }
-    }
 }
 
 fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {
@@ -188,7 +112,7 @@ fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {
     };
     let here = place.key("deadline");
     check.above_zero(&here, "the deadline", deadline);
-    if let Some(longest) = longest(&task.execution_time)
+    if let Some(longest) = task.execution_time.longest()
         && longest > deadline
         && !deadline.is_zero()
     {

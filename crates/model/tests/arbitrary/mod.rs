@@ -7,9 +7,9 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile, Placement,
-    Priority, Protocol, Request, Reservation, Scheduling, Service, Slo, Task, Variant,
+    Arrivals, BackendKind, Bin, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
+    Experiment, Gaps, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile,
+    Placement, Priority, Protocol, Request, Reservation, Scheduling, Service, Slo, Task, Variant,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -316,7 +316,40 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
             })
         }),
         "[a-z/ é\"]{1,20}".prop_map(|file| Arrivals::Trace { file: file.into() }),
+        (length(), length(), offset()).prop_map(|(min_gap, rest, offset)| {
+            Arrivals::SporadicExponential {
+                min_gap,
+                mean_gap: min_gap.saturating_add(rest),
+                offset,
+            }
+        }),
+        (2..9_u32, offset(), gaps(), offset()).prop_map(|(jobs, spacing, gaps, offset)| {
+            Arrivals::Bursts {
+                jobs,
+                spacing: spacing.min(gaps.least() / u64::from(jobs)),
+                gaps,
+                offset,
+            }
+        }),
     ]
+}
+
+fn gaps() -> impl Strategy<Value = Gaps> {
+    prop_oneof![
+        ordered().prop_map(|(min, max)| Gaps::Uniform { min, max }),
+        (length(), length()).prop_map(|(min, rest)| Gaps::Exponential {
+            min,
+            mean: min.saturating_add(rest),
+        }),
+    ]
+}
+
+fn bins() -> impl Strategy<Value = Vec<Bin>> {
+    let bin = (ordered(), 1..1_000_000_u64);
+    vec(
+        bin.prop_map(|((from, to), count)| Bin { from, to, count }),
+        1..5,
+    )
 }
 
 fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
@@ -324,6 +357,11 @@ fn execution_time(protocol: Protocol) -> impl Strategy<Value = ExecutionTime> {
         length().prop_map(|value| ExecutionTime::Constant { value }),
         ordered().prop_map(|(min, max)| ExecutionTime::Uniform { min, max }),
         "[a-z/.]{1,20}".prop_map(|file| ExecutionTime::Samples { file: file.into() }),
+        bins().prop_map(|bins| ExecutionTime::Histogram { bins, file: None }),
+        "[a-z/.]{1,20}".prop_map(|file| ExecutionTime::Histogram {
+            bins: Vec::new(),
+            file: Some(file.into())
+        }),
         option::of(length()).prop_map(move |expected| match protocol {
             Protocol::Synthetic => ExecutionTime::Constant {
                 value: Duration::from_millis(1)

@@ -1,6 +1,6 @@
 //! Orders and rules of a description in the words of a plan.
 
-use tailbound_model::{Arrivals, ReservationServer, Scheduling, ServerKind, Task};
+use tailbound_model::{ReservationServer, Scheduling, ServerKind, Task};
 use tailbound_time::Duration;
 
 use crate::hierarchy::{Rank, Rule};
@@ -39,12 +39,7 @@ pub(crate) fn rank(scheduling: Scheduling, task: &Task) -> Rank {
     let deadline = task.relative_deadline().unwrap_or(Duration::MAX);
     match scheduling {
         Scheduling::Fifo | Scheduling::RoundRobin => Rank::Fixed(0),
-        Scheduling::RateMonotonic => Rank::Fixed(match &task.arrivals {
-            Arrivals::Periodic { period, .. } => period.as_nanos(),
-            Arrivals::Sporadic { min_gap, .. } => min_gap.as_nanos(),
-            Arrivals::Poisson { rate } => rate.mean_gap().as_nanos(),
-            Arrivals::Trace { .. } => u64::MAX,
-        }),
+        Scheduling::RateMonotonic => Rank::Fixed(task.arrivals.rate_monotonic_gap().as_nanos()),
         Scheduling::DeadlineMonotonic => Rank::Fixed(deadline.as_nanos()),
         Scheduling::EarliestDeadlineFirst => Rank::Deadline(deadline),
         Scheduling::FixedPriority => by_priority(task.priority.map_or(0, |priority| priority.0)),

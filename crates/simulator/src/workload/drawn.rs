@@ -59,7 +59,7 @@ impl<'a> DrawnJobs<'a> {
         for (task, name, description) in tasks {
             for client in 0..description.clients {
                 let stream = |purpose| Stream::of(seed, name, client, purpose);
-                let source = execution::Source::of(name, &description.execution_time, inputs)?;
+                let source = execution::Source::of(name, description, inputs)?;
                 if matches!(source, execution::Source::Unknown) {
                     let task = name.to_owned();
                     return Err(WorkloadError::ExecutionTimeUnknown { task });

@@ -1,9 +1,10 @@
 //! How long jobs run.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use tailbound_distribution::{Distribution, Shape, StepCdf};
-use tailbound_model::{ExecutionTime, InputFiles, SampleCount};
+use tailbound_model::{Arrivals, Bin, ExecutionTime, InputFiles, SampleCount, Task, TracedJob};
 use tailbound_time::Duration;
 
 use super::{Purpose, Release, Stream, WorkloadError, check_range};
@@ -14,16 +15,20 @@ pub(super) enum Source<'a> {
     Uniform(Duration, Duration),
     /// The values, each with the count of it and of all before it.
     Samples(&'a [SampleCount], Vec<u64>),
+    /// The bins, each with the count of it and of all before it.
+    Histogram(Vec<Bin>, Vec<u64>),
+    /// Those of the jobs of a trace, the next one first.
+    Trace(std::slice::Iter<'a, TracedJob>),
     Unknown,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn of(
         task: &str,
-        execution_time: &ExecutionTime,
+        described: &Task,
         inputs: &'a InputFiles,
     ) -> Result<Self, WorkloadError> {
-        Ok(match execution_time {
+        Ok(match &described.execution_time {
             ExecutionTime::Constant { value } => Self::Constant(*value),
             ExecutionTime::Uniform { min, max } => {
                 check_range(task, ("min", *min), ("max", *max))?;
@@ -33,17 +38,23 @@ impl<'a> Source<'a> {
                 let (task, file) = (task.to_string(), file.clone());
                 match inputs.samples(&file) {
                     None => return Err(WorkloadError::InputMissing { task, file }),
-                    Some(samples) => match cumulative(samples) {
+                    Some(samples) => match cumulative(samples.iter().map(|one| one.count)) {
                         Some(counts) => Self::Samples(samples, counts),
                         None => return Err(WorkloadError::NoSamples { task, file }),
                     },
                 }
             }
+            ExecutionTime::Histogram { bins, file } => {
+                histogram(task, bins, file.as_deref(), inputs)?
+            }
+            ExecutionTime::Trace {} => {
+                Self::Trace(traced(task, &described.arrivals, inputs)?.iter())
+            }
             ExecutionTime::Calibrated { .. } => Self::Unknown,
         })
     }
 
-    pub(super) fn draw(&self, stream: &mut Stream) -> Option<Duration> {
+    pub(super) fn draw(&mut self, stream: &mut Stream) -> Option<Duration> {
         match self {
             Self::Constant(value) => Some(*value),
             Self::Uniform(min, max) => Some(stream.uniform(*min, *max)),
@@ -52,17 +63,66 @@ impl<'a> Source<'a> {
                 let index = counts.partition_point(|count| *count <= drawn);
                 samples.get(index).map(|sample| sample.value)
             }
+            Self::Histogram(bins, counts) => {
+                let drawn = stream.below(counts.last().copied().unwrap_or(1));
+                let index = counts.partition_point(|count| *count <= drawn);
+                bins.get(index).map(|bin| stream.uniform(bin.from, bin.to))
+            }
+            Self::Trace(jobs) => jobs.next().and_then(|job| job.execution),
             Self::Unknown => None,
         }
     }
 }
 
+fn histogram<'a>(
+    task: &str,
+    bins: &[Bin],
+    file: Option<&Path>,
+    inputs: &InputFiles,
+) -> Result<Source<'a>, WorkloadError> {
+    let bins = match file {
+        None => bins,
+        Some(file) => inputs
+            .histogram(file)
+            .ok_or_else(|| WorkloadError::InputMissing {
+                task: task.into(),
+                file: file.into(),
+            })?,
+    };
+    for bin in bins {
+        check_range(task, ("from", bin.from), ("to", bin.to))?;
+    }
+    let counts = cumulative(bins.iter().map(|bin| bin.count));
+    let counts = counts.ok_or_else(|| WorkloadError::NoExecutionTimes { task: task.into() })?;
+    Ok(Source::Histogram(bins.to_vec(), counts))
+}
+
+/// The jobs of the trace that releases the task's jobs.
+fn traced<'a>(
+    task: &str,
+    arrivals: &Arrivals,
+    inputs: &'a InputFiles,
+) -> Result<&'a [TracedJob], WorkloadError> {
+    let Arrivals::Trace { file } = arrivals else {
+        return Err(WorkloadError::ExecutionTimeUnknown { task: task.into() });
+    };
+    let missing = || WorkloadError::InputMissing {
+        task: task.into(),
+        file: file.clone(),
+    };
+    let jobs = inputs.trace(file).ok_or_else(missing)?;
+    match jobs.iter().all(|job| job.execution.is_some()) {
+        true => Ok(jobs),
+        false => Err(WorkloadError::ExecutionTimeUnknown { task: task.into() }),
+    }
+}
+
 /// The running total of the counts; `None` if it is zero or beyond all bounds.
-fn cumulative(samples: &[SampleCount]) -> Option<Vec<u64>> {
+fn cumulative(counts: impl ExactSizeIterator<Item = u64>) -> Option<Vec<u64>> {
     let mut total = 0_u64;
-    let mut totals = Vec::with_capacity(samples.len());
-    for sample in samples {
-        total = total.checked_add(sample.count)?;
+    let mut totals = Vec::with_capacity(counts.len());
+    for count in counts {
+        total = total.checked_add(count)?;
         totals.push(total);
     }
     (total > 0).then_some(totals)

@@ -7,7 +7,7 @@
 mod arriving;
 mod drawn;
 mod execution;
-mod streams;
+pub(crate) mod streams;
 
 use std::path::PathBuf;
 
@@ -126,8 +126,8 @@ pub fn releases(
 ) -> Result<Vec<Release>, WorkloadError> {
     let mut all = Vec::new();
     for (name, task) in &service.tasks {
-        let execution = execution::Source::of(name, &task.execution_time, inputs)?;
         for client in 0..task.clients {
+            let mut execution = execution::Source::of(name, task, inputs)?;
             let stream = |purpose| Stream::of(seed, name, client, purpose);
             let mut arriving = Arriving::new(name, task, stream(Purpose::Arrival), inputs)?;
             let mut work = stream(Purpose::Execution);

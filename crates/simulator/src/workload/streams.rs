@@ -1,4 +1,4 @@
-//! Random streams that depend on nothing but a seed, a task's name and a client's number.
+//! Random streams that depend on nothing but a seed, a name (of a task) and a number (of a client).
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -6,49 +6,57 @@ use tailbound_time::Duration;
 
 /// What a stream is drawn for; the streams of one task are independent of each other.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     /// Release times.
     Arrival,
     /// Execution times that the description defines.
     Execution,
     /// Execution times drawn from a given distribution.
     Redraw,
+    /// Utilisations of a generated set of tasks.
+    Utilisations,
+    /// Their periods.
+    Periods,
+    /// Their deadlines.
+    Deadlines,
+    /// Their offsets.
+    Offsets,
 }
 
 /// A random stream. The conversions from raw words are written out here, since those of a
 /// library may change with its version, and with them every recorded run.
 #[derive(Clone, Debug)]
-pub(super) struct Stream(ChaCha8Rng);
+pub(crate) struct Stream(ChaCha8Rng);
 
 impl Stream {
-    /// The stream of a task's client for a purpose.
-    pub(super) fn of(seed: u64, task: &str, client: u32, purpose: Purpose) -> Self {
+    /// The stream of a task's client, or of a numbered set of tasks, for a purpose.
+    pub(crate) fn of(seed: u64, name: &str, number: u32, purpose: Purpose) -> Self {
         let mut key = [0_u8; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
-        key[8..16].copy_from_slice(&fnv1a(task.as_bytes()).to_le_bytes());
-        key[16..20].copy_from_slice(&client.to_le_bytes());
+        key[8..16].copy_from_slice(&fnv1a(name.as_bytes()).to_le_bytes());
+        key[16..20].copy_from_slice(&number.to_le_bytes());
         key[20] = purpose as u8;
         Self(ChaCha8Rng::from_seed(key))
     }
 
     /// Uniform in (0, 1), never its ends: 53 random bits and half a step.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
     /// Exponential with mean 1, by inversion.
-    pub(super) fn exponential(&mut self) -> f64 {
+    pub(crate) fn exponential(&mut self) -> f64 {
         -self.unit().ln()
     }
 
     /// Uniform from `low` to `high`, both included; `low` if they are reversed.
-    pub(super) fn uniform(&mut self, low: Duration, high: Duration) -> Duration {
+    pub(crate) fn uniform(&mut self, low: Duration, high: Duration) -> Duration {
         let span = high.saturating_sub(low).as_nanos();
         Duration::from_nanos(low.as_nanos() + self.scaled(u128::from(span) + 1))
     }
 
     /// Uniform below `count`; 0 if that is 0.
-    pub(super) fn below(&mut self, count: u64) -> u64 {
+    pub(crate) fn below(&mut self, count: u64) -> u64 {
         self.scaled(u128::from(count))
     }
 

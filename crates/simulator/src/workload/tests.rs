@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use tailbound_distribution::Distribution;
-use tailbound_model::{Arrivals, ExecutionTime, Protocol, SampleCount, Scheduling, Task};
+use tailbound_model::{
+    Arrivals, Bin, ExecutionTime, Gaps, Protocol, SampleCount, Scheduling, Task, TracedJob,
+};
 use tailbound_time::Rate;
 
 use super::*;
@@ -139,7 +141,11 @@ fn traces_and_samples_come_from_the_inputs() {
         Err(WorkloadError::InputMissing { .. })
     ));
     let mut inputs = InputFiles::default();
-    inputs.insert_trace("arrivals.txt", vec![ms(4), ms(50), ms(200)]);
+    let job = |at| TracedJob {
+        release: ms(at),
+        execution: None,
+    };
+    inputs.insert_trace("arrivals.txt", [4, 50, 200].map(job).to_vec());
     let counted = |value, count| SampleCount { value, count };
     inputs.insert_samples("times.csv", vec![counted(ms(1), 3), counted(ms(2), 1)]);
     let found = releases(&service, ms(100), 1, &inputs).unwrap();
@@ -158,6 +164,15 @@ fn impossible_tasks_are_named() {
         period: Duration::ZERO,
         offset: Duration::ZERO,
     };
+    let overlapping = Arrivals::Bursts {
+        jobs: 3,
+        spacing: ms(6),
+        gaps: Gaps::Uniform {
+            min: ms(10),
+            max: ms(20),
+        },
+        offset: Duration::ZERO,
+    };
     let reversed = Arrivals::Sporadic {
         min_gap: ms(9),
         max_gap: ms(5),
@@ -166,6 +181,7 @@ fn impossible_tasks_are_named() {
     for (arrivals, text) in [
         (periodic, "period must be above zero"),
         (reversed, "min_gap 9ms is above"),
+        (overlapping, "(jobs - 1) x spacing 12ms is above gap 10ms"),
     ] {
         let service = service(&[("x", task(arrivals, one_ms()))]);
         let error = releases(&service, ms(100), 1, &InputFiles::default()).unwrap_err();
@@ -241,4 +257,128 @@ fn jobs_drawn_one_by_one_are_the_listed_ones() {
         assert_eq!(Some(job.work), release.execution.map(Duration::as_nanos));
     }
     assert_eq!(crate::hierarchy::Source::take(&mut drawn), None);
+}
+
+#[test]
+fn bursts_have_their_jobs_at_their_distance() {
+    let arrivals = Arrivals::Bursts {
+        jobs: 3,
+        spacing: ms(1),
+        gaps: Gaps::Uniform {
+            min: ms(10),
+            max: ms(20),
+        },
+        offset: ms(4),
+    };
+    let described = task(arrivals, one_ms());
+    let rate = described.mean_rate().unwrap().as_per_second();
+    let found = all(&service(&[("b", described)]), Duration::from_secs(300), 5);
+    // 20,000 bursts of a mean gap of 15 ms; the deviation of their number is some 27.
+    assert!(
+        (found.len() as f64 / 300.0 - rate).abs() < 1.5,
+        "{}",
+        found.len()
+    );
+    let bursts: Vec<&[Release]> = found.chunks_exact(3).collect();
+    assert!(bursts[0][0].at >= Instant::ORIGIN.saturating_add(ms(4)));
+    for pair in bursts.windows(2) {
+        let at = |burst: &[Release], job: usize| burst[job].at.saturating_since(burst[0].at);
+        assert_eq!((at(pair[0], 1), at(pair[0], 2)), (ms(1), ms(2)));
+        let gap = pair[1][0].at.saturating_since(pair[0][0].at);
+        assert!((ms(10)..=ms(20)).contains(&gap));
+    }
+}
+
+#[test]
+fn exponential_gaps_have_a_shortest_and_a_mean() {
+    let arrivals = Arrivals::SporadicExponential {
+        min_gap: ms(2),
+        mean_gap: ms(5),
+        offset: Duration::ZERO,
+    };
+    let found = all(
+        &service(&[("e", task(arrivals, one_ms()))]),
+        Duration::from_secs(300),
+        5,
+    );
+    let mut rests: Vec<f64> = found
+        .windows(2)
+        .map(|pair| pair[1].at.saturating_since(pair[0].at).as_millis_f64() - 2.0)
+        .collect();
+    rests.sort_by(f64::total_cmp);
+    assert!(rests[0] >= 0.0);
+    // The greatest distance from the law that one in a thousand right samplers exceeds.
+    let count = rests.len() as f64;
+    let law = |rest: f64| 1.0 - (-rest / 3.0).exp();
+    let gaps = rests.iter().enumerate();
+    let gaps = gaps.map(|(index, rest)| (law(*rest) - (index as f64 + 0.5) / count).abs());
+    let farthest = gaps.fold(0.0, f64::max) * count.sqrt();
+    assert!(count > 50_000.0 && farthest < 1.95, "{farthest}");
+}
+
+#[test]
+fn histograms_are_drawn_bin_by_bin() {
+    let us = Duration::from_micros;
+    let bin = |from, to, count| Bin {
+        from: us(from),
+        to: us(to),
+        count,
+    };
+    let bins = vec![bin(0, 100, 3), bin(200, 300, 1), bin(500, 600, 0)];
+    let arrivals = Arrivals::Periodic {
+        period: ms(1),
+        offset: Duration::ZERO,
+    };
+    let inline = ExecutionTime::Histogram {
+        bins: bins.clone(),
+        file: None,
+    };
+    let from_file = ExecutionTime::Histogram {
+        bins: Vec::new(),
+        file: Some("h.csv".into()),
+    };
+    let mut inputs = InputFiles::default();
+    inputs.insert_histogram("h.csv", bins);
+    let drawn = |time| {
+        let service = service(&[("h", task(arrivals.clone(), time))]);
+        releases(&service, Duration::from_secs(40), 3, &inputs).unwrap()
+    };
+    let found = drawn(inline);
+    assert_eq!(found, drawn(from_file));
+    let times: Vec<Duration> = found.iter().map(|job| job.execution.unwrap()).collect();
+    let within = |from, to| {
+        times
+            .iter()
+            .filter(|time| (us(from)..=us(to)).contains(time))
+            .count()
+    };
+    assert_eq!(within(0, 100) + within(200, 300), 40_000);
+    // 30,000 expected, with a deviation of 87; halves of a bin, 15,000 with 97.
+    assert!(within(0, 100).abs_diff(30_000) < 400, "{}", within(0, 100));
+    assert!(within(0, 50).abs_diff(15_000) < 450, "{}", within(0, 50));
+}
+
+#[test]
+fn traced_jobs_keep_their_own_execution_times() {
+    let arrivals = Arrivals::Trace {
+        file: "jobs.csv".into(),
+    };
+    let service = service(&[("t", task(arrivals, ExecutionTime::Trace {}))]);
+    let job = |release, execution| TracedJob {
+        release: ms(release),
+        execution,
+    };
+    let mut inputs = InputFiles::default();
+    inputs.insert_trace("jobs.csv", vec![job(9, Some(ms(3))), job(4, Some(ms(2)))]);
+    let found = releases(&service, ms(100), 1, &inputs).unwrap();
+    let pairs: Vec<_> = found
+        .iter()
+        .map(|job| (job.at.as_nanos(), job.execution.unwrap()))
+        .collect();
+    assert_eq!(pairs, [(4_000_000, ms(2)), (9_000_000, ms(3))]);
+    inputs.insert_trace("jobs.csv", vec![job(4, Some(ms(2))), job(9, None)]);
+    assert!(matches!(
+        releases(&service, ms(100), 1, &inputs),
+        Err(WorkloadError::ExecutionTimeUnknown { .. })
+    ));
 }

@@ -1,7 +1,7 @@
 //! Times rounded outward to a lattice that divides the replenishment period.
 
 use tailbound_distribution::{Distribution, Shape, StepCdf};
-use tailbound_model::ExecutionTime;
+use tailbound_model::{Bin, ExecutionTime};
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
@@ -88,9 +88,27 @@ impl Law {
             ExecutionTime::Calibrated {
                 expected: Some(value),
             } => Ok(Self::constant(*value)),
-            ExecutionTime::Calibrated { expected: None } | ExecutionTime::Samples { .. } => {
+            ExecutionTime::Histogram { bins, file: None } => Ok(Self::of_bins(bins)),
+            ExecutionTime::Calibrated { expected: None }
+            | ExecutionTime::Samples { .. }
+            | ExecutionTime::Histogram { .. }
+            | ExecutionTime::Trace {} => {
                 Err(AnalysisError::ExecutionTimeUnknown { task: task.into() })
             }
+        }
+    }
+
+    /// Whatever law holds within the bins lies between those with all jobs at the ends.
+    fn of_bins(bins: &[Bin]) -> Self {
+        let all: f64 = bins.iter().map(|bin| bin.count as f64).sum();
+        let atoms = |end: fn(&Bin) -> Duration| {
+            let counted = bins.iter().filter(|bin| bin.count > 0);
+            let atom = |bin: &Bin| (end(bin).as_nanos(), bin.count as f64 / all);
+            counted.map(atom).collect()
+        };
+        Self::Atoms {
+            optimistic: atoms(|bin| bin.from),
+            pessimistic: atoms(|bin| bin.to),
         }
     }
 

@@ -1,0 +1,250 @@
+//! What of a sweep is finished, on disk, so that a sweep that was killed goes on where it was.
+//!
+//! The first line names the sweep; each further line is one unit with a checksum. A process may die
+//! in the middle of a line: what follows the last whole line is cut off.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Point, SweepError, SweepQuery};
+
+/// The first word of a journal, with the version of its form.
+const MAGIC: &str = "tailbound-sweep-1";
+
+/// The journal of a sweep that is running.
+pub(super) struct Journal {
+    file: File,
+    path: PathBuf,
+    out: PathBuf,
+}
+
+impl Journal {
+    /// The journal beside `out`, and the rows of the units that it holds.
+    pub(super) fn open(
+        out: &Path,
+        fingerprint: u64,
+        units: usize,
+    ) -> Result<(Self, BTreeMap<usize, String>), SweepError> {
+        let path = beside(out, "journal");
+        let failed = |cause| SweepError::File {
+            file: path.clone(),
+            cause,
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(SweepError::Busy { journal: path }),
+            Err(TryLockError::Error(cause)) => return Err(failed(cause)),
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let title = format!("{MAGIC} {fingerprint:016x}\n");
+        let (finished, whole) = match text.strip_prefix(&title) {
+            Some(rest) => {
+                let (finished, length) = units_in(rest, units);
+                (finished, title.len() + length)
+            }
+            // Killed before the first line was whole.
+            None if title.starts_with(&*text) => (BTreeMap::new(), 0),
+            None => return Err(SweepError::OtherSweep { journal: path }),
+        };
+        file.set_len(whole as u64).map_err(failed)?;
+        file.seek(SeekFrom::Start(whole as u64)).map_err(failed)?;
+        if whole == 0 {
+            file.write_all(title.as_bytes()).map_err(failed)?;
+        }
+        let out = out.to_owned();
+        Ok((Self { file, path, out }, finished))
+    }
+
+    /// Adds a unit.
+    pub(super) fn add(&mut self, unit: usize, rows: &str) -> Result<(), SweepError> {
+        let line = line(unit, rows);
+        let failed = |cause| SweepError::File {
+            file: self.path.clone(),
+            cause,
+        };
+        self.file.write_all(line.as_bytes()).map_err(failed)
+    }
+
+    /// Puts the results in place of `out`, all at once, and takes the journal away.
+    pub(super) fn finish<'a>(
+        self,
+        header: &str,
+        rows: impl Iterator<Item = &'a String>,
+    ) -> Result<(), SweepError> {
+        let partial = beside(&self.out, "partial");
+        let failed = |file: &Path, cause| SweepError::File {
+            file: file.to_owned(),
+            cause,
+        };
+        let write = || {
+            let mut file = std::io::BufWriter::new(File::create(&partial)?);
+            file.write_all(header.as_bytes())?;
+            for rows in rows {
+                file.write_all(rows.as_bytes())?;
+            }
+            file.into_inner()
+                .map_err(std::io::IntoInnerError::into_error)?
+                .sync_all()
+        };
+        write().map_err(|cause| failed(&partial, cause))?;
+        std::fs::rename(&partial, &self.out).map_err(|cause| failed(&self.out, cause))?;
+        std::fs::remove_file(&self.path).map_err(|cause| failed(&self.path, cause))
+    }
+}
+
+fn beside(out: &Path, extension: &str) -> PathBuf {
+    let mut name = out.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+/// A unit as a line: its number, the checksum of its rows, and the rows with their newlines escaped.
+fn line(unit: usize, rows: &str) -> String {
+    let mut sum = Sum::new();
+    let _ = write!(sum, "{unit} {rows}");
+    let escaped = rows.replace('\\', "\\\\").replace('\n', "\\n");
+    format!("{unit} {:016x} {escaped}\n", sum.0)
+}
+
+/// The units in the text of a journal, and the length of what is whole of it.
+fn units_in(text: &str, units: usize) -> (BTreeMap<usize, String>, usize) {
+    let mut finished = BTreeMap::new();
+    let mut length = 0;
+    for whole in text.split_inclusive('\n') {
+        let Some((unit, rows)) = unit_of(whole).filter(|(unit, _)| *unit < units) else {
+            break;
+        };
+        finished.insert(unit, rows);
+        length += whole.len();
+    }
+    (finished, length)
+}
+
+fn unit_of(whole: &str) -> Option<(usize, String)> {
+    let (unit, rest) = whole.strip_suffix('\n')?.split_once(' ')?;
+    let (_, escaped) = rest.split_once(' ')?;
+    let mut rows = String::with_capacity(escaped.len());
+    let mut letters = escaped.chars();
+    while let Some(letter) = letters.next() {
+        rows.push(match letter {
+            '\\' if letters.next()? == 'n' => '\n',
+            other => other,
+        });
+    }
+    let unit = unit.parse().ok()?;
+    // Holds the checksum against the line: it is as it would be written.
+    (line(unit, &rows) == whole).then_some((unit, rows))
+}
+
+/// What makes two sweeps the same: version, description, question and the files that it names.
+pub(super) fn fingerprint(text: &str, query: &SweepQuery, points: &[Point]) -> u64 {
+    let mut sum = Sum::new();
+    let version = env!("CARGO_PKG_VERSION");
+    let _ = write!(sum, "{version}\n{text}\n{query:?}");
+    let mut before = None;
+    for point in points {
+        // Points share the files unless an axis names others.
+        if !before.is_some_and(|before| Arc::ptr_eq(before, &point.inputs)) {
+            let _ = write!(sum, "\n{:?}", point.inputs);
+        }
+        before = Some(&point.inputs);
+    }
+    sum.0
+}
+
+/// The 64-bit FNV-1a hash.
+struct Sum(u64);
+
+impl Sum {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl std::fmt::Write for Sum {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Wherever a process died, what was whole is read and the rest is cut off.
+        #[test]
+        fn a_journal_cut_anywhere_keeps_its_whole_units(
+            rows in prop::collection::vec("[a-z,\\\\\n\"é]{0,20}", 1..8), share in 0.0..1.0_f64,
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let out = folder.path().join("out.csv");
+            let (mut journal, none) = Journal::open(&out, 7, rows.len()).unwrap();
+            prop_assert!(none.is_empty());
+            for (unit, rows) in rows.iter().enumerate() {
+                journal.add(unit, rows).unwrap();
+            }
+            drop(journal);
+            let path = folder.path().join("out.csv.journal");
+            let bytes = std::fs::read(&path).unwrap();
+            let kept = (bytes.len() as f64 * share) as usize;
+            std::fs::write(&path, &bytes[..kept]).unwrap();
+            let (mut journal, found) = Journal::open(&out, 7, rows.len()).unwrap();
+            for (unit, text) in &found {
+                prop_assert_eq!(text, &rows[*unit]);
+            }
+            for (unit, rows) in rows.iter().enumerate().skip(found.len()) {
+                journal.add(unit, rows).unwrap();
+            }
+            drop(journal);
+            prop_assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        }
+
+        #[test]
+        fn no_text_makes_it_fall_over(text in ".{0,80}") {
+            let (found, length) = units_in(&text, 10);
+            prop_assert!(length <= text.len() && found.len() <= 10);
+        }
+    }
+
+    #[test]
+    fn a_journal_of_another_sweep_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out.csv");
+        let (mut journal, _) = Journal::open(&out, 7, 3).unwrap();
+        assert!(matches!(
+            Journal::open(&out, 7, 3),
+            Err(SweepError::Busy { .. })
+        ));
+        journal.add(0, "a\n").unwrap();
+        drop(journal);
+        let before = std::fs::read(folder.path().join("out.csv.journal")).unwrap();
+        assert!(matches!(
+            Journal::open(&out, 8, 3),
+            Err(SweepError::OtherSweep { .. })
+        ));
+        assert_eq!(
+            std::fs::read(folder.path().join("out.csv.journal")).unwrap(),
+            before
+        );
+    }
+}

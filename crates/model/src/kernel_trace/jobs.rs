@@ -1,0 +1,391 @@
+//! From the events of a trace to the jobs of a thread.
+
+use std::collections::BTreeMap;
+
+use tailbound_time::Duration;
+
+use super::events::{Event, Thread, event};
+use crate::inputs::TracedJob;
+use crate::problem::{Problem, Problems, Severity, Source};
+
+/// Problems told of one file; the rest would say the same.
+const MOST_PROBLEMS: usize = 20;
+
+/// Threads told where none was chosen.
+const MOST_THREADS_TOLD: usize = 8;
+
+/// Which threads' jobs are wanted: those with one of the numbers, and those of that name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The kernel's numbers of threads (the `pid` in its events).
+    pub pids: Vec<u32>,
+    /// The threads' name, as the kernel has it: at most 15 bytes.
+    pub comm: Option<String>,
+}
+
+impl Selection {
+    fn takes(&self, thread: Thread<'_>) -> bool {
+        // Number 0 is the idle thread of every CPU.
+        let named = self.comm.as_deref() == Some(thread.comm);
+        thread.pid != 0 && (named || self.pids.contains(&thread.pid))
+    }
+}
+
+/// What was recorded of the chosen threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// Their jobs in the order of the releases, from the first event of the recording; each has an
+    /// execution time.
+    pub jobs: Vec<TracedJob>,
+    /// The threads, with their names.
+    pub threads: BTreeMap<u32, String>,
+    /// From the first to the last event.
+    pub length: Duration,
+    /// What was left out, and why.
+    pub notes: Vec<Problem>,
+}
+
+/// What is known of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It runs or waits in the middle of a job whose start was not seen.
+    Unknown,
+    Sleeping,
+    Ready {
+        release_ns: u64,
+        used_ns: u64,
+    },
+    Running {
+        release_ns: u64,
+        used_ns: u64,
+        since_ns: u64,
+    },
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    states: BTreeMap<u32, State>,
+    threads: BTreeMap<u32, &'a str>,
+    seen: BTreeMap<u32, &'a str>,
+    jobs: Vec<(u64, u64)>,
+    cut_off: u64,
+    lost: u64,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, at_ns: u64, event: Event<'a>, selection: &Selection) {
+        match event {
+            Event::WakeUp(thread) => {
+                if let Some(state) = self.chosen(thread, selection) {
+                    let next = match state {
+                        State::Unknown | State::Sleeping => State::Ready {
+                            release_ns: at_ns,
+                            used_ns: 0,
+                        },
+                        // Woken again before it slept: the same job goes on.
+                        other => other,
+                    };
+                    self.states.insert(thread.pid, next);
+                }
+            }
+            Event::Switch { from, runnable, to } => {
+                if let Some(state) = self.chosen(from, selection) {
+                    let next = self.stopped(at_ns, state, runnable);
+                    self.states.insert(from.pid, next);
+                }
+                if let Some(state) = self.chosen(to, selection) {
+                    let next = match state {
+                        State::Ready {
+                            release_ns,
+                            used_ns,
+                        } => State::Running {
+                            release_ns,
+                            used_ns,
+                            since_ns: at_ns,
+                        },
+                        // Its wake-up, or its stop, is missing.
+                        _ => State::Unknown,
+                    };
+                    self.states.insert(to.pid, next);
+                }
+            }
+            Event::Lost => {
+                self.lost += 1;
+                self.cut_off += self.in_progress();
+                self.states.clear();
+            }
+        }
+    }
+
+    /// The state of a thread, if it is one of those wanted.
+    fn chosen(&mut self, thread: Thread<'a>, selection: &Selection) -> Option<State> {
+        self.seen.entry(thread.pid).or_insert(thread.comm);
+        if !selection.takes(thread) {
+            return None;
+        }
+        self.threads.entry(thread.pid).or_insert(thread.comm);
+        let state = self.states.get(&thread.pid);
+        Some(state.copied().unwrap_or(State::Unknown))
+    }
+
+    /// A thread stops to run.
+    fn stopped(&mut self, at_ns: u64, state: State, runnable: bool) -> State {
+        match (state, runnable) {
+            (
+                State::Running {
+                    release_ns,
+                    used_ns,
+                    since_ns,
+                },
+                _,
+            ) => {
+                let used_ns = used_ns.saturating_add(at_ns.saturating_sub(since_ns));
+                if runnable {
+                    return State::Ready {
+                        release_ns,
+                        used_ns,
+                    };
+                }
+                self.jobs.push((release_ns, used_ns));
+                State::Sleeping
+            }
+            (before, runnable) => {
+                self.cut_off += u64::from(!matches!(before, State::Sleeping));
+                match runnable {
+                    true => State::Unknown,
+                    false => State::Sleeping,
+                }
+            }
+        }
+    }
+
+    fn in_progress(&self) -> u64 {
+        let states = self.states.values();
+        states
+            .filter(|state| matches!(state, State::Ready { .. } | State::Running { .. }))
+            .count() as u64
+    }
+}
+
+/// The jobs of the chosen threads in the text of a trace; `file` names it in problems.
+///
+/// # Errors
+/// Every malformed event, up to twenty of them; events out of order; no job of the chosen threads.
+pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Recorded, Problems> {
+    let source = Source { file, text };
+    let mut problems = Vec::new();
+    let mut reader = Reader::default();
+    let (mut first_ns, mut last_ns) = (None, 0);
+    let mut begin = 0;
+    for line in text.split_inclusive('\n') {
+        let span = begin..begin + line.trim_end().len();
+        begin += line.len();
+        let fault = match event(line) {
+            None => continue,
+            Some(Ok((_, Event::Lost))) => {
+                reader.take(last_ns, Event::Lost, selection);
+                continue;
+            }
+            Some(Ok((at_ns, _))) if at_ns < last_ns => Some((
+                "this event is earlier than the one before it".to_string(),
+                "record with one clock for all CPUs (trace_clock mono), and do not sort the lines",
+            )),
+            Some(Ok((at_ns, event))) => {
+                first_ns.get_or_insert(at_ns);
+                last_ns = at_ns;
+                reader.take(at_ns, event, selection);
+                None
+            }
+            Some(Err(message)) => Some((
+                message,
+                "take the text of ftrace, `trace-cmd report` or `perf script` as it is",
+            )),
+        };
+        if let Some((message, remedy)) = fault {
+            problems.push(source.problem(Severity::Error, span, "", message, remedy));
+            if problems.len() == MOST_PROBLEMS {
+                break;
+            }
+        }
+    }
+    if problems.is_empty() && reader.jobs.is_empty() {
+        problems.push(nothing(&reader, &source));
+    }
+    if !problems.is_empty() {
+        return Err(Problems::new(problems));
+    }
+    Ok(finished(reader, &source, first_ns.unwrap_or(0), last_ns))
+}
+
+fn nothing(reader: &Reader<'_>, source: &Source<'_>) -> Problem {
+    let threads = reader.seen.iter().filter(|(pid, _)| **pid != 0);
+    let mut told: Vec<String> = threads
+        .map(|(pid, comm)| format!("{comm} ({pid})"))
+        .take(MOST_THREADS_TOLD + 1)
+        .collect();
+    if told.len() > MOST_THREADS_TOLD {
+        told[MOST_THREADS_TOLD] = "...".into();
+    }
+    let (message, remedy) = match (reader.threads.is_empty(), told.is_empty()) {
+        (_, true) => (
+            "there is no event of the scheduler in the file",
+            "record sched_switch and sched_wakeup".to_string(),
+        ),
+        (true, false) => (
+            "the file has no event of the chosen threads",
+            format!("choose one of: {}", told.join(", ")),
+        ),
+        (false, false) => (
+            "no job of the chosen threads is whole: from a wake-up to the next sleep",
+            "record for longer, and sched_wakeup beside sched_switch".to_string(),
+        ),
+    };
+    source.problem(Severity::Error, 0..0, "", message, remedy)
+}
+
+fn finished(reader: Reader<'_>, source: &Source<'_>, first_ns: u64, last_ns: u64) -> Recorded {
+    let cut_off = reader.cut_off + reader.in_progress();
+    let mut notes = Vec::new();
+    let mut note = |message: String, remedy: &str| {
+        notes.push(source.problem(Severity::Note, 0..0, "", message, remedy));
+    };
+    if reader.lost > 0 {
+        note(
+            format!("the recorder lost events {} times", reader.lost),
+            "record with larger buffers; jobs across a loss are left out",
+        );
+    }
+    if cut_off > 0 {
+        note(
+            format!("{cut_off} jobs that were not seen from wake-up to sleep are left out"),
+            "nothing need be done if they are few",
+        );
+    }
+    let mut jobs = reader.jobs;
+    jobs.sort_unstable();
+    let job = |(release_ns, used_ns): (u64, u64)| TracedJob {
+        release: Duration::from_nanos(release_ns - first_ns),
+        execution: Some(Duration::from_nanos(used_ns)),
+    };
+    let threads = reader.threads.into_iter();
+    Recorded {
+        jobs: jobs.into_iter().map(job).collect(),
+        threads: threads.map(|(pid, comm)| (pid, comm.to_owned())).collect(),
+        length: Duration::from_nanos(last_ns - first_ns),
+        notes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Times in microseconds; `>` wakes, `+` starts, `-` sleeps, `!` is preempted.
+    fn trace(steps: &[(u64, char, u32)]) -> String {
+        let mut text = String::from("# tracer: nop\n#\n");
+        for (at_us, what, pid) in steps {
+            let head = format!("x-1 [000] d..2 0.{at_us:06}: ");
+            let (idle, own) = ("idle:0 [120]", format!("thread-{pid}:{pid} [120]"));
+            text += &match what {
+                '>' => format!("{head}sched_wakeup: {own} CPU:000\n"),
+                '+' => format!("{head}sched_switch: {idle} R ==> {own}\n"),
+                '-' => format!("{head}sched_switch: {own} S ==> {idle}\n"),
+                '!' => format!("{head}sched_switch: {own} R+ ==> {idle}\n"),
+                _ => "CPU:0 [LOST 9 EVENTS]\n".to_string(),
+            };
+        }
+        text
+    }
+
+    fn jobs(steps: &[(u64, char, u32)], pids: &[u32]) -> (Vec<(u64, u64)>, usize) {
+        let selection = Selection {
+            pids: pids.to_vec(),
+            comm: None,
+        };
+        let found = recorded_jobs(&trace(steps), "t", &selection).unwrap();
+        let pair = |job: &TracedJob| {
+            let execution = job.execution.unwrap();
+            (job.release.as_nanos() / 1_000, execution.as_nanos() / 1_000)
+        };
+        (found.jobs.iter().map(pair).collect(), found.notes.len())
+    }
+
+    #[test]
+    fn a_job_is_from_wake_up_to_sleep_without_what_others_took() {
+        let steps = [
+            (100, '>', 7),
+            (105, '+', 7),
+            (115, '!', 7),
+            (120, '>', 7),
+            (130, '+', 7),
+            (132, '-', 7),
+            (200, '>', 7),
+            (200, '+', 7),
+            (207, '-', 7),
+        ];
+        assert_eq!(jobs(&steps, &[7]), (vec![(0, 12), (100, 7)], 0));
+    }
+
+    #[test]
+    fn jobs_that_the_recording_cuts_are_left_out_and_told() {
+        let cut_at_both_ends = [
+            (100, '-', 7),
+            (150, '>', 7),
+            (151, '+', 7),
+            (155, '-', 7),
+            (160, '>', 7),
+            (161, '+', 7),
+        ];
+        assert_eq!(jobs(&cut_at_both_ends, &[7]), (vec![(50, 4)], 1));
+        let lost = [
+            (100, '>', 7),
+            (101, '+', 7),
+            (102, '?', 7),
+            (110, '-', 7),
+            (120, '>', 7),
+            (121, '+', 7),
+            (122, '-', 7),
+        ];
+        assert_eq!(jobs(&lost, &[7]), (vec![(20, 1)], 2));
+    }
+
+    #[test]
+    fn several_threads_make_one_task() {
+        let steps = [
+            (100, '>', 7),
+            (101, '+', 7),
+            (103, '>', 8),
+            (104, '-', 7),
+            (104, '+', 8),
+            (109, '-', 8),
+        ];
+        assert_eq!(jobs(&steps, &[7, 8]), (vec![(0, 3), (3, 5)], 0));
+        let named = Selection {
+            pids: Vec::new(),
+            comm: Some("thread-8".into()),
+        };
+        let found = recorded_jobs(&trace(&steps), "t", &named).unwrap();
+        assert_eq!(found.jobs.len(), 1);
+        assert_eq!(found.length, Duration::from_micros(9));
+    }
+
+    #[test]
+    fn a_file_without_jobs_says_what_is_there() {
+        let one = |pids: &[u32], text: &str| {
+            let selection = Selection {
+                pids: pids.to_vec(),
+                comm: None,
+            };
+            recorded_jobs(text, "t", &selection)
+                .unwrap_err()
+                .to_string()
+        };
+        let text = trace(&[(100, '>', 7), (101, '+', 7)]);
+        assert!(one(&[9], &text).contains("choose one of: thread-7 (7)"));
+        assert!(one(&[7], &text).contains("is whole"));
+        assert!(one(&[7], "# nothing\n").contains("no event of the scheduler"));
+        let back = trace(&[(100, '>', 7), (90, '+', 7)]);
+        assert!(one(&[7], &back).contains("t:4:1: error: this event is earlier"));
+    }
+}

@@ -1,0 +1,91 @@
+//! Recorded schedules of the kernel as workloads: when each job of a thread was released, and how
+//! long it ran.
+//!
+//! Read are the texts of ftrace (`/sys/kernel/tracing/trace`), `trace-cmd report` and `perf script`,
+//! of the events `sched_switch` and `sched_wakeup` (also `sched_waking`, `sched_wakeup_new`); other
+//! events are passed over. A job is released when the thread is woken, the first time if it is woken
+//! twice, and done when it goes to sleep; its execution time is what it had of a CPU in between.
+
+mod events;
+mod jobs;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use tailbound_time::Duration;
+
+pub use jobs::{Recorded, Selection, recorded_jobs};
+
+use crate::description::{
+    Arrivals, BackendKind, Builtin, Description, Domain, DomainKind, ExecutionTime, Experiment,
+    Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
+};
+use crate::host::Host;
+use crate::inputs::TracedJob;
+use crate::interface::Cpu;
+use crate::schema::as_name;
+
+/// The jobs as a CSV that [`crate::parse_jobs`] reads: `release_ns,execution_ns`.
+pub fn jobs_csv(jobs: &[TracedJob]) -> String {
+    let mut text = String::from("release_ns,execution_ns\n");
+    for job in jobs {
+        let execution = job.execution.unwrap_or(Duration::ZERO);
+        let _ = writeln!(text, "{},{}", job.release.as_nanos(), execution.as_nanos());
+    }
+    text
+}
+
+/// A description whose one task does what was recorded, on a CPU of its own; `jobs_file` is where the
+/// jobs are, as seen from the description.
+pub fn description(recorded: &Recorded, jobs_file: PathBuf) -> Description {
+    let first = recorded.threads.values().next();
+    let name = match first.map(|comm| as_name(comm)) {
+        // The kernel has a file of the name `tasks` in every group.
+        Some(name) if !name.is_empty() && name != "tasks" => name,
+        _ => "recorded".into(),
+    };
+    let host = Host::of([Cpu(0)].into());
+    let task = Task::of(Arrivals::Trace { file: jobs_file }, ExecutionTime::Trace {});
+    let service = Service {
+        domain: name.clone(),
+        protocol: Protocol::Synthetic,
+        endpoint: "unix:recorded.sock".into(),
+        scheduling: Scheduling::Fifo,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: [("job".to_string(), task)].into(),
+        slos: Vec::new(),
+    };
+    let threads: Vec<String> = recorded
+        .threads
+        .iter()
+        .map(|(pid, comm)| format!("{comm} ({pid})"))
+        .collect();
+    let seconds = recorded.length.as_nanos().div_ceil(1_000_000_000).max(1);
+    Description {
+        schema_version: SCHEMA_VERSION,
+        name: name.clone(),
+        description: format!("Recorded by the kernel: {}.", threads.join(", ")),
+        seed: 1,
+        hosts: [("local".to_string(), host)].into(),
+        domains: [(name.clone(), domain())].into(),
+        services: [(name, service)].into(),
+        modes: BTreeMap::new(),
+        initial_mode: None,
+        experiment: Experiment {
+            duration: Duration::from_secs(seconds),
+            // What was recorded begins at once.
+            warm_up: Duration::from_nanos(1),
+            ..Experiment::default()
+        },
+    }
+}
+
+fn domain() -> Domain {
+    Domain {
+        builtin: Some(Builtin::SyntheticService),
+        reservation: Some(Reservation::on(BackendKind::Dedicated, [Cpu(0)].into())),
+        ..Domain::of(DomainKind::Process)
+    }
+}

@@ -1,0 +1,190 @@
+//! When jobs come and how long they run.
+
+use tailbound_time::Duration;
+
+use super::Check;
+use crate::description::Task;
+use crate::reading::Place;
+use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
+
+/// Checks when the jobs of a task come.
+pub(super) fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals) {
+    match arrivals {
+        Arrivals::Periodic { period, .. } => {
+            check.above_zero(&place.key("period"), "the period", *period)
+        }
+        Arrivals::Sporadic {
+            min_gap, max_gap, ..
+        } => {
+            check.above_zero(&place.key("min_gap"), "the minimal gap", *min_gap);
+            if max_gap < min_gap {
+                let message = format!("max_gap {max_gap} is shorter than min_gap {min_gap}");
+                check.error(
+                    &place.key("max_gap"),
+                    message,
+                    "exchange them, or correct one",
+                );
+            }
+        }
+        Arrivals::SporadicExponential {
+            min_gap, mean_gap, ..
+        } => {
+            check.above_zero(&place.key("min_gap"), "the minimal gap", *min_gap);
+            above_least(
+                check,
+                &place.key("mean_gap"),
+                ("min_gap", *min_gap),
+                *mean_gap,
+            );
+        }
+        Arrivals::Bursts {
+            jobs,
+            spacing,
+            gaps,
+            ..
+        } => bursts(check, place, *jobs, *spacing, gaps),
+        Arrivals::Poisson { rate } => {
+            if rate.mean_gap().is_zero() {
+                let message = format!("{rate} is more than one per nanosecond");
+                check.error(
+                    &place.key("rate"),
+                    message,
+                    "write a rate that a host can serve",
+                );
+            }
+        }
+        Arrivals::Trace { file } => path(check, &place.key("file"), file),
+    }
+}
+
+/// An exponential rest has a mean above zero.
+fn above_least(
+    check: &mut Check<'_>,
+    place: &Place,
+    (least_key, least): (&str, Duration),
+    mean: Duration,
+) {
+    if mean <= least {
+        check.error(
+            place,
+            format!("the mean gap {mean} is not above {least_key} {least}"),
+            "lengthen it; for gaps that are all the same, use periodic arrivals or uniform gaps",
+        );
+    }
+}
+
+fn bursts(check: &mut Check<'_>, place: &Place, jobs: u32, spacing: Duration, gaps: &Gaps) {
+    let here = place.key("gaps");
+    match gaps {
+        Gaps::Uniform { min, max } => {
+            check.above_zero(&here.key("max"), "the longest gap", *max);
+            if max < min {
+                let message = format!("max {max} is shorter than min {min}");
+                check.error(&here.key("max"), message, "exchange them, or correct one");
+            }
+        }
+        Gaps::Exponential { min, mean } => {
+            above_least(check, &here.key("mean"), ("min", *min), *mean);
+        }
+    }
+    let length = spacing.checked_mul(u64::from(jobs.saturating_sub(1)));
+    let length = length.unwrap_or(Duration::MAX);
+    if length > gaps.least() {
+        check.error(
+            &here.key("min"),
+            format!(
+                "a burst takes {length}, and the next may start {} after it",
+                gaps.least()
+            ),
+            "make the shortest gap at least as long as a burst, or the spacing shorter",
+        );
+    }
+}
+
+fn path(check: &mut Check<'_>, place: &Place, file: &std::path::Path) {
+    if file.as_os_str().is_empty() {
+        check.error(
+            place,
+            "the file's name is empty",
+            "name a file; relative paths start at the description",
+        );
+    }
+}
+
+/// Checks how long the jobs of a task run.
+pub(super) fn execution_time(check: &mut Check<'_>, place: &Place, task: &Task) {
+    match &task.execution_time {
+        ExecutionTime::Constant { value } => {
+            check.above_zero(&place.key("value"), "the execution time", *value)
+        }
+        ExecutionTime::Uniform { min, max } => {
+            check.above_zero(&place.key("max"), "the longest execution time", *max);
+            if max < min {
+                let message = format!("max {max} is shorter than min {min}");
+                check.error(&place.key("max"), message, "exchange them, or correct one");
+            }
+        }
+        ExecutionTime::Samples { file } => path(check, &place.key("file"), file),
+        ExecutionTime::Histogram { bins, file } => histogram(check, place, bins, file.as_deref()),
+        ExecutionTime::Trace {} if !matches!(task.arrivals, Arrivals::Trace { .. }) => check.error(
+            place,
+            "the execution times are those of a trace, and the arrivals are not",
+            "add arrivals = { kind = \"trace\", file = \"jobs.csv\" }, or use samples",
+        ),
+        ExecutionTime::Trace {} => {}
+        ExecutionTime::Calibrated { expected } => {
+            if let Some(expected) = expected {
+                check.above_zero(
+                    &place.key("expected"),
+                    "the expected execution time",
+                    *expected,
+                );
+            }
+        }
+    }
+}
+
+/// Refuses what the synthetic service needs no calibration for.
+pub(super) fn never_calibrated(check: &mut Check<'_>, place: &Place, task: &Task) {
+    if matches!(task.execution_time, ExecutionTime::Calibrated { .. }) {
+        check.error(
+            place,
+            "the synthetic service runs for as long as it is told, \
+so there is nothing to calibrate",
+            "use constant, uniform, samples or histogram",
+        );
+    }
+}
+
+fn histogram(check: &mut Check<'_>, place: &Place, bins: &[Bin], file: Option<&std::path::Path>) {
+    match (bins.is_empty(), file) {
+        (true, Some(file)) => path(check, &place.key("file"), file),
+        (true, None) => check.error(
+            place,
+            "the histogram has no bins",
+            "add `bins`, such as [{ from = \"1ms\", to = \"2ms\", count = 3 }], or a `file`",
+        ),
+        (false, Some(_)) => check.error(
+            &place.key("file"),
+            "the histogram has bins here and in a file",
+            "leave one of them out",
+        ),
+        (false, None) => {}
+    }
+    let here = place.key("bins");
+    for (index, bin) in bins.iter().enumerate() {
+        if bin.to < bin.from {
+            let message = format!("to {} is shorter than from {}", bin.to, bin.from);
+            let place = here.index(index).key("to");
+            check.error(&place, message, "exchange them, or correct one");
+        }
+    }
+    let counted = bins.iter().any(|bin| bin.count > 0 && !bin.to.is_zero());
+    if !bins.is_empty() && !counted {
+        check.error(
+            &here,
+            "no bin has a job that takes any time",
+            "give at least one bin a count and an end above zero",
+        );
+    }
+}

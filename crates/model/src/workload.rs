@@ -1,0 +1,275 @@
+//! What a task's jobs are: when they come, and how long they run.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tailbound_time::{Duration, Rate};
+
+use crate::description::Task;
+
+/// When the jobs of a task are released.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Arrivals {
+    /// At `offset`, and every `period` after it.
+    Periodic {
+        /// The distance between releases.
+        period: Duration,
+        /// The first release.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// Gaps drawn uniformly from `min_gap` to `max_gap`.
+    Sporadic {
+        /// The minimal inter-arrival time.
+        min_gap: Duration,
+        /// The maximal inter-arrival time.
+        max_gap: Duration,
+        /// The earliest first release.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// A Poisson process.
+    Poisson {
+        /// Jobs per unit of time.
+        rate: Rate,
+    },
+    /// Gaps of `min_gap` and an exponentially distributed rest.
+    SporadicExponential {
+        /// The minimal inter-arrival time; not reached by the rest, which is above zero.
+        min_gap: Duration,
+        /// The mean inter-arrival time, above `min_gap`.
+        mean_gap: Duration,
+        /// The earliest first release.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// Several jobs close together, again and again.
+    Bursts {
+        /// How many jobs a burst has; at least 2.
+        #[schemars(range(min = 2))]
+        jobs: u32,
+        /// The distance between the jobs of a burst; all at once if left out.
+        #[serde(default)]
+        spacing: Duration,
+        /// The gaps from the start of one burst to the start of the next, which comes after the
+        /// last job of the one before.
+        gaps: Gaps,
+        /// The earliest start of the first burst.
+        #[serde(default)]
+        offset: Duration,
+    },
+    /// Release times from a file.
+    Trace {
+        /// The file; relative paths start at the description.
+        file: PathBuf,
+    },
+}
+
+/// The law of the gaps between bursts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum Gaps {
+    /// Drawn uniformly from `min` to `max`; always the same if these are equal.
+    Uniform {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// `min` and an exponentially distributed rest.
+    Exponential {
+        /// No gap is shorter.
+        min: Duration,
+        /// The mean, above `min`.
+        mean: Duration,
+    },
+}
+
+impl Gaps {
+    /// The shortest gap that there can be.
+    pub fn least(&self) -> Duration {
+        match self {
+            Self::Uniform { min, .. } | Self::Exponential { min, .. } => *min,
+        }
+    }
+
+    /// The mean gap, rounded down to a nanosecond.
+    pub fn mean(&self) -> Duration {
+        match self {
+            Self::Uniform { min, max } => middle(*min, *max),
+            Self::Exponential { mean, .. } => *mean,
+        }
+    }
+}
+
+fn middle(a: Duration, b: Duration) -> Duration {
+    let (low, high) = (a.min(b), a.max(b));
+    low.saturating_add(high.saturating_sub(low) / 2)
+}
+
+/// How long a job runs on a CPU of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
+pub enum ExecutionTime {
+    /// Always `value`.
+    Constant {
+        /// The execution time.
+        value: Duration,
+    },
+    /// Drawn uniformly from `min` to `max`.
+    Uniform {
+        /// The shortest.
+        min: Duration,
+        /// The longest.
+        max: Duration,
+    },
+    /// Drawn from measured samples: a CSV of a distribution.
+    Samples {
+        /// The file; relative paths start at the description.
+        file: PathBuf,
+    },
+    /// Drawn from a histogram: a bin by its count, then uniformly within it. Either `bins` or `file`.
+    Histogram {
+        /// The bins.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        bins: Vec<Bin>,
+        /// A CSV of bins; relative paths start at the description.
+        #[serde(default)]
+        file: Option<PathBuf>,
+    },
+    /// Job by job from the file of the task's `trace` arrivals.
+    Trace {},
+    /// Measured on a dedicated CPU before the run.
+    Calibrated {
+        /// What prediction takes until a calibration is there.
+        #[serde(default)]
+        expected: Option<Duration>,
+    },
+}
+
+/// One bin of a histogram of execution times.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(deny_unknown_fields)]
+pub struct Bin {
+    /// The shortest execution time in it.
+    pub from: Duration,
+    /// The longest; not shorter than `from`.
+    pub to: Duration,
+    /// How many jobs were in it.
+    pub count: u64,
+}
+
+impl Arrivals {
+    /// The mean gap between two releases of a client, rounded down to a nanosecond; `None` for a
+    /// trace, which says so only in its file.
+    pub fn mean_gap(&self) -> Option<Duration> {
+        match self {
+            Self::Periodic { period, .. } => Some(*period),
+            Self::Sporadic {
+                min_gap, max_gap, ..
+            } => Some(middle(*min_gap, *max_gap)),
+            Self::SporadicExponential { mean_gap, .. } => Some(*mean_gap),
+            Self::Bursts { jobs, gaps, .. } => Some(gaps.mean() / u64::from((*jobs).max(1))),
+            Self::Poisson { rate } => Some(rate.mean_gap()),
+            Self::Trace { .. } => None,
+        }
+    }
+
+    /// What rate-monotonic order compares: the period or the minimal gap, or else the mean gap; the
+    /// longest of all for a trace.
+    pub fn rate_monotonic_gap(&self) -> Duration {
+        let least = self.least_gap().or_else(|| self.mean_gap());
+        least.unwrap_or(Duration::MAX)
+    }
+
+    /// The least time between two releases of a client, where the description promises one.
+    pub fn least_gap(&self) -> Option<Duration> {
+        match self {
+            Self::Periodic { period, .. } => Some(*period),
+            Self::Sporadic { min_gap, .. } | Self::SporadicExponential { min_gap, .. } => {
+                Some(*min_gap)
+            }
+            Self::Bursts { .. } | Self::Poisson { .. } | Self::Trace { .. } => None,
+        }
+    }
+}
+
+impl ExecutionTime {
+    /// The longest execution time that the description itself gives.
+    pub fn longest(&self) -> Option<Duration> {
+        match self {
+            Self::Constant { value } => Some(*value),
+            Self::Uniform { max, .. } => Some(*max),
+            Self::Histogram { bins, .. } => bins.iter().map(|bin| bin.to).max(),
+            Self::Calibrated { expected } => *expected,
+            Self::Samples { .. } | Self::Trace {} => None,
+        }
+    }
+
+    /// The mean execution time that the description itself gives, rounded down to a nanosecond.
+    pub fn mean(&self) -> Option<Duration> {
+        match self {
+            Self::Uniform { min, max } => Some(middle(*min, *max)),
+            Self::Histogram { bins, .. } => mean_of_bins(bins),
+            other => other.longest(),
+        }
+    }
+}
+
+fn mean_of_bins(bins: &[Bin]) -> Option<Duration> {
+    let (mut weighted, mut all) = (0_u128, 0_u128);
+    for bin in bins {
+        let middle = u128::from(middle(bin.from, bin.to).as_nanos());
+        weighted = weighted.checked_add(middle.checked_mul(u128::from(bin.count))?)?;
+        all += u128::from(bin.count);
+    }
+    let mean = weighted.checked_div(all)?;
+    u64::try_from(mean).ok().map(Duration::from_nanos)
+}
+
+impl Task {
+    /// A task with one client, of which nothing else is said.
+    pub fn of(arrivals: Arrivals, execution_time: ExecutionTime) -> Self {
+        Self {
+            arrivals,
+            execution_time,
+            deadline: None,
+            priority: None,
+            request: None,
+            clients: 1,
+            vcpu: None,
+            sections: Vec::new(),
+        }
+    }
+
+    /// The least time between two releases of a client, where there is one.
+    pub fn least_gap(&self) -> Option<Duration> {
+        self.arrivals.least_gap()
+    }
+
+    /// How long after its release a job is to be done: the deadline, or else the least time between
+    /// two releases (an implicit deadline).
+    pub fn relative_deadline(&self) -> Option<Duration> {
+        self.deadline.or_else(|| self.least_gap())
+    }
+
+    /// How many jobs are released in the long run, all clients together; `None` for a trace, which
+    /// says so only in its file.
+    pub fn mean_rate(&self) -> Option<Rate> {
+        let each = match &self.arrivals {
+            Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
+            Arrivals::Sporadic {
+                min_gap, max_gap, ..
+            } => 2.0 / (min_gap.as_secs_f64() + max_gap.as_secs_f64()),
+            Arrivals::SporadicExponential { mean_gap, .. } => 1.0 / mean_gap.as_secs_f64(),
+            Arrivals::Bursts { jobs, gaps, .. } => f64::from(*jobs) / gaps.mean().as_secs_f64(),
+            Arrivals::Poisson { rate } => rate.as_per_second(),
+            Arrivals::Trace { .. } => return None,
+        };
+        Rate::per_second(each * f64::from(self.clients))
+    }
+}
