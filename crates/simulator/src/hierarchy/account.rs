@@ -99,21 +99,25 @@ impl Account {
     }
 
     /// How long it may be used without another replenishment; zero if it has to wait.
+    #[inline]
     pub(super) fn left(&self) -> u64 {
         self.left
     }
 
     /// Whether it is used up by the passing of time while there is no work.
+    #[inline]
     pub(super) fn passes_unused(&self) -> bool {
         self.rule == Rule::Periodic
     }
 
     /// The deadline by which a level under earliest deadline first orders it.
+    #[inline]
     pub(super) fn deadline(&self) -> u64 {
         self.boundary
     }
 
     /// When it next changes by itself; never, if it does not matter before work comes.
+    #[inline]
     pub(super) fn next_change(&self) -> u64 {
         match self.rule {
             Rule::Unlimited => NEVER,
@@ -199,6 +203,7 @@ impl Account {
     }
 
     /// `amount` was used, or passed unused; at most what was left.
+    #[inline]
     pub(super) fn spend(&mut self, amount: u64) {
         if self.left != NEVER {
             self.left -= amount;
@@ -246,6 +251,7 @@ impl Account {
     }
 
     /// Whether a shortage begins: work has to wait for the first time since there was budget.
+    #[inline]
     pub(super) fn begins_shortage(&mut self) -> bool {
         let begins = self.active && self.left == 0 && !self.short;
         self.short |= begins;
@@ -269,6 +275,7 @@ impl Account {
     }
 
     /// Whether budget has come back since this was asked last.
+    #[inline]
     pub(super) fn was_refilled(&mut self) -> bool {
         std::mem::take(&mut self.refilled)
     }
