@@ -84,6 +84,7 @@ fn queue_service(rate: Rate) -> Service {
         priority: None,
         request: None,
         clients: 1,
+        vcpu: None,
     };
     Service {
         domain: "benchmark".into(),

@@ -5,6 +5,7 @@
 //! decides about each event, which is several times as fast.
 
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 
 use tailbound_time::Duration;
 
@@ -242,22 +243,25 @@ impl Flat {
     }
 
     /// The least place of the ready tasks runs.
-    #[inline]
+    #[inline(always)]
     fn choose(&mut self) {
         let mut rest = self.ready;
-        let mut least = Place {
-            rank: NEVER,
-            sequence: NEVER,
-        };
+        let mut least = u128::MAX;
         while rest != 0 {
             let task = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            let place = self.tasks[task].place;
-            if place < least {
-                least = place;
-                self.running = task;
-            }
+            let place = self.tasks[task].place.as_one();
+            self.running = select_unpredictable(place < least, task, self.running);
+            least = least.min(place);
         }
+    }
+}
+
+impl Place {
+    /// A number that is in the order of the places.
+    #[inline]
+    fn as_one(self) -> u128 {
+        (u128::from(self.rank) << 64) | u128::from(self.sequence)
     }
 }
 
