@@ -19,12 +19,13 @@ pub struct Tally {
 
 impl Tally {
     /// Counts one.
+    #[inline]
     pub fn count(&mut self, response: u64) {
         let class = class_of(response);
-        if self.counts.len() <= class {
-            self.counts.resize(class + 1, 0);
+        match self.counts.get_mut(class) {
+            Some(count) => *count += 1,
+            None => self.count_longer(class),
         }
-        self.counts[class] += 1;
         self.total += 1;
         self.longest = self.longest.max(response);
     }
@@ -39,6 +40,13 @@ impl Tally {
         }
         self.total += other.total;
         self.longest = self.longest.max(other.longest);
+    }
+
+    /// Counts one in a class that is above all that were needed so far.
+    #[cold]
+    fn count_longer(&mut self, class: usize) {
+        self.counts.resize(class + 1, 0);
+        self.counts[class] = 1;
     }
 
     /// How many were counted.
@@ -80,6 +88,7 @@ impl Tally {
 }
 
 /// Values below two times the classes of an octave have a class each.
+#[inline]
 fn class_of(value: u64) -> usize {
     let octave = (u64::BITS - value.leading_zeros()).saturating_sub(CLASS_BITS + 1);
     (octave * CLASSES) as usize + (value >> octave) as usize
@@ -119,6 +128,7 @@ impl ResponseTimes {
 }
 
 impl Sink for ResponseTimes {
+    #[inline]
     fn completed(&mut self, completion: &Completion) {
         if completion.release >= self.from {
             self.per_task[completion.task].count(completion.end - completion.release);

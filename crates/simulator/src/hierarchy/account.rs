@@ -99,21 +99,25 @@ impl Account {
     }
 
     /// How long it may be used without another replenishment; zero if it has to wait.
+    #[inline]
     pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
     /// Whether it is used up by the passing of time while there is no work.
+    #[inline]
     pub(crate) fn passes_unused(&self) -> bool {
         self.rule == Rule::Periodic
     }
 
     /// The deadline by which a level under earliest deadline first orders it.
+    #[inline]
     pub(crate) fn deadline(&self) -> u64 {
         self.boundary
     }
 
     /// When it next changes by itself; never, if it does not matter before work comes.
+    #[inline]
     pub(crate) fn next_change(&self) -> u64 {
         match self.rule {
             Rule::Unlimited => NEVER,
@@ -201,6 +205,7 @@ impl Account {
     }
 
     /// `amount` was used, or passed unused; at most what was left.
+    #[inline]
     pub(crate) fn spend(&mut self, amount: u64) {
         if self.left != NEVER {
             self.left -= amount;
@@ -248,6 +253,7 @@ impl Account {
     }
 
     /// Whether a shortage begins: work has to wait for the first time since there was budget.
+    #[inline]
     pub(crate) fn begins_shortage(&mut self) -> bool {
         let begins = self.active && self.left == 0 && !self.short;
         self.short |= begins;
@@ -271,6 +277,7 @@ impl Account {
     }
 
     /// Whether budget has come back since this was asked last.
+    #[inline]
     pub(crate) fn was_refilled(&mut self) -> bool {
         std::mem::take(&mut self.refilled)
     }

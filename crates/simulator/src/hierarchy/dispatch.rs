@@ -8,19 +8,62 @@ use crate::timers::NEVER;
 impl Engine {
     /// Chooses what runs from now on, if anything has happened that may matter to that.
     pub(super) fn choose(&mut self) {
-        if self.stale {
-            self.stale = false;
-            self.select();
-            if self.has_overheads {
+        let length = if !self.stale && !self.new_limit {
+            return;
+        } else if self.stale && self.cpus.len() == 1 && !self.has_overheads {
+            self.select_for_one()
+        } else {
+            if self.stale {
+                self.select();
+            }
+            if self.stale && self.has_overheads {
                 self.charge();
             }
-        } else if !self.new_limit {
-            return;
-        }
+            let lengths = (0..self.cpus.len()).map(|cpu| self.length_of(cpu));
+            lengths.min().unwrap_or(NEVER)
+        };
+        self.stale = false;
         self.new_limit = false;
-        let lengths = (0..self.cpus.len()).map(|cpu| self.length_of(cpu));
-        let length = lengths.min().unwrap_or(NEVER);
         self.limit = self.now.saturating_add(length);
+    }
+
+    /// From the host down to the task on the only CPU, which does nothing else; returns how long it can
+    /// go on so. What [`Self::select`] and [`Self::length_of`] find in two walks, since most simulations
+    /// are of one CPU.
+    fn select_for_one(&mut self) -> u64 {
+        let processor = &mut self.cpus[0];
+        processor.path.clear();
+        processor.passing.clear();
+        processor.running = None;
+        let (mut length, mut level) = (NEVER, 0);
+        loop {
+            let scheduler = &mut self.levels[level];
+            let first = scheduler.first();
+            if let Some(member) = scheduler.passing_before(first)
+                && let Child::Level(passing) = scheduler.children[member]
+            {
+                processor.passing.push(passing);
+            }
+            let Some(member) = first else { break };
+            processor.path.push((level, member));
+            length = length
+                .min(scheduler.turn(member))
+                .min(scheduler.account.left());
+            match scheduler.children[member] {
+                Child::Level(inner) => level = inner,
+                Child::Task(task) => {
+                    scheduler.begin(member);
+                    processor.running = Some(task);
+                    break;
+                }
+            }
+        }
+        processor.member = processor.path.first().map(|(_, member)| *member);
+        for passing in &processor.passing {
+            length = length.min(self.levels[*passing].account.left());
+        }
+        let (running, speed) = (processor.running, processor.speed);
+        running.map_or(length, |task| length.min(self.length_of_work(task, speed)))
     }
 
     fn select(&mut self) {
@@ -136,8 +179,14 @@ impl Engine {
         let Some(task) = processor.running else {
             return length;
         };
+        length.min(self.length_of_work(task, processor.speed))
+    }
+
+    /// How long the first job of a task takes, to its end or to the next boundary of its sections.
+    #[inline]
+    fn length_of_work(&self, task: usize, speed: u64) -> u64 {
         let Some(first) = self.tasks[task].backlog.front() else {
-            return length;
+            return NEVER;
         };
         let work = if self.locks.has_sections(task) {
             let boundary = self
@@ -147,9 +196,9 @@ impl Engine {
         } else {
             first.left
         };
-        match processor.speed {
-            1 => length.min(work),
-            speed => length.min(work.div_ceil(speed)),
+        match speed {
+            1 => work,
+            speed => work.div_ceil(speed),
         }
     }
 }

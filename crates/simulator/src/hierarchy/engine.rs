@@ -16,7 +16,7 @@ use super::source::{Job, Source};
 use crate::timers::{NEVER, Timers};
 
 /// The last instant of a simulation.
-const END_OF_TIME: u64 = 1 << 63;
+pub(super) const END_OF_TIME: u64 = 1 << 63;
 
 /// The CPUs with all that runs on them.
 ///
@@ -204,21 +204,19 @@ impl Engine {
             }
             self.elapse(next, sink);
             self.replenish();
-            for cpu in 0..self.cpus.len() {
-                self.progress(cpu, sink)?;
+            // Before the limit no work, no turn and no budget can come to its end.
+            if self.now >= self.limit {
+                for cpu in 0..self.cpus.len() {
+                    self.progress(cpu, sink)?;
+                }
+                self.end_turns_and_budgets();
             }
-            self.end_turns_and_budgets();
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
                     self.release(job, sink)?;
                 }
             }
-            for level in self.refills.drain(..) {
-                sink.replenished(level, self.now);
-            }
-            for level in self.shortages.drain(..) {
-                sink.ran_out(level, self.now);
-            }
+            self.tell_of_budgets(sink);
             if self.now >= horizon {
                 break;
             }
@@ -228,6 +226,20 @@ impl Engine {
             unfinished: self.unfinished,
             end: Duration::from_nanos(self.now),
         })
+    }
+
+    #[inline]
+    fn tell_of_budgets(&mut self, sink: &mut impl Sink) {
+        if !self.refills.is_empty() {
+            for level in self.refills.drain(..) {
+                sink.replenished(level, self.now);
+            }
+        }
+        if !self.shortages.is_empty() {
+            for level in self.shortages.drain(..) {
+                sink.ran_out(level, self.now);
+            }
+        }
     }
 
     fn elapse(&mut self, until: u64, sink: &mut impl Sink) {
@@ -421,6 +433,10 @@ impl Engine {
     /// Takes note of what a level's work and budget mean for its place in its parent.
     fn settle(&mut self, level: usize) {
         let scheduler = &mut self.levels[level];
+        let Some((parent, member)) = scheduler.parent else {
+            // The host has no budget.
+            return;
+        };
         self.timers.set(level, scheduler.account.next_change());
         if scheduler.account.begins_shortage() {
             self.shortages.push(level);
@@ -428,9 +444,6 @@ impl Engine {
         if scheduler.account.was_refilled() {
             self.refills.push(level);
         }
-        let Some((parent, member)) = scheduler.parent else {
-            return;
-        };
         let has_work = scheduler.has_work();
         let may_run = scheduler.account.left() > 0;
         let passes = scheduler.account.passes_unused() && may_run && !has_work;

@@ -70,59 +70,70 @@ impl Level {
         self.children.len() - 1
     }
 
+    #[inline]
     pub(super) fn has_work(&self) -> bool {
         !self.ready.is_empty()
     }
 
+    #[inline]
     pub(super) fn is_ready(&self, member: usize) -> bool {
         self.ready.contains(member)
     }
 
+    #[inline]
     pub(super) fn set_ready(&mut self, member: usize, place: Place) {
         self.places[member] = place;
         self.ready.insert(member);
     }
 
+    #[inline]
     pub(super) fn set_unready(&mut self, member: usize) {
         self.ready.remove(member);
         self.turns[member] = self.quantum;
     }
 
     /// How long a member may run before its equals have their turn.
+    #[inline]
     pub(super) fn turn(&self, member: usize) -> u64 {
         self.turns[member]
     }
 
     /// A member ran for so long.
+    #[inline]
     pub(super) fn spend_turn(&mut self, member: usize, length: u64) {
         if self.quantum != NEVER {
             self.turns[member] -= length;
         }
     }
 
+    #[inline]
     pub(super) fn set_passing(&mut self, member: usize, place: Option<Place>) {
         match place {
             Some(place) => {
                 self.places[member] = place;
                 self.passing.insert(member);
             }
+            None if self.passing.is_empty() => {}
             None => self.passing.remove(member),
         }
     }
 
     /// Its turn is over: it stands behind its equals.
+    #[inline]
     pub(super) fn end_turn(&mut self, member: usize, since: u64) {
         self.places[member].since = since;
         self.turns[member] = self.quantum;
     }
 
     /// Since when a member is ready, or its budget passes.
+    #[inline]
     pub(super) fn since(&self, member: usize) -> Option<u64> {
         let present = self.ready.contains(member) || self.passing.contains(member);
         present.then(|| self.places[member].since)
     }
 
     /// A job of the member runs, and may not be interrupted from within where that is the rule.
+    #[inline]
     pub(super) fn begin(&mut self, member: usize) {
         if !self.preemptive {
             self.begun.insert(member);
@@ -130,17 +141,25 @@ impl Level {
     }
 
     /// The member's job is done, or gives up its CPU by itself.
+    #[inline]
     pub(super) fn end(&mut self, member: usize) {
         self.begun.remove(member);
     }
 
     /// The member that comes first.
+    #[inline]
     pub(super) fn first(&self) -> Option<usize> {
-        let mut begun = self.begun.iter().filter(|it| self.ready.contains(*it));
-        begun.next().or_else(|| self.least(&self.ready))
+        if !self.begun.is_empty() {
+            let mut begun = self.begun.iter().filter(|it| self.ready.contains(*it));
+            if let Some(first) = begun.next() {
+                return Some(first);
+            }
+        }
+        self.least(&self.ready)
     }
 
     /// The member whose budget passes now: the first of those that come before the one that runs.
+    #[inline]
     pub(super) fn passing_before(&self, running: Option<usize>) -> Option<usize> {
         if self.passing.is_empty() {
             return None;
@@ -176,8 +195,21 @@ impl Level {
     }
 
     /// The member that comes first; among equal places the one that stands first.
+    #[inline]
     fn least(&self, members: &Members) -> Option<usize> {
-        members.iter().min_by_key(|member| self.places[*member])
+        let mut least = None;
+        for (index, word) in members.words.iter().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                let member = index * 64 + rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                let place = self.places[member];
+                if least.is_none_or(|(known, _)| place < known) {
+                    least = Some((place, member));
+                }
+            }
+        }
+        least.map(|(_, member)| member)
     }
 }
 
@@ -200,15 +232,18 @@ impl Members {
         })
     }
 
+    #[inline]
     fn is_empty(&self) -> bool {
         self.count == 0
     }
 
+    #[inline]
     fn contains(&self, member: usize) -> bool {
         let word = self.words.get(member / 64).copied().unwrap_or(0);
         word >> (member % 64) & 1 == 1
     }
 
+    #[inline]
     fn insert(&mut self, member: usize) {
         if self.contains(member) {
             return;
@@ -220,6 +255,7 @@ impl Members {
         self.count += 1;
     }
 
+    #[inline]
     fn remove(&mut self, member: usize) {
         if self.contains(member) {
             self.words[member / 64] &= !(1 << (member % 64));

@@ -4,6 +4,7 @@
 pub(crate) mod account;
 mod dispatch;
 mod engine;
+mod flat;
 mod level;
 mod locks;
 mod plan;
@@ -41,9 +42,13 @@ pub fn simulate_plan(
     sink: &mut impl Sink,
     horizon: Option<Duration>,
 ) -> Result<Outcome, PlanError> {
+    let horizon_ns = horizon.map_or(u64::MAX, Duration::as_nanos);
+    if let Some(mut flat) = flat::Flat::of(plan) {
+        return flat.run(source, sink, horizon_ns);
+    }
     let mut engine = engine::Engine::new(plan)?;
     if horizon.is_none() && !plan.overheads.is_free() {
         return Err(PlanError::HorizonMissing);
     }
-    engine.run(source, sink, horizon.map_or(u64::MAX, Duration::as_nanos))
+    engine.run(source, sink, horizon_ns)
 }

@@ -1,6 +1,6 @@
 //! Where jobs come from.
 
-use crate::timers::{NEVER, Timers};
+use crate::timers::{NEVER, Queue};
 
 /// A job that is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Source for &[Job] {
 #[derive(Clone, Debug)]
 pub struct PeriodicJobs {
     tasks: Vec<PeriodicTask>,
-    timers: Timers,
+    releases: Queue,
     number: u64,
     most: u64,
 }
@@ -61,13 +61,9 @@ impl PeriodicJobs {
     /// The first `most` jobs of these tasks; of jobs released at once, that of the task in front comes
     /// first.
     pub fn new(tasks: Vec<PeriodicTask>, most: u64) -> Self {
-        let mut timers = Timers::new(tasks.len());
-        for (index, task) in tasks.iter().enumerate() {
-            timers.set(index, task.offset);
-        }
         Self {
+            releases: Queue::new(tasks.iter().map(|task| task.offset)),
             tasks,
-            timers,
             number: 0,
             most,
         }
@@ -75,19 +71,21 @@ impl PeriodicJobs {
 }
 
 impl Source for PeriodicJobs {
+    #[inline(always)]
     fn next_release(&self) -> Option<u64> {
-        (self.number < self.most)
-            .then(|| self.timers.earliest())
-            .filter(|at| *at != NEVER)
+        let at = self.releases.earliest();
+        (self.number < self.most && at != NEVER).then_some(at)
     }
 
+    #[inline(always)]
     fn take(&mut self) -> Option<Job> {
         let release = self.next_release()?;
-        let task = self.timers.due(release)?;
+        let task = self.releases.first();
         let PeriodicTask {
             period_ns, work, ..
         } = self.tasks[task];
-        self.timers.set(task, release.saturating_add(period_ns));
+        self.releases
+            .change_first(release.saturating_add(period_ns));
         self.number += 1;
         Some(Job {
             task,

@@ -8,7 +8,7 @@ use super::arriving::Arriving;
 use super::execution;
 use super::streams::{Purpose, Stream};
 use crate::hierarchy::{Job, Source};
-use crate::timers::{NEVER, Timers};
+use crate::timers::{NEVER, Queue};
 
 /// All jobs of a service released before a horizon, as [`releases`](super::releases) lists them, without a list: what
 /// they take in memory does not depend on how many they are.
@@ -16,7 +16,7 @@ use crate::timers::{NEVER, Timers};
 /// Their tasks are numbered in the order of the names; their numbers count from 0.
 pub struct DrawnJobs<'a> {
     clients: Vec<Client<'a>>,
-    timers: Timers,
+    next: Queue,
     horizon: u64,
     count: u64,
 }
@@ -72,33 +72,32 @@ impl<'a> DrawnJobs<'a> {
                 });
             }
         }
-        let mut jobs = Self {
-            timers: Timers::new(clients.len()),
+        let horizon = horizon.as_nanos();
+        let next = clients.iter().map(|client| client.next_before(horizon));
+        Ok(Self {
+            next: Queue::new(next),
             clients,
-            horizon: horizon.as_nanos(),
+            horizon,
             count: 0,
-        };
-        for client in 0..jobs.clients.len() {
-            jobs.set_timer(client);
-        }
-        Ok(jobs)
+        })
     }
+}
 
-    fn set_timer(&mut self, client: usize) {
-        let next = self.clients[client].arriving.next();
-        let next = next.filter(|at| *at < self.horizon).unwrap_or(NEVER);
-        self.timers.set(client, next);
+impl Client<'_> {
+    fn next_before(&self, horizon: u64) -> u64 {
+        let next = self.arriving.next();
+        next.filter(|at| *at < horizon).unwrap_or(NEVER)
     }
 }
 
 impl Source for DrawnJobs<'_> {
     fn next_release(&self) -> Option<u64> {
-        Some(self.timers.earliest()).filter(|at| *at != NEVER)
+        Some(self.next.earliest()).filter(|at| *at != NEVER)
     }
 
     fn take(&mut self) -> Option<Job> {
         let release = self.next_release()?;
-        let index = self.timers.due(release)?;
+        let index = self.next.first();
         let client = &mut self.clients[index];
         let job = Job {
             task: client.task,
@@ -108,7 +107,7 @@ impl Source for DrawnJobs<'_> {
         };
         client.arriving.advance();
         self.count += 1;
-        self.set_timer(index);
+        self.next.change_first(client.next_before(self.horizon));
         Some(job)
     }
 }

@@ -1,0 +1,220 @@
+//! Simulates the settings that bench/simulator compares, one a line on standard input, and says how
+//! long each took.
+//!
+//! A line is a setting and a number of jobs. The answer has nanoseconds, then of the last task p50 and
+//! p99 (middles of their bounds), and of all tasks the longest response time, in seconds.
+//!
+//! A line `ends-POLICY MICROSECONDS PERIOD,OFFSET,WORK ...` is answered by the end of each job before
+//! that time, as `TASK:JOB:NANOSECONDS`; periods, offsets and work are in microseconds, too.
+#![allow(missing_docs)]
+
+use std::error::Error;
+use std::io::{BufRead, Write, stdin, stdout};
+use std::time::Instant;
+
+use tailbound_distribution::{Evidence, Provenance};
+use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Protocol, Scheduling, Service};
+use tailbound_simulator::hierarchy::{
+    Completion, Level, Member, PeriodicJobs, PeriodicTask, Plan, PlanError, Rank, Reservation,
+    Rule, Sink, Source, Task, simulate_plan,
+};
+use tailbound_simulator::workload::DrawnJobs;
+use tailbound_simulator::{ResponseTimes, Tally};
+use tailbound_time::{Duration, Rate};
+
+/// Ten tasks with periods of 2 to 11 ms, each with 7 % of a CPU.
+fn periods_ns() -> impl Iterator<Item = u64> + Clone {
+    (2..12).map(|period_ms| period_ms * 1_000_000)
+}
+
+fn level(members: impl Iterator<Item = Member>) -> Level {
+    Level {
+        preemptive: true,
+        quantum: None,
+        members: members.collect(),
+    }
+}
+
+fn by_rank(period_ns: u64) -> Member {
+    Member::Task(Task::of_rank(Rank::Fixed(period_ns)))
+}
+
+fn by_deadline(period_ns: u64) -> Member {
+    Member::Task(Task::of_rank(Rank::Deadline(Duration::from_nanos(
+        period_ns,
+    ))))
+}
+
+fn deferrable(rank: u64, budget: Duration, period: Duration, inside: Level) -> Member {
+    Member::Reservation(Reservation {
+        rank: Rank::Fixed(rank),
+        rule: Rule::Deferrable,
+        budget,
+        period,
+        phase: Duration::ZERO,
+        inside,
+    })
+}
+
+/// Two reservations of 45 %, one with the five shorter periods and one with the others.
+fn two_reservations() -> Level {
+    let (budget, period) = (Duration::from_micros(450), Duration::from_millis(1));
+    let half = |skipped| level(periods_ns().skip(skipped).take(5).map(by_rank));
+    let members = [0, 5].map(|skipped| deferrable(skipped as u64, budget, period, half(skipped)));
+    level(members.into_iter())
+}
+
+/// One task in a reservation; without one, on a CPU of its own.
+fn queue(reserved: Option<(Duration, Duration)>) -> Level {
+    let inside = level([by_rank(0)].into_iter());
+    match reserved {
+        Some((budget, period)) => level([deferrable(0, budget, period, inside)].into_iter()),
+        None => inside,
+    }
+}
+
+/// Execution times of one second and 0.4 of them a second.
+fn queue_service(rate: Rate) -> Service {
+    let task = tailbound_model::Task::of(
+        Arrivals::Poisson { rate },
+        ExecutionTime::Constant {
+            value: Duration::from_secs(1),
+        },
+    );
+    Service {
+        domain: "benchmark".into(),
+        protocol: Protocol::Synthetic,
+        endpoint: "unix:none".into(),
+        scheduling: Scheduling::Fifo,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: [("job".to_string(), task)].into(),
+        slos: Vec::new(),
+    }
+}
+
+struct Round {
+    took_ns: u128,
+    per_task: Vec<Tally>,
+}
+
+fn timed(root: Level, tasks: usize, mut jobs: impl Source) -> Result<Round, PlanError> {
+    let plan = Plan::on_one_cpu(root);
+    let mut sink = ResponseTimes::new(tasks, Duration::ZERO);
+    let start = Instant::now();
+    simulate_plan(&plan, &mut jobs, &mut sink, None)?;
+    Ok(Round {
+        took_ns: start.elapsed().as_nanos(),
+        per_task: sink.per_task,
+    })
+}
+
+fn periodic(root: Level, jobs: u64) -> Result<Round, PlanError> {
+    let tasks = periods_ns().map(|period_ns| PeriodicTask {
+        offset: 0,
+        period_ns,
+        work: period_ns * 7 / 100,
+    });
+    let tasks: Vec<PeriodicTask> = tasks.collect();
+    timed(root, tasks.len(), PeriodicJobs::new(tasks, jobs))
+}
+
+fn poisson(root: Level, jobs: u64) -> Result<Round, Box<dyn Error>> {
+    let rate = Rate::per_second(0.4).ok_or("the rate is not above zero")?;
+    let service = queue_service(rate);
+    let horizon = Duration::from_secs_f64_nearest(jobs as f64 / rate.as_per_second());
+    let inputs = InputFiles::default();
+    Ok(timed(
+        root,
+        1,
+        DrawnJobs::new(&service, horizon, 7, &inputs)?,
+    )?)
+}
+
+/// The ends of the jobs of each task, which are in the order of their releases.
+struct Ends(Vec<Vec<u64>>);
+
+impl Sink for Ends {
+    fn completed(&mut self, completion: &Completion) {
+        self.0[completion.task].push(completion.end);
+    }
+}
+
+fn ends(policy: &str, description: &str) -> Result<String, Box<dyn Error>> {
+    let mut words = description.split_whitespace();
+    let until: u64 = words.next().ok_or("how long?")?.parse()?;
+    let mut tasks = Vec::new();
+    for word in words {
+        let numbers = word.split(',').map(|it| it.parse::<u64>());
+        let numbers = numbers.collect::<Result<Vec<u64>, _>>()?;
+        let [period_us, offset_us, work_us] = numbers[..] else {
+            return Err(format!("`{word}` is no period, offset and work").into());
+        };
+        tasks.push(PeriodicTask {
+            offset: offset_us * 1_000,
+            period_ns: period_us * 1_000,
+            work: work_us * 1_000,
+        });
+    }
+    let rank = match policy {
+        "fixed-priority" => by_rank,
+        "earliest-deadline" => by_deadline,
+        other => return Err(format!("there is no policy `{other}`").into()),
+    };
+    let plan = Plan::on_one_cpu(level(tasks.iter().map(|task| rank(task.period_ns))));
+    let mut ends = Ends(vec![Vec::new(); tasks.len()]);
+    let mut jobs = PeriodicJobs::new(tasks, u64::MAX);
+    let horizon = Duration::from_micros(until);
+    simulate_plan(&plan, &mut jobs, &mut ends, Some(horizon))?;
+    let mut told = Vec::new();
+    for (task, ends) in ends.0.iter().enumerate() {
+        let before = ends.iter().filter(|end| **end < horizon.as_nanos());
+        told.extend(
+            before
+                .enumerate()
+                .map(|(job, end)| format!("{task}:{job}:{end}")),
+        );
+    }
+    Ok(told.join(" "))
+}
+
+fn answered(line: &str) -> Result<String, Box<dyn Error>> {
+    let (setting, jobs) = line
+        .split_once(' ')
+        .ok_or("a line is a setting and a number")?;
+    if let Some(policy) = setting.strip_prefix("ends-") {
+        return ends(policy, jobs);
+    }
+    let jobs = jobs.trim().parse()?;
+    let ms = Duration::from_millis;
+    let round = match setting {
+        "fixed-priority" => periodic(level(periods_ns().map(by_rank)), jobs)?,
+        "earliest-deadline" => periodic(level(periods_ns().map(by_deadline)), jobs)?,
+        "two-reservations" => periodic(two_reservations(), jobs)?,
+        "queue-reserved" => poisson(queue(Some((ms(2_800), ms(4_000)))), jobs)?,
+        "queue-alone" => poisson(queue(None), jobs)?,
+        other => return Err(format!("there is no setting `{other}`").into()),
+    };
+    let longest = round.per_task.iter().map(|tally| tally.longest()).max();
+    let longest = longest.unwrap_or(Duration::ZERO).as_secs_f64();
+    let provenance = Provenance::new(Evidence::Estimate, setting, "simulated");
+    let last = round
+        .per_task
+        .last()
+        .and_then(|it| it.distribution(provenance));
+    let quantile = |share| {
+        let between = last.as_ref().and_then(|it| it.quantile(share))?;
+        let high = between.high.unwrap_or(between.low);
+        Some(0.5 * (between.low.as_secs_f64() + high.as_secs_f64()))
+    };
+    let [p50, p99] = [0.5, 0.99].map(|share| quantile(share).unwrap_or(f64::NAN));
+    Ok(format!("{} {p50:.9} {p99:.9} {longest:.9}", round.took_ns))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    for line in stdin().lock().lines() {
+        println!("{}", answered(&line?)?);
+        stdout().flush()?;
+    }
+    Ok(())
+}
