@@ -365,6 +365,16 @@ pub struct SimulateArguments {
     /// Write the response times of each task and service as CSV into this folder.
     #[arg(long, value_name = "DIR")]
     pub export_distributions: Option<PathBuf>,
+    /// Write the schedule into this folder: a table of jobs and a trace for Perfetto for each plan
+    /// (a CPU, or all of them), and a picture.
+    #[arg(long, value_name = "DIR")]
+    pub export_schedule: Option<PathBuf>,
+    /// Where the picture of the schedule begins; after the warm-up if left out.
+    #[arg(long, requires = "export_schedule", value_name = "TIME")]
+    pub from: Option<Duration>,
+    /// Where the picture of the schedule ends; 100 ms after its begin if left out.
+    #[arg(long, requires = "export_schedule", value_name = "TIME")]
+    pub until: Option<Duration>,
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,

@@ -38,7 +38,7 @@ const KERNEL_TRACES: [&str; 3] = [
     include_str!("kernel_trace/perf-script.txt"),
 ];
 
-const SCRAPS: [&str; 46] = [
+const SCRAPS: [&str; 52] = [
     "sched_switch: ",
     "sched_wakeup: ",
     " 1.5: ",

@@ -17,6 +17,7 @@ pub mod report;
 pub mod revert;
 pub mod run_command;
 pub mod run_file;
+mod schedule;
 pub mod schema;
 pub mod simulate;
 pub mod size;

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::output::{Output, table};
 
 use super::predict::{told, variant_named};
+use super::schedule::{SHOWN, simulate_recorded};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -93,7 +94,7 @@ fn hosts(
     inputs: &InputFiles,
 ) -> Result<Vec<HostSimulation>, Failure> {
     let each = description.hosts.keys().map(|host| {
-        simulate_host(&HostQuery {
+        let query = HostQuery {
             description,
             host,
             inputs,
@@ -102,8 +103,15 @@ fn hosts(
             duration: arguments.duration,
             kept: Kept::Classes,
             most_events: MOST_EVENTS,
-        })
-        .map_err(Failure::from_error)
+        };
+        match &arguments.export_schedule {
+            None => simulate_host(&query).map_err(Failure::from_error),
+            Some(folder) => {
+                let from = arguments.from.unwrap_or(arguments.warm_up);
+                let until = arguments.until.unwrap_or(from.saturating_add(SHOWN));
+                simulate_recorded(&query, folder, (from, until))
+            }
+        }
     });
     each.collect()
 }

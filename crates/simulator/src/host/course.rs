@@ -256,41 +256,6 @@ impl<S: Source> Source for Feed<S> {
     }
 }
 
-/// Tells two sinks the same.
-pub struct Tee<'a, A, B>(pub &'a mut A, pub &'a mut B);
-
-impl<A: Sink, B: Sink> Sink for Tee<'_, A, B> {
-    fn completed(&mut self, completion: &Completion) {
-        self.0.completed(completion);
-        self.1.completed(completion);
-    }
-
-    fn released(&mut self, job: &Job) {
-        self.0.released(job);
-        self.1.released(job);
-    }
-
-    fn ran(&mut self, piece: &Piece) {
-        self.0.ran(piece);
-        self.1.ran(piece);
-    }
-
-    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
-        self.0.overhead(cpu, from, until);
-        self.1.overhead(cpu, from, until);
-    }
-
-    fn ran_out(&mut self, reservation: usize, at: u64) {
-        self.0.ran_out(reservation, at);
-        self.1.ran_out(reservation, at);
-    }
-
-    fn replenished(&mut self, reservation: usize, at: u64) {
-        self.0.replenished(reservation, at);
-        self.1.replenished(reservation, at);
-    }
-}
-
 /// A sink that takes note of nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nothing;

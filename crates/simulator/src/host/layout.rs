@@ -3,6 +3,7 @@
 use tailbound_model::{Cpu, CriticalSection, Task};
 
 use crate::hierarchy::{Level, Member, Plan, Rank, Reservation, Rule, Section};
+use crate::traces::Setting;
 use tailbound_time::Duration;
 
 /// A host as plans: one for each of its CPUs, or one for all under global placement.
@@ -32,6 +33,26 @@ pub struct LaidPlan {
 }
 
 impl LaidPlan {
+    /// What the sinks of a trace need to know of the plan, with the names of the description.
+    pub fn setting(&self) -> Setting {
+        let task = |task: &LaidTask| match &task.service {
+            Some(service) => format!("{service}.{}", task.name),
+            None => format!("{}.{}", task.domain, task.name),
+        };
+        let reservation = |it: &LaidReservation| match (&it.domain, it.vcpu) {
+            (Some(domain), None | Some(0)) => domain.clone(),
+            (Some(domain), Some(vcpu)) => format!("{domain}, virtual CPU {vcpu}"),
+            (None, _) if it.background => "background".to_owned(),
+            (None, _) => "group".to_owned(),
+        };
+        let deadlines = self.tasks.iter();
+        let deadlines = deadlines.map(|task| task.task.as_ref()?.relative_deadline());
+        Setting::of(&self.plan)
+            .name_tasks(self.tasks.iter().map(task))
+            .name_reservations(self.reservations.iter().skip(1).map(reservation))
+            .set_deadlines(deadlines)
+    }
+
     /// The position of a lock of a domain.
     fn lock(&mut self, domain: &str, name: &str) -> usize {
         let known = self.locks.iter();

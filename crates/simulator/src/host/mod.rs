@@ -16,7 +16,7 @@ mod result;
 mod run;
 mod stability;
 
-pub use course::{Kept, Nothing, Tee};
+pub use course::{Kept, Nothing};
 pub use layout::{LaidPlan, LaidReservation, LaidTask, Layout};
 pub use mapping::{LONGEST, TURN, lay_out};
 pub(crate) use order::{rank, rule};

@@ -16,6 +16,8 @@ pub struct HostSimulation {
     pub warm_up_ns: u64,
     /// What counts after it.
     pub duration_ns: u64,
+    /// When the last job was done, or no more were waited for.
+    pub ended_ns: u64,
     /// The domains, by name.
     pub domains: BTreeMap<String, DomainResult>,
     /// The services, by name: the response times of all their tasks together; none if no job of

@@ -8,7 +8,7 @@ use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Description, InputFiles};
 use tailbound_time::{ClockId, Duration};
 
-use super::course::{Course, Feed, HOG, Kept, NEVER_DUE, Nothing, Responses, Span, Tee};
+use super::course::{Course, Feed, HOG, Kept, NEVER_DUE, Nothing, Responses, Span};
 use super::layout::{LaidPlan, LaidTask, Layout};
 use super::mapping::{LONGEST, TURN, lay_out};
 use super::problem::HostError;
@@ -16,6 +16,7 @@ use super::result::{CpuResult, Growth, HostSimulation, TaskResult};
 use super::stability::Balance;
 use crate::hierarchy::{Job, Level, Member, Rule, Sink, simulate_plan};
 use crate::tally::Tally;
+use crate::traces::Tee;
 use crate::workload::DrawnJobs;
 
 /// The most things that happen in a simulation: about an hour of work.
@@ -75,6 +76,7 @@ pub fn simulate_layout<S: Sink>(
         seed: query.seed,
         warm_up_ns: query.warm_up.as_nanos(),
         duration_ns: query.duration.as_nanos(),
+        ended_ns: 0,
         domains: BTreeMap::new(),
         services: BTreeMap::new(),
         cpus: Vec::new(),
@@ -260,7 +262,8 @@ fn simulate_one<S: Sink>(
         cut_off: Rc::clone(&cut_off),
     };
     let mut both = Tee(&mut course, sink);
-    simulate_plan(&laid.plan, &mut feed, &mut both, Some(time.end)).map_err(|error| {
+    let outcome = simulate_plan(&laid.plan, &mut feed, &mut both, Some(time.end));
+    let outcome = outcome.map_err(|error| {
         let domains = laid.reservations.iter().filter_map(|r| r.domain.as_deref());
         let domains: Vec<&str> = domains.collect();
         HostError::Plan {
@@ -268,6 +271,7 @@ fn simulate_one<S: Sink>(
             error,
         }
     })?;
+    found.ended_ns = found.ended_ns.max(outcome.end.as_nanos());
     course.end();
     let growth = growths(query, laid, &course, cut_off.get());
     take_note(query, laid, course, &growth, found, responses);

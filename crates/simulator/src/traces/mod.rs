@@ -134,3 +134,30 @@ impl<S: Sink> Sink for Option<S> {
         }
     }
 }
+
+/// A sink that somebody else keeps.
+impl<S: Sink> Sink for &mut S {
+    fn completed(&mut self, completion: &Completion) {
+        S::completed(self, completion);
+    }
+
+    fn released(&mut self, job: &Job) {
+        S::released(self, job);
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        S::ran(self, piece);
+    }
+
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        S::overhead(self, cpu, from, until);
+    }
+
+    fn ran_out(&mut self, reservation: usize, at: u64) {
+        S::ran_out(self, reservation, at);
+    }
+
+    fn replenished(&mut self, reservation: usize, at: u64) {
+        S::replenished(self, reservation, at);
+    }
+}
