@@ -55,7 +55,7 @@ fn every_piece_release_and_deadline_is_drawn() {
         let arrows = tips(&document, "g");
         let shown = picture.slice.from..picture.slice.until;
         let releases = exact.jobs.iter().filter(|job| shown.contains(&job.release));
-        let deadlines = exact.jobs.iter().filter_map(|job| job.deadline);
+        let deadlines = exact.jobs.iter().filter_map(|job| job.due);
         let deadlines = deadlines.filter(|at| shown.contains(at));
         assert_eq!(arrows.len(), releases.count() + deadlines.count());
         let ran_out: usize = exact.curves.values().map(|curve| curve.ran_out.len()).sum();

@@ -26,12 +26,18 @@ fn task(rank: u64) -> Member {
     Member::Task(Task::of_rank(Rank::Fixed(rank)))
 }
 
-fn reservation(rank: Rank, rule: Rule, budget: u64, period: u64, members: Vec<Member>) -> Member {
+fn reservation(
+    rank: Rank,
+    rule: Rule,
+    budget_ns: u64,
+    period_ns: u64,
+    members: Vec<Member>,
+) -> Member {
     Member::Reservation(Reservation {
         rank,
         rule,
-        budget: ns(budget),
-        period: ns(period),
+        budget: ns(budget_ns),
+        period: ns(period_ns),
         phase: Duration::ZERO,
         inside: level(members),
     })

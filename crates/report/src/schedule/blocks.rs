@@ -100,7 +100,7 @@ impl Pen<'_> {
             return;
         };
         let end = job.completion.unwrap_or(self.slice.end);
-        let late = job.deadline.filter(|_| job.missed).unwrap_or(end).min(end);
+        let late = job.due.filter(|_| job.missed).unwrap_or(end).min(end);
         let colour = self.palette.variant(job.task);
         let y = row.bottom() - BAND;
         self.stripe(job.release, late, y, colour, "0.35");
@@ -133,7 +133,7 @@ impl Pen<'_> {
     /// The deadline, with a cross if it was missed.
     fn deadline(&mut self, job: &JobMark) {
         let places = self.places;
-        let (Some(row), Some(deadline)) = (places.tasks.get(job.task), job.deadline) else {
+        let (Some(row), Some(deadline)) = (places.tasks.get(job.task), job.due) else {
             return;
         };
         if !places.shows(deadline) {

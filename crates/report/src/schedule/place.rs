@@ -17,7 +17,7 @@ const CPU_ROW: f64 = 26.0;
 const TASK_ROW: f64 = 30.0;
 const CURVE_ROW: f64 = 44.0;
 const HEADING_ROW: f64 = 18.0;
-const GAP: f64 = 10.0;
+const GUTTER: f64 = 10.0;
 
 /// A row of the picture.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,7 @@ impl Places {
             let line = places.next(format!("CPU {cpu}"), String::new(), 0, CPU_ROW);
             places.cpus.push(line);
         }
-        places.bottom += GAP;
+        places.bottom += GUTTER;
         places.add_tree(slice);
         let widest = places
             .cpus
@@ -130,7 +130,7 @@ impl Places {
             top: self.bottom,
             height,
         };
-        self.bottom += height + GAP;
+        self.bottom += height + GUTTER;
         line
     }
 

@@ -31,7 +31,7 @@ pub(super) fn tallies(slice: &ScheduleSlice) -> Vec<TaskTally> {
             for job in &exact.jobs {
                 let sum = sums.entry(job.task).or_default();
                 sum.0 += u64::from(inside.contains(&job.release));
-                let due = job.deadline.is_some_and(|at| inside.contains(&at));
+                let due = job.due.is_some_and(|at| inside.contains(&at));
                 sum.1 += u64::from(job.missed && due);
             }
             for block in &exact.blocks {

@@ -16,7 +16,7 @@ use super::source::{Job, Source};
 use crate::timers::{NEVER, Timers};
 
 /// The last instant of a simulation.
-pub(super) const END_OF_TIME: u64 = 1 << 63;
+pub(super) const END_OF_TIME_NS: u64 = 1 << 63;
 
 /// The CPUs with all that runs on them.
 ///
@@ -199,7 +199,7 @@ impl Engine {
             }
             let timers = self.timers.earliest().min(release.unwrap_or(NEVER));
             let next = timers.min(self.limit).min(horizon);
-            if next >= END_OF_TIME {
+            if next >= END_OF_TIME_NS {
                 return Err(PlanError::Overflow);
             }
             self.elapse(next, sink);

@@ -10,7 +10,7 @@ use std::hint::select_unpredictable;
 use tailbound_time::Duration;
 
 use super::Outcome;
-use super::engine::END_OF_TIME;
+use super::engine::END_OF_TIME_NS;
 use super::plan::{Member, Plan, Rank, Speed};
 use super::problem::PlanError;
 use super::sink::{Completion, Piece, Sink};
@@ -125,7 +125,7 @@ impl Flat {
             };
             // Not before now, where the source is out of order.
             let until = next.min(end).max(now);
-            if until >= END_OF_TIME {
+            if until >= END_OF_TIME_NS {
                 return Err(PlanError::Overflow);
             }
             if let Some(running) = running {

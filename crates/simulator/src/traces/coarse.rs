@@ -101,7 +101,7 @@ impl Cells {
             let cell = self.cell(job.release);
             self.marks.entry((job.task, cell)).or_default().released += 1;
         }
-        if let Some(deadline) = job.deadline
+        if let Some(deadline) = job.due
             && job.missed
             && inside.contains(&deadline)
         {

@@ -69,7 +69,7 @@ pub struct JobMark {
     /// When it was released.
     pub release: u64,
     /// By when it had to be done.
-    pub deadline: Option<u64>,
+    pub due: Option<u64>,
     /// When it was done.
     pub completion: Option<u64>,
     /// Whether it was not done at its deadline.
@@ -242,7 +242,7 @@ impl ScheduleWindow {
             task,
             number: open.number,
             release: open.release,
-            deadline,
+            due: deadline,
             completion,
             missed: deadline.is_some_and(|deadline| match completion {
                 Some(end) => end > deadline,

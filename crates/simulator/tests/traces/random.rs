@@ -61,7 +61,7 @@ fn marks(slice: &ScheduleSlice) -> BTreeMap<usize, (u64, u64)> {
             for job in &exact.jobs {
                 let sum = sums.entry(job.task).or_default();
                 sum.0 += u64::from(inside.contains(&job.release));
-                let due = job.deadline.is_some_and(|at| inside.contains(&at));
+                let due = job.due.is_some_and(|at| inside.contains(&at));
                 sum.1 += u64::from(job.missed && due);
             }
         }
@@ -130,7 +130,7 @@ fn check(plan: &Plan, jobs: &[Job], from: u64, length: u64) -> Result<(), TestCa
         .slices
         .iter()
         .filter(|(track, _)| track.starts_with("CPUs/"));
-    let shown_time: u64 = on_cpus
+    let shown_ns: u64 = on_cpus
         .flat_map(|(_, slices)| slices)
         .map(|(_, from, until)| until.unwrap() - from)
         .sum();
@@ -139,7 +139,7 @@ fn check(plan: &Plan, jobs: &[Job], from: u64, length: u64) -> Result<(), TestCa
         .iter()
         .map(|piece| piece.until - piece.from)
         .sum();
-    prop_assert_eq!(shown_time, ran + heard.kernel);
+    prop_assert_eq!(shown_ns, ran + heard.kernel);
 
     let (single, summed) = (single.finish(end), summed.finish(end));
     prop_assert!(matches!(single.detail, Detail::Exact(_)));

@@ -11,7 +11,7 @@ pub(super) struct Trace {
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct TracePacket {
     #[prost(uint64, optional, tag = "8")]
-    pub(super) timestamp: Option<u64>,
+    pub(super) timestamp_ns: Option<u64>,
     #[prost(uint32, optional, tag = "10")]
     pub(super) trusted_packet_sequence_id: Option<u32>,
     #[prost(message, optional, tag = "11")]

@@ -247,7 +247,7 @@ impl<W: io::Write> Packets<W> {
 
     fn event(&mut self, at: u64, event: TrackEvent, names: InternedData) {
         self.write(TracePacket {
-            timestamp: Some(at),
+            timestamp_ns: Some(at),
             interned_data: (names != InternedData::default()).then_some(names),
             track_event: Some(event),
             ..TracePacket::default()
