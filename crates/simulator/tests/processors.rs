@@ -267,6 +267,23 @@ fn ticks_come_on_every_cpu_whatever_runs() {
 }
 
 #[test]
+fn a_job_that_ends_as_a_tick_comes_is_done_before_it() {
+    let tick = Some(Tick {
+        period: ns(10),
+        cost: ns(2),
+    });
+    let plan = Plan {
+        overheads: Overheads {
+            tick,
+            ..Overheads::default()
+        },
+        ..Plan::on_one_cpu(level(vec![task(0), task(1)]))
+    };
+    let (story, _) = Story::of(&plan, &[(0, 0, 10), (1, 0, 3)], Some(40));
+    assert_eq!(story.ends(2), [10, 15]);
+}
+
+#[test]
 fn nonsense_is_refused_with_a_reason() {
     let simulate = |plan: &Plan, list: &[(usize, u64, u64)]| {
         let mut found: Vec<Completion> = Vec::new();

@@ -299,9 +299,15 @@ impl Engine {
 
     /// What the work of a CPU has come to: the boundary of a section, or the end of a job.
     fn progress(&mut self, cpu: usize, sink: &mut impl Sink) -> Result<(), PlanError> {
-        let Some(task) = self.cpus[cpu].working(self.now) else {
+        let Some(task) = self.cpus[cpu].running else {
             return Ok(());
         };
+        let first = self.tasks[task].backlog.front();
+        let worked = first.is_some_and(|first| first.left == 0 && first.done() > 0);
+        // What a job has done by now is done, even if a tick takes the CPU at this instant.
+        if self.cpus[cpu].kernel_until > self.now && !worked {
+            return Ok(());
+        }
         if self.locks.has_sections(task) {
             self.pass_boundaries(task)?;
             self.cpus[cpu].looks |= self.locks.is_blocked(task);

@@ -35,11 +35,6 @@ impl Processor {
         }
     }
 
-    /// The task that makes progress at `now`.
-    pub(super) fn working(&self, now: u64) -> Option<usize> {
-        self.running.filter(|_| self.kernel_until <= now)
-    }
-
     /// The operating system takes so much, behind what it does already.
     pub(super) fn take(&mut self, cost: u64, now: u64) {
         if cost > 0 {

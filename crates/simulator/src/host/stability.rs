@@ -51,7 +51,7 @@ impl Balance {
                 .all(|task| task.task.as_ref().is_none_or(is_regular)),
         };
         let mut number = 0;
-        balance.supply(&laid.plan.root, 0, fastest, &mut number);
+        balance.supply(&laid.plan.root, 0, (fastest, fastest), &mut number);
         for task in &laid.tasks {
             let needs = match &task.task {
                 None => Some(f64::INFINITY),
@@ -74,7 +74,9 @@ impl Balance {
         balance
     }
 
-    fn supply(&mut self, level: &Level, own: usize, given: f64, number: &mut usize) {
+    /// `given` is what the level can get at most, and what a CPU has.
+    fn supply(&mut self, level: &Level, own: usize, given: (f64, f64), number: &mut usize) {
+        let (given, there_is) = given;
         self.given[own] = given;
         for member in &level.members {
             let Member::Reservation(inner) = member else {
@@ -83,7 +85,8 @@ impl Balance {
             *number += 1;
             let index = *number;
             self.unlimited[index] = self.unlimited[own] && inner.rule == Rule::Unlimited;
-            self.supply(&inner.inside, index, given.min(most(inner, given)), number);
+            let inside = (given.min(most(inner, there_is)), there_is);
+            self.supply(&inner.inside, index, inside, number);
         }
     }
 
