@@ -1,4 +1,4 @@
-//! What crosses the border between Python and the analyses, and no logic of its own.
+//! What crosses the border between Python and the analyses and simulations, and no logic of its own.
 //!
 //! Times cross as integers of nanoseconds, in names that end in `_ns`; texts, `timedelta`s and
 //! arrays are turned into them, and back, by the Python modules in `python/tailbound`, which are
@@ -8,6 +8,7 @@
 mod comparison;
 mod refusal;
 mod response;
+mod simulation;
 mod sizing;
 mod tasks;
 mod texts;
@@ -32,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(texts::format_duration, module)?)?;
     module.add_function(wrap_pyfunction!(response::predict, module)?)?;
     module.add_function(wrap_pyfunction!(comparison::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::size, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::size_periodic, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::spread_periods, module)?)?;

@@ -5,6 +5,7 @@
 - :func:`least_budget`, :func:`bandwidth_curve`: what periodic tasks need to run as on a CPU of
   their own
 - :func:`analyze`: whether tasks meet their deadlines
+- :func:`simulate`: what becomes of every domain and task of a description
 
 Times are texts with a unit (``"40ms"``), ``datetime.timedelta`` or ``numpy.timedelta64``; every
 argument that is a time has a twin ending in ``_ns`` for whole nanoseconds. Results are bounds, in
@@ -20,6 +21,13 @@ from ._response import (
     ProbabilityBounds,
     ResponseTimes,
     predict,
+)
+from ._simulation import (
+    SimulatedCpu,
+    SimulatedDomain,
+    SimulatedTask,
+    Simulation,
+    simulate,
 )
 from ._sizing import Choice, Infeasible, Sizing, size
 from ._tasks import (
@@ -49,6 +57,10 @@ __all__ = [
     "ProbabilityBounds",
     "ResponseTimes",
     "Schedulability",
+    "SimulatedCpu",
+    "SimulatedDomain",
+    "SimulatedTask",
+    "Simulation",
     "Sizing",
     "Task",
     "TaskResponse",
@@ -58,6 +70,7 @@ __all__ = [
     "hyperperiod",
     "least_budget",
     "predict",
+    "simulate",
     "size",
     "thesis",
 ]

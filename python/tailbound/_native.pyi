@@ -19,6 +19,21 @@ _Sizing = tuple[
     list[str],
 ]
 
+_SimulatedTask = tuple[
+    tuple[str, Optional[str], str, int],
+    tuple[int, int, int],
+    tuple[Optional[int], Optional[int], list[Optional[tuple[int, Optional[int]]]]],
+    float,
+]
+_Host = tuple[
+    str,
+    int,
+    list[tuple[str, int, float, int, bool, Optional[str]]],
+    list[_SimulatedTask],
+    list[tuple[int, float, float, int]],
+    list[str],
+]
+
 class Answer:
     def cdf(self, at_ns: Sequence[int]) -> tuple[list[float], list[float]]: ...
     def quantile(self, probabilities: Sequence[float]) -> _Ends: ...
@@ -97,3 +112,11 @@ def discretised(
     workloads: int,
     tolerance: float,
 ) -> Discretised: ...
+def simulate(
+    path: str,
+    mode: Optional[str],
+    seed: Optional[int],
+    warm_up_ns: int,
+    duration_ns: int,
+    probabilities: Sequence[float],
+) -> list[_Host]: ...

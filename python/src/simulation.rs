@@ -1,0 +1,166 @@
+//! The simulation of the hosts of a description.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use tailbound_model::Description;
+use tailbound_simulator::host::{
+    DomainResult, Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
+};
+use tailbound_time::Duration;
+
+use crate::refusal::invalid;
+
+/// Name, CPU time used in nanoseconds, share of a CPU, depletions, whether it is in the background, and
+/// why its work piles up, if it does.
+type DomainRow = (String, u64, f64, u64, bool, Option<String>);
+/// Domain, service, name, virtual CPU; jobs released, not done, late; deadline, longest response and
+/// both ends of the percentiles in nanoseconds; share of a CPU.
+type TaskRow = (
+    (String, Option<String>, String, usize),
+    (u64, u64, u64),
+    (Option<u64>, Option<u64>, Vec<Option<(u64, Option<u64>)>>),
+    f64,
+);
+/// Name, seed, domains, tasks, CPUs (number, busy share, overhead share, context switches), what is
+/// taken for granted.
+type HostRow = (
+    String,
+    u64,
+    Vec<DomainRow>,
+    Vec<TaskRow>,
+    Vec<(u32, f64, f64, u64)>,
+    Vec<String>,
+);
+
+/// Simulates each host of a description.
+///
+/// # Errors
+/// All that is wrong in the file, with places and remedies, or why a host cannot be simulated.
+#[pyfunction]
+#[pyo3(signature = (path, mode, seed, warm_up_ns, duration_ns, probabilities))]
+pub fn simulate(
+    python: Python<'_>,
+    path: PathBuf,
+    mode: Option<&str>,
+    seed: Option<u64>,
+    warm_up_ns: u64,
+    duration_ns: u64,
+    probabilities: Vec<f64>,
+) -> PyResult<Vec<HostRow>> {
+    let loaded = tailbound_model::load(&path).map_err(|error| invalid(python, told(&error)))?;
+    let inputs = loaded.inputs().map_err(|error| invalid(python, error))?;
+    let description = in_mode(python, &loaded.description, mode)?;
+    let simulated = python.detach(|| {
+        let each = description.hosts.keys().map(|host| {
+            simulate_host(&HostQuery {
+                description: &description,
+                host,
+                inputs: &inputs,
+                seed: seed.unwrap_or(description.seed),
+                warm_up: Duration::from_nanos(warm_up_ns),
+                duration: Duration::from_nanos(duration_ns),
+                kept: Kept::Classes,
+                most_events: MOST_EVENTS,
+            })
+        });
+        each.collect::<Result<Vec<HostSimulation>, _>>()
+    });
+    let hosts = simulated.map_err(|error| invalid(python, error))?;
+    Ok(hosts.iter().map(|host| row(host, &probabilities)).collect())
+}
+
+fn told(error: &tailbound_model::LoadError) -> String {
+    match error {
+        tailbound_model::LoadError::Problems { problems, .. } => problems.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn in_mode(
+    python: Python<'_>,
+    description: &Description,
+    mode: Option<&str>,
+) -> PyResult<Description> {
+    let Some(mode) = mode.or(description.initial_mode.as_deref()) else {
+        return Ok(description.clone());
+    };
+    description.in_mode(mode).ok_or_else(|| {
+        let known: Vec<&str> = description.modes.keys().map(String::as_str).collect();
+        let known = known.join(", ");
+        invalid(
+            python,
+            format!("there is no mode \"{mode}\"; the description has: {known}"),
+        )
+    })
+}
+
+fn row(host: &HostSimulation, probabilities: &[f64]) -> HostRow {
+    let domains = host.domains.iter();
+    let tasks = domains.clone().flat_map(|(name, domain)| {
+        let tasks = domain.tasks.iter();
+        tasks.map(|task| task_row(name, task, probabilities))
+    });
+    let cpus = host.cpus.iter();
+    let cpus = cpus.map(|it| {
+        (
+            it.cpu,
+            it.busy_share,
+            it.overhead_share,
+            it.context_switches,
+        )
+    });
+    (
+        host.host.clone(),
+        host.seed,
+        domains
+            .map(|(name, domain)| domain_row(name, domain))
+            .collect(),
+        tasks.collect(),
+        cpus.collect(),
+        host.assumptions.clone(),
+    )
+}
+
+fn domain_row(name: &str, domain: &DomainResult) -> DomainRow {
+    let growth = domain.growth.map(|growth| match growth {
+        Growth::Demand { needed, given } => {
+            format!("needs {needed:.4} of a CPU and gets {given:.4} at most")
+        }
+        Growth::Measured { before, after } => format!("{before} jobs wait, later {after}"),
+        Growth::CutOff { at_ns } => {
+            let at = Duration::from_nanos(at_ns);
+            format!("so many jobs wait that none are released from {at} on")
+        }
+    });
+    (
+        name.to_owned(),
+        domain.used_ns,
+        domain.cpu_share,
+        domain.depletions,
+        domain.background,
+        growth,
+    )
+}
+
+fn task_row(domain: &str, task: &TaskResult, probabilities: &[f64]) -> TaskRow {
+    let quantile = |probability: &f64| {
+        let found = task.response_times.as_ref()?.quantile(*probability)?;
+        Some((found.low.as_nanos(), found.high.map(Duration::as_nanos)))
+    };
+    (
+        (
+            domain.to_owned(),
+            task.service.clone(),
+            task.name.clone(),
+            task.vcpu,
+        ),
+        (task.released, task.unfinished, task.missed),
+        (
+            task.deadline_ns,
+            task.longest_ns,
+            probabilities.iter().map(quantile).collect(),
+        ),
+        task.cpu_share,
+    )
+}

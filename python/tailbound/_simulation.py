@@ -1,0 +1,197 @@
+"""Whole hosts by discrete-event simulation."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Iterable, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _native
+from ._optional import frame
+from ._times import Interval, Time, optional_nanoseconds, refuse, timedeltas
+
+
+@dataclass(frozen=True)
+class SimulatedTask:
+    """What became of a task in the time that counts."""
+
+    host: str
+    domain: str
+    service: Optional[str]
+    """Its service; ``None`` for a task of the domain itself."""
+    name: str
+    vcpu: int
+    """The virtual CPU of its domain, from 0."""
+    released: int
+    """Jobs that were released."""
+    unfinished: int
+    """Those of them that were not done at the end, long after that time."""
+    missed: int
+    """Jobs that were late, or not done at all."""
+    deadline: np.timedelta64
+    """The deadline, or else the least time between releases; ``NaT`` if there is none."""
+    longest: np.timedelta64
+    """The longest response time; ``NaT`` if no job was done."""
+    cpu_share: float
+    """The share of one CPU that it used."""
+    percentiles: tuple[tuple[float, Interval], ...]
+    """Percentiles of the response time: each lies in a class, at most 1/512 of its values wide."""
+
+
+@dataclass(frozen=True)
+class SimulatedDomain:
+    """What became of a domain."""
+
+    host: str
+    name: str
+    cpu_share: float
+    """The CPU time that it used, with the domains inside of it, as a share of one CPU."""
+    depletions: int
+    """How often work had to wait because a budget was used up."""
+    background: bool
+    """Whether it runs below all reservations."""
+    growth: Optional[str]
+    """How it is known that its work piles up; ``None`` if it does not."""
+
+
+@dataclass(frozen=True)
+class SimulatedCpu:
+    """What became of a CPU."""
+
+    host: str
+    cpu: int
+    busy_share: float
+    overhead_share: float
+    context_switches: int
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What the simulation of a description found."""
+
+    seed: int
+    domains: tuple[SimulatedDomain, ...]
+    tasks: tuple[SimulatedTask, ...]
+    cpus: tuple[SimulatedCpu, ...]
+    assumptions: tuple[str, ...]
+    """What is taken for granted."""
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether all deadlines were met and nothing piles up."""
+        return all(domain.growth is None for domain in self.domains) and all(
+            task.missed == 0 for task in self.tasks
+        )
+
+    def to_frame(self) -> Any:
+        """A ``pandas.DataFrame`` with a row for each task; of percentiles the upper ends."""
+        plain = ["host", "domain", "service", "name", "vcpu", "released", "unfinished", "missed"]
+        plain += ["deadline", "longest", "cpu_share"]
+        columns: dict[str, Any] = {
+            key: [getattr(task, key) for task in self.tasks] for key in plain
+        }
+        for index, (percentile, _) in enumerate(self.tasks[0].percentiles if self.tasks else ()):
+            upper = [task.percentiles[index][1].upper for task in self.tasks]
+            columns[f"p{percentile:g}"] = upper
+        return frame(columns)
+
+
+def simulate(
+    path: Union[str, "os.PathLike[str]"],
+    duration: Optional[Time] = None,
+    *,
+    warm_up: Optional[Time] = None,
+    seed: Optional[int] = None,
+    mode: Optional[str] = None,
+    percentiles: Iterable[float] = (50, 99),
+    duration_ns: Optional[int] = None,
+    warm_up_ns: Optional[int] = None,
+) -> Simulation:
+    """Plays a description event by event: all domains on all CPUs of its hosts.
+
+    The same file, seed and version give the same answer, bit for bit; it is that of
+    ``tailbound simulate``.
+
+    Parameters
+    ----------
+    path:
+        The description (TOML). Every budget is told in it: what is to be derived from tasks is for
+        the command line.
+    duration:
+        How much time is simulated and counted; 1000 s if left out.
+    warm_up:
+        How much is simulated before anything counts.
+    seed:
+        In place of the description's.
+    mode:
+        The mode that the system is in; the initial one if left out.
+    percentiles:
+        Those to tell, in percent.
+
+    Raises
+    ------
+    AnalysisError
+        All that is wrong in the file, with line, key and remedy, or why it cannot be simulated.
+    """
+    told = [float(one) for one in percentiles]
+    for one in told:
+        if not 0 < one < 100:
+            raise refuse(f"percentile {one:g} is none; percentiles lie above 0 and below 100")
+    if seed is not None and not 0 <= seed < 2**64:
+        raise refuse(f"seed {seed} is none; seeds are whole numbers from 0 to 2^64 - 1")
+    length_ns = optional_nanoseconds(duration, duration_ns, "duration")
+    hosts = _native.simulate(
+        os.fspath(path),
+        mode,
+        seed,
+        optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0,
+        1_000_000_000_000 if length_ns is None else length_ns,
+        [one / 100 for one in told],
+    )
+    return _of(hosts, told)
+
+
+def _of(hosts: Sequence[_native._Host], percentiles: Sequence[float]) -> Simulation:
+    domains: list[SimulatedDomain] = []
+    tasks: list[SimulatedTask] = []
+    cpus: list[SimulatedCpu] = []
+    assumptions: list[str] = []
+    for host, _, of_domains, of_tasks, of_cpus, granted in hosts:
+        for name, _, share, depletions, background, growth in of_domains:
+            domains.append(SimulatedDomain(host, name, share, depletions, background, growth))
+        tasks += [_task(host, row, percentiles) for row in of_tasks]
+        cpus += [SimulatedCpu(host, *row) for row in of_cpus]
+        assumptions += [f"{host}: {one}" for one in granted]
+    seed = hosts[0][1] if hosts else 0
+    return Simulation(seed, tuple(domains), tuple(tasks), tuple(cpus), tuple(assumptions))
+
+
+def _task(
+    host: str, row: _native._SimulatedTask, percentiles: Sequence[float]
+) -> SimulatedTask:
+    (domain, service, name, vcpu), (released, unfinished, missed), times, share = row
+    deadline_ns, longest_ns, ends = times
+    deadline, longest = timedeltas([deadline_ns, longest_ns])
+
+    def interval(end: Optional[tuple[int, Optional[int]]]) -> Interval:
+        low, high = (None, None) if end is None else end
+        lower, upper = timedeltas([low, high])
+        return Interval(lower, upper)
+
+    found = zip(percentiles, (interval(end) for end in ends))
+    return SimulatedTask(
+        host=host,
+        domain=domain,
+        service=service,
+        name=name,
+        vcpu=vcpu,
+        released=released,
+        unfinished=unfinished,
+        missed=missed,
+        deadline=deadline,
+        longest=longest,
+        cpu_share=share,
+        percentiles=tuple(found),
+    )

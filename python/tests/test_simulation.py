@@ -1,0 +1,120 @@
+"""Simulation: schedules that can be followed by hand, what the seed does, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tailbound
+from tailbound import AnalysisError
+
+HOST = """
+schema_version = 1
+name = "two"
+
+[hosts.edge]
+cpus = [0, 1]
+
+[domains.vm]
+kind = "qemu-vm"
+scheduling = "rate-monotonic"
+reservation = {{ budget = "6ms", period = "10ms", cpus = [0] }}
+
+[domains.vm.tasks.fast]
+arrivals = {{ kind = "periodic", period = "5ms" }}
+execution_time = {{ kind = "constant", value = "1ms" }}
+
+[domains.vm.tasks.slow]
+arrivals = {{ kind = "periodic", period = "10ms" }}
+execution_time = {{ kind = "constant", value = "{slow}" }}
+
+[domains.batch]
+kind = "process"
+builtin = "cpu-hog"
+cpus = [0]
+"""
+
+QUEUE = """
+schema_version = 1
+name = "queue"
+
+[hosts.edge]
+cpus = [0]
+
+[domains.loop]
+kind = "process"
+cpus = [0]
+
+[domains.loop.tasks.work]
+arrivals = { kind = "poisson", rate = "0.4/s" }
+execution_time = { kind = "constant", value = "1s" }
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "system.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def ms(value: float) -> np.timedelta64:
+    return np.timedelta64(round(value * 1e6), "ns")
+
+
+def test_a_schedule_is_as_worked_out_by_hand(tmp_path: Path) -> None:
+    # fast 0-1, slow 1-4, fast 5-6: 5 of 6 ms, so the hog has what is left, half of the CPU.
+    found = tailbound.simulate(write(tmp_path, HOST.format(slow="3ms")), "1s")
+    fast, slow = (task for task in found.tasks if task.domain == "vm")
+    assert (fast.name, fast.released, fast.missed, fast.longest) == ("fast", 200, 0, ms(1))
+    assert (slow.name, slow.longest, slow.deadline) == ("slow", ms(4), ms(10))
+    p99 = dict(slow.percentiles)[99]
+    assert p99.lower <= ms(4) <= p99.upper
+    shares = {domain.name: domain.cpu_share for domain in found.domains}
+    assert shares == pytest.approx({"batch": 0.5, "vm": 0.5})
+    assert found.is_fine
+    assert [cpu.cpu for cpu in found.cpus if cpu.busy_share > 0] == [0]
+
+
+def test_what_piles_up_and_misses_is_told(tmp_path: Path) -> None:
+    found = tailbound.simulate(write(tmp_path, HOST.format(slow="5ms")), "1s")
+    vm = next(domain for domain in found.domains if domain.name == "vm")
+    assert vm.growth is not None and "0.7000" in vm.growth and "0.6000" in vm.growth
+    assert not found.is_fine
+
+
+def test_a_queue_answers_as_the_analysis_says(tmp_path: Path) -> None:
+    found = tailbound.simulate(
+        write(tmp_path, QUEUE), "200000s", warm_up="1000s", percentiles=[50, 90]
+    )
+    (task,) = found.tasks
+    exact = tailbound.predict(rate="0.4/s", service="1s", server="dedicated")
+    for percentile, interval in task.percentiles:
+        assert interval.seconds == pytest.approx(exact.quantile(percentile / 100).seconds, rel=0.03)
+
+
+def test_the_seed_makes_it_repeatable(tmp_path: Path) -> None:
+    path = write(tmp_path, QUEUE)
+    one, same, other = (tailbound.simulate(path, "1000s", seed=seed) for seed in (1, 1, 2))
+    pd.testing.assert_frame_equal(one.to_frame(), same.to_frame())
+    assert not one.to_frame().equals(other.to_frame())
+    assert (one.seed, other.seed) == (1, 2)
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    broken = QUEUE.replace('kind = "poisson"', 'kind = "poison"')
+    with pytest.raises(AnalysisError, match=r"system\.toml:13:.*poison"):
+        tailbound.simulate(write(tmp_path, broken), "1s")
+    with pytest.raises(AnalysisError, match="nowhere"):
+        tailbound.simulate(tmp_path / "nowhere.toml", "1s")
+    path = write(tmp_path, QUEUE)
+    with pytest.raises(AnalysisError, match="zero"):
+        tailbound.simulate(path, "0s")
+    with pytest.raises(AnalysisError, match="no mode"):
+        tailbound.simulate(path, "1s", mode="night")
+    with pytest.raises(AnalysisError, match="percentile 100"):
+        tailbound.simulate(path, "1s", percentiles=[100])
+    with pytest.raises(AnalysisError, match="seed -1"):
+        tailbound.simulate(path, "1s", seed=-1)
