@@ -6,7 +6,7 @@
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
-BINARIES := $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/debug
+BINARIES := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 FLAGS := --workspace --locked
 
 .PHONY: help setup setup-demo demo build test lint python zookeeper bench install clean
