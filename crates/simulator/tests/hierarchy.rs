@@ -2,59 +2,14 @@
 //! that goes from tick to tick as an oracle.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod plans;
+
+use plans::{jobs, level, ns, reservation, task};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
-
-fn ns(value: u64) -> Duration {
-    Duration::from_nanos(value)
-}
-
-fn task(rank: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(rank)))
-}
-
-fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
-}
-
-fn reservation(
-    rank: u64,
-    rule: Rule,
-    budget_ns: u64,
-    period_ns: u64,
-    members: Vec<Member>,
-) -> Member {
-    Member::Reservation(Reservation {
-        rank: Rank::Fixed(rank),
-        rule,
-        budget: ns(budget_ns),
-        period: ns(period_ns),
-        phase: Duration::ZERO,
-        inside: level(members),
-    })
-}
-
-fn jobs(list: &[(usize, u64, u64)]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = list
-        .iter()
-        .enumerate()
-        .map(|(number, (task, release, work))| Job {
-            task: *task,
-            number: number as u64,
-            release: *release,
-            work: *work,
-        })
-        .collect();
-    jobs.sort_by_key(|job| job.release);
-    jobs
-}
 
 /// The end of each job, by its number.
 fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Vec<u64> {

@@ -2,18 +2,17 @@
 //! exclusion on several CPUs.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod plans;
+
 use std::collections::BTreeMap;
 
+use plans::{jobs, ns};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule,
-    Section, Sink, Task, simulate_plan,
+    Completion, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule, Section,
+    Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
-
-fn ns(value: u64) -> Duration {
-    Duration::from_nanos(value)
-}
 
 const LOCKS: usize = 3;
 
@@ -46,21 +45,6 @@ fn plan(cpus: usize, locking: Locking, tasks: &[Sections]) -> Plan {
             },
         )
     }
-}
-
-fn jobs(list: &[(usize, u64, u64)]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = list
-        .iter()
-        .enumerate()
-        .map(|(number, (task, release, work))| Job {
-            task: *task,
-            number: number as u64,
-            release: *release,
-            work: *work,
-        })
-        .collect();
-    jobs.sort_by_key(|job| job.release);
-    jobs
 }
 
 fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Result<Vec<u64>, PlanError> {

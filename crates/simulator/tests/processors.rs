@@ -2,6 +2,9 @@
 //! simulation from tick to tick.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod plans;
+
+use plans::{jobs, level, ns, ranked_reservation, task};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Outcome, Piece, Plan, PlanError, Rank, Reservation, Rule, Sink,
@@ -9,54 +12,6 @@ use tailbound_simulator::hierarchy::{
 };
 use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
-
-fn ns(value: u64) -> Duration {
-    Duration::from_nanos(value)
-}
-
-fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
-}
-
-fn task(rank: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(rank)))
-}
-
-fn reservation(
-    rank: Rank,
-    rule: Rule,
-    budget_ns: u64,
-    period_ns: u64,
-    members: Vec<Member>,
-) -> Member {
-    Member::Reservation(Reservation {
-        rank,
-        rule,
-        budget: ns(budget_ns),
-        period: ns(period_ns),
-        phase: Duration::ZERO,
-        inside: level(members),
-    })
-}
-
-fn jobs(list: &[(usize, u64, u64)]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = list
-        .iter()
-        .enumerate()
-        .map(|(number, (task, release, work))| Job {
-            task: *task,
-            number: number as u64,
-            release: *release,
-            work: *work,
-        })
-        .collect();
-    jobs.sort_by_key(|job| job.release);
-    jobs
-}
 
 /// All that a simulation tells.
 #[derive(Default)]
@@ -163,8 +118,8 @@ fn a_partition_runs_in_its_windows_only() {
     let first = Rule::Windows(vec![window(0, 3), window(6, 2)]);
     let second = Rule::Windows(vec![window(3, 3)]);
     let plan = Plan::on_one_cpu(level(vec![
-        reservation(Rank::Fixed(0), first, 0, 10, vec![task(0)]),
-        reservation(Rank::Fixed(0), second, 0, 10, vec![task(0)]),
+        ranked_reservation(Rank::Fixed(0), first, 0, 10, vec![task(0)]),
+        ranked_reservation(Rank::Fixed(0), second, 0, 10, vec![task(0)]),
         task(9),
     ]));
     // 0: 0-3, 6-8, 10-12. 1: 3-6, 13-14. The background has 8-10 and 12-13.
@@ -197,7 +152,7 @@ fn windows_of_a_frame_that_begins_later_reach_back() {
 fn three_virtual_cpus_share_two() {
     let vcpu = |budget, period| {
         let rank = Rank::Deadline(Duration::ZERO);
-        reservation(rank, Rule::Deferrable, budget, period, vec![task(0)])
+        ranked_reservation(rank, Rule::Deferrable, budget, period, vec![task(0)])
     };
     let plan = Plan::global(2, level(vec![vcpu(4, 10), vcpu(3, 6), vcpu(5, 12)]));
     // Deadlines 10, 6, 12. 0-3: the second and the first; at 3 the second's budget is used up, the
@@ -327,7 +282,7 @@ fn nonsense_is_refused_with_a_reason() {
     };
     assert_eq!(simulate(&plan, &[]), Err(PlanError::HorizonMissing));
     let with = |rule, budget, period| {
-        let member = reservation(Rank::Fixed(0), rule, budget, period, vec![task(0)]);
+        let member = ranked_reservation(Rank::Fixed(0), rule, budget, period, vec![task(0)]);
         simulate(&Plan::on_one_cpu(level(vec![member])), &[])
     };
     assert!(matches!(
@@ -410,7 +365,7 @@ impl Host {
             (Some(budgets), _) => {
                 let (budget, period) = budgets[index];
                 let rank = Rank::Fixed(index as u64);
-                reservation(rank, Rule::Deferrable, budget, period, vec![task(0)])
+                ranked_reservation(rank, Rule::Deferrable, budget, period, vec![task(0)])
             }
             (None, Some(deadlines)) => {
                 Member::Task(Task::of_rank(Rank::Deadline(ns(deadlines[index]))))

@@ -1,30 +1,13 @@
 //! What theory says of every schedule, on random ones.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod plans;
+
+use plans::{jobs, ns};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
 };
-use tailbound_time::Duration;
-
-fn ns(value: u64) -> Duration {
-    Duration::from_nanos(value)
-}
-
-fn jobs(list: &[(usize, u64, u64)]) -> Vec<Job> {
-    let mut jobs: Vec<Job> = list
-        .iter()
-        .enumerate()
-        .map(|(number, (task, release, work))| Job {
-            task: *task,
-            number: number as u64,
-            release: *release,
-            work: *work,
-        })
-        .collect();
-    jobs.sort_by_key(|job| job.release);
-    jobs
-}
 
 /// The stretches of time in which the CPU is busy, the longest ones that there are.
 #[derive(Default)]

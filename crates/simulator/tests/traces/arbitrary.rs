@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, Sink};
 use tailbound_simulator::traces::{Audit, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee};
 
-use super::hosts::{level, ns, reservation, task};
+use super::plans::{level, ns, reservation, task};
 use super::wire;
 
 #[derive(Clone, Debug)]

@@ -1,44 +1,11 @@
 //! Random hosts and jobs: trees of reservations of all rules on CPUs of several speeds, with overheads.
 
+use crate::plans::ns;
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Job, Level, Member, Plan, Rank, Reservation, Rule, Speed, Task, Window,
 };
 use tailbound_simulator::{Overheads, Tick};
-use tailbound_time::Duration;
-
-pub fn ns(value: u64) -> Duration {
-    Duration::from_nanos(value)
-}
-
-pub fn task(rank: u64) -> Member {
-    Member::Task(Task::of_rank(Rank::Fixed(rank)))
-}
-
-pub fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
-}
-
-pub fn reservation(
-    rank: u64,
-    rule: Rule,
-    budget_ns: u64,
-    period_ns: u64,
-    members: Vec<Member>,
-) -> Member {
-    Member::Reservation(Reservation {
-        rank: Rank::Fixed(rank),
-        rule,
-        budget: ns(budget_ns),
-        period: ns(period_ns),
-        phase: Duration::ZERO,
-        inside: level(members),
-    })
-}
 
 fn rank() -> impl Strategy<Value = Rank> {
     prop_oneof![

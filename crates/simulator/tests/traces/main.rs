@@ -4,6 +4,8 @@
 
 mod arbitrary;
 mod hosts;
+#[path = "../plans/mod.rs"]
+mod plans;
 mod random;
 mod wire;
 
@@ -12,7 +14,7 @@ use tailbound_simulator::traces::{
     Audit, Detail, Finding, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee, WindowProblem,
 };
 
-use hosts::{level, ns, reservation, task};
+use plans::{level, ns, reservation, task};
 
 /// A deferrable server of 3 in 10 with two tasks, above a task in the background.
 fn plan() -> Plan {

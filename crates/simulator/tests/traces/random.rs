@@ -100,7 +100,7 @@ fn check(plan: &Plan, jobs: &[Job], from: u64, length: u64) -> Result<(), TestCa
     let setting = Setting::of(plan);
     let until = from + length;
     let mut sinks = sinks(&setting, from, until);
-    let horizon = Some(hosts::ns(2_000));
+    let horizon = Some(crate::plans::ns(2_000));
     let outcome = simulate_plan(plan, &mut &*jobs, &mut sinks, horizon).unwrap();
     let Tee(Tee(audit, heard), Tee(Tee(table, trace), Tee(single, summed))) = sinks;
     prop_assert_eq!(audit.verdict(), Ok(()));
