@@ -50,8 +50,14 @@ fn hosts_run_as_worked_out_by_hand() {
         let expected = fs::read_to_string(path.with_extension("schedule")).unwrap();
         let duration = description.experiment.duration;
         let query = query(&description, duration, Kept::Classes);
-        let (recorded, _) = recorded(&query).unwrap();
+        let (recorded, found) = recorded(&query).unwrap();
         assert_eq!(told(&recorded, duration.as_nanos()), expected, "{name}");
+        let domains = found.domains.iter();
+        let grows = domains.filter(|(_, domain)| domain.growth.is_some());
+        let grows: Vec<&str> = grows.map(|(name, _)| name.as_str()).collect();
+        // In that one `low` needs 35% and has 30%; the container gets its 15%.
+        let expected: &[&str] = if name == "nested.toml" { &["low"] } else { &[] };
+        assert_eq!(grows, expected, "{name}");
         seen += 1;
     }
     assert!(seen >= 6);
