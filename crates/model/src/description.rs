@@ -7,11 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::host::{Host, Window};
+use crate::aperiodic::Aperiodic;
+use crate::host::{Host, Placement, Window};
 use crate::interface::{
     CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
 };
 use crate::locks::{CriticalSection, LockProtocol};
+use crate::mode::{LocalMode, Mode};
+use crate::mode_changes::{Agent, ModeChanges};
 use crate::schema::Name;
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
 
@@ -51,6 +54,9 @@ pub struct Description {
     /// The mode that the system starts in; needed if it has modes.
     #[serde(default)]
     pub initial_mode: Option<String>,
+    /// How changes from mode to mode are made.
+    #[serde(default, skip_serializing_if = "ModeChanges::is_default")]
+    pub mode_changes: ModeChanges,
     /// How the promises are put to the test.
     #[serde(default)]
     pub experiment: Experiment,
@@ -108,12 +114,21 @@ pub struct Domain {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "fifo"))]
     pub scheduling: Scheduling,
+    /// Whether each of its own tasks is on one virtual CPU, or all share one queue for all virtual
+    /// CPUs, the first tasks running wherever one is free.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "partitioned"))]
+    pub placement: Placement,
     /// How long a turn lasts (scheduling `round-robin`).
     #[serde(default)]
     pub quantum: Option<Duration>,
     /// Whether a job of its own tasks may be interrupted by another one of them.
     #[serde(default = "yes", skip_serializing_if = "is_so")]
     pub preemptive: bool,
+    /// Which of its own tasks are soft, and when those run before the others. Only simulation knows
+    /// this.
+    #[serde(default)]
+    pub aperiodic: Option<Aperiodic>,
     /// Tasks that run in it without being asked by requests, such as control loops, by name. They
     /// are analysed and simulated; `run` sends nothing for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -123,6 +138,14 @@ pub struct Domain {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub locks: BTreeMap<String, LockProtocol>,
+    /// Its local modes, by name: what differs from the above in each. Modes of the system say which
+    /// one it is in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
+    pub modes: BTreeMap<String, LocalMode>,
+    /// What switches its tasks at mode changes; without one, nothing does.
+    #[serde(default)]
+    pub agent: Option<Agent>,
 }
 
 fn one() -> u32 {
@@ -167,10 +190,20 @@ impl Domain {
             reservation: None,
             scheduling: Scheduling::default(),
             quantum: None,
+            placement: Placement::default(),
             preemptive: true,
+            aperiodic: None,
             tasks: BTreeMap::new(),
             locks: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            agent: None,
         }
+    }
+
+    /// Whether one of its own tasks is soft, by its aperiodic policy.
+    pub fn has_soft(&self, task: &str) -> bool {
+        let aperiodic = self.aperiodic.as_ref();
+        aperiodic.is_some_and(|aperiodic| aperiodic.tasks.iter().any(|soft| soft == task))
     }
 }
 
@@ -256,6 +289,11 @@ impl Reservation {
             cpus,
             vcpus: None,
         }
+    }
+
+    /// Whether it is for a part of its CPUs' time; a dedicated CPU has no budget.
+    pub fn has_budget(&self) -> bool {
+        self.backend != BackendKind::Dedicated
     }
 
     /// The interface, if budget and period are given and not derived.
@@ -397,6 +435,11 @@ pub struct Task {
     #[serde(default)]
     #[schemars(range(max = 1023))]
     pub vcpu: Option<u32>,
+    /// A job boosts its virtual CPU: as long as it is not done, and at most this long from its release
+    /// on, that comes before all others and neither waits for budget nor spends any (tasks of domains,
+    /// such as the agent that answers a mode change). Only simulation knows boosts.
+    #[serde(default)]
+    pub boost: Option<Duration>,
     /// During which parts of its execution a job holds a lock of its domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<CriticalSection>,
@@ -434,22 +477,6 @@ pub struct Slo {
     /// The task that it is about; all of the service's if left out.
     #[serde(default)]
     pub task: Option<String>,
-}
-
-/// One mode of the system: what differs from the description in it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Mode {
-    /// What the mode is for.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub description: String,
-    /// The reservations in this mode, by domain; the others keep theirs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub reservations: BTreeMap<String, Reservation>,
-    /// The tasks that are released in this mode, as `service.task` or `domain.task`; all if left
-    /// out.
-    #[serde(default)]
-    pub tasks: Option<Vec<String>>,
 }
 
 /// How the promises are put to the test.
@@ -510,7 +537,8 @@ pub struct Variant {
     /// The back end of every reservation, in place of the described one.
     #[serde(default)]
     pub backend: Option<BackendKind>,
-    /// Whether the domains without a reservation run.
+    /// Whether the domains without a reservation run. Those that reserved domains are inside of stay in
+    /// any case, without work of their own if not.
     #[serde(default = "yes")]
     pub neighbours: bool,
     /// Bandwidth added to (or taken from) every reservation, in place of the described margin.

@@ -19,7 +19,7 @@ pub struct Host {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "fixed-priority"))]
     pub scheduling: HostScheduling,
-    /// Where virtual CPUs may run.
+    /// Where virtual CPUs, or the tasks of a domain, may run.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "partitioned"))]
     pub placement: Placement,
@@ -66,14 +66,15 @@ pub enum HostScheduling {
     EarliestDeadlineFirst,
 }
 
-/// Where virtual CPUs may run.
+/// Where virtual CPUs, or the tasks of a domain, may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Each on the CPU that it is pinned to.
+    /// Each on the CPU, or virtual CPU, that it is pinned to.
     #[default]
     Partitioned,
-    /// All over all CPUs of the host but the housekeeping ones (Xen's RTDS); only simulated.
+    /// All over all CPUs of the host but the housekeeping ones (Xen's RTDS), or over all virtual CPUs
+    /// of the domain, as the queue of a guest's operating system has it; only simulated.
     Global,
 }
 

@@ -5,9 +5,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::description::{Arrivals, Bin, Description, ExecutionTime};
+use crate::description::{Bin, Description};
+use crate::named_files::{FilePurpose, named_files};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::Place;
 
@@ -18,7 +20,7 @@ const LONGEST_INPUT: u64 = 256 << 20;
 const MOST_PROBLEMS: usize = 20;
 
 /// A measured execution time and how often it was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SampleCount {
     /// The execution time.
     pub value: Duration,
@@ -27,7 +29,7 @@ pub struct SampleCount {
 }
 
 /// One job of a recorded trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TracedJob {
     /// When it was released, from the start of the recording.
     pub release: Duration,
@@ -36,7 +38,7 @@ pub struct TracedJob {
 }
 
 /// The contents of the files that a description names, by the path it names them with.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InputFiles {
     traces: BTreeMap<PathBuf, Vec<TracedJob>>,
     samples: BTreeMap<PathBuf, Vec<SampleCount>>,
@@ -71,21 +73,18 @@ impl InputFiles {
         self.histograms.insert(file.into(), bins);
     }
 
+    /// Adds the files of another description; one of the same path and form takes the place of ours.
+    pub fn merge(&mut self, mut others: Self) {
+        self.traces.append(&mut others.traces);
+        self.samples.append(&mut others.samples);
+        self.histograms.append(&mut others.histograms);
+    }
+
     /// Adds samples that did not come from a file; they are put in order.
     pub fn insert_samples(&mut self, file: impl Into<PathBuf>, mut samples: Vec<SampleCount>) {
         samples.sort_unstable();
         self.samples.insert(file.into(), samples);
     }
-}
-
-/// What a file is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Purpose {
-    Trace,
-    /// A trace that says how long each job ran, too.
-    TraceWithExecution,
-    Samples,
-    Histogram,
 }
 
 /// Reads every trace, sample and histogram file that `description` names, relative to `base` (the folder of
@@ -114,11 +113,11 @@ pub(crate) fn load_each(
     let mut problems = Vec::new();
     for (place, purpose, file) in named_files(description) {
         let known = match purpose {
-            Purpose::Trace => inputs.traces.contains_key(&file),
+            FilePurpose::Trace => inputs.traces.contains_key(&file),
             // What another task reads for its releases may lack execution times.
-            Purpose::TraceWithExecution => false,
-            Purpose::Histogram => inputs.histograms.contains_key(&file),
-            Purpose::Samples => inputs.samples.contains_key(&file),
+            FilePurpose::TraceWithExecution => false,
+            FilePurpose::Histogram => inputs.histograms.contains_key(&file),
+            FilePurpose::Samples => inputs.samples.contains_key(&file),
         };
         if known {
             continue;
@@ -133,18 +132,18 @@ pub(crate) fn load_each(
         };
         let shown = path.display().to_string();
         let outcome = match purpose {
-            Purpose::Trace => parse_jobs(&text, &shown).map(|jobs| {
+            FilePurpose::Trace => parse_jobs(&text, &shown).map(|jobs| {
                 inputs.traces.insert(file, jobs);
             }),
-            Purpose::TraceWithExecution => parse_jobs(&text, &shown).and_then(|jobs| {
+            FilePurpose::TraceWithExecution => parse_jobs(&text, &shown).and_then(|jobs| {
                 every_job_has_an_execution_time(&jobs, &shown)?;
                 inputs.traces.insert(file, jobs);
                 Ok(())
             }),
-            Purpose::Histogram => parse_histogram(&text, &shown).map(|bins| {
+            FilePurpose::Histogram => parse_histogram(&text, &shown).map(|bins| {
                 inputs.histograms.insert(file, bins);
             }),
-            Purpose::Samples => parse_samples(&text, &shown).map(|samples| {
+            FilePurpose::Samples => parse_samples(&text, &shown).map(|samples| {
                 inputs.samples.insert(file, samples);
             }),
         };
@@ -156,38 +155,6 @@ pub(crate) fn load_each(
         true => Ok(inputs),
         false => Err(Problems::new(problems)),
     }
-}
-
-fn named_files(description: &Description) -> Vec<(Place, Purpose, PathBuf)> {
-    let mut files = Vec::new();
-    let services = description.services.iter();
-    let served = services.map(|(name, service)| ("services", name, &service.tasks));
-    let domains = description.domains.iter();
-    let own = domains.map(|(name, domain)| ("domains", name, &domain.tasks));
-    for (table, owner, tasks) in served.chain(own) {
-        let place = Place::root().key(table).key(owner).key("tasks");
-        for (name, task) in tasks {
-            let place = place.key(name);
-            let execution = place.key("execution_time").key("file");
-            if let Arrivals::Trace { file } = &task.arrivals {
-                let purpose = match task.execution_time {
-                    ExecutionTime::Trace {} => Purpose::TraceWithExecution,
-                    _ => Purpose::Trace,
-                };
-                files.push((place.key("arrivals").key("file"), purpose, file.clone()));
-            }
-            match &task.execution_time {
-                ExecutionTime::Samples { file } => {
-                    files.push((execution, Purpose::Samples, file.clone()));
-                }
-                ExecutionTime::Histogram {
-                    file: Some(file), ..
-                } => files.push((execution, Purpose::Histogram, file.clone())),
-                _ => {}
-            }
-        }
-    }
-    files
 }
 
 /// The text of the file, or what is wrong and what would be right.

@@ -135,6 +135,17 @@ impl PercentagePoints {
     }
 }
 
+/// A share of a whole, in percent: from 0 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Percent(#[schemars(range(min = 0, max = 100))] pub f64);
+
+impl fmt::Display for Percent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(&format!("{}%", self.0))
+    }
+}
+
 /// A percentile: above 0 and below 100.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]

@@ -4,6 +4,7 @@
 //! promised about them (SLOs), the modes the system can be in, and the experiment that puts the
 //! promise to the test. Every verb of Tailbound reads this and nothing else.
 
+mod aperiodic;
 pub mod description;
 pub mod host;
 mod in_mode;
@@ -11,6 +12,9 @@ mod inputs;
 pub mod interface;
 pub mod kernel_trace;
 mod locks;
+mod mode;
+mod mode_changes;
+mod named_files;
 mod problem;
 mod reading;
 pub mod rt_app;
@@ -19,18 +23,25 @@ mod validation;
 mod workload;
 mod writing;
 
+pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Contradiction, Gain};
 pub use description::*;
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
+pub use in_mode::ReservedBy;
 pub use inputs::{
     InputFiles, SampleCount, TracedJob, load_inputs, parse_histogram, parse_jobs, parse_samples,
     parse_trace,
 };
 pub use interface::{
-    Bandwidth, Cpu, CpuSet, PercentagePoints, Percentile, Priority, ReservationServer,
+    Bandwidth, Cpu, CpuSet, Percent, PercentagePoints, Percentile, Priority, ReservationServer,
     ResourceInterface, ServerKind,
 };
 pub use locks::{CriticalSection, LockProtocol};
+pub use mode::{LocalMode, Metric, Mode, Trigger};
+pub use mode_changes::{
+    Agent, AgentPlace, ChangePolicy, ModeChanges, RequestsMeanwhile, TaskStart,
+};
+pub use named_files::{FilePurpose, files_named};
 pub use problem::{Problem, Problems, Severity};
 pub use reading::{Checked, LoadError, LoadedDescription, check, load, parse};
 pub use schema::json_schema;
-pub use writing::{NotWritable, to_toml};
+pub use writing::{NotWritable, overheads_to_toml, to_toml};

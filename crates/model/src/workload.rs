@@ -242,6 +242,7 @@ impl Task {
             request: None,
             clients: 1,
             vcpu: None,
+            boost: None,
             sections: Vec::new(),
         }
     }

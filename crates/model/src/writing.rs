@@ -1,6 +1,11 @@
 //! From a description to its file.
 
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
 use crate::description::Description;
+use crate::host::HostOverheads;
 
 /// Why a description cannot be written as a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,4 +27,53 @@ pub fn to_toml(description: &Description) -> Result<String, NotWritable> {
         return Err(NotWritable::SeedTooLarge(description.seed));
     }
     toml::to_string(description).map_err(|error| NotWritable::NotToml(error.to_string()))
+}
+
+/// The table `[hosts.NAME.overheads]` alone, to be put into a description of that host.
+///
+/// # Errors
+/// None that a caller could cause; the writer's own.
+pub fn overheads_to_toml(host: &str, overheads: &HostOverheads) -> Result<String, NotWritable> {
+    #[derive(Serialize)]
+    struct Part<'a> {
+        hosts: BTreeMap<&'a str, HostPart<'a>>,
+    }
+    #[derive(Serialize)]
+    struct HostPart<'a> {
+        overheads: &'a HostOverheads,
+    }
+    let part = Part {
+        hosts: [(host, HostPart { overheads })].into(),
+    };
+    toml::to_string(&part).map_err(|error| NotWritable::NotToml(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tailbound_time::Duration;
+
+    use super::*;
+    use crate::host::HostTick;
+
+    #[test]
+    fn overheads_can_be_pasted_into_a_description() {
+        let overheads = HostOverheads {
+            context_switch: Duration::from_nanos(1_234),
+            scheduler_invocation: Duration::from_nanos(567),
+            migration: Duration::from_micros(12),
+            interrupt: Duration::ZERO,
+            tick: Some(HostTick {
+                period: Duration::from_millis(4),
+                cost: Duration::from_nanos(2_001),
+            }),
+        };
+        let description = "schema_version = 1\nname = \"one\"\n\n[hosts.local]\ncpus = [0]\n\n\
+                           [domains.box]\nkind = \"process\"\ncpus = [0]\nbuiltin = \"cpu-hog\"\n\n";
+        let whole = description.to_string() + &overheads_to_toml("local", &overheads).unwrap();
+        let read = crate::check(&whole, "pasted.toml");
+        assert!(read.problems.is_empty(), "{}", read.problems);
+        let host = &read.description.unwrap().hosts["local"];
+        assert_eq!(host.overheads, overheads);
+    }
 }

@@ -10,7 +10,7 @@ use tailbound_model::{
     to_toml,
 };
 
-const GOOD: [&str; 7] = [
+const GOOD: [&str; 10] = [
     include_str!("good/workloads.toml"),
     include_str!("good/redis.toml"),
     include_str!("good/modes.toml"),
@@ -18,6 +18,9 @@ const GOOD: [&str; 7] = [
     include_str!("good/http.toml"),
     include_str!("good/minimal.toml"),
     include_str!("good/host.toml"),
+    include_str!("good/soft.toml"),
+    include_str!("good/local-modes.toml"),
+    include_str!("good/derived-modes.toml"),
 ];
 
 const RT_APP: [&str; 2] = [
@@ -32,13 +35,20 @@ const INPUTS: [&str; 4] = [
     "from_ns,to_ns,count\n0,100,3\n100,200,1\n",
 ];
 
-const KERNEL_TRACES: [&str; 3] = [
+const KERNEL_TRACES: [&str; 5] = [
     include_str!("kernel_trace/ftrace.txt"),
     include_str!("kernel_trace/trace-cmd.txt"),
     include_str!("kernel_trace/perf-script.txt"),
+    include_str!("kernel_trace/trace-cmd-lost.txt"),
+    include_str!("kernel_trace/perf-script-lost.txt"),
 ];
 
-const SCRAPS: [&str; 52] = [
+const SCRAPS: [&str; 62] = [
+    "\nCPU:0 [LOST 3 EVENTS]\n",
+    "\nCPU:0 [EVENTS DROPPED]\n",
+    "PERF_RECORD_LOST",
+    " next_comm=",
+    "prev_state=256",
     "sched_switch: ",
     "sched_wakeup: ",
     " 1.5: ",
@@ -80,6 +90,11 @@ const SCRAPS: [&str; 52] = [
     "\"periodic\"",
     "inside",
     "windows",
+    "modes",
+    "mode_changes",
+    "agent",
+    "fallback",
+    "triggers",
     "quantum",
     "vcpus",
     "\"global\"",
@@ -163,7 +178,7 @@ fn traces_hold(text: &str) -> Result<(), TestCaseError> {
     match kernel_trace::recorded_jobs(text, "fuzz.txt", &selection) {
         Ok(recorded) => {
             every_problem_is_in(text, &Problems::new(recorded.notes.clone()))?;
-            let csv = kernel_trace::jobs_csv(&recorded.jobs);
+            let csv = kernel_trace::jobs_csv(&recorded);
             prop_assert_eq!(parse_jobs(&csv, "jobs.csv"), Ok(recorded.jobs.clone()));
             let made = kernel_trace::description(&recorded, "jobs.csv".into());
             check_holds(&to_toml(&made).expect("writable"))?;

@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 19] = [
+const SECTIONS: [(&str, &str); 25] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -20,13 +20,16 @@ const SECTIONS: [(&str, &str); 19] = [
     ("Domain", "`[domains.NAME]`"),
     (
         "Reservation",
-        "`[domains.NAME.reservation]`, `[modes.NAME.reservations.DOMAIN]`",
+        "`[domains.NAME.reservation]`, `[domains.NAME.modes.NAME.reservation]`, \
+         `[modes.NAME.reservations.DOMAIN]`",
     ),
     ("Service", "`[services.NAME]`"),
     (
         "Task",
         "`[services.NAME.tasks.NAME]`, `[domains.NAME.tasks.NAME]`",
     ),
+    ("Aperiodic", "`aperiodic` of a domain"),
+    ("AperiodicCosts", "`costs` of `aperiodic`"),
     ("CriticalSection", "`sections` of a task"),
     ("Window", "`windows` of a time partition"),
     ("Arrivals", "`arrivals` of a task"),
@@ -35,7 +38,11 @@ const SECTIONS: [(&str, &str); 19] = [
     ("Bin", "`bins` of a histogram"),
     ("Request", "`request` of a task, `setup` of a service"),
     ("Slo", "`[[services.NAME.slos]]`"),
+    ("LocalMode", "`[domains.NAME.modes.NAME]`"),
+    ("Agent", "`[domains.NAME.agent]`"),
     ("Mode", "`[modes.NAME]`"),
+    ("Trigger", "`[[modes.NAME.triggers]]`"),
+    ("ModeChanges", "`[mode_changes]`"),
     ("Experiment", "`[experiment]`"),
     ("Variant", "`[[experiment.variants]]`"),
 ];
@@ -164,7 +171,13 @@ fn generated() -> String {
             );
         }
     }
-    for name in ["Priority", "Percentile", "PercentagePoints", "Cpu"] {
+    for name in [
+        "Priority",
+        "Percentile",
+        "Percent",
+        "PercentagePoints",
+        "Cpu",
+    ] {
         let definition = &schema["$defs"][name];
         let _ = writeln!(out, "\n## {name}\n\n{}", line(definition));
     }

@@ -17,6 +17,19 @@ proptest! {
         prop_assert!(!checked.problems.has_errors(), "{}\n{text}", checked.problems);
         prop_assert_eq!(checked.description, Some(description));
     }
+
+    /// What local modes say can be said by the modes themselves, and means the same.
+    #[test]
+    fn modes_mean_the_same_with_local_modes_written_out(description in description()) {
+        let inline = description.with_inline_modes();
+        for mode in description.modes.keys() {
+            prop_assert_eq!(inline.in_mode(mode), description.in_mode(mode));
+        }
+        let text = to_toml(&inline).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let checked = check(&text, "inline.toml");
+        prop_assert!(!checked.problems.has_errors(), "{}\n{text}", checked.problems);
+        prop_assert_eq!(checked.description, Some(inline));
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(super) enum Event<'a> {
     },
     /// The recorder lost events here.
     Lost,
+    /// The recorder lost events, and does not say when.
+    LostSometime,
 }
 
 /// A thread as a line names it.
@@ -25,24 +27,37 @@ pub(super) struct Thread<'a> {
     pub comm: &'a str,
 }
 
+/// A line that says something of the schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    /// Its time in nanoseconds; 0 where it has none.
+    pub at_ns: u64,
+    /// The CPU that it happened on, where the line tells it in brackets.
+    pub cpu: Option<u32>,
+    pub event: Event<'a>,
+}
+
 /// The events that say when threads may run and do run.
 const SWITCH: &str = "sched_switch";
 const WAKE_UPS: [&str; 3] = ["sched_waking", "sched_wakeup", "sched_wakeup_new"];
 
-/// A line with its time in nanoseconds (0 for [`Event::Lost`]); `None` for a line about something
-/// else.
+/// What a line says; `None` for a line about something else.
 ///
 /// # Errors
 /// What is wrong with a line that names one of our events.
-pub(super) fn event(line: &str) -> Option<Result<(u64, Event<'_>), String>> {
+pub(super) fn event(line: &str) -> Option<Result<Line<'_>, String>> {
     let trimmed = line.trim();
     if trimmed.starts_with('#') {
         return None;
     }
-    if trimmed.starts_with("CPU:") && trimmed.contains("[LOST ") {
-        return Some(Ok((0, Event::Lost)));
+    if let Some(event) = loss(trimmed) {
+        return Some(Ok(Line {
+            at_ns: 0,
+            cpu: None,
+            event,
+        }));
     }
-    let (at, name, body) = WAKE_UPS
+    let (head, name, body) = WAKE_UPS
         .iter()
         .chain([&SWITCH])
         .find_map(|name| named(line, name))?;
@@ -50,22 +65,74 @@ pub(super) fn event(line: &str) -> Option<Result<(u64, Event<'_>), String>> {
         SWITCH => switch(body),
         _ => woken(body).map(Event::WakeUp),
     };
-    Some(event.map(|event| (at, event)).ok_or_else(|| {
+    let Head { at_ns, cpu } = head;
+    let line = event.map(|event| Line { at_ns, cpu, event });
+    Some(line.ok_or_else(|| {
         let shown: String = body.chars().take(80).collect();
         format!("{shown:?} is not what {name} says")
     }))
 }
 
-/// The time, and what the event `name` says, if the line is one: the name stands behind the time and
-/// its colon, and perf writes the group before it.
-fn named<'a>(line: &'a str, name: &'static str) -> Option<(u64, &'static str, &'a str)> {
+/// What perf's records of losses begin with. A thread's name is at most 15 bytes long, so it is none.
+const LOST_RECORD: &str = "PERF_RECORD_LOST";
+
+/// What a line says of lost events: `CPU:0 [LOST 9 EVENTS]` of ftrace, `CPU:0 [9 EVENTS DROPPED]` of
+/// `trace-cmd report`, both without a number where the recorder does not know it;
+/// `web 7 [000] 5.5: PERF_RECORD_LOST lost 9` of `perf script --show-lost-events`, or
+/// `PERF_RECORD_LOST_SAMPLES`, which counts since some time.
+fn loss(line: &str) -> Option<Event<'_>> {
+    if let Some((head, rest)) = line.split_once(LOST_RECORD) {
+        let is_record = head.is_empty() || head.trim_end().ends_with(':');
+        return match rest.split([' ', ':']).next() {
+            Some("") if is_record => Some(Event::Lost),
+            Some("_SAMPLES") if is_record => Some(Event::LostSometime),
+            _ => None,
+        };
+    }
+    // Before it, trace-cmd writes the file's name where it reports several.
+    let (_, told) = line.rsplit_once("CPU:")?;
+    let (cpu, told) = told.split_once(" [")?;
+    let _is_a_cpu: u32 = cpu.parse().ok()?;
+    let words: Vec<&str> = told.strip_suffix(']')?.split(' ').collect();
+    let is_count = |word: &str| word.parse::<u64>().is_ok();
+    match words.as_slice() {
+        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(Event::Lost),
+        ["LOST", count, "EVENTS"] | [count, "EVENTS", "DROPPED"] if is_count(count) => {
+            Some(Event::Lost)
+        }
+        _ => None,
+    }
+}
+
+/// What stands before the name of an event.
+struct Head {
+    at_ns: u64,
+    cpu: Option<u32>,
+}
+
+/// When and where, and what the event `name` says, if the line is one: the name stands behind the
+/// time and its colon, and perf writes the group before it.
+fn named<'a>(line: &'a str, name: &'static str) -> Option<(Head, &'static str, &'a str)> {
     line.match_indices(name).find_map(|(at, _)| {
         let body = line[at + name.len()..].strip_prefix(':')?;
         let head = line[..at].strip_suffix("sched:").unwrap_or(&line[..at]);
-        let time = head.trim_end().strip_suffix(':')?;
-        let time = time.rsplit(char::is_whitespace).next()?;
-        Some((nanoseconds(time)?, name, body.trim()))
+        let head = head.trim_end().strip_suffix(':')?;
+        let (thread, time) = match head.rsplit_once(char::is_whitespace) {
+            Some(parts) => parts,
+            None => ("", head),
+        };
+        let head = Head {
+            at_ns: nanoseconds(time)?,
+            cpu: bracketed(thread),
+        };
+        Some((head, name, body.trim()))
     })
+}
+
+/// The number in the last brackets. A thread's name may have some too, but stands before the CPU.
+fn bracketed(text: &str) -> Option<u32> {
+    let (_, rest) = text.rsplit_once('[')?;
+    rest.split_once(']')?.0.parse().ok()
 }
 
 /// Seconds with a fraction, exactly.
@@ -81,10 +148,21 @@ fn nanoseconds(text: &str) -> Option<u64> {
     seconds.checked_add(fraction)
 }
 
-/// `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`, or
-/// `a:1 [120] S ==> b:2 [120]`.
+/// The bits of a raw `prev_state` that say how a thread sleeps; above them is the one that says that it
+/// was preempted (include/linux/sched.h and include/trace/events/sched.h, 4.14 to 6.18).
+const SLEEPING_BITS: u32 = 0xff;
+
+/// `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`;
+/// `a:1 [120] S ==> b:2 [120]`; or as the first with a number for the state and no arrow, where the
+/// recorder was told to print events raw.
 fn switch(body: &str) -> Option<Event<'_>> {
-    let (left, right) = body.split_once(" ==> ")?;
+    let (left, right) = match body.split_once(" ==> ") {
+        Some(sides) => sides,
+        None => {
+            let at = body.find(" next_comm=")?;
+            (&body[..at], &body[at..])
+        }
+    };
     let (from, state) = match keyed(left, "prev_") {
         Some(from) => (from, left.rsplit_once("prev_state=")?.1),
         None => (short(left)?, left.rsplit_once(' ')?.1),
@@ -92,9 +170,19 @@ fn switch(body: &str) -> Option<Event<'_>> {
     let to = keyed(right, "next_").or_else(|| short(right))?;
     Some(Event::Switch {
         from,
-        runnable: state.trim().starts_with('R'),
+        runnable: runnable(state.trim())?,
         to,
     })
+}
+
+/// Whether a thread that stopped in this state could have gone on.
+fn runnable(state: &str) -> Option<bool> {
+    if state.starts_with(|first: char| first.is_ascii_digit()) {
+        let digits = state.strip_prefix("0x");
+        let number = digits.map_or_else(|| state.parse(), |hex| u32::from_str_radix(hex, 16));
+        return Some(number.ok()? & SLEEPING_BITS == 0);
+    }
+    Some(state.starts_with('R'))
 }
 
 /// `comm=a pid=1 prio=120 target_cpu=000`, or `a:1 [120] CPU:000`.
@@ -150,17 +238,29 @@ mod tests {
                     next_comm=swapper/1 next_pid=0 next_prio=120";
         for line in [ftrace, trace_cmd, perf] {
             let found = event(line).unwrap().unwrap();
-            assert_eq!(found, (12_345_678_000, switched(WEB, true, IDLE)), "{line}");
+            let expected = Line {
+                at_ns: 12_345_678_000,
+                cpu: Some(1),
+                event: switched(WEB, true, IDLE),
+            };
+            assert_eq!(found, expected, "{line}");
         }
         let asleep = trace_cmd.replace(" R+ ", " S ");
-        let found = event(&asleep).unwrap().unwrap().1;
-        assert!(matches!(
-            found,
-            Event::Switch {
-                runnable: false,
-                ..
-            }
-        ));
+        let found = event(&asleep).unwrap().unwrap().event;
+        assert_eq!(found, switched(WEB, false, IDLE));
+    }
+
+    #[test]
+    fn raw_switches_have_numbers_for_states() {
+        for (state, could_go_on) in [("0", true), ("256", true), ("1", false), ("0x2", false)] {
+            let line = format!(
+                "web io: x-123   [001]    12.345678: sched_switch:          prev_comm=web io: x \
+                 prev_pid=123 prev_prio=120 prev_state={state} next_comm=swapper/1 next_pid=0 \
+                 next_prio=120"
+            );
+            let found = event(&line).unwrap().unwrap().event;
+            assert_eq!(found, switched(WEB, could_go_on, IDLE), "{state}");
+        }
     }
 
     #[test]
@@ -172,7 +272,12 @@ mod tests {
             "swapper 0 [001]  7.000001: sched:sched_wakeup: web io: x:123 [120] CPU:001",
         ] {
             let found = event(line).unwrap().unwrap();
-            assert_eq!(found, (7_000_001_000, Event::WakeUp(WEB)), "{line}");
+            let expected = Line {
+                at_ns: 7_000_001_000,
+                cpu: Some(1),
+                event: Event::WakeUp(WEB),
+            };
+            assert_eq!(found, expected, "{line}");
         }
     }
 
@@ -187,12 +292,43 @@ mod tests {
         ] {
             assert!(event(line).is_none(), "{line}");
         }
-        assert_eq!(event("CPU:1 [LOST 12 EVENTS]"), Some(Ok((0, Event::Lost))));
         for line in [
             "x-1 [000] 1.000000: sched_switch: prev_comm=x prev_pid=1",
             "x-1 [000] 1.000000: sched_wakeup: comm=x pid=-5 prio=1",
         ] {
             assert!(event(line).unwrap().is_err(), "{line}");
         }
+    }
+
+    #[test]
+    fn losses_are_seen_in_every_form() {
+        for line in [
+            "CPU:1 [LOST 12 EVENTS]",
+            "CPU:1 [LOST EVENTS]",
+            "CPU:0 [120 EVENTS DROPPED]",
+            "CPU:0 [EVENTS DROPPED]",
+            "   trace.dat: CPU:12 [EVENTS DROPPED]",
+            "sched-pipe 19890 [000]  5465.455058: PERF_RECORD_LOST lost 2",
+            "PERF_RECORD_LOST lost 2",
+        ] {
+            let found = event(line).unwrap().unwrap();
+            assert_eq!(found.event, Event::Lost, "{line}");
+        }
+        let counted = "a 7 [000]  0.000000: PERF_RECORD_LOST_SAMPLES lost 9";
+        let found = event(counted).unwrap().unwrap();
+        assert_eq!(found.event, Event::LostSometime);
+        for line in [
+            "CPU:0 [120 EVENTS KEPT]",
+            "CPU:x [EVENTS DROPPED]",
+            "CPU:0 [many EVENTS DROPPED]",
+            "x-1 [000] 1.000000: print: PERF_RECORD_LOSTLING",
+            "x-1 [000] 1.000000: print: no PERF_RECORD_LOST",
+        ] {
+            assert!(event(line).is_none(), "{line}");
+        }
+        // A thread may be called so, and is none.
+        let named = "CPU:0 [LOST 1-7 [000] 1.000000: sched_wakeup: CPU:0 [LOST 1:7 [120] CPU:000";
+        let woken = event(named).unwrap().unwrap().event;
+        assert!(matches!(woken, Event::WakeUp(_)), "{woken:?}");
     }
 }

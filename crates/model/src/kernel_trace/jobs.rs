@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_time::Duration;
 
-use super::events::{Event, Thread, event};
+use super::events::{Event, Line, Thread, event};
 use crate::inputs::TracedJob;
 use crate::problem::{Problem, Problems, Severity, Source};
 
@@ -37,6 +37,8 @@ pub struct Recorded {
     /// Their jobs in the order of the releases, from the first event of the recording; each has an
     /// execution time.
     pub jobs: Vec<TracedJob>,
+    /// The response time of each of them: from the wake-up to when the thread slept again.
+    pub response_times: Vec<Duration>,
     /// The threads, with their names.
     pub threads: BTreeMap<u32, String>,
     /// From the first to the last event.
@@ -54,6 +56,7 @@ enum State {
     Ready {
         release_ns: u64,
         used_ns: u64,
+        since_ns: u64,
     },
     Running {
         release_ns: u64,
@@ -62,18 +65,31 @@ enum State {
     },
 }
 
+/// One whole job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Job {
+    release_ns: u64,
+    used_ns: u64,
+    completion_ns: u64,
+}
+
 #[derive(Default)]
 struct Reader<'a> {
     states: BTreeMap<u32, State>,
+    /// Since when each CPU idles, of those that do by the last switch on them.
+    idle_since_ns: BTreeMap<u32, u64>,
     threads: BTreeMap<u32, &'a str>,
     seen: BTreeMap<u32, &'a str>,
-    jobs: Vec<(u64, u64)>,
+    jobs: Vec<Job>,
     cut_off: u64,
     lost: u64,
+    lost_sometime: bool,
+    inferred: u64,
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, at_ns: u64, event: Event<'a>, selection: &Selection) {
+    fn take(&mut self, line: Line<'a>, selection: &Selection) {
+        let Line { at_ns, cpu, event } = line;
         match event {
             Event::WakeUp(thread) => {
                 if let Some(state) = self.chosen(thread, selection) {
@@ -81,6 +97,7 @@ impl<'a> Reader<'a> {
                         State::Unknown | State::Sleeping => State::Ready {
                             release_ns: at_ns,
                             used_ns: 0,
+                            since_ns: at_ns,
                         },
                         // Woken again before it slept: the same job goes on.
                         other => other,
@@ -90,30 +107,53 @@ impl<'a> Reader<'a> {
             }
             Event::Switch { from, runnable, to } => {
                 if let Some(state) = self.chosen(from, selection) {
+                    let state = self.begun_unseen(state, cpu);
                     let next = self.stopped(at_ns, state, runnable);
                     self.states.insert(from.pid, next);
                 }
                 if let Some(state) = self.chosen(to, selection) {
-                    let next = match state {
-                        State::Ready {
-                            release_ns,
-                            used_ns,
-                        } => State::Running {
-                            release_ns,
-                            used_ns,
-                            since_ns: at_ns,
-                        },
-                        // Its wake-up, or its stop, is missing.
-                        _ => State::Unknown,
-                    };
-                    self.states.insert(to.pid, next);
+                    self.states.insert(to.pid, started(at_ns, state));
                 }
+                let Some(cpu) = cpu else {
+                    return;
+                };
+                match to.pid {
+                    0 => self.idle_since_ns.insert(cpu, at_ns),
+                    _ => self.idle_since_ns.remove(&cpu),
+                };
             }
             Event::Lost => {
                 self.lost += 1;
                 self.cut_off += self.in_progress();
                 self.states.clear();
+                self.idle_since_ns.clear();
             }
+            Event::LostSometime => self.lost_sometime = true,
+        }
+    }
+
+    /// The state of a thread that stops on a CPU, if by all that was recorded the CPU idles. Some
+    /// kernels do not record the switch away from their idle thread, so the thread began when it was
+    /// woken: nothing stood before it.
+    fn begun_unseen(&mut self, state: State, cpu: Option<u32>) -> State {
+        let idle_since_ns = cpu.and_then(|cpu| self.idle_since_ns.get(&cpu).copied());
+        match (state, idle_since_ns) {
+            (
+                State::Ready {
+                    release_ns,
+                    used_ns,
+                    since_ns,
+                },
+                Some(idle_since_ns),
+            ) => {
+                self.inferred += 1;
+                State::Running {
+                    release_ns,
+                    used_ns,
+                    since_ns: since_ns.max(idle_since_ns),
+                }
+            }
+            _ => state,
         }
     }
 
@@ -144,13 +184,19 @@ impl<'a> Reader<'a> {
                     return State::Ready {
                         release_ns,
                         used_ns,
+                        since_ns: at_ns,
                     };
                 }
-                self.jobs.push((release_ns, used_ns));
+                self.jobs.push(Job {
+                    release_ns,
+                    used_ns,
+                    completion_ns: at_ns,
+                });
                 State::Sleeping
             }
-            (before, runnable) => {
-                self.cut_off += u64::from(!matches!(before, State::Sleeping));
+            // It ran without a wake-up or a switch that was recorded.
+            (_, runnable) => {
+                self.cut_off += 1;
                 match runnable {
                     true => State::Unknown,
                     false => State::Sleeping,
@@ -164,6 +210,23 @@ impl<'a> Reader<'a> {
         states
             .filter(|state| matches!(state, State::Ready { .. } | State::Running { .. }))
             .count() as u64
+    }
+}
+
+/// The state of a thread that a CPU goes to.
+fn started(at_ns: u64, state: State) -> State {
+    match state {
+        State::Ready {
+            release_ns,
+            used_ns,
+            ..
+        } => State::Running {
+            release_ns,
+            used_ns,
+            since_ns: at_ns,
+        },
+        // Its wake-up, or its stop, is missing.
+        _ => State::Unknown,
     }
 }
 
@@ -182,18 +245,18 @@ pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Re
         begin += line.len();
         let fault = match event(line) {
             None => continue,
-            Some(Ok((_, Event::Lost))) => {
-                reader.take(last_ns, Event::Lost, selection);
+            Some(Ok(line)) if matches!(line.event, Event::Lost | Event::LostSometime) => {
+                reader.take(line, selection);
                 continue;
             }
-            Some(Ok((at_ns, _))) if at_ns < last_ns => Some((
+            Some(Ok(line)) if line.at_ns < last_ns => Some((
                 "this event is earlier than the one before it".to_string(),
                 "record with one clock for all CPUs (trace_clock mono), and do not sort the lines",
             )),
-            Some(Ok((at_ns, event))) => {
-                first_ns.get_or_insert(at_ns);
-                last_ns = at_ns;
-                reader.take(at_ns, event, selection);
+            Some(Ok(line)) => {
+                first_ns.get_or_insert(line.at_ns);
+                last_ns = line.at_ns;
+                reader.take(line, selection);
                 None
             }
             Some(Err(message)) => Some((
@@ -255,21 +318,41 @@ fn finished(reader: Reader<'_>, source: &Source<'_>, first_ns: u64, last_ns: u64
             "record with larger buffers; jobs across a loss are left out",
         );
     }
+    if reader.lost_sometime {
+        note(
+            "the recorder counted events that it lost, and does not say when".into(),
+            "record with larger buffers; where no other line tells of these losses, jobs may be missing \
+             or too long",
+        );
+    }
     if cut_off > 0 {
         note(
             format!("{cut_off} jobs that were not seen from wake-up to sleep are left out"),
-            "nothing need be done if they are few",
+            "nothing need be done if they are few; else record more events or, where the recorder does \
+             not see the idle threads, with ftrace in place of perf",
+        );
+    }
+    if reader.inferred > 0 {
+        note(
+            format!(
+                "{} times a CPU left its idle thread for a chosen one without an event of it",
+                reader.inferred
+            ),
+            "nothing need be done: the thread is taken to have run from its wake-up on, some \
+             microseconds too early",
         );
     }
     let mut jobs = reader.jobs;
     jobs.sort_unstable();
-    let job = |(release_ns, used_ns): (u64, u64)| TracedJob {
-        release: Duration::from_nanos(release_ns - first_ns),
-        execution: Some(Duration::from_nanos(used_ns)),
+    let job = |job: &Job| TracedJob {
+        release: Duration::from_nanos(job.release_ns - first_ns),
+        execution: Some(Duration::from_nanos(job.used_ns)),
     };
+    let response_time = |job: &Job| Duration::from_nanos(job.completion_ns - job.release_ns);
     let threads = reader.threads.into_iter();
     Recorded {
-        jobs: jobs.into_iter().map(job).collect(),
+        jobs: jobs.iter().map(job).collect(),
+        response_times: jobs.iter().map(response_time).collect(),
         threads: threads.map(|(pid, comm)| (pid, comm.to_owned())).collect(),
         length: Duration::from_nanos(last_ns - first_ns),
         notes,
@@ -348,6 +431,32 @@ mod tests {
             (122, '-', 7),
         ];
         assert_eq!(jobs(&lost, &[7]), (vec![(20, 1)], 2));
+    }
+
+    #[test]
+    fn a_switch_away_from_the_idle_thread_may_be_missing() {
+        let text = |lines: &[&str]| {
+            let line = |line: &&str| format!("x-1 [001] d..2 {line}\n");
+            lines.iter().map(line).collect::<String>()
+        };
+        let selection = Selection {
+            pids: vec![7],
+            comm: None,
+        };
+        let recorded = text(&[
+            "0.000100: sched_switch: a:9 [120] S ==> swapper/1:0 [120]",
+            "0.000200: sched_wakeup: b:7 [120] CPU:001",
+            "0.000230: sched_switch: b:7 [120] R ==> c:8 [90]",
+            "0.000240: sched_switch: c:8 [90] S ==> b:7 [120]",
+            "0.000250: sched_switch: b:7 [120] S ==> swapper/1:0 [120]",
+        ]);
+        let found = recorded_jobs(&recorded, "t", &selection).unwrap();
+        assert_eq!(found.jobs[0].execution, Some(Duration::from_micros(40)));
+        assert_eq!(found.response_times, [Duration::from_micros(50)]);
+        assert!(found.notes[0].message.contains("1 times"));
+        // Where another thread had the CPU, something else is missing, and nothing is known.
+        let other = recorded.replace("swapper/1:0", "d:4");
+        assert!(recorded_jobs(&other, "t", &selection).is_err());
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Recorded schedules of the kernel as workloads: when each job of a thread was released, and how
 //! long it ran.
 //!
-//! Read are the texts of ftrace (`/sys/kernel/tracing/trace`), `trace-cmd report` and `perf script`,
-//! of the events `sched_switch` and `sched_wakeup` (also `sched_waking`, `sched_wakeup_new`); other
-//! events are passed over. A job is released when the thread is woken, the first time if it is woken
+//! Read are the texts of ftrace (`/sys/kernel/tracing/trace`), `trace-cmd report` and
+//! `perf script --show-lost-events` (without that option, perf does not tell that events were lost), of
+//! the events `sched_switch` and `sched_wakeup` (also `sched_waking`, `sched_wakeup_new`); other events
+//! are passed over. A job is released when the thread is woken, the first time if it is woken
 //! twice, and done when it goes to sleep; its execution time is what it had of a CPU in between.
+//! Where a kernel does not record switches away from the idle thread of a CPU (seen on Linux 6.18 on
+//! all CPUs but the first of a virtual machine), a thread that stops there began at its wake-up.
 
 mod events;
 mod jobs;
@@ -22,16 +25,22 @@ use crate::description::{
     Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
 };
 use crate::host::Host;
-use crate::inputs::TracedJob;
 use crate::interface::Cpu;
+use crate::mode_changes::ModeChanges;
 use crate::schema::as_name;
 
-/// The jobs as a CSV that [`crate::parse_jobs`] reads: `release_ns,execution_ns`.
-pub fn jobs_csv(jobs: &[TracedJob]) -> String {
-    let mut text = String::from("release_ns,execution_ns\n");
-    for job in jobs {
-        let execution = job.execution.unwrap_or(Duration::ZERO);
-        let _ = writeln!(text, "{},{}", job.release.as_nanos(), execution.as_nanos());
+/// The jobs as a CSV that [`crate::parse_jobs`] reads: `release_ns,execution_ns,response_ns`. It leaves
+/// the recorded response times aside; they are there to compare others with.
+pub fn jobs_csv(recorded: &Recorded) -> String {
+    let mut text = String::from("release_ns,execution_ns,response_ns\n");
+    for (job, response_time) in recorded.jobs.iter().zip(&recorded.response_times) {
+        let _ = writeln!(
+            text,
+            "{},{},{}",
+            job.release.as_nanos(),
+            job.execution.unwrap_or(Duration::ZERO).as_nanos(),
+            response_time.as_nanos()
+        );
     }
     text
 }
@@ -73,6 +82,7 @@ pub fn description(recorded: &Recorded, jobs_file: PathBuf) -> Description {
         services: [(name, service)].into(),
         modes: BTreeMap::new(),
         initial_mode: None,
+        mode_changes: ModeChanges::default(),
         experiment: Experiment {
             duration: Duration::from_secs(seconds),
             // What was recorded begins at once.

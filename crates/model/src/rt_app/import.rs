@@ -16,6 +16,7 @@ use crate::description::{
 };
 use crate::host::Host;
 use crate::interface::{Cpu, PercentagePoints, Priority};
+use crate::mode_changes::ModeChanges;
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
 use crate::schema::as_name;
@@ -192,6 +193,7 @@ impl Builder {
                 services: BTreeMap::new(),
                 modes: BTreeMap::new(),
                 initial_mode: None,
+                mode_changes: ModeChanges::default(),
                 experiment,
             },
             policy: global.policy.unwrap_or(Policy::Other),

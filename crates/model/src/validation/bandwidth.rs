@@ -4,67 +4,118 @@ use std::collections::BTreeMap;
 
 use super::Check;
 use super::share::Share;
-use crate::description::{BackendKind, Domain, DomainKind, Reservation};
+use crate::description::{BackendKind, Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
+use crate::mode::Mode;
+use crate::mode_changes::AgentPlace;
 use crate::reading::Place;
 
 /// A reservation as one mode has it.
+#[derive(Clone)]
 struct Held<'a> {
     domain: &'a str,
     place: Place,
     reservation: &'a Reservation,
+    /// The mode whose tasks a derived budget is for; all tasks without one.
+    mode: Option<&'a Mode>,
 }
+
+/// The reservations that hold at one time, by domain.
+type AllHeld<'a> = BTreeMap<&'a str, Held<'a>>;
 
 /// Checks in each mode that no CPU is promised more than once over, and that the services get
 /// what they need.
 pub(super) fn bandwidth<'a>(check: &mut Check<'a>) {
     let description = check.description;
-    let base = || -> BTreeMap<&'a str, Held<'a>> {
-        let all = description.domains.iter();
-        all.filter_map(|(domain, content)| {
-            let place = Place::root().key("domains").key(domain).key("reservation");
-            let reservation = content.reservation.as_ref()?;
-            Some((
-                domain.as_str(),
-                Held {
-                    domain,
-                    place,
-                    reservation,
-                },
-            ))
-        })
-        .collect()
-    };
     if description.modes.is_empty() {
-        let held = base();
-        per_cpu(check, None, &held);
+        let held = held(check, None, |domain| {
+            let place = Place::root().key("domains").key(domain).key("reservation");
+            let reservation = description.domains.get(domain)?.reservation.as_ref()?;
+            Some((place, reservation))
+        });
+        per_cpu(check, "", &held);
         needs(check, None, &held);
     }
-    for (mode, content) in &description.modes {
-        let mut held = base();
-        for (domain, reservation) in &content.reservations {
-            let place = Place::root()
-                .key("modes")
-                .key(mode)
-                .key("reservations")
-                .key(domain);
-            held.insert(
-                domain,
-                Held {
-                    domain,
-                    place,
-                    reservation,
-                },
+    for (name, mode) in &description.modes {
+        let held = held(check, Some(mode), |domain| {
+            check.reservation_in(name, domain)
+        });
+        let in_mode = format!(" in mode `{name}`");
+        let fits = per_cpu(check, &in_mode, &held);
+        needs(check, Some((name, mode)), &held);
+        if fits && let Some(fallen) = with_fallbacks(check, &held) {
+            // Priorities of what fits have been looked at.
+            total_per_pool(
+                check,
+                &format!("{in_mode}, with domains fallen back"),
+                &fallen,
             );
         }
-        per_cpu(check, Some(mode), &held);
-        needs(check, Some(mode), &held);
     }
 }
 
+fn held<'a>(
+    check: &Check<'a>,
+    mode: Option<&'a Mode>,
+    of: impl Fn(&'a str) -> Option<(Place, &'a Reservation)>,
+) -> AllHeld<'a> {
+    let domains = check.description.domains.keys().map(String::as_str);
+    let held = domains.filter_map(|domain| {
+        let (place, reservation) = of(domain)?;
+        let held = Held {
+            domain,
+            place,
+            reservation,
+            mode,
+        };
+        Some((domain, held))
+    });
+    held.collect()
+}
+
+/// The same with the reservations that domains fall back to where those are larger: any number of
+/// domains may do so at a time, so together they take at most this. `None` if none is larger.
+fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'a>> {
+    let mut fallen = held.clone();
+    let mut larger = false;
+    for (name, domain) in &check.description.domains {
+        let fallback = domain
+            .agent
+            .as_ref()
+            .and_then(|agent| agent.fallback.as_ref());
+        let Some((fallback, local)) = fallback.and_then(|local| domain.modes.get_key_value(local))
+        else {
+            continue;
+        };
+        // Without a reservation of its own, it is that of the domain itself.
+        let (place, reservation) = match (&local.reservation, &domain.reservation) {
+            (Some(own), _) => (super::reservation_of_local_mode(name, fallback), own),
+            (None, Some(own)) => {
+                let place = Place::root().key("domains").key(name);
+                (place.key("reservation"), own)
+            }
+            (None, None) => continue,
+        };
+        let one = Held {
+            domain: name,
+            place,
+            reservation,
+            mode: None,
+        };
+        let before = held.get(name.as_str());
+        let before = before.map_or(Share::ZERO, |one| share_of(check, one));
+        if share_of(check, &one).exceeds(before) {
+            larger = true;
+            fallen.insert(name, one);
+        }
+    }
+    larger.then_some(fallen)
+}
+
 /// What the reservation takes of each of its CPUs; derived ones as far as it can be told.
-fn share_of(check: &Check<'_>, domain: &str, reservation: &Reservation) -> Share {
+fn share_of(check: &Check<'_>, held: &Held<'_>) -> Share {
+    let reservation = held.reservation;
     match reservation.backend {
         BackendKind::None | BackendKind::CfsQuota => return Share::ZERO,
         BackendKind::Dedicated => return Share::WHOLE,
@@ -77,12 +128,32 @@ fn share_of(check: &Check<'_>, domain: &str, reservation: &Reservation) -> Share
     if reservation.derive.is_none() {
         return Share::ZERO;
     }
-    let tasks = check.tasks_in(domain).into_iter();
-    let shares = tasks.filter_map(|(_, task)| {
+    let tasks = released(check.description, held).into_iter();
+    let shares = tasks.filter_map(|task| {
         let gap = task.least_gap()?;
         Some(Share::of(task.execution_time.longest()?, gap).times(task.clients))
     });
     shares.fold(Share::points(reservation.margin_points), Share::plus)
+}
+
+/// The tasks of the domain that are released while this holds.
+fn released<'a>(description: &'a Description, held: &Held<'_>) -> Vec<&'a Task> {
+    let own = description.domains.get(held.domain);
+    let own = own.into_iter().flat_map(|domain| &domain.tasks);
+    let own = own.filter(|(task, _)| {
+        let mode = held.mode;
+        mode.is_none_or(|mode| description.releases_own(mode, held.domain, task))
+    });
+    let services = description.services.iter();
+    let inside = services.filter(|(_, service)| service.domain == held.domain);
+    let served = inside.flat_map(|(name, service)| {
+        let tasks = service.tasks.iter();
+        tasks.filter(move |(task, _)| {
+            let mode = held.mode;
+            mode.is_none_or(|mode| description.releases_served(mode, name, task))
+        })
+    });
+    own.chain(served).map(|(_, task)| task).collect()
 }
 
 /// What CPU time is taken from: a CPU, all CPUs of a host, or a virtual CPU of another domain.
@@ -99,82 +170,107 @@ struct Part<'a> {
     domain: &'a str,
     place: Place,
     share: Share,
-    /// The reservation; none of a time partition.
+    /// The reservation; none of a time partition, nor of an agent.
     reservation: Option<&'a Reservation>,
+    /// Whether it is what the domain's agent takes beside the reservation.
+    is_agent: bool,
 }
 
-fn per_cpu<'a>(check: &mut Check<'a>, mode: Option<&str>, held: &BTreeMap<&'a str, Held<'a>>) {
-    let in_mode = mode.map_or(String::new(), |mode| format!(" in mode `{mode}`"));
+impl Part<'_> {
+    /// Who holds how much, in words.
+    fn told(&self) -> String {
+        let of = if self.is_agent { "the agent of " } else { "" };
+        format!("{of}{} {}", self.domain, self.share.in_percent())
+    }
+}
+
+/// Whether all fits; warns of equal priorities, too.
+fn per_cpu<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) -> bool {
+    let fits = total_per_pool(check, in_mode, held);
+    for (pool, parts) in pools(check, held) {
+        if let Pool::Cpu(_, cpu) = pool {
+            same_priority(check, cpu, in_mode, &parts);
+        }
+    }
+    fits
+}
+
+/// Whether all fits; complains if not.
+fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) -> bool {
+    let mut fits = true;
     for (pool, parts) in pools(check, held) {
         let total = parts.iter().map(|part| part.share);
         let total = total.fold(Share::ZERO, Share::plus);
         let (whole, name) = whole_of(check, pool, held);
         let Some(last) = parts.last() else { continue };
-        if total.exceeds(whole) {
-            let shares = parts.iter();
-            let shares: Vec<String> = shares
-                .map(|part| format!("{} {}", part.domain, part.share.in_percent()))
-                .collect();
-            check.error(
-                &last.place,
-                format!(
-                    "{name} is reserved to {}{in_mode}: {}",
-                    total.in_percent(),
-                    shares.join(" + ")
-                ),
-                match pool {
-                    Pool::Cpu(..) => "reservations on a CPU sum up to at most 100%; shorten \
+        if !total.exceeds(whole) {
+            continue;
+        }
+        fits = false;
+        let shares: Vec<String> = parts.iter().map(Part::told).collect();
+        check.error(
+            &last.place,
+            format!(
+                "{name} is reserved to {}{in_mode}: {}",
+                total.in_percent(),
+                shares.join(" + ")
+            ),
+            match pool {
+                Pool::Cpu(..) => "reservations on a CPU sum up to at most 100%; shorten \
 budgets, lengthen periods, or use another CPU"
-                        .to_owned(),
-                    _ => format!(
-                        "reservations there sum up to at most {}; shorten budgets or lengthen \
+                    .to_owned(),
+                _ => format!(
+                    "reservations there sum up to at most {}; shorten budgets or lengthen \
 periods",
-                        whole.in_percent()
-                    ),
-                },
-            );
-        }
-        if let Pool::Cpu(_, cpu) = pool {
-            same_priority(check, cpu, &in_mode, &parts);
-        }
+                    whole.in_percent()
+                ),
+            },
+        );
     }
+    fits
 }
 
 /// Who holds how much of what.
-fn pools<'a>(
-    check: &Check<'a>,
-    held: &BTreeMap<&'a str, Held<'a>>,
-) -> BTreeMap<Pool<'a>, Vec<Part<'a>>> {
+fn pools<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> BTreeMap<Pool<'a>, Vec<Part<'a>>> {
     let description = check.description;
     let mut pools: BTreeMap<Pool<'a>, Vec<Part<'a>>> = BTreeMap::new();
     for (name, domain) in &description.domains {
         let Some((host_name, host)) = description.host_of(domain) else {
             continue;
         };
-        let mut hold = |pool, share, place: &Place, reservation| {
+        let mut hold = |pool, share, place: &Place, reservation, is_agent| {
             let place = place.clone();
             pools.entry(pool).or_default().push(Part {
                 domain: name,
                 place,
                 share,
                 reservation,
+                is_agent,
             });
         };
+        let place = Place::root().key("domains").key(name);
         if domain.kind == DomainKind::TimePartition {
             let share = share_of_windows(domain, host);
-            let place = Place::root().key("domains").key(name).key("windows");
             for cpu in description.cpus_of(domain) {
-                hold(Pool::Cpu(host_name, cpu), share, &place, None);
+                let here = place.key("windows");
+                hold(Pool::Cpu(host_name, cpu), share, &here, None, false);
             }
         }
         let Some(one) = held.get(name.as_str()) else {
             continue;
         };
         let reservation = one.reservation;
-        let share = share_of(check, one.domain, reservation);
+        let share = share_of(check, one);
         let outer = domain.inside.as_deref();
+        let agent = description.agent_time_before_all(domain, reservation.backend);
+        let agent = Share::of(agent, description.mode_changes.least_gap);
         for (pool, times) in taken_from(outer, (host_name, host), reservation) {
-            hold(pool, share.times(times), &one.place, Some(reservation));
+            let share = share.times(times);
+            hold(pool, share, &one.place, Some(reservation), false);
+            // It is not told which of the domain's CPUs it runs on.
+            if agent.exceeds(Share::ZERO) {
+                hold(pool, agent, &place.key("agent"), None, true);
+            }
         }
     }
     pools
@@ -203,15 +299,11 @@ fn taken_from<'a>(
 }
 
 /// How much there is of a pool, and what it is called.
-fn whole_of<'a>(
-    check: &Check<'a>,
-    pool: Pool<'a>,
-    held: &BTreeMap<&'a str, Held<'a>>,
-) -> (Share, String) {
+fn whole_of<'a>(check: &Check<'a>, pool: Pool<'a>, held: &AllHeld<'a>) -> (Share, String) {
     let description = check.description;
     let outer = |name: &str| {
         if let Some(one) = held.get(name) {
-            return share_of(check, one.domain, one.reservation);
+            return share_of(check, one);
         }
         let domain = description.domains.get(name);
         let windows = domain.filter(|domain| domain.kind == DomainKind::TimePartition);
@@ -280,20 +372,19 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
 
 /// Warns of domains whose tasks need as much as their reservation gives, or more: their response
 /// times have no bound.
-fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'_>>) {
+fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &AllHeld<'_>) {
     let description = check.description;
-    let released = mode.and_then(|mode| description.modes.get(mode)?.tasks.as_ref());
     let root = Place::root();
     let services = description.services.iter().map(|(name, service)| {
         let place = root.key("services").key(name).key("tasks");
-        (place, name, service.domain.as_str(), &service.tasks, 1)
+        (place, name, service.domain.as_str(), &service.tasks, None)
     });
     let own = description.domains.iter().map(|(name, domain)| {
         let vcpus = u32::try_from(description.vcpus_of(domain)).unwrap_or(u32::MAX);
         let place = root.key("domains").key(name).key("tasks");
-        (place, name, name.as_str(), &domain.tasks, vcpus)
+        (place, name, name.as_str(), &domain.tasks, Some(vcpus))
     });
-    for (place, name, domain, tasks, vcpus) in services.chain(own) {
+    for (place, name, domain, tasks, own) in services.chain(own) {
         let Some(held) = held.get(domain) else {
             continue;
         };
@@ -305,18 +396,26 @@ fn needs(check: &mut Check<'_>, mode: Option<&str>, held: &BTreeMap<&str, Held<'
             }
             _ => continue,
         };
-        let given = given.times(vcpus);
-        let in_mode = |task: &str| {
-            released.is_none_or(|all| all.iter().any(|t| *t == format!("{name}.{task}")))
+        let given = given.times(own.unwrap_or(1));
+        let in_mode = |task: &str| match (mode, own) {
+            (None, _) => true,
+            (Some((_, mode)), Some(_)) => description.releases_own(mode, name, task),
+            (Some((_, mode)), None) => description.releases_served(mode, name, task),
         };
         let tasks = tasks.iter().filter(|(task, _)| in_mode(task));
+        // What is boosted needs no budget.
+        let tasks = tasks.filter(|(_, task)| task.boost.is_none());
         let used = tasks.filter_map(|(_, task)| {
             let gap = task.arrivals.mean_gap().filter(|gap| !gap.is_zero())?;
             Some(Share::of(task.execution_time.mean()?, gap).times(task.clients))
         });
         let used = used.fold(Share::ZERO, Share::plus);
-        if used.exceeds(Share::ZERO) && !given.exceeds(used) {
-            let in_mode = mode.map_or(String::new(), |mode| format!(" in mode `{mode}`"));
+        if !used.exceeds(Share::ZERO) {
+            continue;
+        }
+        let used = used.plus(agent_within(description, domain, reservation));
+        if !given.exceeds(used) {
+            let in_mode = mode.map_or(String::new(), |(mode, _)| format!(" in mode `{mode}`"));
             check.warning(
                 &place,
                 format!(
@@ -328,5 +427,24 @@ latencies grow without bound",
                 "lengthen the budget of the domain's reservation, or send less",
             );
         }
+    }
+}
+
+/// What the agent of a domain takes of the domain's own reservation.
+fn agent_within(description: &Description, domain: &str, reservation: &Reservation) -> Share {
+    let Some(domain) = description.domains.get(domain) else {
+        return Share::ZERO;
+    };
+    let inside = domain.agent.as_ref();
+    let inside = inside.filter(|agent| agent.place == AgentPlace::Inside);
+    match inside {
+        Some(agent)
+            if description
+                .agent_time_before_all(domain, reservation.backend)
+                .is_zero() =>
+        {
+            Share::of(agent.execution_time, description.mode_changes.least_gap)
+        }
+        _ => Share::ZERO,
     }
 }

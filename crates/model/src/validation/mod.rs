@@ -3,11 +3,15 @@
 //! Each rule looks at one thing, says where it is broken, and goes on; none depends on another
 //! having held.
 
+mod agents;
+mod aperiodic;
 mod bandwidth;
 mod domains;
 mod experiment;
 mod hosts;
+mod local_modes;
 mod locks;
+mod mode_changes;
 mod modes;
 mod nesting;
 mod own_tasks;
@@ -16,11 +20,14 @@ mod reservations;
 mod services;
 mod share;
 mod tasks;
+mod triggers;
+mod unchanging;
 mod workload;
 
 use tailbound_time::Duration;
 
 use crate::description::{Description, Domain, Reservation, Task};
+use crate::in_mode::ReservedBy;
 use crate::interface::CpuSet;
 use crate::problem::Severity;
 use crate::reading::{Place, Tree, nearest};
@@ -50,12 +57,23 @@ pub(crate) fn findings(description: &Description, tree: &Tree) -> Vec<Finding> {
     nesting::nesting(&mut check);
     partitions::partitions(&mut check);
     own_tasks::own_tasks(&mut check);
+    aperiodic::aperiodic(&mut check);
     reservations::reservations(&mut check);
     services::services(&mut check);
     modes::modes(&mut check);
+    local_modes::local_modes(&mut check);
+    mode_changes::mode_changes(&mut check);
+    agents::agents(&mut check);
+    triggers::triggers(&mut check);
+    unchanging::unchanging(&mut check);
     bandwidth::bandwidth(&mut check);
     experiment::experiment(&mut check);
     check.findings
+}
+
+fn reservation_of_local_mode(domain: &str, mode: &str) -> Place {
+    let place = Place::root().key("domains").key(domain).key("modes");
+    place.key(mode).key("reservation")
 }
 
 /// A description under check.
@@ -122,12 +140,34 @@ impl<'a> Check<'a> {
             let place = Place::root().key("domains").key(name).key("reservation");
             Some((place, name.as_str(), domain.reservation.as_ref()?))
         });
+        let local = description.domains.iter().flat_map(|(name, domain)| {
+            let each = domain.modes.iter();
+            each.filter_map(move |(mode, content)| {
+                let place = reservation_of_local_mode(name, mode);
+                Some((place, name.as_str(), content.reservation.as_ref()?))
+            })
+        });
         let of_modes = description.modes.iter().flat_map(|(mode, content)| {
             let place = Place::root().key("modes").key(mode).key("reservations");
             let each = content.reservations.iter();
             each.map(move |(name, reservation)| (place.key(name), name.as_str(), reservation))
         });
-        base.chain(of_modes).collect()
+        base.chain(local).chain(of_modes).collect()
+    }
+
+    /// The reservation that a domain has in a mode, with its place.
+    fn reservation_in(&self, mode: &'a str, domain: &str) -> Option<(Place, &'a Reservation)> {
+        let content = self.description.modes.get(mode)?;
+        let (reservation, by) = self.description.reservation_in(content, domain)?;
+        let place = match by {
+            ReservedBy::Domain => Place::root().key("domains").key(domain).key("reservation"),
+            ReservedBy::LocalMode(local) => reservation_of_local_mode(domain, local),
+            ReservedBy::Mode => {
+                let place = Place::root().key("modes").key(mode);
+                place.key("reservations").key(domain)
+            }
+        };
+        Some((place, reservation))
     }
 
     /// Whether its own tasks or the domains inside of it tell what runs in a domain.

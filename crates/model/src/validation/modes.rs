@@ -1,6 +1,7 @@
 //! Modes.
 
 use super::Check;
+use crate::mode::Mode;
 use crate::reading::Place;
 
 /// Checks the modes and which is the first.
@@ -37,18 +38,78 @@ pub(super) fn modes(check: &mut Check<'_>) {
                 &domains,
             );
         }
-        let released = mode.tasks.iter().flatten();
-        for (index, task) in released.clone().enumerate() {
-            let here = place.key("tasks").index(index);
-            mode_task(check, &here, task, &tasks);
-            if released.clone().take(index).any(|other| other == task) {
-                check.error(
-                    &here,
-                    format!("`{task}` is there twice"),
-                    "name each task once",
-                );
-            }
+        for (domain, local) in &mode.domains {
+            local_mode(check, name, mode, domain, local);
         }
+        let here = place.key("tasks");
+        names_once(check, &here, mode.tasks.as_deref(), |check, here, task| {
+            mode_task(check, here, task, &tasks);
+        });
+        one_list_of_tasks(check, &here, mode);
+    }
+}
+
+/// Checks each of a list of tasks, and that none is there twice.
+pub(super) fn names_once(
+    check: &mut Check<'_>,
+    place: &Place,
+    tasks: Option<&[String]>,
+    each: impl Fn(&mut Check<'_>, &Place, &str),
+) {
+    let tasks = tasks.unwrap_or_default();
+    for (index, task) in tasks.iter().enumerate() {
+        let here = place.index(index);
+        each(check, &here, task);
+        if tasks[..index].contains(task) {
+            check.error(
+                &here,
+                format!("`{task}` is there twice"),
+                "name each task once",
+            );
+        }
+    }
+}
+
+/// Checks which local mode a mode puts a domain into.
+fn local_mode(check: &mut Check<'_>, name: &str, mode: &Mode, domain: &str, local: &str) {
+    let place = Place::root().key("modes").key(name);
+    let here = place.key("domains").key(domain);
+    let domains = check.tree.names("domains");
+    check.reference(&here, "domain", domain, &domains);
+    if domains.contains(&domain) {
+        let known = Place::root().key("domains").key(domain).key("modes");
+        let known = check.tree.names_at(&known);
+        check.reference(&here, "local mode", local, &known);
+    }
+    if mode.reservations.contains_key(domain) {
+        check.error(
+            &place.key("reservations").key(domain),
+            format!("the mode puts `{domain}` into its local mode `{local}`, which says what is reserved"),
+            format!(
+                "write it into [domains.{domain}.modes.{local}], or leave `{domain}` out of `domains`"
+            ),
+        );
+    }
+}
+
+/// Complains of a list of tasks beside those of local modes.
+fn one_list_of_tasks(check: &mut Check<'_>, here: &Place, mode: &Mode) {
+    if mode.tasks.is_none() {
+        return;
+    }
+    let description = check.description;
+    let mut domains = mode.domains.keys();
+    let lists = domains.find(|domain| {
+        let local = description.local_mode(mode, domain);
+        local.is_some_and(|local| local.tasks.is_some())
+    });
+    if let Some(domain) = lists {
+        check.error(
+            here,
+            format!("the mode lists tasks, and so does the local mode of `{domain}`"),
+            "leave `tasks` out of the mode, and list the tasks of each domain in local modes; or list \
+             all of them here",
+        );
     }
 }
 

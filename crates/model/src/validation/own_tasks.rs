@@ -4,6 +4,7 @@ use super::Check;
 use super::locks;
 use super::tasks::{self, Owner};
 use crate::description::{Builtin, Domain, Scheduling};
+use crate::host::Placement;
 use crate::reading::Place;
 
 /// Checks the domains' own tasks.
@@ -20,7 +21,15 @@ pub(super) fn own_tasks(check: &mut Check<'_>) {
         let vcpus = description.vcpus_of(domain);
         for (task, content) in &domain.tasks {
             let here = place.key("tasks").key(task);
-            tasks::own_task(check, &here, Owner { domain, vcpus }, content);
+            let owner = Owner {
+                domain,
+                vcpus,
+                is_soft: domain.has_soft(task),
+            };
+            tasks::own_task(check, &here, owner, content);
+            if domain.placement == Placement::Global && vcpus > 1 {
+                tasks::one_queue(check, &here, content);
+            }
         }
     }
 }
@@ -73,6 +82,8 @@ fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
         ("scheduling", domain.scheduling != Scheduling::default()),
         ("quantum", domain.quantum.is_some()),
         ("preemptive", !domain.preemptive),
+        ("placement", domain.placement != Placement::default()),
+        ("aperiodic", domain.aperiodic.is_some()),
     ];
     let orders_something = !domain.tasks.is_empty()
         || (holds && matches!(domain.scheduling, Scheduling::EarliestDeadlineFirst));
@@ -85,6 +96,9 @@ fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
             );
         }
         return;
+    }
+    if domain.placement == Placement::Global {
+        one_queue(check, place, domain, holds);
     }
     let turns = domain.scheduling == Scheduling::RoundRobin;
     match domain.quantum {
@@ -113,6 +127,39 @@ fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
             &place.key("preemptive"),
             "the domains inside of this one have to be interrupted at the end of their budget",
             "leave it out, or put the tasks in a domain of their own",
+        );
+    }
+}
+
+/// Complains of what one queue for several virtual CPUs does not go with.
+fn one_queue(check: &mut Check<'_>, place: &Place, domain: &Domain, holds: bool) {
+    let against = [
+        (
+            "scheduling",
+            domain.scheduling == Scheduling::RoundRobin,
+            "turns are taken on one virtual CPU",
+        ),
+        (
+            "preemptive",
+            !domain.preemptive,
+            "tasks that share a queue interrupt each other",
+        ),
+        (
+            "inside",
+            domain.inside.is_some(),
+            "the virtual CPUs of the outer domain know nothing of each other",
+        ),
+        (
+            "placement",
+            holds,
+            "the domains inside of this one are each on one virtual CPU",
+        ),
+    ];
+    for (key, _, why) in against.iter().filter(|(_, given, _)| *given) {
+        check.error(
+            &place.key(*key),
+            *why,
+            "leave it out, or write placement = \"partitioned\"",
         );
     }
 }

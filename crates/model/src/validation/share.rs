@@ -95,17 +95,22 @@ impl Share {
         self.parts() > other.parts()
     }
 
-    /// In percent of a CPU, with as many digits as tell it from a whole one.
+    /// In percent of a CPU, with as many digits as tell it from a whole one and from nothing.
     pub fn in_percent(self) -> String {
         let percent = match self {
             Self::Exact(a, b) => a as f64 / b as f64 * 100.0,
             Self::RoundedUp(parts) => parts as f64 / ONE as f64 * 100.0,
         };
         let is_whole = !self.exceeds(Self::WHOLE) && !Self::WHOLE.exceeds(self);
-        let digits =
-            (1..=9).find(|digits| is_whole || format!("{percent:.digits$}").parse() != Ok(100.0));
-        match digits {
+        let is_plain = is_whole || !self.exceeds(Self::ZERO);
+        let tells = |digits: &usize| {
+            let digits = *digits;
+            let rounded = format!("{percent:.digits$}").parse();
+            is_plain || (rounded != Ok(100.0) && rounded != Ok(0.0))
+        };
+        match (1..=9).find(tells) {
             Some(digits) => format!("{percent:.digits$}%"),
+            None if percent < 1.0 => "just over 0%".into(),
             None if self.exceeds(Self::WHOLE) => "just over 100%".into(),
             None => "just under 100%".into(),
         }

@@ -32,6 +32,13 @@ pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task
             "leave it out; it is for a domain's own tasks",
         );
     }
+    if task.boost.is_some() {
+        check.error(
+            &place.key("boost"),
+            "a service's jobs boost nothing",
+            "leave it out; it is for a domain's own tasks",
+        );
+    }
     let here = place.key("request");
     match (&task.request, service.protocol) {
         (Some(sent), protocol) => {
@@ -63,6 +70,8 @@ pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task
 pub(super) struct Owner<'a> {
     pub(super) domain: &'a Domain,
     pub(super) vcpus: usize,
+    /// Whether the task has no place among the others.
+    pub(super) is_soft: bool,
 }
 
 /// Checks one of a domain's own tasks.
@@ -71,7 +80,10 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, t
         scheduling: owner.domain.scheduling,
         what: "domain",
     };
-    times(check, place, orderer, task);
+    match owner.is_soft {
+        true => content(check, place, task),
+        false => times(check, place, orderer, task),
+    }
     if matches!(task.execution_time, ExecutionTime::Calibrated { .. }) {
         check.error(
             &place.key("execution_time"),
@@ -86,6 +98,17 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, t
             "leave it out, or describe a service",
         );
     }
+    if let Some(boost) = task.boost {
+        let here = place.key("boost");
+        check.above_zero(&here, "the boost", boost);
+        if owner.domain.reservation.is_none() {
+            check.error(
+                &here,
+                "there is no reservation that could be boosted",
+                "reserve CPU time for the domain, or leave it out",
+            );
+        }
+    }
     if let Some(vcpu) = task
         .vcpu
         .filter(|vcpu| *vcpu as usize >= owner.vcpus && owner.vcpus > 0)
@@ -99,11 +122,31 @@ pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, t
     }
 }
 
+/// Complains of what cannot be pinned, or boosted.
+pub(super) fn one_queue(check: &mut Check<'_>, place: &Place, task: &Task) {
+    let given = [
+        ("vcpu", task.vcpu.is_some()),
+        ("boost", task.boost.is_some()),
+    ];
+    for (key, _) in given.iter().filter(|(_, given)| *given) {
+        check.error(
+            &place.key(*key),
+            "the tasks of this domain have no virtual CPU of their own: they share one queue",
+            "leave it out, or leave `placement` out of the domain",
+        );
+    }
+}
+
 fn times(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+    content(check, place, task);
+    priority(check, place, orderer, task);
+}
+
+/// Checks what a task's jobs are, but not its place among others.
+fn content(check: &mut Check<'_>, place: &Place, task: &Task) {
     workload::arrivals(check, &place.key("arrivals"), &task.arrivals);
     workload::execution_time(check, &place.key("execution_time"), task);
     deadline(check, place, task);
-    priority(check, place, orderer, task);
 }
 
 fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {

@@ -7,9 +7,11 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Arrivals, BackendKind, Bin, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Gaps, Host, HostOverheads, HostScheduling, Mode, PercentagePoints, Percentile,
-    Placement, Priority, Protocol, Request, Reservation, Scheduling, Service, Slo, Task, Variant,
+    Agent, AgentPlace, Arrivals, BackendKind, Bin, Builtin, ChangePolicy, Cpu, Description, Domain,
+    DomainKind, ExecutionTime, Experiment, Gaps, Host, HostOverheads, HostScheduling, LocalMode,
+    Metric, Mode, ModeChanges, Percent, PercentagePoints, Percentile, Placement, Priority,
+    Protocol, Request, RequestsMeanwhile, Reservation, Scheduling, Service, Slo, Task, TaskStart,
+    Trigger, Variant,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -39,6 +41,7 @@ pub fn description() -> impl Strategy<Value = Description> {
                 services: BTreeMap::new(),
                 modes: BTreeMap::new(),
                 initial_mode: None,
+                mode_changes: ModeChanges::default(),
                 experiment,
             };
             for (index, (domain_name, (mut domain, service))) in parts.into_iter().enumerate() {
@@ -73,31 +76,101 @@ fn host() -> Host {
     }
 }
 
-/// A first mode as described, and a second in which every reservation is half as large.
+/// A first mode as described, and a second in which every reservation is half as large: every other
+/// domain by a local mode.
 fn add_modes(description: &mut Description, first: &str, second: &str, text: String) {
-    let halved = |reservation: &Reservation| {
-        let mut halved = reservation.clone();
-        halved.period = halved.period.and_then(|period| period.checked_mul(2));
-        halved
-    };
-    let reservations = description.domains.iter().filter_map(|(name, domain)| {
-        let reservation = domain.reservation.as_ref().filter(|r| r.budget.is_some())?;
-        Some((name.clone(), halved(reservation)))
-    });
-    let tasks = description.services.iter().flat_map(|(name, service)| {
-        service
-            .tasks
-            .keys()
-            .map(move |task| format!("{name}.{task}"))
-    });
-    let other = Mode {
+    let mut other = Mode {
         description: text,
-        reservations: reservations.collect(),
-        tasks: Some(tasks.step_by(2).collect()),
+        ..Mode::default()
     };
+    let served = served(description);
+    for (index, (name, domain)) in description.domains.iter_mut().enumerate() {
+        let Some(reservation) = domain.reservation.as_ref().filter(|r| r.budget.is_some()) else {
+            continue;
+        };
+        let halved = halved(reservation);
+        if index % 2 == 0 {
+            other.reservations.insert(name.clone(), halved);
+            continue;
+        }
+        let own = domain.tasks.keys().cloned();
+        let tasks = own.chain(served.get(name).into_iter().flatten().cloned());
+        let local = LocalMode {
+            description: other.description.clone(),
+            reservation: Some(halved),
+            tasks: (index % 4 == 1).then(|| tasks.step_by(2).collect()),
+        };
+        domain.modes.insert(second.to_owned(), local);
+        domain.agent = agent(reservation, first, second);
+        other.domains.insert(name.clone(), second.to_owned());
+    }
+    let local = description
+        .domains
+        .values()
+        .flat_map(|domain| domain.modes.values());
+    if local.into_iter().all(|local| local.tasks.is_none()) {
+        other.tasks = Some(served.into_values().flatten().step_by(2).collect());
+    }
+    other.triggers = triggers(description);
     description.modes.insert(second.to_owned(), other);
     description.modes.insert(first.to_owned(), Mode::default());
     description.initial_mode = Some(first.to_owned());
+    description.mode_changes = ModeChanges {
+        policy: ChangePolicy::Batch,
+        requests: RequestsMeanwhile::Preempt,
+        start: TaskStart::Accepted,
+        ..ModeChanges::default()
+    };
+}
+
+fn halved(reservation: &Reservation) -> Reservation {
+    let mut halved = reservation.clone();
+    halved.period = halved.period.and_then(|period| period.checked_mul(2));
+    halved
+}
+
+/// The tasks of services, by domain.
+fn served(description: &Description) -> BTreeMap<String, Vec<String>> {
+    let mut served: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, service) in &description.services {
+        let tasks = service.tasks.keys().map(|task| format!("{name}.{task}"));
+        served
+            .entry(service.domain.clone())
+            .or_default()
+            .extend(tasks);
+    }
+    served
+}
+
+/// An agent where there is room for one beside the reservation.
+fn agent(reservation: &Reservation, first: &str, second: &str) -> Option<Agent> {
+    let (budget, period) = (reservation.budget?, reservation.period?);
+    (budget <= period / 2).then(|| Agent {
+        place: AgentPlace::Outside,
+        execution_time: Duration::from_nanos(budget.as_nanos() % 1_000 + 1),
+        may_request: vec![first.to_owned()],
+        fallback: Some(second.to_owned()),
+    })
+}
+
+fn triggers(description: &Description) -> Vec<Trigger> {
+    let mut domains = description.domains.iter();
+    let counted = domains.find(|(_, domain)| {
+        let reservation = domain.reservation.as_ref();
+        reservation.is_some_and(|one| one.backend == BackendKind::DsFreeze)
+    });
+    let condition = counted.map(|(name, _)| Trigger::Condition {
+        domain: name.clone(),
+        metric: Metric::BudgetUsed,
+        above: None,
+        below: Some(Percent(12.5)),
+        window: Duration::from_secs(4_000),
+    });
+    let schedule = Trigger::Schedule {
+        every: Duration::from_secs(60),
+        offset: Duration::ZERO,
+    };
+    condition.into_iter().chain([schedule]).collect()
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -147,9 +220,13 @@ fn domain(cpus: BTreeSet<Cpu>) -> Domain {
         locks: BTreeMap::new(),
         reservation: None,
         scheduling: Scheduling::default(),
+        placement: Placement::Partitioned,
         quantum: None,
         preemptive: true,
+        aperiodic: None,
         tasks: BTreeMap::new(),
+        modes: BTreeMap::new(),
+        agent: None,
     }
 }
 
@@ -197,6 +274,7 @@ fn machine() -> impl Strategy<Value = Domain> {
             Domain {
                 kind: DomainKind::XenVm,
                 scheduling,
+                placement: Placement::Partitioned,
                 quantum: turns.then_some(quantum),
                 preemptive: preemptive || turns,
                 tasks,
@@ -297,6 +375,7 @@ fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
             clients,
             vcpu: None,
             sections: Vec::new(),
+            boost: None,
         },
     )
 }

@@ -1,0 +1,173 @@
+//! How a system gets from one mode to another, and what of it a domain does itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tailbound_time::Duration;
+
+use crate::description::{BackendKind, Description, Domain};
+
+/// How changes from mode to mode are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModeChanges {
+    /// In which order domains are asked to change.
+    pub policy: ChangePolicy,
+    /// What becomes of a request that comes while a change is being made.
+    pub requests: RequestsMeanwhile,
+    /// How long an agent may take to answer; then its domain falls back.
+    pub timeout: Duration,
+    /// The longest boost of an agent, for one change.
+    pub boost: Duration,
+    /// The least distance between two changes; the cost of agents is accounted with it.
+    pub least_gap: Duration,
+    /// When tasks of a domain that gets more CPU time may start.
+    pub start: TaskStart,
+}
+
+impl Default for ModeChanges {
+    fn default() -> Self {
+        Self {
+            policy: ChangePolicy::default(),
+            requests: RequestsMeanwhile::default(),
+            timeout: Duration::from_millis(100),
+            boost: Duration::from_micros(500),
+            least_gap: Duration::from_secs(1),
+            start: TaskStart::default(),
+        }
+    }
+}
+
+impl ModeChanges {
+    /// Whether nothing was said that is not so anyway.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// In which order domains are asked to change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangePolicy {
+    /// One after the other, the largest decrease of bandwidth first (thesis, section 2.4.1).
+    Sequential,
+    /// All decreases at once; when all are made, all increases at once (thesis, section 2.4.1).
+    Batch,
+    /// All decreases at once, and each increase as soon as there is room for it (thesis, section
+    /// 2.4.1).
+    Greedy,
+    /// Sequential, each agent inside of a reservation before all else from the message to its answer
+    /// (thesis, section 2.4.2).
+    Boost,
+    /// Greedy, with a boost of those agents alone that run inside of a reservation.
+    #[default]
+    Prompt,
+}
+
+/// What becomes of a request that comes while a change is being made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RequestsMeanwhile {
+    /// It waits until the change is made; all are carried out, in order.
+    #[default]
+    Queue,
+    /// It waits, and of those that wait only the last one is carried out.
+    Merge,
+    /// The change goes on to the new mode from where it is.
+    Preempt,
+}
+
+/// When tasks of a domain that gets more CPU time may start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskStart {
+    /// As soon as its reservation is accepted (thesis, section 2.4.3). Until its next replenishment
+    /// the tasks may ask for more than it gives.
+    Accepted,
+    /// Only when its reservation is in force, at its next replenishment: the tasks never ask for more
+    /// than the reservation in force.
+    #[default]
+    InForce,
+}
+
+/// What switches the tasks of a domain when it is asked to: its domain mode manager (thesis, section
+/// 2.3.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Agent {
+    /// Whether it runs on the domain's reservation, or beside it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "outside"))]
+    pub place: AgentPlace,
+    /// The CPU time of one switch, at most.
+    #[serde(default = "default_switch", skip_serializing_if = "is_default_switch")]
+    #[schemars(extend("default" = "100us"))]
+    pub execution_time: Duration,
+    /// The modes of the system that it may ask for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_request: Vec<String>,
+    /// The mode of this domain that it falls back to when the agent does not answer in time, or cannot
+    /// switch; if left out, the whole change is taken back then.
+    #[serde(default)]
+    pub fallback: Option<String>,
+}
+
+/// Where an agent gets its CPU time from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentPlace {
+    /// Beside the domain's reservation, before all domains: an empty budget does not hold it up.
+    #[default]
+    Outside,
+    /// On the domain's reservation, as in a virtual machine.
+    Inside,
+}
+
+fn default_switch() -> Duration {
+    Duration::from_micros(100)
+}
+
+// serde passes references.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_default_switch(switch: &Duration) -> bool {
+    *switch == default_switch()
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Default for Agent {
+    fn default() -> Self {
+        Self {
+            place: AgentPlace::default(),
+            execution_time: default_switch(),
+            may_request: Vec::new(),
+            fallback: None,
+        }
+    }
+}
+
+impl Description {
+    /// The CPU time before all domains that the agent of a domain may take for one mode change, on one
+    /// of the domain's CPUs, while `backend` enforces the domain's reservation; none without an agent.
+    ///
+    /// It is what the thesis's hypothetical virtual CPU has for a budget, with `least_gap` for a period
+    /// (section 2.4.2). A boosted agent counts with the longest boost, for that is what the host
+    /// enforces; one beside the reservation with its execution time. An agent inside of the reservation
+    /// that is not boosted spends the domain's budget, and one of a domain without a budget, or with
+    /// CPUs of its own, spends the domain's time: nothing of either comes before others.
+    pub fn agent_time_before_all(&self, domain: &Domain, backend: BackendKind) -> Duration {
+        let Some(agent) = &domain.agent else {
+            return Duration::ZERO;
+        };
+        if matches!(backend, BackendKind::Dedicated | BackendKind::None) {
+            return Duration::ZERO;
+        }
+        let ModeChanges { policy, boost, .. } = self.mode_changes;
+        match (policy, agent.place) {
+            (ChangePolicy::Boost | ChangePolicy::Prompt, AgentPlace::Inside) => boost,
+            (_, AgentPlace::Outside) => agent.execution_time,
+            (_, AgentPlace::Inside) => Duration::ZERO,
+        }
+    }
+}

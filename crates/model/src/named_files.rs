@@ -1,0 +1,59 @@
+//! Which files a description names.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::description::{Arrivals, Description, ExecutionTime};
+use crate::reading::Place;
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FilePurpose {
+    /// A trace of releases.
+    Trace,
+    /// A trace that says how long each job ran, too.
+    TraceWithExecution,
+    /// Execution times, one by one.
+    Samples,
+    /// Execution times, in bins.
+    Histogram,
+}
+
+/// The files that a description names, by the path it names them with, and what each is for.
+pub fn files_named(description: &Description) -> BTreeSet<(FilePurpose, PathBuf)> {
+    let named = named_files(description).into_iter();
+    named.map(|(_, purpose, file)| (purpose, file)).collect()
+}
+
+/// The same, with the place of each, in the order in which they are told.
+pub(crate) fn named_files(description: &Description) -> Vec<(Place, FilePurpose, PathBuf)> {
+    let mut files = Vec::new();
+    let services = description.services.iter();
+    let served = services.map(|(name, service)| ("services", name, &service.tasks));
+    let domains = description.domains.iter();
+    let own = domains.map(|(name, domain)| ("domains", name, &domain.tasks));
+    for (table, owner, tasks) in served.chain(own) {
+        let place = Place::root().key(table).key(owner).key("tasks");
+        for (name, task) in tasks {
+            let place = place.key(name);
+            let execution = place.key("execution_time").key("file");
+            if let Arrivals::Trace { file } = &task.arrivals {
+                let purpose = match task.execution_time {
+                    ExecutionTime::Trace {} => FilePurpose::TraceWithExecution,
+                    _ => FilePurpose::Trace,
+                };
+                files.push((place.key("arrivals").key("file"), purpose, file.clone()));
+            }
+            match &task.execution_time {
+                ExecutionTime::Samples { file } => {
+                    files.push((execution, FilePurpose::Samples, file.clone()));
+                }
+                ExecutionTime::Histogram {
+                    file: Some(file), ..
+                } => files.push((execution, FilePurpose::Histogram, file.clone())),
+                _ => {}
+            }
+        }
+    }
+    files
+}

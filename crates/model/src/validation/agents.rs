@@ -1,0 +1,113 @@
+//! What switches the tasks of domains at mode changes.
+
+use super::Check;
+use crate::description::{Domain, DomainKind};
+use crate::mode_changes::{Agent, AgentPlace, ChangePolicy};
+use crate::reading::Place;
+
+/// Checks the agents of all domains, and that none is missing.
+pub(super) fn agents(check: &mut Check<'_>) {
+    let description = check.description;
+    for (name, domain) in &description.domains {
+        let place = Place::root().key("domains").key(name);
+        match &domain.agent {
+            Some(agent) => one_agent(check, &place.key("agent"), domain, agent),
+            None => missing(check, &place.key("tasks"), name, domain),
+        }
+    }
+}
+
+fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agent) {
+    let modes = check.tree.names("modes");
+    if modes.is_empty() {
+        check.error(
+            place,
+            "there are no modes that an agent would change between",
+            "leave it out, or describe modes",
+        );
+        return;
+    }
+    switching(check, place, agent);
+    for (index, mode) in agent.may_request.iter().enumerate() {
+        let here = place.key("may_request").index(index);
+        check.reference(&here, "mode", mode, &modes);
+        if agent.may_request[..index].contains(mode) {
+            check.error(
+                &here,
+                format!("`{mode}` is there twice"),
+                "name each mode once",
+            );
+        }
+    }
+    if let Some(fallback) = &agent.fallback {
+        // Of what was cut out for its shape nothing is known.
+        let known: Vec<&str> = domain.modes.keys().map(String::as_str).collect();
+        check.reference(&place.key("fallback"), "local mode", fallback, &known);
+    }
+}
+
+fn switching(check: &mut Check<'_>, place: &Place, agent: &Agent) {
+    let here = place.key("execution_time");
+    check.above_zero(&here, "the time of a switch", agent.execution_time);
+    let changes = check.description.mode_changes;
+    let takes = agent.execution_time;
+    if takes > changes.timeout && !changes.timeout.is_zero() {
+        check.error(
+            &here,
+            format!(
+                "a switch takes {takes}, and the agent has to answer within {}",
+                changes.timeout
+            ),
+            "lengthen `timeout` in [mode_changes]",
+        );
+        return;
+    }
+    let boosted = match changes.policy {
+        ChangePolicy::Boost => true,
+        ChangePolicy::Prompt => agent.place == AgentPlace::Inside,
+        ChangePolicy::Sequential | ChangePolicy::Batch | ChangePolicy::Greedy => false,
+    };
+    if boosted && takes > changes.boost && !changes.boost.is_zero() {
+        check.warning(
+            &here,
+            format!(
+                "a switch takes {takes}, and its boost ends after {}",
+                changes.boost
+            ),
+            "lengthen `boost` in [mode_changes], or the rest waits for budget",
+        );
+    }
+}
+
+/// Warns where modes release other tasks of a domain's own and nothing starts and stops them.
+///
+/// Tasks of services come from clients, who send something else in another mode.
+fn missing(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
+    let description = check.description;
+    let mut modes = description.modes.values();
+    let Some(first) = modes.next() else { return };
+    let differs = |task: &String| {
+        let of_first = description.releases_own(first, name, task);
+        let mut others = description.modes.values().skip(1);
+        others.any(|mode| description.releases_own(mode, name, task) != of_first)
+    };
+    let switched: Vec<String> = domain
+        .tasks
+        .keys()
+        .filter(|task| differs(task))
+        .map(|task| format!("`{task}`"))
+        .collect();
+    let only_simulated = domain.aperiodic.is_some()
+        || domain.inside.is_some()
+        || domain.kind == DomainKind::TimePartition;
+    if !switched.is_empty() && !only_simulated {
+        check.warning(
+            place,
+            format!(
+                "modes start and stop {}, and nothing in the domain does so",
+                switched.join(", ")
+            ),
+            format!("describe the agent that does: [domains.{name}.agent]"),
+        );
+    }
+}

@@ -1,0 +1,105 @@
+//! What mode changes cannot change of a reservation.
+
+use super::Check;
+use crate::description::{BackendKind, Reservation};
+use crate::reading::Place;
+
+/// Complains of domains whose CPUs or back end differ between modes, so that there is no change from
+/// one to the other: all modes are compared with the first one, since what is equal to it is equal
+/// among itself. What domains fall back to is compared, too.
+pub(super) fn unchanging(check: &mut Check<'_>) {
+    let description = check.description;
+    let initial = description.initial_mode.as_deref();
+    let initial = initial.and_then(|name| description.modes.get_key_value(name));
+    let Some((first, _)) = initial.or(description.modes.iter().next()) else {
+        return;
+    };
+    for (name, domain) in &description.domains {
+        let of_first = check.reservation_in(first, name);
+        for mode in description.modes.keys().filter(|mode| *mode != first) {
+            let here = Place::root().key("modes").key(mode);
+            let of_mode = check.reservation_in(mode, name);
+            compare(check, name, (first, &of_first), here, of_mode);
+        }
+        let fallback = domain
+            .agent
+            .as_ref()
+            .and_then(|agent| agent.fallback.as_ref());
+        let Some((fallback, local)) = fallback.and_then(|local| domain.modes.get_key_value(local))
+        else {
+            continue;
+        };
+        let here = super::reservation_of_local_mode(name, fallback);
+        if let Some(reservation) = &local.reservation {
+            let found = Some((here.clone(), reservation));
+            compare(check, name, (first, &of_first), here, found);
+        }
+    }
+}
+
+type Placed<'a> = Option<(Place, &'a Reservation)>;
+
+fn compare(
+    check: &mut Check<'_>,
+    name: &str,
+    (first, of_first): (&str, &Placed<'_>),
+    here: Place,
+    other: Placed<'_>,
+) {
+    let (place, what) = match (of_first, other) {
+        (None, None) => return,
+        (Some(_), None) => (here, format!("`{name}` has no reservation here, and one")),
+        (None, Some((place, _))) => (place, format!("`{name}` has a reservation here, and none")),
+        (Some((_, before)), Some((place, after))) => match difference(before, after) {
+            Some((key, difference)) => (place.key(key), difference),
+            None => return,
+        },
+    };
+    check.error(
+        &place,
+        format!("{what} in mode `{first}`: there is no change between the two"),
+        "mode changes give another budget, period and priority; keep CPUs and back end in all modes, \
+         with a small budget where little is needed",
+    );
+}
+
+/// What differs that no change of a reservation in force can make: its key, and how.
+fn difference(before: &Reservation, after: &Reservation) -> Option<(&'static str, String)> {
+    if before.backend != after.backend {
+        let (here, there) = (word(after.backend), word(before.backend));
+        return Some((
+            "backend",
+            format!("the back end is {here} here, and {there}"),
+        ));
+    }
+    if before.cpus != after.cpus {
+        let list = |reservation: &Reservation| {
+            let cpus = reservation.cpus.iter().map(ToString::to_string);
+            cpus.collect::<Vec<_>>().join(", ")
+        };
+        let (here, there) = (list(after), list(before));
+        return Some((
+            "cpus",
+            format!("it holds on CPU {here} here, and on {there}"),
+        ));
+    }
+    if before.vcpus != after.vcpus {
+        return Some((
+            "vcpus",
+            "another number of virtual CPUs is here than".into(),
+        ));
+    }
+    None
+}
+
+/// The back end as files spell it.
+fn word(backend: BackendKind) -> &'static str {
+    match backend {
+        BackendKind::DsFreeze => "ds-freeze",
+        BackendKind::Deadline => "deadline",
+        BackendKind::RtGroup => "rt-group",
+        BackendKind::CfsQuota => "cfs-quota",
+        BackendKind::Dedicated => "dedicated",
+        BackendKind::None => "none",
+    }
+}
