@@ -24,6 +24,7 @@ fn service(rate: &str) -> Result<Service, Box<dyn Error>> {
         clients: 1,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     };
     Ok(Service {
         domain: "domain".into(),

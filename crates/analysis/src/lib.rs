@@ -11,10 +11,12 @@ mod periodic_load;
 mod query;
 mod rational;
 pub mod recovery;
+pub mod resolution;
 pub mod response_time;
 pub mod schedulability;
 pub mod sizing;
 mod sporadic_task;
+pub mod transitions;
 mod virtualization_agnostic;
 
 pub use error::AnalysisError;

@@ -82,6 +82,7 @@ fn service(scheduling: Scheduling, numbers: &[Numbers]) -> Service {
         clients: 1,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     };
     let tasks = numbers.iter().enumerate();
     Service {

@@ -10,6 +10,7 @@ pub mod global_edf;
 pub mod global_fixed_priority;
 mod global_workload;
 mod level_load;
+pub mod mode_change;
 mod natural;
 pub mod non_preemptive_response_time;
 pub mod priority_assignment;

@@ -34,6 +34,7 @@ pub fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
         clients: 1,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     }
 }
 

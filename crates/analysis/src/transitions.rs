@@ -1,0 +1,360 @@
+//! How long a change from mode to mode takes at most, until all reservations and tasks of the new mode
+//! are in force.
+//!
+//! # What is bounded
+//! Each domain k goes from bandwidth w_k to w_k' on its CPUs. A reservation that was told its new budget
+//! and period has them from its next replenishment on: at most one *old* period P_k after it was told.
+//! An agent answers within a_k (zero without an agent; the description's `timeout` at most). A domain
+//! that gets less first stops tasks, and is then told: its share is free within a_k + P_k. A domain that
+//! gets more is first told, and then starts tasks: with `start = "in-force"` it is done within P_k + a_k,
+//! with `accepted` within max(P_k, a_k). Below, L_k is this length.
+//!
+//! # No CPU is ever above 1
+//! Let both modes fit: on each CPU the sum of w_k and that of w_k' are at most 1, each with what agents
+//! take there. Count a domain that gets less with w_k until the new reservation is in force, and one that
+//! gets more with w_k' as soon as it is told. While some decrease on a CPU is not in force, an increase
+//! there is told only if this sum stays at most 1. When all decreases of a CPU are in force, each domain
+//! there counts with w_k' if it got less, and with w_k or w_k', both at most w_k', if it gets more: the
+//! sum is at most that of the new mode. So every increase there may be told then, in any order, and the
+//! sum is at most 1 at each instant before and after. Increases of a domain on several CPUs have the same
+//! bandwidth on each and wait for the last of them.
+//!
+//! # The bounds
+//! - `greedy` and `prompt`: a decrease is done within L_k. An increase k waits at most until all
+//!   decreases on its CPUs are in force, W_k = max L_j over these j, by the argument above; not at all if
+//!   the larger of the two bandwidths of every domain on its CPUs sum up to at most 1, since then no
+//!   order of changes is above. It is done within W_k + L_k; the whole within the largest of these.
+//! - `batch`: all increases wait for all others: max L_j over these, and max L_k over the increases.
+//! - `sequential` and `boost`: one after the other, decreases first: the sum of all L_k.
+//!
+//! What host and messages take, at most some hundred microseconds, is not in it, nor a fallback of a
+//! domain whose agent does not answer, nor a host that stalls. Source of the policies: thesis (Li 2021),
+//! section 2.4; the bounds are this project's.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tailbound_model::{
+    BackendKind, Bandwidth, ChangePolicy, Cpu, Description, Domain, ModeChanges, TaskStart,
+};
+use tailbound_time::Duration;
+
+use crate::resolution::{ResolutionError, as_hosted};
+
+/// A CPU of a host.
+pub type HostCpu = (String, Cpu);
+
+/// What becomes of a domain's reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Less bandwidth: tasks first, then the reservation.
+    Decrease,
+    /// More bandwidth: the reservation first, then tasks.
+    Increase,
+    /// The same bandwidth with another period or priority.
+    SameBandwidth,
+    /// Only its tasks change.
+    TasksOnly,
+}
+
+/// What a mode change asks of a domain.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DomainChange {
+    /// The domain.
+    pub domain: String,
+    /// The CPUs that its reservation holds on.
+    pub cpus: BTreeSet<HostCpu>,
+    /// What its reservation takes of each of them before; none of a domain without a guarantee.
+    pub before: Option<Bandwidth>,
+    /// What it takes after.
+    pub after: Option<Bandwidth>,
+    /// How its reservation changes.
+    pub direction: Direction,
+    /// The longest time until a change of its reservation is in force: the old period.
+    pub period: Duration,
+    /// Whether an agent switches its tasks.
+    pub has_agent: bool,
+}
+
+/// The bound for one domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The domain.
+    pub domain: String,
+    /// How its reservation changes.
+    pub direction: Direction,
+    /// It is begun at most this long after the change was asked for.
+    pub begun: Duration,
+    /// All of it is in force at most this long after the change was asked for.
+    pub in_force: Duration,
+}
+
+/// A change from one mode to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The mode before.
+    pub from: String,
+    /// The mode after.
+    pub to: String,
+    /// The domains that change, where agents answer at once.
+    pub steps: Vec<Step>,
+    /// All is in force at most this long after it was asked for, where agents answer at once.
+    pub bound: Duration,
+    /// The same where each agent takes as long as it may (`timeout`).
+    pub bound_with_slow_agents: Duration,
+}
+
+/// The bounds for each ordered pair of the modes of a description, whose domains are on CPUs of their
+/// own (placement `partitioned`, nothing nested): what `check` accepts and can be enforced.
+///
+/// # Errors
+/// It is not known what a domain gets in some mode.
+pub fn transitions(description: &Description) -> Result<Vec<Transition>, ResolutionError> {
+    let mut hosted = BTreeMap::new();
+    for name in description.modes.keys() {
+        hosted.insert(name.as_str(), as_hosted(description, Some(name), None)?);
+    }
+    let changes = description.mode_changes;
+    let mut found = Vec::new();
+    for (from, before) in &hosted {
+        for (to, after) in hosted.iter().filter(|(to, _)| *to != from) {
+            let domains = domain_changes(description, before, after);
+            let agents = agents_per_cpu(description, before);
+            let at_once = steps(&domains, &agents, changes, Duration::ZERO);
+            let slow = steps(&domains, &agents, changes, changes.timeout);
+            found.push(Transition {
+                from: (*from).into(),
+                to: (*to).into(),
+                bound: all_in_force(&at_once),
+                bound_with_slow_agents: all_in_force(&slow),
+                steps: at_once,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn all_in_force(steps: &[Step]) -> Duration {
+    let ends = steps.iter().map(|step| step.in_force);
+    ends.max().unwrap_or(Duration::ZERO)
+}
+
+/// What the agents of domains take of each CPU before all domains, in any mode.
+fn agents_per_cpu(
+    description: &Description,
+    hosted: &Description,
+) -> BTreeMap<HostCpu, Vec<Bandwidth>> {
+    let mut taken: BTreeMap<HostCpu, Vec<Bandwidth>> = BTreeMap::new();
+    for (name, domain) in &description.domains {
+        let Some(reservation) = hosted
+            .domains
+            .get(name)
+            .and_then(|it| it.reservation.as_ref())
+        else {
+            continue;
+        };
+        let cost = description.agent_time_before_all(domain, reservation.backend);
+        let share = Bandwidth::new(cost, description.mode_changes.least_gap);
+        for cpu in on(hosted, name) {
+            taken.entry(cpu).or_default().extend(share);
+        }
+    }
+    taken
+}
+
+/// The CPUs that the reservation of a domain holds on.
+fn on(hosted: &Description, name: &str) -> BTreeSet<HostCpu> {
+    let Some(domain) = hosted.domains.get(name) else {
+        return BTreeSet::new();
+    };
+    let host = hosted.host_of(domain).map_or("", |(host, _)| host);
+    let cpus = domain.allowed_cpus().iter();
+    cpus.map(|cpu| (host.to_owned(), *cpu)).collect()
+}
+
+/// What each domain that holds something is asked for; those that nothing changes of, too, since they
+/// take their share all the while.
+fn domain_changes(
+    description: &Description,
+    before: &Description,
+    after: &Description,
+) -> Vec<DomainChange> {
+    let domains = description.domains.iter().filter_map(|(name, domain)| {
+        let (old, new) = (before.domains.get(name)?, after.domains.get(name)?);
+        let direction = direction(old, new);
+        let tasks = tasks_of(before, name) != tasks_of(after, name);
+        let (share_before, share_after) = (guaranteed(old), guaranteed(new));
+        if direction.is_none() && !tasks && share_before.is_none() {
+            return None;
+        }
+        let reservation = old.reservation.as_ref();
+        let period = reservation.and_then(|reservation| reservation.period);
+        let changes = direction.is_some() || tasks;
+        Some(DomainChange {
+            domain: name.clone(),
+            cpus: on(before, name),
+            before: share_before,
+            after: share_after,
+            period: match direction {
+                Some(_) => period.unwrap_or(Duration::ZERO),
+                None => Duration::ZERO,
+            },
+            direction: direction.unwrap_or(Direction::TasksOnly),
+            has_agent: domain.agent.is_some() && changes,
+        })
+    });
+    domains.collect()
+}
+
+/// How a reservation changes; `None` if it does not.
+fn direction(before: &Domain, after: &Domain) -> Option<Direction> {
+    if before.reservation == after.reservation {
+        return None;
+    }
+    Some(match bandwidth(after).cmp(&bandwidth(before)) {
+        Ordering::Less => Direction::Decrease,
+        Ordering::Greater => Direction::Increase,
+        Ordering::Equal => Direction::SameBandwidth,
+    })
+}
+
+/// Budget by period, if there are any.
+fn bandwidth(domain: &Domain) -> Option<Bandwidth> {
+    let reservation = domain.reservation.as_ref()?;
+    Bandwidth::new(reservation.budget?, reservation.period?)
+}
+
+/// What is promised to a domain of each of its CPUs; `None` without a promise.
+fn guaranteed(domain: &Domain) -> Option<Bandwidth> {
+    match domain.reservation.as_ref()?.backend {
+        BackendKind::DsFreeze | BackendKind::Deadline | BackendKind::RtGroup => bandwidth(domain),
+        BackendKind::Dedicated => {
+            let whole = Duration::from_secs(1);
+            Bandwidth::new(whole, whole)
+        }
+        BackendKind::CfsQuota | BackendKind::None => None,
+    }
+}
+
+/// The tasks that are released of a domain, its own and its services'.
+fn tasks_of<'a>(hosted: &'a Description, name: &'a str) -> BTreeSet<(&'a str, &'a str)> {
+    let own = hosted.domains.get(name).into_iter();
+    let own = own.flat_map(|domain| domain.tasks.keys().map(|task| ("", task.as_str())));
+    let services = hosted.services.iter();
+    let inside = services.filter(|(_, service)| service.domain == name);
+    let served = inside.flat_map(|(service, content)| {
+        let tasks = content.tasks.keys();
+        tasks.map(move |task| (service.as_str(), task.as_str()))
+    });
+    own.chain(served).collect()
+}
+
+/// The bounds for each domain that changes, if every agent takes at most `answer`; in the order in
+/// which they are begun. `agents` is what agents take of each CPU all the while.
+pub fn steps(
+    domains: &[DomainChange],
+    agents: &BTreeMap<HostCpu, Vec<Bandwidth>>,
+    changes: ModeChanges,
+    answer: Duration,
+) -> Vec<Step> {
+    let mut order: Vec<(&DomainChange, Duration)> = domains
+        .iter()
+        .filter(|change| change.direction != Direction::TasksOnly || change.has_agent)
+        .map(|change| (change, length(change, changes.start, answer)))
+        .collect();
+    // Increases last; the order among the others, and among increases, does not matter to the bounds.
+    order.sort_by_key(|(change, _)| change.direction == Direction::Increase);
+    let mut others_done = Duration::ZERO;
+    let mut last_done = Duration::ZERO;
+    let mut steps: Vec<Step> = Vec::new();
+    for (change, length) in &order {
+        let is_increase = change.direction == Direction::Increase;
+        let begun = match changes.policy {
+            ChangePolicy::Sequential | ChangePolicy::Boost => last_done,
+            ChangePolicy::Batch if is_increase => others_done,
+            ChangePolicy::Greedy | ChangePolicy::Prompt
+                if is_increase && !fits_at_once(change, domains, agents) =>
+            {
+                let decreases = order.iter().filter(|(other, _)| {
+                    other.direction == Direction::Decrease
+                        && other.before.is_some()
+                        && !other.cpus.is_disjoint(&change.cpus)
+                });
+                let waits = decreases.map(|(_, length)| *length);
+                waits.max().unwrap_or(Duration::ZERO)
+            }
+            _ => Duration::ZERO,
+        };
+        let in_force = begun.saturating_add(*length);
+        last_done = last_done.max(in_force);
+        if !is_increase {
+            others_done = others_done.max(in_force);
+        }
+        steps.push(Step {
+            domain: change.domain.clone(),
+            direction: change.direction,
+            begun,
+            in_force,
+        });
+    }
+    steps
+}
+
+/// How long a domain takes from the moment it is asked, or its reservation told, whichever is first.
+fn length(change: &DomainChange, start: TaskStart, answer: Duration) -> Duration {
+    let answer = if change.has_agent {
+        answer
+    } else {
+        Duration::ZERO
+    };
+    match (change.direction, start) {
+        (Direction::Increase, TaskStart::Accepted) => change.period.max(answer),
+        _ => change.period.saturating_add(answer),
+    }
+}
+
+/// Whether an increase fits whatever the others have and will have.
+fn fits_at_once(
+    change: &DomainChange,
+    domains: &[DomainChange],
+    agents: &BTreeMap<HostCpu, Vec<Bandwidth>>,
+) -> bool {
+    // What has no promise takes nothing that was promised.
+    change.after.is_none()
+        || change.cpus.iter().all(|cpu| {
+            let here = domains.iter().filter(|other| other.cpus.contains(cpu));
+            let largest = here.filter_map(|other| other.before.max(other.after));
+            let of_agents = agents.get(cpu).into_iter().flatten().copied();
+            is_at_most_one(largest.chain(of_agents))
+        })
+}
+
+/// Whether bandwidths sum up to at most a whole CPU, exactly; not so where that is beyond 128 bits, which
+/// makes the bound longer than need be and no shorter.
+fn is_at_most_one(bandwidths: impl Iterator<Item = Bandwidth>) -> bool {
+    let mut sum: (u128, u128) = (0, 1);
+    for bandwidth in bandwidths {
+        let (part, whole) = bandwidth.as_ratio();
+        let divisor = gcd(part.into(), whole.into()).max(1);
+        let (part, whole) = (u128::from(part) / divisor, u128::from(whole) / divisor);
+        let common = gcd(sum.1, whole).max(1);
+        let added = || {
+            let left = sum.0.checked_mul(whole / common)?;
+            let right = part.checked_mul(sum.1 / common)?;
+            let denominator = sum.1.checked_mul(whole / common)?;
+            Some((left.checked_add(right)?, denominator))
+        };
+        match added() {
+            Some(next) => sum = next,
+            None => return false,
+        }
+    }
+    sum.0 <= sum.1
+}
+
+fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
