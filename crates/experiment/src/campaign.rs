@@ -8,19 +8,18 @@ use tailbound_daemon::ClientError;
 use tailbound_linux::HostCapabilities;
 use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
 use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
-use tailbound_report::{RunReport, Warning};
+use tailbound_report::Warning;
 use tailbound_time::Duration;
 
 use crate::conditions::{Calibrating, Calibrations, Condition};
 use crate::execution_times::{Known, execution_times};
 use crate::fitness::{Obstacle, obstacle};
-use crate::hosting::unenforceable;
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
-use crate::resolve::{ResolvedDomain, resolve};
-use crate::results::Findings;
+use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
+use tailbound_analysis::resolution::{ResolvedDomain, resolve, unenforceable};
 
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);
@@ -64,7 +63,7 @@ pub fn run(
     options: &CampaignOptions,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
-) -> Result<RunReport, ExperimentError> {
+) -> Result<Results, ExperimentError> {
     if let Some(reason) = unenforceable(&loaded.description) {
         return Err(ExperimentError::Unenforceable { reason });
     }
@@ -125,7 +124,7 @@ pub fn run(
     if let Some(testbed) = &mut testbed {
         measure_all(&bench, testbed, &resolved, &mut findings, observer);
     }
-    Ok(findings.into_report(options))
+    Ok(findings.into_results(options))
 }
 
 /// What is known of every service's execution times in one variant.

@@ -18,9 +18,9 @@ use tailbound_measurement::{
 use tailbound_model::{BackendKind, Service, Variant};
 
 use crate::holding::Holding;
-use crate::resolve::ResolvedDomain;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
+use tailbound_analysis::resolution::ResolvedDomain;
 
 /// Rounds that are always made.
 const ROUNDS: usize = 5;

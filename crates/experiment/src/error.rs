@@ -1,7 +1,5 @@
 //! Why an experiment could not be made.
 
-use tailbound_time::Duration;
-
 /// Why an experiment could not be made or finished.
 ///
 /// A service that fails in mid-run is none of these: what was measured until then is reported,
@@ -28,21 +26,6 @@ pub enum ExperimentError {
         /// What would be right.
         remedy: String,
     },
-    /// A budget with its margin fell to zero or grew beyond the period.
-    #[error(
-        "domain \"{domain}\": a margin of {points:+} points makes the budget {budget_ns} ns of a period \
-         of {period}; choose a margin that leaves it above zero and below the period"
-    )]
-    Margin {
-        /// Which domain.
-        domain: String,
-        /// The margin.
-        points: f64,
-        /// The budget that came out, signed.
-        budget_ns: i128,
-        /// The period.
-        period: Duration,
-    },
     /// The host cannot be asked for what the description's first variant asks.
     #[error("variant {variant}: {reason}")]
     DoesNotFit {
@@ -66,15 +49,18 @@ pub enum ExperimentError {
         /// The task, as `service.task`.
         task: String,
     },
+    /// It is not known what a domain gets.
+    #[error(transparent)]
+    Resolution(#[from] tailbound_analysis::resolution::ResolutionError),
     /// The analysis refused.
     #[error(transparent)]
     Analysis(#[from] tailbound_analysis::AnalysisError),
     /// The arrivals or execution times could not be drawn.
     #[error(transparent)]
     Workload(#[from] tailbound_simulator::workload::WorkloadError),
-    /// The simulation could not be made.
+    /// A host could not be simulated.
     #[error(transparent)]
-    Simulation(#[from] tailbound_simulator::SimulationError),
+    Simulation(#[from] tailbound_simulator::host::HostError),
     /// The measurement could not be made.
     #[error(transparent)]
     Measurement(#[from] tailbound_measurement::MeasurementError),

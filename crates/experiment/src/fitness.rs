@@ -9,7 +9,7 @@ use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest
 use tailbound_linux::HostCapabilities;
 use tailbound_model::BackendKind;
 
-use crate::resolve::ResolvedDomain;
+use tailbound_analysis::resolution::ResolvedDomain;
 
 /// Why a host cannot do what a variant asks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,14 +1,9 @@
-//! What analysis and simulation say of one service in one variant.
-
-use std::collections::BTreeMap;
+//! What analysis says of one service in one variant.
 
 use tailbound_analysis::{AnalysisError, ServiceQuery, predict};
 use tailbound_distribution::Distribution;
-use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Service};
+use tailbound_model::{ReservationServer, Service};
 use tailbound_report::Labelled;
-use tailbound_simulator::workload::{draw_execution_times, releases};
-use tailbound_simulator::{Simulation, SimulationQuery, simulate};
-use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::execution_times::Known;
@@ -92,62 +87,6 @@ pub fn forecast(
         }
     }
     Ok(forecast)
-}
-
-/// How long and from which seed a service is simulated.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
-    /// What is released before and counts for nothing.
-    pub warm_up: Duration,
-    /// How long releases count after it.
-    pub duration: Duration,
-    /// The seed of arrivals and execution times.
-    pub seed: u64,
-}
-
-/// Simulates the service on a reservation server with the arrivals that a load generator with the
-/// same seed sends.
-///
-/// # Errors
-/// The arrivals or execution times cannot be drawn.
-pub fn simulation(
-    name: &str,
-    service: &Service,
-    known: &Known,
-    server: ReservationServer,
-    inputs: &InputFiles,
-    span: Span,
-) -> Result<Simulation, ExperimentError> {
-    let query = SimulationQuery {
-        name,
-        service,
-        server: known.as_seen(server),
-        grid_phase: Duration::ZERO,
-        warm_up: span.warm_up,
-        dispatch_overhead: known.dispatch_overhead,
-        seed: span.seed,
-        record_jobs: false,
-    };
-    let horizon = span.warm_up.saturating_add(span.duration);
-    let mut releases = releases(service, horizon, span.seed, inputs)?;
-    draw_execution_times(&mut releases, &redrawn(service, known), span.seed)?;
-    Ok(simulate(&query, &releases)?)
-}
-
-/// The distributions that take the place of what the description draws: not of histograms, which it
-/// draws more finely, and not of traces, where each job has its own.
-fn redrawn(service: &Service, known: &Known) -> BTreeMap<String, Distribution> {
-    let mut measured = known.measured.clone();
-    if known.trip_and_execution.is_none() {
-        measured.retain(|task, _| {
-            let described = service.tasks.get(task).map(|task| &task.execution_time);
-            !matches!(
-                described,
-                Some(ExecutionTime::Histogram { .. } | ExecutionTime::Trace {})
-            )
-        });
-    }
-    measured
 }
 
 /// The distribution that a verdict is compared with: the faithful prediction.

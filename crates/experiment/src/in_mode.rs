@@ -7,8 +7,7 @@ use tailbound_model::{
 };
 
 use crate::ExperimentError;
-use crate::hosting::own_tasks;
-use crate::resolve::{ResolvedDomain, interface_of};
+use tailbound_analysis::resolution::{ResolvedDomain, interface_of, own_tasks};
 
 /// The reservations and the released tasks of one mode.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,9 +12,9 @@ use tailbound_time::Duration;
 use crate::conditions::Condition;
 use crate::driving::{Drive, generator_cpu};
 use crate::holding::Holding;
-use crate::resolve::ResolvedDomain;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
+use tailbound_analysis::resolution::ResolvedDomain;
 
 /// What one repetition yields, by service.
 #[derive(Debug, Default)]

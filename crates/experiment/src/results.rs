@@ -8,8 +8,8 @@ use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
 use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{
-    Comparison, MeasuredRun, RawData, RunReport, VariantResult, Verdict, Warning, compare,
-    noise_floor,
+    Comparison, MeasuredRun, RawData, RunReport, SchedulePicture, VariantResult, Verdict, Warning,
+    compare, noise_floor,
 };
 use tailbound_time::Duration;
 
@@ -17,13 +17,23 @@ use crate::ExperimentError;
 use crate::campaign::{CampaignOptions, host};
 use crate::conditions::Calibrations;
 use crate::execution_times::Known;
-use crate::forecast::{Span, faithful, forecast, simulation};
+use crate::forecast::{faithful, forecast};
 use crate::repetition::{Bench, Repetition};
-use crate::resolve::ResolvedDomain;
+use crate::simulated::{Span, simulated};
 use crate::writing::{requests_path, write_calibrations, write_requests};
+use tailbound_analysis::resolution::ResolvedDomain;
 
 /// How much the time of a request may change from its calibration to the end of a run.
 const TOLERATED_DRIFT: f64 = 0.1;
+
+/// What an experiment has found out.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// The result document.
+    pub report: RunReport,
+    /// Windows of simulated schedules, which are part of the page only.
+    pub schedules: Vec<SchedulePicture>,
+}
 
 /// What an experiment has found out so far.
 pub struct Findings<'a> {
@@ -31,6 +41,8 @@ pub struct Findings<'a> {
     inputs: &'a InputFiles,
     seed: u64,
     results: Vec<VariantResult>,
+    /// Windows of the schedules of the first variant that has any.
+    schedules: Vec<SchedulePicture>,
     refusals: BTreeSet<String>,
     /// The folder of the results.
     out: PathBuf,
@@ -55,6 +67,7 @@ impl<'a> Findings<'a> {
             inputs,
             seed,
             results: Vec::new(),
+            schedules: Vec::new(),
             refusals: BTreeSet::new(),
             out: out.to_owned(),
             request_files: Vec::new(),
@@ -103,7 +116,14 @@ impl<'a> Findings<'a> {
             duration: bench.duration,
             seed: self.seed,
         };
-        for (name, service) in &self.loaded.description.services {
+        let description = &self.loaded.description;
+        let simulated = simulated(description, variant, known, self.inputs, span)?;
+        let mut responses = simulated.services;
+        // Those of the other variants would hide this one.
+        if self.schedules.is_empty() {
+            self.schedules = simulated.schedules;
+        }
+        for (name, service) in &description.services {
             let domain = resolved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
             let found = forecast(name, service, &known[name], server)?;
@@ -113,17 +133,6 @@ impl<'a> Findings<'a> {
                     advice: "read the measured and simulated curves alone there".into(),
                 });
             }
-            let simulated = match server {
-                Some(server) => Some(simulation(
-                    name,
-                    service,
-                    &known[name],
-                    server,
-                    self.inputs,
-                    span,
-                )?),
-                None => None,
-            };
             self.results.push(VariantResult {
                 variant: variant.name.clone(),
                 service: name.clone(),
@@ -131,7 +140,7 @@ impl<'a> Findings<'a> {
                 interface: domain.and_then(ResolvedDomain::enforced_interface),
                 neighbours: variant.neighbours,
                 predicted: found.predicted,
-                simulated: simulated.map(|simulated| simulated.overall),
+                simulated: responses.remove(name),
                 measured: Vec::new(),
                 verdicts: Vec::new(),
             });
@@ -202,7 +211,7 @@ impl<'a> Findings<'a> {
     }
 
     /// The result document, with verdicts and comparisons.
-    pub fn into_report(mut self, options: &CampaignOptions) -> RunReport {
+    pub fn into_results(mut self, options: &CampaignOptions) -> Results {
         for result in &mut self.results {
             let Some(service) = self.loaded.description.services.get(&result.service) else {
                 continue;
@@ -224,7 +233,7 @@ impl<'a> Findings<'a> {
         let comparisons = comparisons(&self.results);
         let mut raw_data = raw_data(&self.results);
         raw_data.extend(self.request_files);
-        RunReport {
+        let report = RunReport {
             name: self.loaded.description.name.clone(),
             description_toml: self.loaded.text.clone(),
             started_at: options.started_at.clone(),
@@ -237,6 +246,10 @@ impl<'a> Findings<'a> {
             interrupted: self.interrupted,
             raw_data,
             ..RunReport::default()
+        };
+        Results {
+            report,
+            schedules: self.schedules,
         }
     }
 }

@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use tailbound_distribution::write_hdr_log;
 use tailbound_measurement::Measurement;
 use tailbound_report::{
-    Axis, RunReport, Theme, VariantResult, plots, render_html, render_png, render_svg,
+    Axis, RunReport, Theme, VariantResult, plots, render_html_with_schedules, render_png,
+    render_svg,
 };
 
 use crate::ExperimentError;
 use crate::conditions::Calibrations;
+use crate::results::Results;
 
 /// Significant decimal digits kept in HdrHistogram logs.
 const HDR_DIGITS: u8 = 3;
@@ -39,13 +41,15 @@ pub struct Written {
 ///
 /// # Errors
 /// The document or the page cannot be written; plots that fail are remarks.
-pub fn write(report: &RunReport, out: &Path) -> Result<Written, ExperimentError> {
+pub fn write(results: &Results, out: &Path) -> Result<Written, ExperimentError> {
+    let Results { report, schedules } = results;
     let json = out.join("report.json");
     let html = out.join("report.html");
     let text = report.to_json().map_err(|cause| failed(&json, &cause))?;
     stale::remove_stale(report, out);
     write_file(&json, text.as_bytes())?;
-    write_file(&html, render_html(report).as_bytes())?;
+    let page = render_html_with_schedules(report, schedules);
+    write_file(&html, page.as_bytes())?;
     let folder = out.join("plots");
     write_svg(report, &folder)?;
     let mut remarks = Vec::new();

@@ -7,6 +7,7 @@
 //! choice of what runs next. The same input yields the same output, bit for bit.
 
 pub mod aperiodic;
+mod engine;
 pub mod generate;
 pub mod hierarchy;
 pub mod host;
@@ -18,6 +19,7 @@ mod timers;
 pub mod traces;
 pub mod workload;
 
+pub use engine::ENGINE;
 pub use overheads::{Overheads, Tick};
 pub use server::{ServerError, ServerState};
 pub use simulation::{

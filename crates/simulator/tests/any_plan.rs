@@ -4,8 +4,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule,
-    Section, Sink, Speed, Task, Window, simulate_plan,
+    Completion, Guest, Job, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation,
+    Rule, Section, Sink, Speed, Task, VirtualCpu, Window, simulate_plan,
 };
 use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
@@ -51,7 +51,7 @@ fn rule() -> BoxedStrategy<Rule> {
     .boxed()
 }
 
-fn task() -> BoxedStrategy<Member> {
+fn task() -> BoxedStrategy<Task> {
     let section = (0_usize..3, time(), time()).prop_map(|(lock, after, length)| Section {
         lock,
         after,
@@ -61,8 +61,31 @@ fn task() -> BoxedStrategy<Member> {
         3 => Just(Vec::new()),
         1 => prop::collection::vec(section, 0..3),
     ];
-    (rank(), sections)
-        .prop_map(|(rank, sections)| Member::Task(Task { rank, sections }))
+    (rank(), sections, prop::option::weighted(0.2, time()))
+        .prop_map(|(rank, sections, boost)| Task {
+            rank,
+            sections,
+            boost,
+        })
+        .boxed()
+}
+
+fn vcpu() -> BoxedStrategy<VirtualCpu> {
+    (rank(), rule(), time(), time(), time())
+        .prop_map(|(rank, rule, budget, period, phase)| VirtualCpu {
+            rank,
+            rule,
+            budget,
+            period,
+            phase,
+        })
+        .boxed()
+}
+
+fn guest() -> BoxedStrategy<Member> {
+    let vcpus = prop::collection::vec(vcpu(), 0..3);
+    (vcpus, prop::collection::vec(task(), 0..4))
+        .prop_map(|(vcpus, tasks)| Member::Guest(Guest { vcpus, tasks }))
         .boxed()
 }
 
@@ -79,6 +102,7 @@ fn level(member: impl Strategy<Value = Member>) -> impl Strategy<Value = Level> 
 
 fn member() -> BoxedStrategy<Member> {
     task()
+        .prop_map(Member::Task)
         .prop_recursive(3, 12, 3, |inner| {
             let reservation = (rank(), rule(), time(), time(), time(), level(inner)).prop_map(
                 |(rank, rule, budget, period, phase, inside)| {
@@ -98,7 +122,7 @@ fn member() -> BoxedStrategy<Member> {
                     })
                 },
             );
-            prop_oneof![task(), reservation]
+            prop_oneof![3 => task().prop_map(Member::Task), 3 => reservation, 1 => guest()]
         })
         .boxed()
 }
@@ -126,12 +150,28 @@ fn plans() -> impl Strategy<Value = Plan> {
         Locking::ImmediateCeiling,
     ]);
     let locks = prop::collection::vec(protocol, 2..4);
-    (cpus, overheads(), locks, level(member())).prop_map(|(cpus, overheads, locks, root)| {
+    let pinned = prop_oneof![
+        3 => Just(Vec::new()),
+        1 => prop::collection::vec(0_usize..4, 0..5),
+    ];
+    let all = (cpus, overheads(), locks, pinned, level(member()));
+    all.prop_map(|(cpus, overheads, locks, mut pinned, root)| {
         let speeds = cpus.into_iter().map(|it| Speed::from_permille(it).unwrap());
+        let cpus: Vec<Speed> = speeds.collect();
+        // Mostly they are as many as they should be, and there are these CPUs.
+        if !pinned.is_empty() && pinned[0] != 3 && !cpus.is_empty() {
+            let count = root.members.iter().map(|member| match member {
+                Member::Guest(guest) => guest.vcpus.len(),
+                _ => 1,
+            });
+            pinned.resize(count.sum(), 0);
+            pinned.iter_mut().for_each(|cpu| *cpu %= cpus.len());
+        }
         Plan {
-            cpus: speeds.collect(),
+            cpus,
             overheads,
             locks,
+            pinned,
             root,
         }
     })

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use host::{Recorded, query, recorded};
-use tailbound_simulator::host::Kept;
+use tailbound_simulator::host::{Growth, HostSimulation, Kept, simulate_host};
+use tailbound_time::Duration;
 
 /// The schedule as text: what is said of each CPU up to `until`.
 fn told(recorded: &Recorded, until: u64) -> String {
@@ -60,5 +61,96 @@ fn hosts_run_as_worked_out_by_hand() {
         assert_eq!(grows, expected, "{name}");
         seen += 1;
     }
-    assert!(seen >= 6);
+    assert!(seen >= 11);
+}
+
+/// What is simulated of a text for half a minute.
+fn simulated(text: &str) -> HostSimulation {
+    let description = tailbound_model::parse(text, "inline.toml").unwrap();
+    let query = query(&description, Duration::from_secs(30), Kept::Classes);
+    simulate_host(&query).unwrap()
+}
+
+const BOOSTED: &str = r#"
+schema_version = 1
+name = "boosted"
+[hosts.here]
+cpus = [0]
+[domains.vm]
+kind = "qemu-vm"
+reservation = { budget = "3ms", period = "10ms", cpus = [0], priority = 50 }
+scheduling = "fixed-priority"
+tasks.work = { arrivals = { kind = "periodic", period = "10ms" }, execution_time = { kind = "constant", value = "2500us" }, priority = 1 }
+"#;
+
+#[test]
+fn what_is_boosted_needs_no_budget() {
+    let agent = r#"tasks.agent = { arrivals = { kind = "periodic", period = "10ms" }, execution_time = { kind = "constant", value = "2ms" }, priority = 9, boost = "5ms" }"#;
+    let text = format!("{BOOSTED}{agent}\n");
+    let found = simulated(&text);
+    // 45% where 30% are reserved, and every job is in time.
+    assert_eq!(found.domains["vm"].growth, None);
+    assert!(
+        found.domains["vm"]
+            .tasks
+            .iter()
+            .all(|task| task.missed == 0)
+    );
+    let checked = tailbound_model::check(&text, "inline.toml");
+    assert_eq!(checked.problems.to_string(), "");
+}
+
+#[test]
+fn a_boost_that_takes_the_cpu_is_not_blamed_on_its_own_domain() {
+    let rest = r#"tasks.agent = { arrivals = { kind = "periodic", period = "10ms" }, execution_time = { kind = "constant", value = "7ms" }, priority = 9, boost = "9ms" }
+[domains.control]
+kind = "qemu-vm"
+reservation = { budget = "5ms", period = "10ms", cpus = [0], priority = 80 }
+tasks.loop = { arrivals = { kind = "periodic", period = "10ms" }, execution_time = { kind = "constant", value = "4ms" } }
+"#;
+    let found = simulated(&format!("{BOOSTED}{rest}").replace("2500us", "1us"));
+    assert!(matches!(
+        found.domains["control"].growth,
+        Some(Growth::Measured { .. })
+    ));
+    let agent = found.domains["vm"].tasks.iter();
+    let agent = agent.filter(|task| task.name == "agent");
+    assert!(agent.map(|task| task.missed).eq([0]));
+}
+
+#[test]
+fn a_boost_of_an_overloaded_task_ends() {
+    // 300,000 jobs, of which most are never done.
+    let agent = r#"tasks.agent = { arrivals = { kind = "periodic", period = "100us" }, execution_time = { kind = "constant", value = "150us" }, priority = 9, boost = "10us" }"#;
+    let found = simulated(&format!("{BOOSTED}{agent}\n"));
+    assert!(found.domains["vm"].growth.is_some());
+}
+
+#[test]
+fn a_guest_elsewhere_does_not_hide_an_overload() {
+    let slow = r#"
+schema_version = 1
+name = "slow"
+[hosts.here]
+cpus = [0, 1, 2]
+speeds = [100, 50, 100]
+[domains.slow]
+kind = "qemu-vm"
+reservation = { budget = "9ms", period = "10ms", cpus = [1], priority = 50 }
+tasks.t = { arrivals = { kind = "poisson", rate = "100/s" }, execution_time = { kind = "constant", value = "4510us" } }
+"#;
+    let guest = r#"
+[domains.guest]
+kind = "qemu-vm"
+reservation = { budget = "1ms", period = "10ms", cpus = [0, 2], priority = 60 }
+placement = "global"
+tasks.t = { arrivals = { kind = "periodic", period = "100ms" }, execution_time = { kind = "constant", value = "1ms" } }
+"#;
+    let alone = simulated(slow);
+    let both = simulated(&format!("{slow}{guest}"));
+    assert!(matches!(
+        alone.domains["slow"].growth,
+        Some(Growth::Demand { .. })
+    ));
+    assert_eq!(alone.domains["slow"], both.domains["slow"]);
 }

@@ -28,6 +28,7 @@ fn task(rank: Rank, sections: &[(usize, u64, u64)]) -> Member {
     Member::Task(Task {
         rank,
         sections: sections.collect(),
+        boost: None,
     })
 }
 

@@ -100,6 +100,7 @@ fn task(period_ms: u64, offset_ms: u64, execution_ms: u64) -> Task {
         clients: 1,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     }
 }
 

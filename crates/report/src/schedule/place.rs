@@ -114,7 +114,7 @@ impl Places {
                         None if known.period.is_zero() => (String::new(), HEADING_ROW),
                         None => (format!("windows in {}", of_period()), TASK_ROW),
                     };
-                    let line = self.next(known.name.clone(), note, known.depth, height);
+                    let line = self.next(known.name.clone(), note, known.path.len() - 1, height);
                     self.reservations.push(line);
                 }
             }

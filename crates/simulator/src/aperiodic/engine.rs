@@ -26,7 +26,7 @@ pub(super) struct Engine<P> {
     /// Overheads that are still to be taken.
     due: u64,
     next_tick: u64,
-    /// The task that was on the CPU last; the soft one comes after all hard ones.
+    /// The task that was on the CPU last; soft ones come after all hard ones.
     last: Option<usize>,
     totals: Totals,
 }
@@ -140,6 +140,8 @@ impl<P: Policy> Engine<P> {
             cpu: 0,
             from,
             until,
+            reservation: 0,
+            boosted: false,
         };
         if length > 0 {
             match self.on {
@@ -155,7 +157,7 @@ impl<P: Policy> Engine<P> {
                 On::Soft => {
                     if let Some(first) = self.jobs.soft.front_mut() {
                         first.work -= length;
-                        sink.ran(&ran(self.jobs.hard.len(), first));
+                        sink.ran(&ran(first.task, first));
                     }
                     self.totals.soft += length;
                 }
@@ -245,7 +247,10 @@ impl<P: Policy> Engine<P> {
             let choice = self.policy.choose(&self.jobs, self.now);
             let (task, work) = match choice.on {
                 On::Hard(task) => (Some(task), self.jobs.hard[task].backlog.front()),
-                On::Soft => (Some(self.jobs.hard.len()), self.jobs.soft.front()),
+                On::Soft => {
+                    let first = self.jobs.soft.front();
+                    (first.map(|job| job.task), first)
+                }
                 On::Idle | On::Overhead => (None, None),
             };
             if task.is_some() && self.last != task {

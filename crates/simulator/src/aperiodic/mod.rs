@@ -6,21 +6,26 @@
 //! are among the replenishments.
 //!
 //! Jobs come from a [`Source`], hard ones with the rank of their task, soft ones with the number of hard
-//! tasks as theirs. What a job executes is its `work`; policies know the worst case only, and learn when
+//! tasks as theirs, or a higher one: there may be several soft tasks, and one queue of their jobs. What a job executes is its `work`; policies know the worst case only, and learn when
 //! the job is done how much it has left. docs/concepts/aperiodic-policies.md derives the rules.
 
+mod budget_account;
 mod dual_priority;
 mod engine;
 mod jobs;
 mod policy;
 mod priority_exchange;
+mod promotions;
 mod server;
 mod slack;
 
 use tailbound_time::Duration;
 
+pub use budget_account::BudgetAccount;
+pub use promotions::promotions;
+
 use crate::hierarchy::account::Account;
-use crate::hierarchy::{Level, Rank, Reservation, Rule, Sink, Source};
+use crate::hierarchy::{Rank, Rule, Sink, Source, VirtualCpu};
 use crate::overheads::Overheads;
 use engine::Engine;
 use jobs::Jobs;
@@ -70,6 +75,47 @@ pub enum Policy {
         /// What is made of jobs that need less than the worst case.
         gain: SlackGain,
     },
+}
+
+impl Policy {
+    /// What a hard job's worst case has to cover beside its execution: its interrupt, a look and a
+    /// switch when it comes and when it goes, and the policy's own work. What soft jobs cost, and what
+    /// ticks do, is not in it.
+    pub fn allowance(
+        &self,
+        overheads: &Overheads,
+        costs: &PolicyCosts,
+        hard_tasks: usize,
+    ) -> Duration {
+        let around = overheads
+            .scheduler_invocation
+            .saturating_add(overheads.context_switch);
+        let own = match self {
+            Self::Background | Self::Server { .. } | Self::PriorityExchange(_) => Duration::ZERO,
+            Self::DualPriority { gain, .. } => {
+                let promoted = costs.promotion.saturating_add(around);
+                match gain {
+                    DualPriorityGain::None | DualPriorityGain::Own => promoted,
+                    DualPriorityGain::Propagated | DualPriorityGain::Both => {
+                        promoted.saturating_add(costs.gain)
+                    }
+                }
+            }
+            Self::SlackStealing { gain } => {
+                let slack = costs.slack_per_task.checked_mul(hard_tasks as u64);
+                let slack = slack.unwrap_or(Duration::MAX);
+                match gain {
+                    SlackGain::None => slack,
+                    SlackGain::Propagated => slack.saturating_add(costs.gain),
+                }
+            }
+        };
+        let twice = around.saturating_add(around);
+        overheads
+            .interrupt
+            .saturating_add(twice)
+            .saturating_add(own)
+    }
 }
 
 /// How the budget of a server is spent and comes back: the rules of [`Rule`], of those that fit a server
@@ -161,6 +207,16 @@ pub struct System {
     pub costs: PolicyCosts,
 }
 
+impl System {
+    /// The budget of priority exchange, if that is the policy.
+    pub(crate) fn exchanged(&self) -> Option<ServerBudget> {
+        match self.policy {
+            Policy::PriorityExchange(budget) => Some(budget),
+            _ => None,
+        }
+    }
+}
+
 /// Where the time went, and what took it.
 ///
 /// `hard`, `soft`, `idle` and `overhead` add up to `elapsed`. The overheads by kind add up to `overhead`
@@ -242,7 +298,7 @@ pub enum AperiodicError {
 }
 
 /// Runs the jobs of a source until all are done, or up to the horizon, and tells a sink what happens. To
-/// the sink the soft jobs are the task behind the hard ones, and the server is reservation 1.
+/// the sink the soft jobs are of the tasks behind the hard ones, and the server is reservation 1.
 ///
 /// # Errors
 /// If a hard task has no period, or a deadline or worst case beyond it; if a budget is zero or above its
@@ -302,17 +358,12 @@ pub fn simulate_aperiodic(
 
 fn account(rule: ServerRule, budget: &ServerBudget) -> Result<Account, AperiodicError> {
     let ServerBudget { budget, period, .. } = *budget;
-    let reservation = Reservation {
+    let reservation = VirtualCpu {
         rank: Rank::Fixed(0),
         rule: rule.in_a_tree(),
         budget,
         period,
         phase: Duration::ZERO,
-        inside: Level {
-            preemptive: true,
-            quantum: None,
-            members: Vec::new(),
-        },
     };
     let account = Account::new(&reservation, 1);
     account.map_err(|_| AperiodicError::Budget { budget, period })

@@ -26,6 +26,33 @@ pub struct Frame {
     pub reservation: Option<(Duration, Duration)>,
 }
 
+impl Frame {
+    /// That of set number `number` of a seed, as files with several sets name them.
+    ///
+    /// # Errors
+    /// A budget of zero, or one that is longer than its period.
+    pub fn numbered(
+        recipe: &Recipe,
+        seed: u64,
+        number: u32,
+        scheduling: Scheduling,
+        reservation: Option<(Duration, Duration)>,
+    ) -> Result<Self, GenerateError> {
+        if let Some((budget, period)) = reservation
+            && (budget.is_zero() || budget > period)
+        {
+            return Err(GenerateError::Reservation { budget, period });
+        }
+        let (number, utilisation) = (number + 1, recipe.utilisation);
+        Ok(Self {
+            name: format!("set-{number}"),
+            about: format!("Generated: utilisation {utilisation}, set {number} of seed {seed}."),
+            scheduling,
+            reservation,
+        })
+    }
+}
+
 /// The name of task number `index` of a set of `count`: `t1`, or `t01` of ten and more, so that the
 /// order of the names is that of the tasks.
 pub fn task_name(index: usize, count: usize) -> String {
@@ -75,6 +102,7 @@ pub fn description(
         services: [(SET.to_string(), service)].into(),
         modes: BTreeMap::new(),
         initial_mode: None,
+        mode_changes: tailbound_model::ModeChanges::default(),
         experiment: experiment(frame),
     })
 }

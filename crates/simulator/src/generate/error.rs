@@ -13,6 +13,29 @@ pub enum GenerateError {
         /// The most.
         most: u32,
     },
+    /// Nobody says how many tasks a set has.
+    #[error(
+        "how many tasks a set has is not told; give their number, such as 10: only bimodal laws find \
+         it themselves"
+    )]
+    TasksUntold,
+    /// Somebody says how many tasks a set has, and the law does, too.
+    #[error(
+        "under a bimodal law the number of tasks is an outcome; leave it out, or take uunifast or \
+         rand-fixed-sum"
+    )]
+    TasksAreAnOutcome,
+    /// A reservation that is none.
+    #[error(
+        "a budget of {budget} does not fit in a period of {period}; a budget lies above zero and at \
+         most at its period"
+    )]
+    Reservation {
+        /// The budget.
+        budget: Duration,
+        /// Its period.
+        period: Duration,
+    },
     /// The utilisation is no number above zero.
     #[error("a utilisation of {utilisation}; it is a number above 0, such as 0.7")]
     Utilisation {
@@ -48,6 +71,35 @@ pub enum GenerateError {
         highest: f64,
         /// The wanted sum.
         utilisation: f64,
+    },
+    /// The wanted sum is out of reach of tasks within ranges of their own.
+    #[error(
+        "tasks within these ranges have a sum from {lowest} to {highest}, never {utilisation}; change \
+         the ranges or the sum"
+    )]
+    ImpossibleSumOfRanges {
+        /// The least possible sum.
+        lowest: f64,
+        /// The greatest possible sum.
+        highest: f64,
+        /// The wanted sum.
+        utilisation: f64,
+    },
+    /// No draw within ranges of their own has the wanted sum: it lies within rounding of an end.
+    #[error(
+        "no draw within these ranges has the wanted sum, which lies at the very end of what is \
+         possible; change it a little"
+    )]
+    NoDrawFits,
+    /// A number of tasks that is not that of their ranges.
+    #[error(
+        "{tasks} tasks, and ranges for {ranges}; leave the number of tasks out, or give each task a range"
+    )]
+    TasksWithoutRanges {
+        /// How many tasks were asked for.
+        tasks: u32,
+        /// How many ranges there are.
+        ranges: usize,
     },
     /// Nearly every draw breaks the bound.
     #[error(

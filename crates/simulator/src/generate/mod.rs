@@ -16,6 +16,8 @@ mod error;
 mod fixed_sum;
 mod notation;
 mod periods;
+mod table;
+mod tilted_sum;
 mod utilisations;
 
 use tailbound_time::Duration;
@@ -25,7 +27,8 @@ pub use description::{Frame, description, task_name};
 pub use error::GenerateError;
 pub use notation::{NotationError, UtilisationLaw};
 pub use periods::Periods;
-pub use utilisations::{Bimodal, Utilisations};
+pub use table::COLUMNS;
+pub use utilisations::{Bimodal, UniformShares, Utilisations};
 
 use crate::workload::streams::{Purpose, Stream};
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use tailbound_time::Duration;
 
-use super::{Bimodal, Deadlines, Offsets, Periods};
+use super::{Bimodal, Deadlines, GenerateError, Offsets, Periods, Utilisations};
 
 /// Why a law cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,7 +108,7 @@ impl FromStr for Offsets {
 }
 
 /// The law of utilisations as it is typed; how many tasks there are is told apart from it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum UtilisationLaw {
     /// UUniFast-discard, up to a greatest utilisation of one task.
     UUniFast {
@@ -122,17 +122,49 @@ pub enum UtilisationLaw {
         /// The upper bound.
         most: f64,
     },
+    /// Each task within a range of its own.
+    WithinEach {
+        /// The ranges, as many as there are tasks.
+        ranges: Vec<(f64, f64)>,
+    },
     /// A bimodal law, which decides how many tasks there are.
     Bimodal(Bimodal),
+}
+
+impl UtilisationLaw {
+    /// The law for sets of so many tasks.
+    ///
+    /// # Errors
+    /// The number is not told, or told under a law by which it is an outcome, or not that of the
+    /// ranges.
+    pub fn of_tasks(self, tasks: Option<u32>) -> Result<Utilisations, GenerateError> {
+        match (self, tasks) {
+            (Self::UUniFast { most }, Some(tasks)) => {
+                Ok(Utilisations::UUniFastDiscard { tasks, most })
+            }
+            (Self::RandFixedSum { least, most }, Some(tasks)) => {
+                Ok(Utilisations::RandFixedSum { tasks, least, most })
+            }
+            (Self::WithinEach { ranges }, Some(tasks)) if ranges.len() != tasks as usize => {
+                let ranges = ranges.len();
+                Err(GenerateError::TasksWithoutRanges { tasks, ranges })
+            }
+            (Self::WithinEach { ranges }, _) => Ok(Utilisations::WithinEach { ranges }),
+            (Self::Bimodal(law), None) => Ok(Utilisations::Bimodal(law)),
+            (Self::Bimodal(_), Some(_)) => Err(GenerateError::TasksAreAnOutcome),
+            (_, None) => Err(GenerateError::TasksUntold),
+        }
+    }
 }
 
 impl FromStr for UtilisationLaw {
     type Err = NotationError;
 
-    /// Reads `uunifast[:MOST]`, `rand-fixed-sum[:LEAST..MOST]` or `bimodal:light|medium|heavy`.
+    /// Reads `uunifast[:MOST]`, `rand-fixed-sum[:LEAST..MOST]`, `within:RANGE,RANGE,...` with a
+    /// `[LEAST..]MOST` for each task, or `bimodal:light|medium|heavy`.
     fn from_str(text: &str) -> Result<Self, NotationError> {
         let right = "uunifast, uunifast:0.5 (no task above), rand-fixed-sum:0.05..0.5, \
-                     bimodal:light, bimodal:medium or bimodal:heavy";
+                     within:0.5,0.1..0.4,0.2 (a range or a bound for each task), bimodal:light, bimodal:medium or bimodal:heavy";
         let other = || law(text, "utilisations", right);
         let number = |text: &str| text.parse::<f64>().map_err(|_| other());
         match text.split_once(':') {
@@ -150,6 +182,14 @@ impl FromStr for UtilisationLaw {
                     least: number(least)?,
                     most: number(most)?,
                 })
+            }
+            Some(("within", ranges)) => {
+                let range = |text: &str| match text.split_once("..") {
+                    Some((least, most)) => Ok((number(least)?, number(most)?)),
+                    None => Ok((0.0, number(text)?)),
+                };
+                let ranges: Result<_, NotationError> = ranges.split(',').map(range).collect();
+                Ok(Self::WithinEach { ranges: ranges? })
             }
             Some(("bimodal", "light")) => Ok(Self::Bimodal(Bimodal::LIGHT)),
             Some(("bimodal", "medium")) => Ok(Self::Bimodal(Bimodal::MEDIUM)),
@@ -227,6 +267,11 @@ mod tests {
                 least: 0.1,
                 most: 0.5
             })
+        );
+        let ranges = vec![(0.0, 0.5), (0.1, 0.4)];
+        assert_eq!(
+            "within:0.5,0.1..0.4".parse(),
+            Ok(UtilisationLaw::WithinEach { ranges })
         );
     }
 

@@ -31,6 +31,11 @@ fn fixed_sum(tasks: u32, least: f64, most: f64) -> Utilisations {
     Utilisations::RandFixedSum { tasks, least, most }
 }
 
+fn within(ranges: &[(f64, f64)]) -> Utilisations {
+    let ranges = ranges.to_vec();
+    Utilisations::WithinEach { ranges }
+}
+
 /// The share of draws of a sum of `terms` numbers, each uniform in [0, 1], that is at most `at`.
 fn irwin_hall(terms: u32, at: f64) -> f64 {
     if terms == 0 {
@@ -119,6 +124,84 @@ fn every_utilisation_of_rand_fixed_sum_has_the_law_within_the_bounds() {
     }
 }
 
+/// The volume of the points of the box of these widths whose sum is at most `at`, by inclusion and
+/// exclusion of the corners.
+fn volume_below(widths: &[f64], at: f64) -> f64 {
+    let count = widths.len();
+    let mut volume = 0.0;
+    for corner in 0..1_u32 << count {
+        let over = (0..count).filter(|index| corner >> index & 1 == 1);
+        let beyond = at - over.map(|index| widths[index]).sum::<f64>();
+        let sign = if corner.count_ones() % 2 == 0 {
+            1.0
+        } else {
+            -1.0
+        };
+        volume += sign * beyond.max(0.0).powi(count as i32);
+    }
+    (1..=count).fold(volume, |volume, factor| volume / factor as f64)
+}
+
+/// Every task's utilisation has the law that follows from volumes; bounds differ by a factor of 20,
+/// and sums lie in the middle and near both ends.
+#[test]
+fn every_utilisation_within_its_own_range_has_its_law() {
+    let ranges = [(0.0, 0.9), (0.1, 0.15), (0.0, 0.4), (0.2, 0.9), (0.0, 0.08)];
+    let least: f64 = ranges.iter().map(|range| range.0).sum();
+    for total in [0.36, 0.9, 1.4, 2.35] {
+        let law = within(&ranges);
+        for (index, (low, high)) in ranges.into_iter().enumerate() {
+            let others = ranges
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != index);
+            let others: Vec<f64> = others.map(|(_, (low, high))| high - low).collect();
+            let below = |at: f64| {
+                let sum = total - least;
+                volume_below(&others, sum) - volume_below(&others, sum - at)
+            };
+            let samples = coordinates(&recipe(total, law.clone()), index);
+            let found = distance(samples, |at| below(at - low) / below(high - low));
+            assert!(
+                found < ONE_IN_A_THOUSAND,
+                "task {index} of {total}: {found}"
+            );
+        }
+    }
+}
+
+/// More than each coordinate alone: how close the fullest task is to its bound is distributed as in
+/// draws from the whole box of which those with the sum are kept.
+#[test]
+fn sets_within_ranges_are_uniform_together() {
+    let widths = [0.9, 0.3, 0.5];
+    let ranges = widths.iter().map(|width| (0.0, *width)).collect();
+    let recipe = recipe(0.8, Utilisations::WithinEach { ranges });
+    let fullest = |point: &[f64]| {
+        let shares = point.iter().zip(widths).map(|(at, width)| at / width);
+        shares.fold(0.0, f64::max)
+    };
+    let drawn = (0..20_000).map(|number| {
+        let set = task_set(&recipe, 11, number).unwrap();
+        fullest(&set.iter().map(|task| task.utilisation).collect::<Vec<_>>())
+    });
+    // Two coordinates anywhere; the third is what is left.
+    let grid = 1_000;
+    let mut kept = Vec::new();
+    for (one, other) in (0..grid * grid).map(|at| (at % grid, at / grid)) {
+        let share = |at: i32| (f64::from(at) + 0.5) / f64::from(grid);
+        let (first, second) = (share(one) * widths[0], share(other) * widths[1]);
+        let third = 0.8 - first - second;
+        if (0.0..=widths[2]).contains(&third) {
+            kept.push(fullest(&[first, second, third]));
+        }
+    }
+    kept.sort_by(f64::total_cmp);
+    let law = |at: f64| kept.partition_point(|one| *one <= at) as f64 / kept.len() as f64;
+    let found = distance(drawn.collect(), law);
+    assert!(found < ONE_IN_A_THOUSAND, "{found}");
+}
+
 /// A law that is off by one task is told apart: the tests above can fail.
 #[test]
 fn the_law_of_another_number_of_tasks_is_far_away() {
@@ -130,6 +213,11 @@ fn the_law_of_another_number_of_tasks_is_far_away() {
 fn sums_of_nothing_and_of_everything_have_one_division() {
     let full = task_set(&recipe(3.0, fixed_sum(3, 0.0, 1.0)), 1, 0).unwrap();
     assert!(full.iter().all(|task| task.utilisation == 1.0));
+    let ends = within(&[(0.1, 0.2), (0.0, 0.5)]);
+    for (total, expected) in [(0.1, [0.1, 0.0]), (0.7, [0.2, 0.5])] {
+        let set = task_set(&recipe(total, ends.clone()), 1, 0).unwrap();
+        assert_eq!([set[0].utilisation, set[1].utilisation], expected);
+    }
     let least = task_set(&recipe(0.3, fixed_sum(3, 0.1, 0.5)), 1, 0).unwrap();
     assert!(
         least
@@ -253,6 +341,9 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         (0.5, fixed_sum(3, 0.2, 0.4), "from 0.6"),
         (3.5, uunifast(3, 1.0), "never 3.5"),
         (4.99, uunifast(5, 1.0), "rand-fixed-sum"),
+        (0.5, within(&[(0.0, 0.2), (0.1, 0.2)]), "from 0.1 to 0.4"),
+        (0.5, within(&[(0.4, 0.2)]), "the smaller number first"),
+        (0.5, within(&[]), "from 1 to 1000"),
     ] {
         let found = refused(&recipe(utilisation, law));
         assert!(found.contains(words), "{found}");
@@ -309,6 +400,8 @@ fn law() -> impl Strategy<Value = Utilisations> {
         (1..40_u32).prop_map(|tasks| uunifast(tasks, 1.0)),
         (1..200_u32, 0.0..0.3_f64, 0.7..1.0_f64)
             .prop_map(|(tasks, least, most)| fixed_sum(tasks, least, most)),
+        prop::collection::vec((0.0..0.3_f64, 0.3001..1.0_f64), 1..300)
+            .prop_map(|ranges| Utilisations::WithinEach { ranges }),
         Just(Utilisations::Bimodal(Bimodal::LIGHT)),
         Just(Utilisations::Bimodal(Bimodal::HEAVY)),
     ]
@@ -316,10 +409,15 @@ fn law() -> impl Strategy<Value = Utilisations> {
 
 /// A sum in the middle of what the law can have.
 fn middle(law: &Utilisations, share: f64) -> f64 {
-    match *law {
-        Utilisations::UUniFastDiscard { tasks, .. } => share * (f64::from(tasks) / 4.0).max(0.9),
+    match law {
+        Utilisations::UUniFastDiscard { tasks, .. } => share * (f64::from(*tasks) / 4.0).max(0.9),
         Utilisations::RandFixedSum { tasks, least, most } => {
-            f64::from(tasks) * (least + share * (most - least))
+            f64::from(*tasks) * (least + share * (most - least))
+        }
+        Utilisations::WithinEach { ranges } => {
+            let each = ranges.iter();
+            each.map(|(least, most)| least + share * (most - least))
+                .sum()
         }
         Utilisations::Bimodal(_) => 3.0 * share,
     }
@@ -336,6 +434,11 @@ proptest! {
         let drawn: f64 = set.iter().map(|task| task.utilisation).sum();
         prop_assert!((drawn - total).abs() < 1e-9 * total.max(1.0), "{} {}", drawn, total);
         let (mut exact, mut room) = (0.0, 0.0);
+        if let Utilisations::WithinEach { ranges } = &law {
+            for (task, (least, most)) in set.iter().zip(ranges) {
+                prop_assert!((*least..=*most).contains(&task.utilisation));
+            }
+        }
         for task in &set {
             prop_assert!(task.execution >= Duration::from_nanos(1) && task.execution <= task.period);
             prop_assert!((ms(1)..=ms(1_000)).contains(&task.period));

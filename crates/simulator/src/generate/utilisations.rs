@@ -3,6 +3,7 @@
 use super::MOST_TASKS;
 use super::error::GenerateError;
 use super::fixed_sum::FixedSum;
+use super::tilted_sum::TiltedSum;
 use crate::workload::streams::Stream;
 
 /// Draws that UUniFast-discard throws away in a row before it gives up.
@@ -23,9 +24,6 @@ pub enum Utilisations {
     /// RandFixedSum (Stafford 2006; Emberson, Stafford and Davis 2010): uniform over all divisions
     /// of the sum in which every task lies from `least` to `most`, without discarding anything.
     ///
-    /// Chosen before Dirichlet-Rescale (Griffin, Bate and Davis 2020): for one range that all tasks
-    /// share its law is known in closed form, which the tests hold it against. Bounds of their own
-    /// for single tasks are what it does not have.
     RandFixedSum {
         /// How many tasks.
         tasks: u32,
@@ -33,6 +31,16 @@ pub enum Utilisations {
         least: f64,
         /// The greatest utilisation of one task.
         most: f64,
+    },
+    /// Uniform over all divisions of the sum in which each task lies within a range of its own, by
+    /// tilted draws of which some are discarded (see `tilted_sum`).
+    ///
+    /// Dirichlet-Rescale (Griffin, Bate and Davis 2020), which is for the same purpose, was found
+    /// not to be uniform (Willemsen et al. 2025, arXiv 2501.16936), and its authors' package
+    /// advises against it.
+    WithinEach {
+        /// The least and the greatest utilisation of each task.
+        ranges: Vec<(f64, f64)>,
     },
     /// Tasks are added until the sum is reached, and the last is trimmed to it (thesis, section
     /// 3.4.1): how many tasks there are is an outcome.
@@ -92,6 +100,7 @@ impl Utilisations {
                 check_sum(*tasks, *least, *most, total)?;
                 Ok(rand_fixed_sum(*tasks, *least, *most, total, stream))
             }
+            Self::WithinEach { ranges } => within_each(ranges, total, stream),
             Self::Bimodal(law) => bimodal(law, total, stream),
         }
     }
@@ -99,12 +108,7 @@ impl Utilisations {
 
 /// An error unless so many tasks within those bounds can have the sum `total`.
 fn check_sum(tasks: u32, least: f64, most: f64, total: f64) -> Result<(), GenerateError> {
-    if tasks == 0 || tasks > MOST_TASKS {
-        return Err(GenerateError::Tasks {
-            tasks,
-            most: MOST_TASKS,
-        });
-    }
+    check_tasks(tasks)?;
     check_range(least, most)?;
     let (lowest, highest) = (least * f64::from(tasks), most * f64::from(tasks));
     // Three times 0.1 is a little more than 0.3 in floats, and means the same.
@@ -122,6 +126,15 @@ fn check_sum(tasks: u32, least: f64, most: f64, total: f64) -> Result<(), Genera
     Ok(())
 }
 
+fn check_tasks(tasks: u32) -> Result<(), GenerateError> {
+    let most = MOST_TASKS;
+    match tasks {
+        0 => Err(GenerateError::Tasks { tasks, most }),
+        _ if tasks > most => Err(GenerateError::Tasks { tasks, most }),
+        _ => Ok(()),
+    }
+}
+
 fn check_range(least: f64, most: f64) -> Result<(), GenerateError> {
     if least >= 0.0 && least <= most && most > 0.0 && most <= 1.0 {
         return Ok(());
@@ -136,16 +149,10 @@ fn uunifast_discard(
     stream: &mut Stream,
 ) -> Result<Vec<f64>, GenerateError> {
     for _ in 0..MOST_ATTEMPTS {
-        // Of what is left for k tasks, all but the first take a share that is distributed as the
-        // greatest of k - 1 uniform numbers: its (k - 1)-th root is uniform.
-        let mut left = total;
-        let mut found = Vec::with_capacity(tasks as usize);
-        for others in (1..tasks).rev() {
-            let next = left * stream.unit().powf(1.0 / f64::from(others));
-            found.push(left - next);
-            left = next;
-        }
-        found.push(left);
+        let mut shares = UniformShares::new(tasks, total);
+        let found: Vec<f64> = (0..tasks)
+            .map(|_| shares.next_share(|| stream.unit()))
+            .collect();
         if found.iter().all(|utilisation| *utilisation <= most) {
             return Ok(found);
         }
@@ -154,6 +161,36 @@ fn uunifast_discard(
         attempts: MOST_ATTEMPTS,
         most,
     })
+}
+
+/// The division of a sum among tasks, one share after the other, uniform over all divisions
+/// (UUniFast; Bini and Buttazzo 2005, section 3), on draws that come from the caller.
+#[derive(Clone, Debug)]
+pub struct UniformShares {
+    left: f64,
+    tasks: u32,
+}
+
+impl UniformShares {
+    /// Divides `total` among `tasks`.
+    pub fn new(tasks: u32, total: f64) -> Self {
+        Self { left: total, tasks }
+    }
+
+    /// The share of the next task, for which one number is drawn, uniform in (0, 1); the last one
+    /// takes what is left, without a draw. Zero when all tasks have theirs.
+    pub fn next_share(&mut self, unit: impl FnOnce() -> f64) -> f64 {
+        // Of what is left for k tasks, all but the first take a share that is distributed as the
+        // greatest of k - 1 uniform numbers: its (k - 1)-th root is uniform.
+        self.tasks = self.tasks.saturating_sub(1);
+        let next = match self.tasks {
+            0 => 0.0,
+            others => self.left * unit().powf(1.0 / f64::from(others)),
+        };
+        let share = self.left - next;
+        self.left = next;
+        share
+    }
 }
 
 fn rand_fixed_sum(tasks: u32, least: f64, most: f64, total: f64, stream: &mut Stream) -> Vec<f64> {
@@ -166,6 +203,35 @@ fn rand_fixed_sum(tasks: u32, least: f64, most: f64, total: f64, stream: &mut St
     unit.into_iter()
         .map(|share| (least + width * share).clamp(least, most))
         .collect()
+}
+
+fn within_each(
+    ranges: &[(f64, f64)],
+    total: f64,
+    stream: &mut Stream,
+) -> Result<Vec<f64>, GenerateError> {
+    check_tasks(u32::try_from(ranges.len()).unwrap_or(u32::MAX))?;
+    for (least, most) in ranges {
+        check_range(*least, *most)?;
+    }
+    let lowest: f64 = ranges.iter().map(|(least, _)| least).sum();
+    let highest: f64 = ranges.iter().map(|(_, most)| most).sum();
+    // As for one range: what rounding makes of the ends of the sum means the ends.
+    let rounding = 1e-12 * highest;
+    if total < lowest - rounding || total > highest + rounding {
+        return Err(GenerateError::ImpossibleSumOfRanges {
+            lowest,
+            highest,
+            utilisation: total,
+        });
+    }
+    let widths = ranges.iter().map(|(least, most)| most - least).collect();
+    let point = TiltedSum::new(widths, total - lowest).draw(stream);
+    let point = point.ok_or(GenerateError::NoDrawFits)?;
+    let each = ranges.iter().zip(point);
+    Ok(each
+        .map(|((least, most), share)| (least + share).clamp(*least, *most))
+        .collect())
 }
 
 fn bimodal(law: &Bimodal, total: f64, stream: &mut Stream) -> Result<Vec<f64>, GenerateError> {

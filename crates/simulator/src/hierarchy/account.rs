@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tailbound_time::Duration;
 
-use super::plan::{Reservation, Rule, Window};
+use super::plan::{Rule, VirtualCpu, Window};
 use super::problem::PlanError;
 use crate::timers::NEVER;
 
@@ -30,6 +30,8 @@ pub(crate) struct Account {
     short: bool,
     /// Whether budget has come back since that was told.
     refilled: bool,
+    /// Whether it is boosted: neither bound by its budget nor spending it.
+    boosted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +55,14 @@ impl Account {
             pending: VecDeque::new(),
             short: false,
             refilled: false,
+            boosted: false,
         }
     }
 
     /// The account of a reservation that is idle at time 0. Grid points lie at its phase and whole
     /// periods from it.
-    pub(crate) fn new(reservation: &Reservation, number: usize) -> Result<Self, PlanError> {
-        let Reservation { budget, period, .. } = *reservation;
+    pub(crate) fn new(reservation: &VirtualCpu, number: usize) -> Result<Self, PlanError> {
+        let VirtualCpu { budget, period, .. } = *reservation;
         if let Rule::Windows(windows) = &reservation.rule {
             check_windows(windows, period.as_nanos(), number)?;
         } else if reservation.rule == Rule::Unlimited {
@@ -101,7 +104,17 @@ impl Account {
     /// How long it may be used without another replenishment; zero if it has to wait.
     #[inline]
     pub(crate) fn left(&self) -> u64 {
-        self.left
+        if self.boosted { NEVER } else { self.left }
+    }
+
+    /// Whether it is neither bound by its budget nor spends it.
+    #[inline]
+    pub(crate) fn is_boosted(&self) -> bool {
+        self.boosted
+    }
+
+    pub(crate) fn set_boosted(&mut self, boosted: bool) {
+        self.boosted = boosted;
     }
 
     /// Whether it is used up by the passing of time while there is no work.
@@ -204,13 +217,15 @@ impl Account {
         }
     }
 
-    /// `amount` was used, or passed unused; at most what was left.
+    /// `amount` was used, or passed unused; at most what was left. Returns whether nothing is left to
+    /// go on with.
     #[inline]
-    pub(crate) fn spend(&mut self, amount: u64) {
-        if self.left != NEVER {
+    pub(crate) fn spend(&mut self, amount: u64) -> bool {
+        if self.left != NEVER && !self.boosted {
             self.left -= amount;
             self.used += amount;
         }
+        self.left == 0 && !self.boosted
     }
 
     /// What happens by the rule at `now`: replenishments that are due, and what follows at once from
@@ -255,7 +270,7 @@ impl Account {
     /// Whether a shortage begins: work has to wait for the first time since there was budget.
     #[inline]
     pub(crate) fn begins_shortage(&mut self) -> bool {
-        let begins = self.active && self.left == 0 && !self.short;
+        let begins = self.active && self.left() == 0 && !self.short;
         self.short |= begins;
         begins
     }
@@ -382,8 +397,10 @@ fn check_windows(windows: &[Window], frame_ns: u64, reservation: usize) -> Resul
     let mut before = 0;
     for (index, window) in windows.iter().enumerate() {
         let begin = window.offset.as_nanos();
-        let end = begin.saturating_add(window.length.as_nanos());
-        if window.length.is_zero() || begin < before || end > frame_ns {
+        // What cannot be added up ends behind every frame.
+        let end = begin.checked_add(window.length.as_nanos());
+        let end = end.filter(|end| *end <= frame_ns && begin >= before);
+        let Some(end) = end.filter(|_| !window.length.is_zero()) else {
             return Err(PlanError::Window {
                 reservation,
                 window: index,
@@ -391,7 +408,7 @@ fn check_windows(windows: &[Window], frame_ns: u64, reservation: usize) -> Resul
                 length: window.length,
                 frame: Duration::from_nanos(frame_ns),
             });
-        }
+        };
         before = end;
     }
     Ok(())

@@ -77,11 +77,26 @@ impl Engine {
                 processor.passing.push(passing);
             }
             processor.member = first;
-        } else {
+        } else if self.pinned.is_empty() {
             self.select_for_several();
+        } else {
+            self.select_for_each();
         }
         for cpu in 0..self.cpus.len() {
             self.descend(cpu);
+        }
+    }
+
+    /// The first of those that are pinned to each CPU.
+    fn select_for_each(&mut self) {
+        let root = &self.levels[0];
+        for (processor, pinned) in self.cpus.iter_mut().zip(&self.pinned) {
+            let (first, passing) = root.first_among(pinned);
+            processor.member = first;
+            processor.passing.clear();
+            if let Some(Child::Level(level)) = passing.map(|member| root.children[member]) {
+                processor.passing.push(level);
+            }
         }
     }
 
@@ -147,7 +162,7 @@ impl Engine {
             let Some(task) = processor.running else {
                 continue;
             };
-            let Some(first) = self.tasks[task].backlog.front_mut() else {
+            let Some(first) = self.tasks[task].backlog.first_mut() else {
                 continue;
             };
             if processor.last.replace(task) != Some(task) {
@@ -185,7 +200,7 @@ impl Engine {
     /// How long the first job of a task takes, to its end or to the next boundary of its sections.
     #[inline]
     fn length_of_work(&self, task: usize, speed: u64) -> u64 {
-        let Some(first) = self.tasks[task].backlog.front() else {
+        let Some(first) = self.tasks[task].backlog.first() else {
             return NEVER;
         };
         let work = if self.locks.has_sections(task) {

@@ -1,13 +1,14 @@
 //! The course of a simulation, from event to event.
 
-use std::collections::VecDeque;
-
 use tailbound_time::Duration;
 
 use super::Outcome;
 use super::account::Account;
+use super::backlog::{Backlog, Waiting};
+use super::guest::Guest;
 use super::level::{Child, Level, Place};
 use super::locks::Locks;
+use super::members::Members;
 use super::plan::{self, Member, Plan, Rank, Speed};
 use super::problem::PlanError;
 use super::processor::Processor;
@@ -18,6 +19,9 @@ use crate::timers::{NEVER, Timers};
 /// The last instant of a simulation.
 pub(super) const END_OF_TIME_NS: u64 = 1 << 63;
 
+/// Where the sequence of what gets ready begins. What is boosted stands as far in front of it.
+const FIRST_IN_SEQUENCE: u64 = 1 << 63;
+
 /// The CPUs with all that runs on them.
 ///
 /// What happens at one instant happens in this order: replenishments, then completions and what
@@ -25,13 +29,14 @@ pub(super) const END_OF_TIME_NS: u64 = 1 << 63;
 /// order of the source), then the choice of what runs next.
 pub(super) struct Engine {
     pub(super) levels: Vec<Level>,
-    /// The rank of each level as a member of its parent.
-    ranks: Vec<Rank>,
     pub(super) tasks: Vec<Task>,
     pub(super) locks: Locks,
+    pub(super) guests: Vec<Guest>,
     pub(super) cpus: Vec<Processor>,
     /// The CPUs, fastest first.
     pub(super) by_speed: Vec<usize>,
+    /// The members of the outermost level that are pinned to each CPU; empty, if none are.
+    pub(super) pinned: Vec<Members>,
     /// Room for the choice of members for several CPUs.
     pub(super) chosen: Vec<usize>,
     pub(super) costs: Costs,
@@ -45,6 +50,8 @@ pub(super) struct Engine {
     pub(super) limit: u64,
     /// Whether the choice may have changed.
     pub(super) stale: bool,
+    /// Whether a turn or a budget has come to its end.
+    ended: bool,
     /// Whether the limit has to be found anew although the choice has not changed.
     pub(super) new_limit: bool,
     /// Counts what gets ready, for the order among equals.
@@ -71,28 +78,13 @@ pub(super) struct Costs {
 pub(super) struct Task {
     pub(super) level: usize,
     pub(super) member: usize,
+    /// The CPU that takes the interrupts of its releases.
+    home: usize,
     rank: Rank,
+    /// How long a job boosts its reservations at most.
+    boost_ns: Option<u64>,
     /// Its unfinished jobs; the first is the one that runs.
-    pub(super) backlog: VecDeque<Waiting>,
-}
-
-pub(super) struct Waiting {
-    pub(super) job: Job,
-    sequence: u64,
-    /// Work that is left, and all of it, in units of work.
-    pub(super) left: u64,
-    total: u64,
-    /// The CPU that it ran on last.
-    pub(super) cpu: Option<usize>,
-    /// The next boundary of its sections.
-    pub(super) boundary: usize,
-}
-
-impl Waiting {
-    /// Work that has been done.
-    pub(super) fn done(&self) -> u64 {
-        self.total - self.left
-    }
+    pub(super) backlog: Backlog,
 }
 
 impl Engine {
@@ -118,11 +110,12 @@ impl Engine {
         by_speed.sort_by_key(|cpu| u64::MAX - cpus[*cpu].speed);
         let mut engine = Self {
             levels: Vec::new(),
-            ranks: vec![Rank::Fixed(0)],
             tasks: Vec::new(),
             locks: Locks::new(plan, scale)?,
+            guests: Vec::new(),
             cpus,
             by_speed,
+            pinned: Vec::new(),
             chosen: Vec::new(),
             costs: Costs::new(plan)?,
             has_overheads: !plan.overheads.is_free(),
@@ -131,13 +124,23 @@ impl Engine {
             now: 0,
             limit: NEVER,
             stale: true,
+            ended: false,
             new_limit: true,
-            sequence: 0,
+            sequence: FIRST_IN_SEQUENCE,
             unfinished: 0,
             shortages: Vec::new(),
             refills: Vec::new(),
         };
-        engine.add_level(&plan.root, None, Account::unlimited())?;
+        let mut guests = Vec::new();
+        engine.add_level(
+            &plan.root,
+            None,
+            Rank::Fixed(0),
+            Account::unlimited(),
+            &mut guests,
+        )?;
+        engine.add_queues(&guests);
+        engine.pin(&plan.pinned);
         let levels = engine.levels.len();
         engine.timers = Timers::new(levels + 1);
         if engine.costs.tick > 0 {
@@ -149,38 +152,75 @@ impl Engine {
         Ok(engine)
     }
 
-    fn add_level(
+    /// Notes which members of the host are pinned to which CPU, and with them what they hold.
+    fn pin(&mut self, pinned: &[usize]) {
+        if pinned.is_empty() {
+            return;
+        }
+        self.pinned = vec![Members::default(); self.cpus.len()];
+        for (member, cpu) in pinned.iter().enumerate() {
+            self.pinned[*cpu].insert(member);
+        }
+        for level in 0..self.levels.len() {
+            self.levels[level].home = match (self.levels[level].parent, self.levels[level].guest) {
+                (Some((0, member)), _) => pinned[member],
+                (Some((outer, _)), _) => self.levels[outer].home,
+                (None, Some(guest)) => self.levels[self.guests[guest].first_vcpu()].home,
+                (None, None) => 0,
+            };
+        }
+        for task in &mut self.tasks {
+            task.home = match task.level {
+                0 => pinned[task.member],
+                level => self.levels[level].home,
+            };
+        }
+    }
+
+    fn add_level<'a>(
         &mut self,
-        plan: &plan::Level,
+        plan: &'a plan::Level,
         parent: Option<(usize, usize)>,
+        rank: Rank,
         account: Account,
+        guests: &mut Vec<&'a plan::Guest>,
     ) -> Result<(), PlanError> {
         let index = self.levels.len();
         let quantum = plan.quantum.map(|quantum| quantum.as_nanos().max(1));
         self.levels
-            .push(Level::new(parent, account, plan.preemptive, quantum));
+            .push(Level::new(parent, rank, account, plan.preemptive, quantum));
         for member in &plan.members {
             match member {
                 Member::Task(task) => {
                     let child = Child::Task(self.tasks.len());
                     let position = self.levels[index].add(child);
-                    self.tasks.push(Task {
-                        level: index,
-                        member: position,
-                        rank: task.rank,
-                        backlog: VecDeque::new(),
-                    });
+                    self.add_task(task, index, position);
+                }
+                Member::Guest(guest) => {
+                    self.add_guest(guest, index)?;
+                    guests.push(guest);
                 }
                 Member::Reservation(inner) => {
                     let number = self.levels.len();
-                    let account = Account::new(inner, number)?;
+                    let account = Account::new(&inner.supply(), number)?;
                     let position = self.levels[index].add(Child::Level(number));
-                    self.ranks.push(inner.rank);
-                    self.add_level(&inner.inside, Some((index, position)), account)?;
+                    let parent = Some((index, position));
+                    self.add_level(&inner.inside, parent, inner.rank, account, guests)?;
                 }
             }
         }
         Ok(())
+    }
+
+    pub(super) fn add_task(&mut self, task: &plan::Task, level: usize, member: usize) {
+        self.tasks.push(Task {
+            level,
+            member,
+            home: 0,
+            rank: task.rank,
+            boost_ns: task.boost.map(Duration::as_nanos),
+            backlog: Backlog::default(),
+        });
     }
 
     /// Runs until all jobs are done, or up to the horizon.
@@ -209,7 +249,9 @@ impl Engine {
                 for cpu in 0..self.cpus.len() {
                     self.progress(cpu, sink)?;
                 }
-                self.end_turns_and_budgets();
+                if self.ended {
+                    self.end_turns_and_budgets();
+                }
             }
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
@@ -251,7 +293,7 @@ impl Engine {
         }
         for (cpu, processor) in self.cpus.iter().enumerate() {
             for level in &processor.passing {
-                self.levels[*level].account.spend(length);
+                self.ended |= self.levels[*level].account.spend(length);
             }
             if processor.kernel_until > from {
                 sink.overhead(cpu, from, until);
@@ -261,7 +303,8 @@ impl Engine {
             let Some(task) = processor.running else {
                 continue;
             };
-            if let Some(first) = self.tasks[task].backlog.front_mut() {
+            let innermost = processor.path.last().map_or(0, |(level, _)| *level);
+            if let Some(first) = self.tasks[task].backlog.first_mut() {
                 let work = length.saturating_mul(processor.speed);
                 first.left = first.left.saturating_sub(work);
                 sink.ran(&Piece {
@@ -270,12 +313,12 @@ impl Engine {
                     cpu,
                     from,
                     until,
+                    reservation: innermost,
+                    boosted: self.levels[innermost].account.is_boosted(),
                 });
             }
             for (level, member) in &processor.path {
-                let level = &mut self.levels[*level];
-                level.account.spend(length);
-                level.spend_turn(*member, length);
+                self.ended |= self.levels[*level].spend(*member, length);
             }
         }
     }
@@ -292,7 +335,8 @@ impl Engine {
             } else {
                 self.levels[due].account.update(self.now);
                 self.settle(due);
-                self.cpus[0].looks = true;
+                let home = self.levels[due].home;
+                self.cpus[home].looks = true;
             }
         }
     }
@@ -302,7 +346,7 @@ impl Engine {
         let Some(task) = self.cpus[cpu].running else {
             return Ok(());
         };
-        let first = self.tasks[task].backlog.front();
+        let first = self.tasks[task].backlog.first();
         let worked = first.is_some_and(|first| first.left == 0 && first.done() > 0);
         // What a job has done by now is done, even if a tick takes the CPU at this instant.
         if self.cpus[cpu].kernel_until > self.now && !worked {
@@ -315,10 +359,10 @@ impl Engine {
         }
         let Task { level, member, .. } = self.tasks[task];
         let backlog = &mut self.tasks[task].backlog;
-        if backlog.front().is_none_or(|first| first.left > 0) {
+        if backlog.first().is_none_or(|first| first.left > 0) {
             return Ok(());
         }
-        let Some(Waiting { job, .. }) = backlog.pop_front() else {
+        let Some(job) = backlog.remove_first() else {
             return Ok(());
         };
         self.unfinished -= 1;
@@ -337,10 +381,14 @@ impl Engine {
             Some(place) => self.member_ready(level, member, place),
             None => self.member_unready(level, member),
         }
+        if self.tasks[task].boost_ns.is_some() {
+            self.end_boost(task);
+        }
         Ok(())
     }
 
     fn end_turns_and_budgets(&mut self) {
+        self.ended = false;
         for cpu in 0..self.cpus.len() {
             for step in 0..self.cpus[cpu].path.len() {
                 let (level, member) = self.cpus[cpu].path[step];
@@ -385,15 +433,16 @@ impl Engine {
         }
         sink.released(&job);
         if self.has_overheads {
-            self.cpus[0].take(self.costs.interrupt, self.now);
-            self.cpus[0].looks = true;
+            let home = &mut self.cpus[self.tasks[job.task].home];
+            home.take(self.costs.interrupt, self.now);
+            home.looks = true;
             self.new_limit = true;
         }
         let sequence = self.next_in_sequence();
         self.unfinished += 1;
         let total = job.work.saturating_mul(self.scale);
         let task = &mut self.tasks[job.task];
-        task.backlog.push_back(Waiting {
+        let is_first = task.backlog.add(Waiting {
             job,
             sequence,
             left: total,
@@ -401,11 +450,14 @@ impl Engine {
             cpu: None,
             boundary: 0,
         });
-        if task.backlog.len() == 1 {
+        if is_first {
             let (level, member) = (task.level, task.member);
             if let Some(place) = self.place_of(job.task) {
                 self.member_ready(level, member, place);
             }
+        }
+        if let Some(bound) = self.tasks[job.task].boost_ns {
+            self.boost(job.task, self.now.saturating_add(bound));
         }
         Ok(())
     }
@@ -419,7 +471,9 @@ impl Engine {
         let scheduler = &mut self.levels[level];
         let had_work = scheduler.has_work();
         scheduler.set_ready(member, place);
-        if !had_work {
+        if let Some(guest) = scheduler.guest {
+            self.distribute(guest);
+        } else if !had_work {
             scheduler.account.wake(self.now);
             self.settle(level);
         }
@@ -429,7 +483,9 @@ impl Engine {
     pub(super) fn member_unready(&mut self, level: usize, member: usize) {
         let scheduler = &mut self.levels[level];
         scheduler.set_unready(member);
-        if !scheduler.has_work() {
+        if let Some(guest) = scheduler.guest {
+            self.distribute(guest);
+        } else if !scheduler.has_work() {
             scheduler.account.sleep(self.now);
             self.settle(level);
         }
@@ -437,43 +493,67 @@ impl Engine {
     }
 
     /// Takes note of what a level's work and budget mean for its place in its parent.
-    fn settle(&mut self, level: usize) {
+    pub(super) fn settle(&mut self, level: usize) {
         let scheduler = &mut self.levels[level];
         let Some((parent, member)) = scheduler.parent else {
             // The host has no budget.
             return;
         };
-        self.timers.set(level, scheduler.account.next_change());
-        if scheduler.account.begins_shortage() {
+        let boosted_until = scheduler.boosted_until(self.now);
+        let boosted = boosted_until > 0;
+        let account = &mut scheduler.account;
+        let mut change = account.next_change();
+        if boosted {
+            change = change.min(boosted_until);
+        }
+        self.timers.set(level, change);
+        if account.begins_shortage() {
             self.shortages.push(level);
         }
-        if scheduler.account.was_refilled() {
+        if account.was_refilled() {
             self.refills.push(level);
         }
-        let has_work = scheduler.has_work();
-        let may_run = scheduler.account.left() > 0;
-        let passes = scheduler.account.passes_unused() && may_run && !has_work;
-        let rank = match self.ranks[level] {
+        let may_run = account.left() > 0;
+        let passes = may_run && account.passes_unused();
+        let rank = match scheduler.rank {
+            _ if boosted => 0,
             Rank::Fixed(rank) => rank,
-            Rank::Deadline(_) => scheduler.account.deadline(),
+            Rank::Deadline(_) => account.deadline(),
         };
-        let since = match self.levels[parent].since(member) {
+        let runs = may_run && scheduler.has_work();
+        let outer = &mut self.levels[parent];
+        let is_ready = outer.is_ready(member);
+        // The operating system looks what to run, even if that has not changed.
+        self.stale |= self.has_overheads;
+        self.new_limit = true;
+        if !is_ready && !runs && !passes && !outer.passes(member) {
+            return;
+        }
+        // It stands anew among others when a boost begins, and when it ends.
+        let since = outer.since(member);
+        let since = match since.filter(|since| (*since < FIRST_IN_SEQUENCE) == boosted) {
             Some(since) => since,
-            None => self.next_in_sequence(),
+            None => {
+                self.sequence += 1;
+                let front = if boosted { FIRST_IN_SEQUENCE } else { 0 };
+                self.sequence - 1 - front
+            }
         };
         let place = Place { rank, since };
-        self.levels[parent].set_passing(member, passes.then_some(place));
-        self.stale = true;
-        if has_work && may_run {
-            self.member_ready(parent, member, place);
-        } else if self.levels[parent].is_ready(member) {
+        let passes = passes && !runs;
+        self.stale |= outer.set_passing(member, passes.then_some(place));
+        if runs {
+            if !is_ready || outer.place(member) != place {
+                self.member_ready(parent, member, place);
+            }
+        } else if is_ready {
             self.member_unready(parent, member);
         }
     }
 
     /// The rank of a task's first job, or what it inherits.
     pub(super) fn effective_rank(&self, task: usize) -> u64 {
-        let first = self.tasks[task].backlog.front();
+        let first = self.tasks[task].backlog.first();
         let own = match self.tasks[task].rank {
             Rank::Fixed(rank) => rank,
             Rank::Deadline(relative) => first.map_or(NEVER, |first| {
@@ -488,7 +568,7 @@ impl Engine {
         if self.locks.is_blocked(task) {
             return None;
         }
-        let first = self.tasks[task].backlog.front()?;
+        let first = self.tasks[task].backlog.first()?;
         Some(Place {
             rank: self.effective_rank(task),
             since: first.sequence,

@@ -181,6 +181,8 @@ impl Flat {
                 cpu: 0,
                 from: now,
                 until,
+                reservation: 0,
+                boosted: false,
             });
         }
         task.first.work -= until - now;

@@ -1,6 +1,8 @@
 //! Who is ready in a level, and who comes first.
 
 use super::account::Account;
+use super::members::Members;
+use super::plan::Rank;
 use crate::timers::NEVER;
 
 /// What a member is.
@@ -21,13 +23,31 @@ pub(super) struct Place {
     pub(super) since: u64,
 }
 
+/// What boosts a level: the jobs of a task that are not done, of which the last one was released last and
+/// ends last, so that it counts.
+#[derive(Clone, Copy, Debug)]
+struct Boost {
+    task: usize,
+    /// When the boost ends at the latest.
+    until: u64,
+    jobs: u64,
+}
+
 /// A scheduler in the course of a simulation.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     /// The level and the position in it that it is a member of.
     pub(super) parent: Option<(usize, usize)>,
+    /// Its rank as a member of that level.
+    pub(super) rank: Rank,
     pub(super) account: Account,
     preemptive: bool,
+    /// The CPU that deals with what happens to it.
+    pub(super) home: usize,
+    /// The guest whose queue it is.
+    pub(super) guest: Option<usize>,
+    /// The tasks whose jobs boost it.
+    boosts: Vec<Boost>,
     /// The length of a turn among equals; never ending without turns.
     quantum: u64,
     /// What is left of each member's turn.
@@ -35,6 +55,8 @@ pub(super) struct Level {
     pub(super) children: Vec<Child>,
     places: Vec<Place>,
     ready: Members,
+    /// The first of the ready members.
+    first_ready: Option<usize>,
     /// Members without work whose budget passes.
     passing: Members,
     /// The members whose jobs have begun and may not be interrupted from within.
@@ -44,19 +66,25 @@ pub(super) struct Level {
 impl Level {
     pub(super) fn new(
         parent: Option<(usize, usize)>,
+        rank: Rank,
         account: Account,
         preemptive: bool,
         quantum: Option<u64>,
     ) -> Self {
         Self {
             parent,
+            rank,
             account,
             preemptive,
+            home: 0,
+            guest: None,
+            boosts: Vec::new(),
             quantum: quantum.unwrap_or(NEVER),
             turns: Vec::new(),
             children: Vec::new(),
             places: Vec::new(),
             ready: Members::default(),
+            first_ready: None,
             passing: Members::default(),
             begun: Members::default(),
         }
@@ -70,6 +98,38 @@ impl Level {
         self.children.len() - 1
     }
 
+    /// A job of a task boosts it, until an instant at most.
+    pub(super) fn boost(&mut self, task: usize, until: u64) {
+        let known = self.boosts.iter_mut().find(|boost| boost.task == task);
+        match known {
+            Some(boost) => {
+                boost.until = until;
+                boost.jobs += 1;
+            }
+            None => self.boosts.push(Boost {
+                task,
+                until,
+                jobs: 1,
+            }),
+        }
+    }
+
+    /// The first of the jobs with which a task boosts it is done.
+    pub(super) fn end_boost(&mut self, task: usize) {
+        for boost in self.boosts.iter_mut().filter(|boost| boost.task == task) {
+            boost.jobs -= 1;
+        }
+        self.boosts.retain(|boost| boost.jobs > 0);
+    }
+
+    /// Takes note of whether it is boosted now; returns until when, and 0 if it is not.
+    pub(super) fn boosted_until(&mut self, now: u64) -> u64 {
+        let until = self.boosts.iter().map(|boost| boost.until).max();
+        let until = until.filter(|until| now < *until).unwrap_or(0);
+        self.account.set_boosted(until > 0);
+        until
+    }
+
     #[inline]
     pub(super) fn has_work(&self) -> bool {
         !self.ready.is_empty()
@@ -80,16 +140,36 @@ impl Level {
         self.ready.contains(member)
     }
 
+    /// The place that a member has, or had last.
+    #[inline]
+    pub(super) fn place(&self, member: usize) -> Place {
+        self.places[member]
+    }
+
+    /// Whether the budget of a member passes.
+    #[inline]
+    pub(super) fn passes(&self, member: usize) -> bool {
+        !self.passing.is_empty() && self.passing.contains(member)
+    }
+
     #[inline]
     pub(super) fn set_ready(&mut self, member: usize, place: Place) {
         self.places[member] = place;
         self.ready.insert(member);
+        match self.first_ready {
+            Some(first) if first == member => self.first_ready = self.least(&self.ready),
+            Some(first) if self.order(first) < (place, member) => {}
+            _ => self.first_ready = Some(member),
+        }
     }
 
     #[inline]
     pub(super) fn set_unready(&mut self, member: usize) {
         self.ready.remove(member);
         self.turns[member] = self.quantum;
+        if self.first_ready == Some(member) {
+            self.first_ready = self.least(&self.ready);
+        }
     }
 
     /// How long a member may run before its equals have their turn.
@@ -98,24 +178,30 @@ impl Level {
         self.turns[member]
     }
 
-    /// A member ran for so long.
+    /// A member ran for so long; returns whether that ends its turn, or the budget of the level.
     #[inline]
-    pub(super) fn spend_turn(&mut self, member: usize, length: u64) {
+    pub(super) fn spend(&mut self, member: usize, length: u64) -> bool {
         if self.quantum != NEVER {
             self.turns[member] -= length;
         }
+        self.account.spend(length) | (self.turns[member] == 0)
     }
 
+    /// Whether the budget of a member passes at this place from now on, or at none; returns whether
+    /// that is new.
     #[inline]
-    pub(super) fn set_passing(&mut self, member: usize, place: Option<Place>) {
-        match place {
-            Some(place) => {
-                self.places[member] = place;
-                self.passing.insert(member);
+    pub(super) fn set_passing(&mut self, member: usize, place: Option<Place>) -> bool {
+        let passed = self.passes(member);
+        let Some(place) = place else {
+            if passed {
+                self.passing.remove(member);
             }
-            None if self.passing.is_empty() => {}
-            None => self.passing.remove(member),
-        }
+            return passed;
+        };
+        let is_new = !passed || self.places[member] != place;
+        self.places[member] = place;
+        self.passing.insert(member);
+        is_new
     }
 
     /// Its turn is over: it stands behind its equals.
@@ -123,6 +209,7 @@ impl Level {
     pub(super) fn end_turn(&mut self, member: usize, since: u64) {
         self.places[member].since = since;
         self.turns[member] = self.quantum;
+        self.first_ready = self.least(&self.ready);
     }
 
     /// Since when a member is ready, or its budget passes.
@@ -155,7 +242,7 @@ impl Level {
                 return Some(first);
             }
         }
-        self.least(&self.ready)
+        self.first_ready
     }
 
     /// The member whose budget passes now: the first of those that come before the one that runs.
@@ -167,6 +254,31 @@ impl Level {
         let first = self.least(&self.passing)?;
         let before = running.is_none_or(|running| self.order(first) < self.order(running));
         before.then_some(first)
+    }
+
+    /// The member of a set that comes first, and the one whose budget passes meanwhile.
+    pub(super) fn first_among(&self, set: &Members) -> (Option<usize>, Option<usize>) {
+        let among = |members: &Members| {
+            let mut both = Members::default();
+            let inside = members.iter().filter(|member| set.contains(*member));
+            inside.for_each(|member| both.insert(member));
+            both
+        };
+        let mut begun = self.begun.iter().filter(|it| set.contains(*it));
+        let begun = begun.find(|member| self.ready.contains(*member));
+        let first = begun.or_else(|| self.least(&among(&self.ready)));
+        let passing = self.least(&among(&self.passing)).filter(|passing| {
+            first.is_none_or(|running| self.order(*passing) < self.order(running))
+        });
+        (first, passing)
+    }
+
+    /// The first of the ready members, so many or less, in order.
+    pub(super) fn first_ready_of(&self, count: usize) -> Vec<usize> {
+        let mut first: Vec<usize> = self.ready.iter().collect();
+        first.sort_unstable_by_key(|member| self.order(*member));
+        first.truncate(count);
+        first
     }
 
     /// The first members, one for each of so many CPUs, and those whose budgets pass as if they were
@@ -197,69 +309,6 @@ impl Level {
     /// The member that comes first; among equal places the one that stands first.
     #[inline]
     fn least(&self, members: &Members) -> Option<usize> {
-        let mut least = None;
-        for (index, word) in members.words.iter().enumerate() {
-            let mut rest = *word;
-            while rest != 0 {
-                let member = index * 64 + rest.trailing_zeros() as usize;
-                rest &= rest - 1;
-                let place = self.places[member];
-                if least.is_none_or(|(known, _)| place < known) {
-                    least = Some((place, member));
-                }
-            }
-        }
-        least.map(|(_, member)| member)
-    }
-}
-
-/// A set of positions in a level.
-#[derive(Clone, Debug, Default)]
-struct Members {
-    words: Vec<u64>,
-    count: usize,
-}
-
-impl Members {
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.words.iter().enumerate().flat_map(|(index, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let member = (rest != 0).then(|| index * 64 + rest.trailing_zeros() as usize);
-                rest &= rest.wrapping_sub(1);
-                member
-            })
-        })
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    #[inline]
-    fn contains(&self, member: usize) -> bool {
-        let word = self.words.get(member / 64).copied().unwrap_or(0);
-        word >> (member % 64) & 1 == 1
-    }
-
-    #[inline]
-    fn insert(&mut self, member: usize) {
-        if self.contains(member) {
-            return;
-        }
-        if self.words.len() <= member / 64 {
-            self.words.resize(member / 64 + 1, 0);
-        }
-        self.words[member / 64] |= 1 << (member % 64);
-        self.count += 1;
-    }
-
-    #[inline]
-    fn remove(&mut self, member: usize) {
-        if self.contains(member) {
-            self.words[member / 64] &= !(1 << (member % 64));
-            self.count -= 1;
-        }
+        members.least_by(|member| self.places[member])
     }
 }

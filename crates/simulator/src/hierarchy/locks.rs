@@ -56,30 +56,49 @@ impl Locks {
             locks: plan.locks.iter().map(lock).collect(),
             ..Self::default()
         };
-        locks.add_level(&plan.root, scale, &mut 0)?;
-        let cpus = plan.cpus.len();
-        if cpus > 1 && plan.locks.contains(&Locking::Ceiling) {
-            return Err(PlanError::CeilingOnSeveralCpus { cpus });
-        }
+        locks.add_level(&plan.root, plan.cpus.len(), scale, &mut 0)?;
         Ok(locks)
     }
 
-    /// `number` is that of the level.
+    /// `number` is that of the level, whose tasks run on so many CPUs.
     fn add_level(
         &mut self,
         level: &Level,
+        cpus: usize,
         scale: u64,
         number: &mut usize,
     ) -> Result<(), PlanError> {
         let own = *number;
         for member in &level.members {
             match member {
-                Member::Task(task) => self.add_task(task, scale, own)?,
+                Member::Task(task) => {
+                    self.add_task(task, scale, own)?;
+                    self.refuse_ceiling(task, cpus)?;
+                }
+                Member::Guest(guest) => {
+                    // A level of its own, which is called by its first virtual CPU.
+                    let level = *number + 1;
+                    *number += guest.vcpus.len();
+                    for task in &guest.tasks {
+                        self.add_task(task, scale, level)?;
+                        self.refuse_ceiling(task, guest.vcpus.len())?;
+                    }
+                }
                 Member::Reservation(inner) => {
                     *number += 1;
-                    self.add_level(&inner.inside, scale, number)?;
+                    self.add_level(&inner.inside, 1, scale, number)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// The priority ceiling protocol is for one CPU, virtual ones too.
+    fn refuse_ceiling(&self, task: &Task, cpus: usize) -> Result<(), PlanError> {
+        let locks = task.sections.iter();
+        let mut protocols = locks.filter_map(|section| self.locks.get(section.lock));
+        if cpus > 1 && protocols.any(|lock| lock.protocol == Locking::Ceiling) {
+            return Err(PlanError::CeilingOnSeveralCpus { cpus });
         }
         Ok(())
     }
@@ -143,8 +162,11 @@ impl Locks {
         if self.locks[lock].protocol != Locking::Ceiling {
             return None;
         }
+        // Ranks of other levels are another order.
+        let level = self.locks[lock].level;
         let of_others = self.locks.iter().enumerate().filter(|(_, lock)| {
             lock.protocol == Locking::Ceiling
+                && lock.level == level
                 && lock.holder.is_some_and(|holder| holder != task)
                 && lock.ceiling <= rank
         });
@@ -213,7 +235,7 @@ fn boundaries(task: &Task, number: usize, scale: u64) -> Result<Vec<Boundary>, P
 impl Engine {
     /// Takes and gives back what the running job's sections say that it has come to.
     pub(super) fn pass_boundaries(&mut self, task: usize) -> Result<(), PlanError> {
-        while let Some(first) = self.tasks[task].backlog.front() {
+        while let Some(first) = self.tasks[task].backlog.first() {
             let next = self.locks.boundaries[task].get(first.boundary).copied();
             let Some(boundary) = next.filter(|next| next.done <= first.done()) else {
                 break;
@@ -226,7 +248,7 @@ impl Engine {
             } else if !boundary.begins {
                 self.give_back(task, boundary.lock);
             }
-            if let Some(first) = self.tasks[task].backlog.front_mut() {
+            if let Some(first) = self.tasks[task].backlog.first_mut() {
                 first.boundary += 1;
             }
         }
@@ -299,7 +321,7 @@ impl Engine {
         let best = (0..waiting.len()).min_by_key(|at| self.effective_rank(waiting[*at]));
         if let Some(at) = best {
             let heir = self.locks.locks[lock].waiting.remove(at);
-            if let Some(first) = self.tasks[heir].backlog.front_mut() {
+            if let Some(first) = self.tasks[heir].backlog.first_mut() {
                 first.boundary += 1;
             }
             self.hold(heir, lock);
@@ -336,9 +358,7 @@ impl Engine {
         let (level, member) = (self.tasks[task].level, self.tasks[task].member);
         let rank = self.effective_rank(task);
         if let Some(since) = self.levels[level].since(member) {
-            let place = super::level::Place { rank, since };
-            self.levels[level].set_ready(member, place);
-            self.stale = true;
+            self.member_ready(level, member, super::level::Place { rank, since });
         }
     }
 }

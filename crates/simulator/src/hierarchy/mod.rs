@@ -2,11 +2,15 @@
 //! depth.
 
 pub(crate) mod account;
+mod backlog;
+mod boost;
 mod dispatch;
 mod engine;
 mod flat;
+mod guest;
 mod level;
 mod locks;
+mod members;
 mod plan;
 mod problem;
 mod processor;
@@ -16,7 +20,8 @@ mod source;
 use tailbound_time::Duration;
 
 pub use plan::{
-    Level, Locking, Member, Plan, Rank, Reservation, Rule, Section, Speed, Task, Window,
+    Guest, Level, Locking, Member, Plan, Rank, Reservation, Rule, Section, Speed, Task, VirtualCpu,
+    Window,
 };
 pub use problem::PlanError;
 pub use sink::{Completion, Piece, Sink};
@@ -42,6 +47,7 @@ pub fn simulate_plan(
     sink: &mut impl Sink,
     horizon: Option<Duration>,
 ) -> Result<Outcome, PlanError> {
+    check_pins(plan)?;
     let horizon_ns = horizon.map_or(u64::MAX, Duration::as_nanos);
     if let Some(mut flat) = flat::Flat::of(plan) {
         return flat.run(source, sink, horizon_ns);
@@ -51,4 +57,20 @@ pub fn simulate_plan(
         return Err(PlanError::HorizonMissing);
     }
     engine.run(source, sink, horizon_ns)
+}
+
+fn check_pins(plan: &Plan) -> Result<(), PlanError> {
+    let (pinned, members, cpus) = (&plan.pinned, plan.root.positions(), plan.cpus.len());
+    if !pinned.is_empty() && pinned.len() != members {
+        let pinned = pinned.len();
+        return Err(PlanError::PinnedCount { pinned, members });
+    }
+    match pinned.iter().position(|cpu| *cpu >= cpus) {
+        Some(member) => Err(PlanError::PinnedCpu {
+            member,
+            cpu: pinned[member],
+            cpus,
+        }),
+        None => Ok(()),
+    }
 }

@@ -7,8 +7,9 @@ use crate::overheads::Overheads;
 /// The CPUs of a host and what runs on them.
 ///
 /// The outermost level schedules its members over all CPUs of the plan: global scheduling, where there
-/// are several. Partitioned scheduling is a plan for each CPU. The levels inside of reservations are
-/// for one CPU: a reservation runs on one CPU at a time, and may go on on another one.
+/// are several; or each on the CPU that it is pinned to: partitioned scheduling. Where no guest has
+/// virtual CPUs on several CPUs, a plan for each CPU does the same. The levels inside of reservations
+/// are for one CPU: a reservation runs on one CPU at a time, and may go on on another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// How fast each CPU is.
@@ -17,6 +18,9 @@ pub struct Plan {
     pub overheads: Overheads,
     /// The locks: what holding each means for the order.
     pub locks: Vec<Locking>,
+    /// The CPU of each member of the outermost level, of a guest that of each of its virtual CPUs in
+    /// turn; empty, if all may run on all CPUs.
+    pub pinned: Vec<usize>,
     /// The host's scheduler.
     pub root: Level,
 }
@@ -33,8 +37,22 @@ impl Plan {
             cpus: vec![Speed::FULL; cpus],
             overheads: Overheads::default(),
             locks: Vec::new(),
+            pinned: Vec::new(),
             root,
         }
+    }
+}
+
+impl Level {
+    /// How many members it has, virtual CPUs of guests counted one by one.
+    pub(crate) fn positions(&self) -> usize {
+        let members = self.members.iter();
+        members
+            .map(|member| match member {
+                Member::Task(_) | Member::Reservation(_) => 1,
+                Member::Guest(guest) => guest.vcpus.len(),
+            })
+            .sum()
     }
 }
 
@@ -102,6 +120,8 @@ pub enum Member {
     Task(Task),
     /// A reservation, with a level of its own inside.
     Reservation(Reservation),
+    /// Several reservations, with one queue inside.
+    Guest(Guest),
 }
 
 /// A task: its jobs come from a [`Source`](super::Source), and run in the order of their release.
@@ -111,16 +131,50 @@ pub struct Task {
     pub rank: Rank,
     /// Its critical sections, which may lie within each other, but not overlap otherwise.
     pub sections: Vec<Section>,
+    /// Its jobs boost the reservations that it is inside of: as long as one is not done, and at most this
+    /// long from its release on, these come before all members of their levels, the one that was boosted
+    /// first before the others, and neither wait for budget nor spend any (thesis, section 2.4.2: VCPU
+    /// boost; what it takes is the budget of the hypothetical VCPU there).
+    pub boost: Option<Duration>,
 }
 
 impl Task {
-    /// A task without critical sections.
+    /// A task without critical sections, which boosts nothing.
     pub fn of_rank(rank: Rank) -> Self {
         Self {
             rank,
             sections: Vec::new(),
+            boost: None,
         }
     }
+}
+
+/// A guest with one queue for several virtual CPUs: its first tasks have a virtual CPU each, whether or
+/// not that one runs, since the guest does not know. A task stays on its virtual CPU as long as it is
+/// among the first; of free ones the one that stands first is taken.
+///
+/// Each virtual CPU is a reservation, and a member of the level that the guest stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guest {
+    /// Its virtual CPUs.
+    pub vcpus: Vec<VirtualCpu>,
+    /// Its tasks, which interrupt each other.
+    pub tasks: Vec<Task>,
+}
+
+/// A virtual CPU: a reservation whose work comes from its guest's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualCpu {
+    /// Its place in the order.
+    pub rank: Rank,
+    /// How its budget is spent and comes back.
+    pub rule: Rule,
+    /// CPU time per period; without a meaning for windows and unlimited use.
+    pub budget: Duration,
+    /// The distance between replenishments; of windows the major frame.
+    pub period: Duration,
+    /// Replenishments lie at this time and whole periods from it, where the rule has a grid.
+    pub phase: Duration,
 }
 
 /// A part of each job of a task during which it holds a lock.
@@ -149,6 +203,19 @@ pub struct Reservation {
     pub phase: Duration,
     /// Who runs inside of it.
     pub inside: Level,
+}
+
+impl Reservation {
+    /// What it is but for what is inside.
+    pub(crate) fn supply(&self) -> VirtualCpu {
+        VirtualCpu {
+            rank: self.rank,
+            rule: self.rule.clone(),
+            budget: self.budget,
+            period: self.period,
+            phase: self.phase,
+        }
+    }
 }
 
 /// A place in the order of a level: the lower one first.

@@ -89,6 +89,41 @@ pub enum PlanError {
         /// How many.
         cpus: usize,
     },
+    /// Members that are pinned to nothing, or CPUs for no member.
+    #[error(
+        "{pinned} members of the host are pinned, but it has {members}; pin each (virtual CPUs of guests \
+         one by one), or none"
+    )]
+    PinnedCount {
+        /// How many are pinned.
+        pinned: usize,
+        /// How many there are.
+        members: usize,
+    },
+    /// A member that is pinned to a CPU that there is not.
+    #[error(
+        "member {member} of the host is pinned to CPU {cpu}, but the plan has {cpus}, which count from 0"
+    )]
+    PinnedCpu {
+        /// Which member, from 0.
+        member: usize,
+        /// The CPU.
+        cpu: usize,
+        /// How many there are.
+        cpus: usize,
+    },
+    /// A guest that nothing runs.
+    #[error("a guest has no virtual CPU; give it at least one")]
+    NoVirtualCpu,
+    /// A boost of nothing in particular.
+    #[error(
+        "task {task} boosts its reservation, but its guest has several virtual CPUs for all tasks; give it \
+         a virtual CPU of its own"
+    )]
+    BoostInGuest {
+        /// Which task.
+        task: usize,
+    },
     /// Ceilings of what has no fixed rank.
     #[error(
         "task {task} uses a lock with a ceiling, but is ordered by deadlines, which have none; use \

@@ -28,6 +28,10 @@ pub struct Piece {
     pub from: u64,
     /// Until when, in nanoseconds.
     pub until: u64,
+    /// The innermost reservation that it ran in; 0 is the host.
+    pub reservation: usize,
+    /// Whether that one was boosted, so that the time comes from no budget.
+    pub boosted: bool,
 }
 
 /// Takes what happens in a simulation, in order of time.

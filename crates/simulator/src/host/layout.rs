@@ -2,11 +2,13 @@
 
 use tailbound_model::{Cpu, CriticalSection, Task};
 
-use crate::hierarchy::{Level, Member, Plan, Rank, Reservation, Rule, Section};
+use crate::aperiodic::System;
+use crate::hierarchy::{Guest, Level, Member, Plan, Rank, Reservation, Rule, Section, VirtualCpu};
 use crate::traces::Setting;
 use tailbound_time::Duration;
 
-/// A host as plans: one for each of its CPUs, or one for all under global placement.
+/// A host as plans: one for each of its CPUs, or one for all under global placement and for those that
+/// guests are on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     /// The host's name.
@@ -30,9 +32,21 @@ pub struct LaidPlan {
     pub reservations: Vec<LaidReservation>,
     /// The locks, in the order of the plan: their domains and names.
     pub locks: Vec<(String, String)>,
+    /// Where the only domain has soft tasks beside hard ones, the policy that decides in place of the
+    /// ranks of the plan. Its tasks are those of the plan.
+    pub aperiodic: Option<System>,
 }
 
 impl LaidPlan {
+    /// The host and the CPUs of the plan in a word: `HOST.cpu0`, `HOST.cpu0-3`.
+    pub fn title(&self, host: &str) -> String {
+        match (self.cpus.first(), self.cpus.last()) {
+            (Some(first), Some(last)) if first != last => format!("{host}.cpu{first}-{last}"),
+            (Some(only), _) => format!("{host}.cpu{only}"),
+            (None, _) => host.to_owned(),
+        }
+    }
+
     /// What the sinks of a trace need to know of the plan, with the names of the description.
     pub fn setting(&self) -> Setting {
         let task = |task: &LaidTask| match &task.service {
@@ -66,6 +80,42 @@ impl LaidPlan {
             })
     }
 
+    fn number_group(&mut self, group: Group, own: usize) -> (VirtualCpu, Inside, usize) {
+        let number = self.reservations.len();
+        self.reservations.push(LaidReservation {
+            domain: group.domain,
+            vcpu: group.vcpu,
+            outer: Some(own),
+            background: group.background || self.reservations[own].background,
+        });
+        let vcpu = VirtualCpu {
+            rank: group.rank,
+            rule: group.rule,
+            budget: group.budget,
+            period: group.period,
+            phase: Duration::ZERO,
+        };
+        (vcpu, group.inside, number)
+    }
+
+    fn number_task(&mut self, node: TaskNode, own: usize) -> crate::hierarchy::Task {
+        let known = node.task.as_ref();
+        let found = crate::hierarchy::Task {
+            rank: node.rank,
+            sections: self.sections(&node.domain, known),
+            boost: known.and_then(|task| task.boost),
+        };
+        self.tasks.push(LaidTask {
+            domain: node.domain,
+            service: node.service,
+            name: node.name,
+            vcpu: node.vcpu,
+            task: node.task,
+            reservation: own,
+        });
+        found
+    }
+
     fn sections(&mut self, domain: &str, task: Option<&Task>) -> Vec<Section> {
         let sections = task.map_or([].as_slice(), |task| &task.sections);
         let section = |section: &CriticalSection| Section {
@@ -86,11 +136,11 @@ pub struct LaidTask {
     pub service: Option<String>,
     /// Its name; `cpu-hog` for what uses all the CPU time that it gets.
     pub name: String,
-    /// The virtual CPU of the domain, from 0.
-    pub vcpu: usize,
+    /// The virtual CPU of the domain, from 0; `None` where all share one queue.
+    pub vcpu: Option<usize>,
     /// What it does; `None` for what uses all the CPU time that it gets.
     pub task: Option<Task>,
-    /// The reservation that it runs in, by its position in the plan.
+    /// The reservation that it runs in, by its position in the plan; of several virtual CPUs the first.
     pub reservation: usize,
 }
 
@@ -119,15 +169,26 @@ pub struct LaidReservation {
 
 /// A part of a plan before it is numbered.
 pub(super) enum Node {
-    Task {
-        rank: Rank,
-        domain: String,
-        service: Option<String>,
-        name: String,
-        vcpu: usize,
-        task: Option<Task>,
-    },
+    Task(TaskNode),
     Group(Group),
+    Guest(GuestNode),
+}
+
+/// A task before it is numbered.
+pub(super) struct TaskNode {
+    pub(super) rank: Rank,
+    pub(super) domain: String,
+    pub(super) service: Option<String>,
+    pub(super) name: String,
+    pub(super) vcpu: Option<usize>,
+    pub(super) task: Option<Task>,
+}
+
+/// A guest before it is numbered.
+pub(super) struct GuestNode {
+    /// Its virtual CPUs, with nothing inside.
+    pub(super) vcpus: Vec<Group>,
+    pub(super) tasks: Vec<TaskNode>,
 }
 
 /// A reservation before it is numbered.
@@ -171,41 +232,25 @@ impl Inside {
     /// The level with its members numbered in the order of the tree, as the plan counts them.
     pub(super) fn numbered(self, laid: &mut LaidPlan, own: usize) -> Level {
         let members = self.members.into_iter().map(|member| match member {
-            Node::Task {
-                rank,
-                domain,
-                service,
-                name,
-                vcpu,
-                task,
-            } => {
-                let sections = laid.sections(&domain, task.as_ref());
-                laid.tasks.push(LaidTask {
-                    domain,
-                    service,
-                    name,
-                    vcpu,
-                    task,
-                    reservation: own,
-                });
-                Member::Task(crate::hierarchy::Task { rank, sections })
-            }
+            Node::Task(task) => Member::Task(laid.number_task(task, own)),
             Node::Group(group) => {
-                let number = laid.reservations.len();
-                laid.reservations.push(LaidReservation {
-                    domain: group.domain,
-                    vcpu: group.vcpu,
-                    outer: Some(own),
-                    background: group.background || laid.reservations[own].background,
-                });
+                let (vcpu, inside, number) = laid.number_group(group, own);
                 Member::Reservation(Reservation {
-                    rank: group.rank,
-                    rule: group.rule,
-                    budget: group.budget,
-                    period: group.period,
-                    phase: Duration::ZERO,
-                    inside: group.inside.numbered(laid, number),
+                    rank: vcpu.rank,
+                    rule: vcpu.rule,
+                    budget: vcpu.budget,
+                    period: vcpu.period,
+                    phase: vcpu.phase,
+                    inside: inside.numbered(laid, number),
                 })
+            }
+            Node::Guest(guest) => {
+                let first = laid.reservations.len();
+                let vcpus = guest.vcpus.into_iter();
+                let vcpus = vcpus.map(|group| laid.number_group(group, own).0).collect();
+                let tasks = guest.tasks.into_iter();
+                let tasks = tasks.map(|task| laid.number_task(task, first)).collect();
+                Member::Guest(Guest { vcpus, tasks })
             }
         });
         Level {

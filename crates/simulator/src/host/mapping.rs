@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime, Host,
-    HostScheduling, InputFiles, LockProtocol, Placement, Reservation, Scheduling, Service, Task,
+    Builtin, Cpu, Description, Domain, ExecutionTime, Host, InputFiles, LockProtocol, Placement,
+    Scheduling, Service, Task,
 };
 use tailbound_time::Duration;
 
-use super::layout::{Group, Inside, LaidPlan, LaidReservation, Layout, Node};
-use super::order::{by_priority, rank, rule_of};
+use super::layout::{Group, Inside, LaidPlan, LaidReservation, Layout, Node, TaskNode};
+use super::order::rank;
 use super::placement::placed;
 use super::problem::HostError;
-use crate::hierarchy::{Locking, Plan, Rank, Rule, Speed, Window};
+use super::soft::late_in_any_case;
+use super::supply::Supply;
+use crate::hierarchy::{Locking, Plan, Rank, Rule, Speed};
 use crate::overheads::{Overheads, Tick};
 
 /// The length of a turn among domains without a reservation, among the copies of a CPU hog and among
@@ -24,7 +26,7 @@ pub const LONGEST: Duration = Duration::from_nanos(1 << 58);
 
 /// Fixed ranks of the host begin here, behind all absolute deadlines: SCHED_DEADLINE comes before
 /// every fixed priority.
-const BEHIND_DEADLINES: u64 = 1 << 63;
+pub(super) const BEHIND_DEADLINES: u64 = 1 << 63;
 
 /// Ranks inside of a domain: reservations by priority, then the domain's own work, then the rest.
 const OWN_WORK: Rank = Rank::Fixed(1 << 62);
@@ -57,17 +59,16 @@ pub fn lay_out(
         description,
         name,
         host,
+        inputs,
         placed: placed(description, inputs)?,
     };
+    mapping.check_outers()?;
     mapping.check_circles()?;
     mapping.check_locks()?;
+    mapping.check_aperiodic()?;
     let plans = match host.placement {
         Placement::Global => vec![mapping.global()?],
-        Placement::Partitioned => {
-            let cpus = host.cpus.iter();
-            cpus.map(|cpu| mapping.on_cpu(*cpu))
-                .collect::<Result<_, _>>()?
-        }
+        Placement::Partitioned => mapping.partitioned()?,
     };
     Ok(Layout {
         host: name.clone(),
@@ -76,15 +77,35 @@ pub fn lay_out(
     })
 }
 
-struct Mapping<'a> {
-    description: &'a Description,
-    name: &'a str,
-    host: &'a Host,
+pub(super) struct Mapping<'a> {
+    pub(super) description: &'a Description,
+    pub(super) name: &'a str,
+    pub(super) host: &'a Host,
+    pub(super) inputs: &'a InputFiles,
     /// The virtual CPU of each service and each own task, by (domain, name).
     placed: BTreeMap<(String, String), usize>,
 }
 
 impl<'a> Mapping<'a> {
+    /// Refuses a domain inside of none: nothing would come to it, and it would be missing from the
+    /// results without a word.
+    fn check_outers(&self) -> Result<(), HostError> {
+        let domains = &self.description.domains;
+        for (name, domain) in domains {
+            let outer = domain.inside.as_ref();
+            if let Some(outer) = outer.filter(|outer| !domains.contains_key(*outer)) {
+                let others = domains.keys().filter(|other| *other != name);
+                let known: Vec<&str> = others.map(String::as_str).collect();
+                return Err(HostError::NoOuter {
+                    domain: name.clone(),
+                    outer: outer.clone(),
+                    known: known.join(", "),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn check_circles(&self) -> Result<(), HostError> {
         let domains = &self.description.domains;
         for (name, domain) in domains {
@@ -108,7 +129,10 @@ impl<'a> Mapping<'a> {
     }
 
     /// The domains of this host that are directly inside of another one, or of the host.
-    fn directly_in(&self, outer: Option<&'a str>) -> impl Iterator<Item = (&'a str, &'a Domain)> {
+    pub(super) fn directly_in(
+        &self,
+        outer: Option<&'a str>,
+    ) -> impl Iterator<Item = (&'a str, &'a Domain)> {
         let domains = self.description.domains.iter();
         domains
             .filter(move |(_, domain)| {
@@ -118,7 +142,50 @@ impl<'a> Mapping<'a> {
             .map(|(name, domain)| (name.as_str(), domain))
     }
 
+    /// A plan for each CPU, or one for several where guests are on several of them.
+    fn partitioned(&self) -> Result<Vec<LaidPlan>, HostError> {
+        let mut plans = Vec::new();
+        let mut together = Vec::new();
+        for cpu in &self.host.cpus {
+            match self.aperiodic_on(*cpu) {
+                Some(soft) => plans.push(self.beside_soft(*cpu, soft)?),
+                None if self.has_guests() => together.push(*cpu),
+                None => plans.push(self.on_cpu(*cpu)?),
+            }
+        }
+        if !together.is_empty() {
+            plans.push(self.with_guests(together)?);
+        }
+        plans.sort_by_key(|plan| plan.cpus.first().copied());
+        Ok(plans)
+    }
+
     fn on_cpu(&self, cpu: Cpu) -> Result<LaidPlan, HostError> {
+        self.plan(vec![cpu], Inside::of(self.members_on(cpu)?), Vec::new())
+    }
+
+    fn with_guests(&self, cpus: Vec<Cpu>) -> Result<LaidPlan, HostError> {
+        let (mut members, mut pinned) = (Vec::new(), Vec::new());
+        for (index, cpu) in cpus.iter().enumerate() {
+            let here = self.members_on(*cpu)?;
+            pinned.resize(pinned.len() + here.len(), index);
+            members.extend(here);
+        }
+        for (name, domain) in self.guests() {
+            members.push(self.guest(name, domain)?);
+            for cpu in self.description.cpus_of(domain) {
+                let index = cpus.iter().position(|it| *it == cpu);
+                pinned.push(index.ok_or_else(|| HostError::NotOfHost {
+                    domain: name.to_owned(),
+                    host: self.name.to_owned(),
+                    cpu: cpu.0,
+                })?);
+            }
+        }
+        self.plan(cpus, Inside::of(members), pinned)
+    }
+
+    fn members_on(&self, cpu: Cpu) -> Result<Vec<Node>, HostError> {
         let mut members = Vec::new();
         let mut background = Vec::new();
         for (name, domain) in self.directly_in(None) {
@@ -132,7 +199,7 @@ impl<'a> Mapping<'a> {
             }
         }
         members.extend(in_background(BACKGROUND, background));
-        self.plan(vec![cpu], Inside::of(members))
+        Ok(members)
     }
 
     fn global(&self) -> Result<LaidPlan, HostError> {
@@ -159,10 +226,18 @@ impl<'a> Mapping<'a> {
             let rank = BACKGROUND - (cpus.len() - 1 - index) as u64;
             members.extend(in_background(rank, background));
         }
-        self.plan(cpus, Inside::of(members))
+        for (name, domain) in self.guests() {
+            members.push(self.guest(name, domain)?);
+        }
+        self.plan(cpus, Inside::of(members), Vec::new())
     }
 
-    fn plan(&self, cpus: Vec<Cpu>, root: Inside) -> Result<LaidPlan, HostError> {
+    pub(super) fn plan(
+        &self,
+        cpus: Vec<Cpu>,
+        root: Inside,
+        pinned: Vec<usize>,
+    ) -> Result<LaidPlan, HostError> {
         let all: Vec<Cpu> = self.host.cpus.iter().copied().collect();
         let speed = |cpu: &Cpu| {
             let position = all.iter().position(|other| other == cpu);
@@ -186,6 +261,7 @@ impl<'a> Mapping<'a> {
             }),
             interrupt: overheads.interrupt,
         };
+        plan.pinned = pinned;
         let mut laid = empty();
         plan.root = root.numbered(&mut laid, 0);
         let locks = laid.locks.iter();
@@ -242,111 +318,20 @@ impl<'a> Mapping<'a> {
         members: &mut Vec<Node>,
         background: &mut Vec<Node>,
     ) -> Result<(), HostError> {
+        if self.has_one_queue(domain) {
+            return Ok(());
+        }
         let inside = self.inside(name, domain, vcpu)?;
         if inside.members.is_empty() {
             return Ok(());
         }
-        let mut group = Group {
-            rank: Rank::Fixed(0),
-            rule: Rule::Unlimited,
-            budget: Duration::ZERO,
-            period: Duration::ZERO,
-            domain: Some(name.to_owned()),
-            vcpu: Some(vcpu),
-            background: false,
-            inside,
-        };
-        if domain.kind == DomainKind::TimePartition {
-            let Some(frame) = self.host.major_frame else {
-                let host = self.name.to_owned();
-                return Err(HostError::NoFrame { host });
-            };
-            let windows = domain.windows.iter();
-            let windows = windows.map(|window| Window {
-                offset: window.offset,
-                length: window.length,
-            });
-            group.rule = Rule::Windows(windows.collect());
-            group.period = frame;
-            members.push(Node::Group(group));
-            return Ok(());
-        }
-        let Some(reservation) = &domain.reservation else {
-            background.push(Node::Group(group));
-            return Ok(());
-        };
-        self.budget(name, reservation, &mut group)?;
-        match reservation.backend {
-            BackendKind::None | BackendKind::CfsQuota => background.push(Node::Group(group)),
-            backend => {
-                group.rank = self.rank_of(reservation, backend, within, group.period);
-                let ordered = matches!(group.rank, Rank::Deadline(_));
-                if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
-                    let domain = name.to_owned();
-                    return Err(HostError::NoDeadline { domain });
-                }
-                members.push(Node::Group(group));
-            }
+        let (mut group, supply) = self.supply(name, domain, vcpu, within)?;
+        group.inside = inside;
+        match supply {
+            Supply::Guaranteed => members.push(Node::Group(group)),
+            Supply::Rest => background.push(Node::Group(group)),
         }
         Ok(())
-    }
-
-    fn budget(
-        &self,
-        name: &str,
-        reservation: &Reservation,
-        group: &mut Group,
-    ) -> Result<(), HostError> {
-        let kind = match reservation.backend {
-            BackendKind::None | BackendKind::Dedicated => return Ok(()),
-            // A quota is full again at the start of each period and kept within it.
-            BackendKind::CfsQuota => reservation
-                .server
-                .unwrap_or(tailbound_model::ServerKind::Deferrable),
-            backend => {
-                let enforced = backend.server_kind();
-                let Some(kind) = reservation.server.or(enforced) else {
-                    return Ok(());
-                };
-                kind
-            }
-        };
-        let (Some(budget), Some(period)) = (reservation.budget, reservation.period) else {
-            let domain = name.to_owned();
-            return Err(HostError::NoBudget { domain });
-        };
-        if period > LONGEST {
-            return Err(HostError::TooLong {
-                place: format!("domains.{name}.reservation.period"),
-                length: period,
-                limit: LONGEST,
-            });
-        }
-        group.rule = rule_of(kind);
-        (group.budget, group.period) = (budget, period);
-        Ok(())
-    }
-
-    fn rank_of(
-        &self,
-        reservation: &Reservation,
-        backend: BackendKind,
-        within: Option<Scheduling>,
-        period: Duration,
-    ) -> Rank {
-        if let Some(scheduling) = within {
-            return match scheduling {
-                Scheduling::EarliestDeadlineFirst if !period.is_zero() => Rank::Deadline(period),
-                _ => by_priority(reservation.priority.0),
-            };
-        }
-        let earliest = self.host.scheduling == HostScheduling::EarliestDeadlineFirst;
-        match backend {
-            BackendKind::Dedicated => Rank::Fixed(0),
-            BackendKind::Deadline => Rank::Deadline(period),
-            _ if earliest => Rank::Deadline(period),
-            _ => Rank::Fixed(BEHIND_DEADLINES + u64::from(u8::MAX - reservation.priority.0)),
-        }
     }
 
     /// What runs on one virtual CPU of a domain.
@@ -401,13 +386,15 @@ impl<'a> Mapping<'a> {
         }
         let vcpus = self.description.vcpus_of(domain).max(1);
         let here = (0..domain.instances as usize).filter(|instance| instance % vcpus == vcpu);
-        here.map(|_| Node::Task {
-            rank: Rank::Fixed(0),
-            domain: name.to_owned(),
-            service: None,
-            name: "cpu-hog".into(),
-            vcpu,
-            task: None,
+        here.map(|_| {
+            Node::Task(TaskNode {
+                rank: Rank::Fixed(0),
+                domain: name.to_owned(),
+                service: None,
+                name: "cpu-hog".into(),
+                vcpu: Some(vcpu),
+                task: None,
+            })
         })
         .collect()
     }
@@ -419,7 +406,8 @@ impl<'a> Mapping<'a> {
             .tasks
             .iter()
             .filter(|(task, _)| here(task))
-            .map(|(task, content)| node(name, None, task, vcpu, domain.scheduling, content))
+            .map(|(task, content)| node(name, None, task, Some(vcpu), domain.scheduling, content))
+            .map(Node::Task)
             .collect();
         if !own.is_empty() {
             return Some(Inside {
@@ -436,7 +424,15 @@ impl<'a> Mapping<'a> {
             .map(|(service, content)| {
                 let tasks = content.tasks.iter();
                 let tasks = tasks.map(|(task, found)| {
-                    node(name, Some(service), task, vcpu, content.scheduling, found)
+                    let scheduling = content.scheduling;
+                    Node::Task(node(
+                        name,
+                        Some(service),
+                        task,
+                        Some(vcpu),
+                        scheduling,
+                        found,
+                    ))
                 });
                 Inside::of(tasks.collect())
             })
@@ -490,6 +486,7 @@ impl<'a> Mapping<'a> {
                 "domains without a guarantee run below all reservations, in turns of {TURN}"
             ));
         }
+        said.extend(plans.iter().flat_map(late_in_any_case));
         if plans.iter().any(|plan| plan.plan.overheads.is_free()) {
             said.push("scheduling costs nothing".into());
         }
@@ -528,10 +525,11 @@ fn empty() -> LaidPlan {
             background: false,
         }],
         locks: Vec::new(),
+        aperiodic: None,
     }
 }
 
-fn unlimited(rank: Rank, inside: Inside) -> Group {
+pub(super) fn unlimited(rank: Rank, inside: Inside) -> Group {
     Group {
         rank,
         rule: Rule::Unlimited,
@@ -554,14 +552,14 @@ fn in_background(rank: u64, members: Vec<Node>) -> Option<Node> {
     Some(Node::Group(group))
 }
 
-fn node(
+pub(super) fn node(
     domain: &str,
     service: Option<&str>,
     name: &str,
-    vcpu: usize,
+    vcpu: Option<usize>,
     scheduling: Scheduling,
     task: &Task,
-) -> Node {
+) -> TaskNode {
     let mut known = task.clone();
     if let ExecutionTime::Calibrated {
         expected: Some(value),
@@ -569,7 +567,7 @@ fn node(
     {
         known.execution_time = ExecutionTime::Constant { value };
     }
-    Node::Task {
+    TaskNode {
         rank: rank(scheduling, task),
         domain: domain.to_owned(),
         service: service.map(str::to_owned),

@@ -6,20 +6,25 @@
 //! is to be kept.
 
 mod course;
+mod guests;
 mod layout;
 mod load;
 mod mapping;
 mod order;
 mod placement;
 mod problem;
+mod promises;
 mod result;
 mod run;
+mod soft;
 mod stability;
+mod supply;
 
 pub use course::{Kept, Nothing};
 pub use layout::{LaidPlan, LaidReservation, LaidTask, Layout};
 pub use mapping::{LONGEST, TURN, lay_out};
 pub(crate) use order::{rank, rule};
 pub use problem::HostError;
+pub use promises::{Outcome, Promise, promises};
 pub use result::{CpuResult, DomainResult, Growth, HostSimulation, TaskResult};
 pub use run::{HostQuery, MOST_EVENTS, MOST_WAITING, simulate_host, simulate_layout};

@@ -2,6 +2,7 @@
 
 use tailbound_time::Duration;
 
+use crate::aperiodic::AperiodicError;
 use crate::hierarchy::PlanError;
 use crate::workload::WorkloadError;
 
@@ -46,6 +47,16 @@ pub enum HostError {
         /// The domain.
         domain: String,
     },
+    /// Something that an aperiodic policy does not go with.
+    #[error("{place}: {message}; {remedy}")]
+    Aperiodic {
+        /// The key.
+        place: String,
+        /// What is wrong.
+        message: String,
+        /// What would be right.
+        remedy: String,
+    },
     /// Domains inside of each other in a circle.
     #[error(
         "domains.{domain}.inside: the domain is inside of itself; leave it out for one of them"
@@ -53,6 +64,18 @@ pub enum HostError {
     Circle {
         /// One of them.
         domain: String,
+    },
+    /// A domain inside of one that there is not.
+    #[error(
+        "domains.{domain}.inside: there is no domain `{outer}`; name one of {known}, or leave it out"
+    )]
+    NoOuter {
+        /// The domain.
+        domain: String,
+        /// What it is said to be inside of.
+        outer: String,
+        /// The domains that there are.
+        known: String,
     },
     /// A speed that is none.
     #[error("hosts.{host}.speeds: {percent}% is no speed; give 1 to 1000 for each of `cpus`")]
@@ -77,6 +100,25 @@ pub enum HostError {
         vcpu: u32,
         /// How many there are.
         vcpus: usize,
+    },
+    /// A CPU that the host does not have.
+    #[error("domains.{domain}.reservation.cpus: `{host}` has no CPU {cpu}; name CPUs of the host")]
+    NotOfHost {
+        /// The domain.
+        domain: String,
+        /// Its host.
+        host: String,
+        /// The CPU.
+        cpu: u32,
+    },
+    /// A guest that is not guaranteed anything.
+    #[error(
+        "domains.{domain}.placement: one queue for several virtual CPUs is simulated for domains with \
+         a guarantee; reserve CPU time by another back end than none and cfs-quota, or leave it out"
+    )]
+    GuestWithoutReservation {
+        /// The domain.
+        domain: String,
     },
     /// A lock that virtual CPUs share.
     #[error(
@@ -137,5 +179,13 @@ pub enum HostError {
         places: String,
         /// What is wrong with it.
         error: PlanError,
+    },
+    /// An aperiodic policy and its hard tasks are none.
+    #[error("{places}: {error}")]
+    AperiodicSystem {
+        /// What runs on the CPU.
+        places: String,
+        /// What is wrong with it.
+        error: AperiodicError,
     },
 }

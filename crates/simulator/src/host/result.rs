@@ -79,7 +79,7 @@ pub struct TaskResult {
     /// Its name.
     pub name: String,
     /// The virtual CPU of its domain.
-    pub vcpu: usize,
+    pub vcpu: Option<usize>,
     /// Jobs that were released in the time that counts.
     pub released: u64,
     /// Those of them that were not done at the end, long after that time.

@@ -13,8 +13,10 @@ use super::layout::{LaidPlan, LaidTask, Layout};
 use super::mapping::{LONGEST, TURN, lay_out};
 use super::problem::HostError;
 use super::result::{CpuResult, Growth, HostSimulation, TaskResult};
+use super::soft::InDomain;
 use super::stability::Balance;
-use crate::hierarchy::{Job, Level, Member, Rule, Sink, simulate_plan};
+use crate::aperiodic::{System, simulate_aperiodic};
+use crate::hierarchy::{Job, Level, Member, Rule, Sink, Source, VirtualCpu, simulate_plan};
 use crate::tally::Tally;
 use crate::traces::Tee;
 use crate::workload::DrawnJobs;
@@ -140,6 +142,10 @@ fn check_amount(query: &HostQuery<'_>, layout: &Layout, time: Time) -> Result<()
             }
         }
         changes(&laid.plan.root, laid, &mut 0, time.end, &mut events);
+        if let Some(budget) = laid.aperiodic.as_ref().and_then(System::exchanged) {
+            let often = ratio(time.end, budget.period);
+            events.push((often, "replenishments of priority exchange".into()));
+        }
         if let Some(tick) = laid
             .plan
             .overheads
@@ -191,20 +197,35 @@ fn changes(
             format!("turns of {}", name(*number)),
         ));
     }
-    for member in &level.members {
-        let Member::Reservation(inner) = member else {
-            continue;
-        };
+    let count = |vcpu: &VirtualCpu, number: &mut usize, events: &mut Vec<(f64, String)>| {
         *number += 1;
-        let often = match &inner.rule {
-            Rule::Unlimited => 0.0,
-            Rule::Windows(windows) => ratio(length, inner.period) * 2.0 * windows.len() as f64,
-            // Each budget is used up before the next one comes.
-            Rule::SoftConstantBandwidth => ratio(length, inner.budget),
-            _ => ratio(length, inner.period),
-        };
+        let often = replenishments(vcpu, length);
         events.push((often, format!("replenishments of {}", name(*number))));
-        changes(&inner.inside, laid, number, length, events);
+    };
+    for member in &level.members {
+        match member {
+            Member::Task(_) => {}
+            Member::Reservation(inner) => {
+                count(&inner.supply(), number, events);
+                changes(&inner.inside, laid, number, length, events);
+            }
+            Member::Guest(guest) => {
+                for vcpu in &guest.vcpus {
+                    count(vcpu, number, events);
+                }
+            }
+        }
+    }
+}
+
+/// How often a budget changes at most.
+fn replenishments(vcpu: &VirtualCpu, length: Duration) -> f64 {
+    match &vcpu.rule {
+        Rule::Unlimited => 0.0,
+        Rule::Windows(windows) => ratio(length, vcpu.period) * 2.0 * windows.len() as f64,
+        // Each budget is used up before the next one comes.
+        Rule::SoftConstantBandwidth => ratio(length, vcpu.budget),
+        _ => ratio(length, vcpu.period),
     }
 }
 
@@ -262,20 +283,41 @@ fn simulate_one<S: Sink>(
         cut_off: Rc::clone(&cut_off),
     };
     let mut both = Tee(&mut course, sink);
-    let outcome = simulate_plan(&laid.plan, &mut feed, &mut both, Some(time.end));
-    let outcome = outcome.map_err(|error| {
-        let domains = laid.reservations.iter().filter_map(|r| r.domain.as_deref());
-        let domains: Vec<&str> = domains.collect();
-        HostError::Plan {
-            places: format!("domains {}", domains.join(", ")),
-            error,
-        }
-    })?;
-    found.ended_ns = found.ended_ns.max(outcome.end.as_nanos());
+    let ended = simulate_laid(laid, &mut feed, &mut both, time.end)?;
+    found.ended_ns = found.ended_ns.max(ended.as_nanos());
     course.end();
     let growth = growths(query, laid, &course, cut_off.get());
     take_note(query, laid, course, &growth, found, responses);
     Ok(())
+}
+
+/// Simulates one plan up to `end`; when it ended.
+fn simulate_laid(
+    laid: &LaidPlan,
+    source: &mut impl Source,
+    sink: &mut impl Sink,
+    end: Duration,
+) -> Result<Duration, HostError> {
+    let domains = || {
+        let domains = laid.reservations.iter().filter_map(|r| r.domain.as_deref());
+        let domains: Vec<&str> = domains.collect();
+        format!("domains {}", domains.join(", "))
+    };
+    if let Some(system) = &laid.aperiodic {
+        let outcome = simulate_aperiodic(system, source, &mut InDomain(sink), Some(end));
+        return Ok(outcome
+            .map_err(|error| HostError::AperiodicSystem {
+                places: domains(),
+                error,
+            })?
+            .elapsed);
+    }
+    let outcome = simulate_plan(&laid.plan, source, sink, Some(end));
+    let outcome = outcome.map_err(|error| HostError::Plan {
+        places: domains(),
+        error,
+    })?;
+    Ok(outcome.end)
 }
 
 /// A job that is not done at the end of the longest simulation on the fastest CPU.

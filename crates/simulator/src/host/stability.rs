@@ -12,72 +12,96 @@
 use tailbound_model::InputFiles;
 
 use super::course::{Backlog, PARTS};
-use super::layout::LaidPlan;
+use super::layout::{LaidPlan, LaidTask};
 use super::load::{is_regular, utilisation};
 use super::result::Growth;
-use crate::hierarchy::{Level, Member, Rank, Reservation, Rule};
+use crate::hierarchy::{Level, Member, Rank, Rule, VirtualCpu};
 
 /// An overload of less than this share is not told from none.
 const ROUNDING: f64 = 1e-9;
 
 /// What each reservation of a plan needs and can get in the long run, as shares of a CPU of full speed.
 pub(super) struct Balance {
-    /// By reservation, what its tasks need; infinite with a CPU hog, `None` if that is not known.
+    /// By reservation, what its tasks need of its budget; infinite with a CPU hog, `None` if that is not
+    /// known. What boosts is not: it needs no budget. Of a guest all is noted with its first virtual CPU.
     needed: Vec<Option<f64>>,
     /// By reservation, the most that it can get.
     given: Vec<f64>,
-    /// Whether all that is on the CPU together needs no more than there is, and is known.
+    /// By reservation, whether neither it nor what is around it has a limit.
+    unlimited: Vec<bool>,
+    /// By reservation, the CPU that it is on.
+    home: Vec<usize>,
+    /// By CPU; one for all of them, if what runs on them is not pinned.
+    cpus: Vec<OfCpu>,
+}
+
+/// What is known of a CPU, if what runs there has no other.
+#[derive(Clone, Copy)]
+struct OfCpu {
+    /// Whether all that is there together needs no more than there is, and is known.
     fits: bool,
     /// The reservation that comes before all others, if one does, and what it gets for certain.
     first: Option<(usize, f64)>,
-    unlimited: Vec<bool>,
+    /// Whether nothing there is random.
     regular: bool,
 }
 
 impl Balance {
     pub(super) fn of(laid: &LaidPlan, inputs: &InputFiles) -> Self {
-        let fastest = laid.plan.cpus.iter().map(|speed| speed.as_permille()).max();
-        let fastest = f64::from(fastest.unwrap_or(1_000)) / 1_000.0;
         let count = laid.reservations.len();
         let mut balance = Self {
             needed: vec![Some(0.0); count],
-            given: vec![fastest; count],
-            fits: false,
-            first: None,
+            given: vec![fastest(laid); count],
             unlimited: vec![true; count],
-            regular: laid
-                .tasks
-                .iter()
-                .all(|task| task.task.as_ref().is_none_or(is_regular)),
+            home: vec![0; count],
+            cpus: Vec::new(),
         };
-        let mut number = 0;
-        balance.supply(&laid.plan.root, 0, (fastest, fastest), &mut number);
-        for task in &laid.tasks {
-            let needs = match &task.task {
-                None => Some(f64::INFINITY),
-                Some(task) => utilisation(task, inputs),
-            };
-            let mut at = Some(task.reservation);
-            // What is inside of a reservation never uses more than that can get.
-            let mut needs = needs;
-            while let Some(reservation) = at {
-                let sum = balance.needed[reservation].zip(needs).map(|(a, b)| a + b);
-                balance.needed[reservation] = sum;
-                needs = needs.map(|needs| needs.min(balance.given[reservation]));
-                at = laid.reservations[reservation].outer;
-            }
+        let members = members_of(laid);
+        for member in &members {
+            balance.note(member, &laid.plan.root);
         }
-        let alone = laid.plan.cpus.len() == 1 && laid.plan.overheads.is_free();
-        let capped = balance.top_level(laid);
-        balance.fits = alone && capped.is_some_and(|needs| needs < fastest * (1.0 - ROUNDING));
-        balance.first = alone.then(|| first(&laid.plan.root, fastest)).flatten();
+        for task in &laid.tasks {
+            balance.add(laid, task, inputs);
+        }
+        let cpus = laid.plan.cpus.len();
+        let alone = laid.plan.overheads.is_free() && (cpus == 1 || !laid.plan.pinned.is_empty());
+        let boosts = laid.tasks.iter().any(boosts);
+        let count = if laid.plan.pinned.is_empty() { 1 } else { cpus };
+        balance.cpus = (0..count)
+            .map(|cpu| {
+                let here = members.iter().filter(|member| member.cpu == cpu);
+                let here: Vec<&RootMember> = here.collect();
+                OfCpu {
+                    fits: alone && !boosts && balance.all_fit(&here),
+                    // A boost would come before it.
+                    first: first(&here).filter(|_| alone && !boosts),
+                    regular: is_regular_on(laid, &members, cpu),
+                }
+            })
+            .collect();
         balance
     }
 
-    /// `given` is what the level can get at most, and what a CPU has.
-    fn supply(&mut self, level: &Level, own: usize, given: (f64, f64), number: &mut usize) {
-        let (given, there_is) = given;
-        self.given[own] = given;
+    /// Notes what a member of the host, and what is inside of it, can get, and where.
+    fn note(&mut self, member: &RootMember, root: &Level) {
+        let most = member.speed.min(most(&member.supply, member.speed));
+        self.given[member.number] = most;
+        self.home[member.number] = member.cpu;
+        let is_guest = member.guest.is_some();
+        self.unlimited[member.number] = !is_guest && member.supply.rule == Rule::Unlimited;
+        match member.guest {
+            Some(first) if first != member.number => self.given[first] += most,
+            Some(_) => {}
+            None => {
+                if let Some(Member::Reservation(inner)) = root.members.get(member.index) {
+                    let number = &mut { member.number };
+                    self.note_inside(&inner.inside, member.number, member, number);
+                }
+            }
+        }
+    }
+
+    fn note_inside(&mut self, level: &Level, own: usize, root: &RootMember, number: &mut usize) {
         for member in &level.members {
             let Member::Reservation(inner) = member else {
                 continue;
@@ -85,22 +109,47 @@ impl Balance {
             *number += 1;
             let index = *number;
             self.unlimited[index] = self.unlimited[own] && inner.rule == Rule::Unlimited;
-            let inside = (given.min(most(inner, there_is)), there_is);
-            self.supply(&inner.inside, index, inside, number);
+            self.given[index] = self.given[own].min(most(&inner.supply(), root.speed));
+            self.home[index] = root.cpu;
+            self.note_inside(&inner.inside, index, root, number);
         }
     }
 
-    /// What the members of the host need together, each no more than it can get.
-    fn top_level(&self, laid: &LaidPlan) -> Option<f64> {
-        let members = laid.reservations.iter().enumerate();
-        let members = members.filter(|(_, reservation)| reservation.outer == Some(0));
-        members
-            .map(|(index, _)| Some(self.needed[index]?.min(self.given[index])))
-            .sum()
+    /// Adds what a task needs to its reservation, and to those around it.
+    fn add(&mut self, laid: &LaidPlan, task: &LaidTask, inputs: &InputFiles) {
+        let mut needs = match &task.task {
+            None => Some(f64::INFINITY),
+            Some(_) if boosts(task) => None,
+            Some(task) => utilisation(task, inputs),
+        };
+        let mut at = Some(task.reservation);
+        // What is inside of a reservation never uses more than that can get.
+        while let Some(reservation) = at {
+            let sum = self.needed[reservation].zip(needs).map(|(a, b)| a + b);
+            self.needed[reservation] = sum;
+            needs = needs.map(|needs| needs.min(self.given[reservation]));
+            at = laid.reservations[reservation].outer;
+        }
+    }
+
+    /// Whether the members of a CPU need less together than it has, each no more than it can get.
+    fn all_fit(&self, here: &[&RootMember]) -> bool {
+        let Some(speed) = here.first().map(|member| member.speed) else {
+            return true;
+        };
+        let needs = here.iter().map(|member| {
+            let most = member.speed.min(most(&member.supply, member.speed));
+            // Any part of what a guest needs may come to this virtual CPU of it.
+            let needed = self.needed[member.guest.unwrap_or(member.number)]?;
+            Some(needed.min(most))
+        });
+        let sum: Option<f64> = needs.sum();
+        sum.is_some_and(|needs| needs < speed * (1.0 - ROUNDING))
     }
 
     /// Whether the queue of a reservation grows.
     pub(super) fn growth(&self, reservation: usize, queue: &Backlog) -> Option<Growth> {
+        let here = self.cpus[self.home[reservation]];
         if let Some(needed) = self.needed[reservation].filter(|needed| needed.is_finite()) {
             let given = self.given[reservation];
             if needed > given * (1.0 + ROUNDING) {
@@ -109,14 +158,14 @@ impl Balance {
             let enough = |(first, sure): (usize, f64)| {
                 first == reservation && needed < sure * (1.0 - ROUNDING)
             };
-            if self.first.is_some_and(enough) || self.fits && self.unlimited[reservation] {
+            if here.first.is_some_and(enough) || here.fits && self.unlimited[reservation] {
                 return None;
             }
         }
         let (least, released) = queue.least();
         let rises = least.windows(2).all(|pair| pair[0] < pair[1]);
         let by = least[PARTS - 1].saturating_sub(least[0]) as f64;
-        let enough = match self.regular {
+        let enough = match here.regular {
             true => 0.0,
             false => 3.0 * (released as f64).sqrt(),
         };
@@ -130,7 +179,7 @@ impl Balance {
 }
 
 /// The most that a reservation can get in the long run of what there is.
-fn most(reservation: &Reservation, there_is: f64) -> f64 {
+fn most(reservation: &VirtualCpu, there_is: f64) -> f64 {
     let share = |part: f64| part / reservation.period.as_secs_f64();
     match &reservation.rule {
         // These may get more than their budget says.
@@ -147,7 +196,7 @@ fn most(reservation: &Reservation, there_is: f64) -> f64 {
 }
 
 /// What a reservation gets for certain in the long run while it has work and comes before all others.
-fn sure(reservation: &Reservation, there_is: f64) -> f64 {
+fn sure(reservation: &VirtualCpu, there_is: f64) -> f64 {
     match reservation.rule {
         Rule::PosixSporadic => {
             reservation.budget.as_secs_f64() / reservation.period.as_secs_f64() * there_is
@@ -156,29 +205,108 @@ fn sure(reservation: &Reservation, there_is: f64) -> f64 {
     }
 }
 
-/// The reservation of a level that comes before all other members, by its position in the plan, if
-/// ranks are fixed, and what it gets for certain.
-fn first(root: &Level, there_is: f64) -> Option<(usize, f64)> {
-    let mut number = 0;
-    let mut found: Option<(u64, usize, f64)> = None;
-    let mut tied = false;
-    for member in &root.members {
-        let Member::Reservation(inner) = member else {
-            return None;
+/// Whether its jobs come before all others for a time.
+fn boosts(task: &LaidTask) -> bool {
+    task.task.as_ref().is_some_and(|task| task.boost.is_some())
+}
+
+fn fastest(laid: &LaidPlan) -> f64 {
+    let fastest = laid.plan.cpus.iter().map(|speed| speed.as_permille()).max();
+    f64::from(fastest.unwrap_or(1_000)) / 1_000.0
+}
+
+/// A reservation that is a member of the host.
+struct RootMember {
+    /// Its position among the members that the plan lists, a guest being one of them.
+    index: usize,
+    /// Its number among the reservations.
+    number: usize,
+    /// Of a virtual CPU of a guest, the number of the first.
+    guest: Option<usize>,
+    supply: VirtualCpu,
+    /// The CPU that it is pinned to; 0 if it is to none.
+    cpu: usize,
+    /// How fast that is; the fastest, if it is not pinned.
+    speed: f64,
+}
+
+/// The reservations that are members of the host, virtual CPUs of guests one by one.
+fn members_of(laid: &LaidPlan) -> Vec<RootMember> {
+    let mut found: Vec<RootMember> = Vec::new();
+    let (mut number, mut position) = (0, 0);
+    let speed = |cpu: Option<&usize>| match cpu {
+        Some(cpu) => f64::from(laid.plan.cpus[*cpu].as_permille()) / 1_000.0,
+        None => fastest(laid),
+    };
+    for (index, member) in laid.plan.root.members.iter().enumerate() {
+        let (supplies, guest, behind) = match member {
+            Member::Task(_) => {
+                position += 1;
+                continue;
+            }
+            Member::Reservation(inner) => (vec![inner.supply()], None, inside(&inner.inside)),
+            Member::Guest(guest) => (guest.vcpus.clone(), Some(number + 1), 0),
         };
-        number += 1;
-        let Rank::Fixed(rank) = inner.rank else {
-            return (root.members.len() == 1).then_some((1, sure(inner, there_is)));
-        };
-        match found {
-            Some((known, ..)) if known < rank => {}
-            Some((known, ..)) if known == rank => tied = true,
-            _ => (found, tied) = (Some((rank, number, sure(inner, there_is))), false),
+        for supply in supplies {
+            number += 1;
+            let pinned = laid.plan.pinned.get(position);
+            position += 1;
+            found.push(RootMember {
+                index,
+                number,
+                guest,
+                supply,
+                cpu: pinned.copied().unwrap_or(0),
+                speed: speed(pinned),
+            });
         }
-        number += inside(&inner.inside);
+        number += behind;
     }
-    let (_, number, share) = found.filter(|_| !tied)?;
-    Some((number, share))
+    found
+}
+
+/// Whether nothing is random of the tasks that may run on a CPU.
+fn is_regular_on(laid: &LaidPlan, members: &[RootMember], cpu: usize) -> bool {
+    // The reservation of the host that a task is in, or the first virtual CPU of its guest.
+    let outermost = |task: &LaidTask| {
+        let mut at = task.reservation;
+        while let Some(outer) = laid.reservations[at].outer.filter(|outer| *outer > 0) {
+            at = outer;
+        }
+        at
+    };
+    let is_here = |task: &&LaidTask| {
+        let own = outermost(task);
+        members
+            .iter()
+            .any(|it| it.cpu == cpu && it.guest.unwrap_or(it.number) == own)
+    };
+    let mut tasks = laid.tasks.iter().filter(is_here);
+    tasks.all(|task| task.task.as_ref().is_none_or(is_regular))
+}
+
+/// The reservation of a CPU that comes before all its other members, if ranks are fixed, and what it gets
+/// for certain. A guest gives no task a virtual CPU for certain.
+fn first(here: &[&RootMember]) -> Option<(usize, f64)> {
+    let ranks = here.iter().map(|member| match member.supply.rank {
+        Rank::Fixed(rank) => Some(rank),
+        Rank::Deadline(_) => None,
+    });
+    let ranks: Option<Vec<u64>> = ranks.collect();
+    let first = match ranks {
+        None => here.first().filter(|_| here.len() == 1)?,
+        Some(ranks) => {
+            let least = ranks.iter().min()?;
+            let mut firsts = ranks.iter().zip(here).filter(|(rank, _)| *rank == least);
+            let (_, first) = firsts.next()?;
+            if firsts.next().is_some() {
+                return None;
+            }
+            first
+        }
+    };
+    let sure = sure(&first.supply, first.speed);
+    first.guest.is_none().then_some((first.number, sure))
 }
 
 /// How many reservations are inside of a level.
@@ -187,6 +315,7 @@ fn inside(level: &Level) -> usize {
     members
         .map(|member| match member {
             Member::Reservation(inner) => 1 + inside(&inner.inside),
+            Member::Guest(guest) => guest.vcpus.len(),
             Member::Task(_) => 0,
         })
         .sum()

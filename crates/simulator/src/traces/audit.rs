@@ -414,8 +414,8 @@ impl Sink for Audit {
             });
         }
         self.work(piece);
-        for place in 0..self.setting.inside_of(piece.task).len() {
-            let reservation = self.setting.inside_of(piece.task)[place];
+        for place in 0..self.setting.used_by(piece).len() {
+            let reservation = self.setting.used_by(piece)[place];
             self.spend(reservation, piece);
         }
     }

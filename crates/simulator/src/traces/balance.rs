@@ -237,7 +237,7 @@ mod tests {
                 budget: Duration::from_nanos(4),
                 period: Duration::from_nanos(10),
                 phase: Duration::from_nanos(1),
-                depth: 0,
+                path: vec![1],
             }],
             ..Setting::default()
         };
@@ -251,6 +251,8 @@ mod tests {
             cpu: 0,
             from,
             until,
+            reservation: 1,
+            boosted: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use tailbound_time::Duration;
 
-use crate::hierarchy::{Level, Member, Plan, Rank, Rule};
+use crate::hierarchy::{Level, Member, Piece, Plan, Rank, Rule, Task, VirtualCpu};
 
 /// The cast of a simulation. Tasks count from 0 and reservations from 1, in the order of the tree, as
 /// in the calls to a [`Sink`](crate::hierarchy::Sink).
@@ -23,7 +23,8 @@ pub struct SettingOfTask {
     pub name: String,
     /// The response time within which its jobs must end, if there is one.
     pub deadline: Option<Duration>,
-    /// The reservations that it is inside of, the innermost first.
+    /// The reservations that it is inside of, the innermost first; of a task of a guest those around its
+    /// virtual CPUs.
     pub inside_of: Vec<usize>,
 }
 
@@ -40,8 +41,8 @@ pub struct SettingOfReservation {
     pub period: Duration,
     /// Replenishments lie at this time and whole periods from it, where the rule has a grid.
     pub phase: Duration,
-    /// How many reservations it is inside of.
-    pub depth: usize,
+    /// Itself, and the reservations that it is inside of, the innermost first.
+    pub path: Vec<usize>,
 }
 
 /// A line of the tree.
@@ -68,33 +69,49 @@ impl Setting {
     fn add(&mut self, level: &Level, inside_of: &[usize]) {
         for member in &level.members {
             match member {
-                Member::Task(task) => {
-                    self.rows.push(Row::Task(self.tasks.len()));
-                    self.tasks.push(SettingOfTask {
-                        name: format!("task {}", self.tasks.len() + 1),
-                        deadline: match task.rank {
-                            Rank::Deadline(relative) => Some(relative),
-                            Rank::Fixed(_) => None,
-                        },
-                        inside_of: inside_of.to_vec(),
-                    });
-                }
+                Member::Task(task) => self.add_task(task, inside_of),
                 Member::Reservation(inner) => {
-                    let number = self.reservations.len() + 1;
-                    self.rows.push(Row::Reservation(number));
-                    self.reservations.push(SettingOfReservation {
-                        name: format!("reservation {number}"),
-                        rule: inner.rule.clone(),
-                        budget: inner.budget,
-                        period: inner.period,
-                        phase: inner.phase,
-                        depth: inside_of.len(),
-                    });
-                    let path: Vec<usize> = [number].iter().chain(inside_of).copied().collect();
+                    let path = self.add_reservation(&inner.supply(), inside_of);
                     self.add(&inner.inside, &path);
+                }
+                Member::Guest(guest) => {
+                    for vcpu in &guest.vcpus {
+                        self.add_reservation(vcpu, inside_of);
+                    }
+                    for task in &guest.tasks {
+                        self.add_task(task, inside_of);
+                    }
                 }
             }
         }
+    }
+
+    fn add_task(&mut self, task: &Task, inside_of: &[usize]) {
+        self.rows.push(Row::Task(self.tasks.len()));
+        self.tasks.push(SettingOfTask {
+            name: format!("task {}", self.tasks.len() + 1),
+            deadline: match task.rank {
+                Rank::Deadline(relative) => Some(relative),
+                Rank::Fixed(_) => None,
+            },
+            inside_of: inside_of.to_vec(),
+        });
+    }
+
+    /// Adds a reservation and returns its path, itself first.
+    fn add_reservation(&mut self, known: &VirtualCpu, inside_of: &[usize]) -> Vec<usize> {
+        let number = self.reservations.len() + 1;
+        self.rows.push(Row::Reservation(number));
+        let path: Vec<usize> = [number].iter().chain(inside_of).copied().collect();
+        self.reservations.push(SettingOfReservation {
+            name: format!("reservation {number}"),
+            rule: known.rule.clone(),
+            budget: known.budget,
+            period: known.period,
+            phase: known.phase,
+            path: path.clone(),
+        });
+        path
     }
 
     /// The same with other names for its tasks; those that get none keep theirs.
@@ -161,9 +178,12 @@ impl Setting {
         Some(release.saturating_add(relative.as_nanos()))
     }
 
-    /// The reservations that a task is inside of, the innermost first.
-    pub(super) fn inside_of(&self, task: usize) -> &[usize] {
-        self.tasks.get(task).map_or(&[], |task| &task.inside_of)
+    /// The reservations whose budgets a piece uses, the innermost first.
+    pub(super) fn used_by(&self, piece: &Piece) -> &[usize] {
+        match self.reservation(piece.reservation) {
+            Some(innermost) if !piece.boosted => &innermost.path,
+            _ => &[],
+        }
     }
 
     pub(super) fn reservation(&self, number: usize) -> Option<&SettingOfReservation> {

@@ -319,8 +319,8 @@ impl Sink for ScheduleWindow {
             from: piece.from,
             until: piece.until,
         });
-        for place in 0..self.setting.inside_of(piece.task).len() {
-            let reservation = self.setting.inside_of(piece.task)[place];
+        for place in 0..self.setting.used_by(piece).len() {
+            let reservation = self.setting.used_by(piece)[place];
             self.follow(reservation, |balances, tell| {
                 balances.ran(reservation, piece, tell);
             });

@@ -19,6 +19,7 @@ fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
         clients: 1,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     }
 }
 

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod by_hand;
+mod described;
 mod least_response;
 mod oracle;
 mod overheads;
 mod properties;
 mod sets;
 mod tree;
+
+use tailbound_simulator::aperiodic::promotions;

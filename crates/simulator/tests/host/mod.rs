@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{Description, InputFiles};
-use tailbound_simulator::hierarchy::{Completion, Member, Piece, Reservation, Rule, Sink};
+use tailbound_simulator::hierarchy::{Completion, Member, Piece, Rule, Sink};
 use tailbound_simulator::host::{
     HostError, HostQuery, HostSimulation, Kept, LaidPlan, MOST_EVENTS, lay_out, simulate_layout,
 };
@@ -50,6 +50,8 @@ pub struct Recorder {
     budgets: Vec<Option<(u64, u64)>>,
     used: BTreeMap<(usize, u64), u64>,
     pub pieces: Vec<(u32, Ran)>,
+    /// By CPU, the job that ran last, and which piece that was.
+    last: BTreeMap<usize, ((usize, u64), usize)>,
     pub completions: Vec<Completion>,
 }
 
@@ -71,14 +73,11 @@ impl Recorder {
         Self {
             cpus: laid.cpus.iter().map(|cpu| cpu.0).collect(),
             names: laid.tasks.iter().map(name).collect(),
-            within: laid
-                .tasks
-                .iter()
-                .map(|task| outer_of(task.reservation))
-                .collect(),
+            within: (0..laid.reservations.len()).map(outer_of).collect(),
             budgets,
             used: BTreeMap::new(),
             pieces: Vec::new(),
+            last: BTreeMap::new(),
             completions: Vec::new(),
         }
     }
@@ -86,19 +85,23 @@ impl Recorder {
 
 fn collect(members: &[Member], budgets: &mut Vec<Option<(u64, u64)>>) {
     for member in members {
-        if let Member::Reservation(reservation) = member {
-            budgets.push(per_period(reservation));
-            collect(&reservation.inside.members, budgets);
+        match member {
+            Member::Task(_) => {}
+            Member::Reservation(inner) => {
+                budgets.push(per_period(&inner.rule, inner.budget, inner.period));
+                collect(&inner.inside.members, budgets);
+            }
+            Member::Guest(guest) => {
+                let vcpus = guest.vcpus.iter();
+                budgets.extend(vcpus.map(|it| per_period(&it.rule, it.budget, it.period)));
+            }
         }
     }
 }
 
-fn per_period(reservation: &Reservation) -> Option<(u64, u64)> {
-    let on_grid = matches!(
-        reservation.rule,
-        Rule::Deferrable | Rule::Periodic | Rule::Polling
-    );
-    on_grid.then(|| (reservation.budget.as_nanos(), reservation.period.as_nanos()))
+fn per_period(rule: &Rule, budget: Duration, period: Duration) -> Option<(u64, u64)> {
+    let on_grid = matches!(rule, Rule::Deferrable | Rule::Periodic | Rule::Polling);
+    on_grid.then(|| (budget.as_nanos(), period.as_nanos()))
 }
 
 impl Sink for Recorder {
@@ -107,7 +110,9 @@ impl Sink for Recorder {
     }
 
     fn ran(&mut self, piece: &Piece) {
-        for reservation in &self.within[piece.task] {
+        // What is boosted uses no budget.
+        let charged = self.within[piece.reservation].iter();
+        for reservation in charged.filter(|_| !piece.boosted) {
             let Some((budget, period)) = self.budgets[*reservation] else {
                 continue;
             };
@@ -123,6 +128,18 @@ impl Sink for Recorder {
                 );
                 from = until;
             }
+        }
+        // What only a replenishment has cut is one piece.
+        let job = (piece.task, piece.number);
+        let last = self.last.insert(piece.cpu, (job, self.pieces.len()));
+        if let Some((before, at)) = last
+            && before == job
+            && let Some((_, ran)) = self.pieces.get_mut(at)
+            && ran.until == piece.from
+        {
+            ran.until = piece.until;
+            self.last.insert(piece.cpu, (job, at));
+            return;
         }
         let ran = Ran {
             from: piece.from,

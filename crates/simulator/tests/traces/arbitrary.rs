@@ -43,17 +43,25 @@ fn call() -> impl Strategy<Value = Call> {
                 work,
             })
         }),
-        (index(), number(), index(), instant(), 0_u64..60).prop_map(
-            |(task, number, cpu, from, length)| {
-                Call::Ran(Piece {
-                    task,
-                    number,
-                    cpu,
-                    from,
-                    until: from.saturating_add(length),
-                })
-            }
-        ),
+        (
+            (index(), number(), index(), index()),
+            any::<bool>(),
+            instant(),
+            0_u64..60
+        )
+            .prop_map(
+                |((task, number, cpu, reservation), boosted, from, length)| {
+                    Call::Ran(Piece {
+                        task,
+                        number,
+                        cpu,
+                        from,
+                        until: from.saturating_add(length),
+                        reservation,
+                        boosted,
+                    })
+                }
+            ),
         (index(), instant(), instant())
             .prop_map(|(cpu, from, until)| { Call::Overhead(cpu, from, until) }),
         (index(), instant()).prop_map(|(reservation, at)| Call::RanOut(reservation, at)),

@@ -97,6 +97,8 @@ fn what_the_operating_system_takes_in_between_is_no_preemption() {
         cpu: 0,
         from,
         until,
+        reservation: 0,
+        boosted: false,
     };
     table.released(&job(2, 7, 0, 9));
     table.ran(&piece(0, 3));
@@ -204,6 +206,8 @@ fn piece(task: usize, number: u64, from: u64, until: u64) -> Piece {
         cpu: 0,
         from,
         until,
+        reservation: usize::from(task < 2),
+        boosted: false,
     }
 }
 

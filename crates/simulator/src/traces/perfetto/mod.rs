@@ -265,8 +265,8 @@ impl<W: io::Write> Sink for ScheduleTrace<W> {
             until: piece.until,
         };
         self.hold(piece.cpu, next);
-        for place in 0..self.setting.inside_of(piece.task).len() {
-            let reservation = self.setting.inside_of(piece.task)[place];
+        for place in 0..self.setting.used_by(piece).len() {
+            let reservation = self.setting.used_by(piece)[place];
             self.tell(reservation, |balances, tell| {
                 balances.ran(reservation, piece, tell);
             });

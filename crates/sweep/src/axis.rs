@@ -2,15 +2,16 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use super::SweepError;
+use crate::SweepError;
 
 /// The most values of one axis.
 const MOST_VALUES: u128 = 100_000;
 
 /// A key of the description and the values that it takes, as a file spells them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Axis {
     /// The key with dots, such as `domains.cache.reservation.budget`.
     pub key: String,
@@ -19,10 +20,23 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Whether its values decide which files a description names.
-    pub(super) fn names_files(&self) -> bool {
-        let last = self.key.rsplit('.').next();
-        matches!(last, Some("file" | "kind"))
+    /// The axis of these values, each as a file spells it.
+    ///
+    /// # Errors
+    /// A part of the key or a value is empty, or there is none.
+    pub fn of(key: String, values: Vec<String>) -> Result<Self, SweepError> {
+        let what = if key.split('.').any(str::is_empty) {
+            "the key is empty somewhere"
+        } else if values.is_empty() {
+            "there is no value"
+        } else if values.iter().any(String::is_empty) {
+            "a value is empty"
+        } else {
+            return Ok(Self { key, values });
+        };
+        let text = format!("{key}={}", values.join(","));
+        let what = what.to_owned();
+        Err(SweepError::Axis { text, what })
     }
 }
 
@@ -38,9 +52,6 @@ impl FromStr for Axis {
         };
         let (key, values) = text.split_once('=').ok_or_else(|| wrong("there is no ="))?;
         let (key, values) = (key.trim(), values.trim());
-        if key.is_empty() || key.split('.').any(str::is_empty) {
-            return Err(wrong("the key is empty somewhere"));
-        }
         let values = match values.split_once("..") {
             Some((start, rest)) => {
                 let (end, step) = rest
@@ -53,13 +64,7 @@ impl FromStr for Axis {
                 .map(|value| value.trim().to_owned())
                 .collect(),
         };
-        if values.iter().any(String::is_empty) {
-            return Err(wrong("a value is empty"));
-        }
-        Ok(Self {
-            key: key.into(),
-            values,
-        })
+        Self::of(key.into(), values)
     }
 }
 

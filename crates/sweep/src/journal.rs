@@ -8,18 +8,19 @@ use std::fmt::Write as _;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::{Point, SweepError, SweepQuery};
+use tailbound_model::InputFiles;
+use tailbound_simulator::ENGINE;
+
+use crate::{SweepError, SweepQuery};
 
 /// The first word of a journal, with the version of its form.
-const MAGIC: &str = "tailbound-sweep-1";
+const MAGIC: &str = "tailbound-sweep-2";
 
 /// The journal of a sweep that is running.
 pub(super) struct Journal {
     file: File,
     path: PathBuf,
-    out: PathBuf,
 }
 
 impl Journal {
@@ -34,18 +35,11 @@ impl Journal {
             file: path.clone(),
             cause,
         };
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
+        let mut file = match locked(&path, || {}) {
+            Ok(file) => file,
             Err(TryLockError::WouldBlock) => return Err(SweepError::Busy { journal: path }),
             Err(TryLockError::Error(cause)) => return Err(failed(cause)),
-        }
+        };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
         let text = String::from_utf8_lossy(&bytes);
@@ -64,8 +58,7 @@ impl Journal {
         if whole == 0 {
             file.write_all(title.as_bytes()).map_err(failed)?;
         }
-        let out = out.to_owned();
-        Ok((Self { file, path, out }, finished))
+        Ok((Self { file, path }, finished))
     }
 
     /// Adds a unit.
@@ -78,13 +71,14 @@ impl Journal {
         self.file.write_all(line.as_bytes()).map_err(failed)
     }
 
-    /// Puts the results in place of `out`, all at once, and takes the journal away.
-    pub(super) fn finish<'a>(
-        self,
+    /// Puts the results in place of `out`, all at once.
+    pub(super) fn write<'a>(
+        &self,
+        out: &Path,
         header: &str,
         rows: impl Iterator<Item = &'a String>,
     ) -> Result<(), SweepError> {
-        let partial = beside(&self.out, "partial");
+        let partial = beside(out, "partial");
         let failed = |file: &Path, cause| SweepError::File {
             file: file.to_owned(),
             cause,
@@ -100,9 +94,72 @@ impl Journal {
                 .sync_all()
         };
         write().map_err(|cause| failed(&partial, cause))?;
-        std::fs::rename(&partial, &self.out).map_err(|cause| failed(&self.out, cause))?;
-        std::fs::remove_file(&self.path).map_err(|cause| failed(&self.path, cause))
+        // The journal goes next, so the name has to be on the disk as well.
+        std::fs::rename(&partial, out)
+            .and_then(|()| sync_folder_of(out))
+            .map_err(|cause| failed(out, cause))
     }
+
+    /// Takes the journal away.
+    pub(super) fn remove(self) -> Result<(), SweepError> {
+        std::fs::remove_file(&self.path).map_err(|cause| SweepError::File {
+            file: self.path,
+            cause,
+        })
+    }
+}
+
+/// The journal at `path`, made if there is none, and ours alone. `before_lock` is told each time that
+/// it is open and not yet locked.
+fn locked(path: &Path, mut before_lock: impl FnMut()) -> Result<File, TryLockError> {
+    loop {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(TryLockError::Error)?;
+        before_lock();
+        file.try_lock()?;
+        // Whoever had it until now may have taken it away: a lock on a file without a name keeps
+        // nobody out.
+        if is_at(&file, path).map_err(TryLockError::Error)? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Whether the path still leads to this open file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> std::io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let held = file.metadata()?;
+    match std::fs::metadata(path) {
+        Ok(named) => Ok((held.dev(), held.ino()) == (named.dev(), named.ino())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Elsewhere an open file keeps its name.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> std::io::Result<bool> {
+    Ok(true)
+}
+
+#[cfg(unix)]
+fn sync_folder_of(file: &Path) -> std::io::Result<()> {
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Elsewhere folders are not opened.
+#[cfg(not(unix))]
+fn sync_folder_of(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 fn beside(out: &Path, extension: &str) -> PathBuf {
@@ -150,19 +207,19 @@ fn unit_of(whole: &str) -> Option<(usize, String)> {
     (line(unit, &rows) == whole).then_some((unit, rows))
 }
 
-/// What makes two sweeps the same: version, description, question and the files that it names.
-pub(super) fn fingerprint(text: &str, query: &SweepQuery, points: &[Point]) -> u64 {
-    let mut sum = Sum::new();
+/// What makes two sweeps the same: version and engine, description, question and the files that it
+/// names.
+pub(super) fn fingerprint(text: &str, query: &SweepQuery, inputs: &InputFiles) -> u64 {
     let version = env!("CARGO_PKG_VERSION");
-    let _ = write!(sum, "{version}\n{text}\n{query:?}");
-    let mut before = None;
-    for point in points {
-        // Points share the files unless an axis names others.
-        if !before.is_some_and(|before| Arc::ptr_eq(before, &point.inputs)) {
-            let _ = write!(sum, "\n{:?}", point.inputs);
-        }
-        before = Some(&point.inputs);
-    }
+    hash_of(&format_args!(
+        "{version} {ENGINE}\n{text}\n{query:?}\n{inputs:?}"
+    ))
+}
+
+/// The hash of what something is written as.
+pub(super) fn hash_of(what: &impl std::fmt::Display) -> u64 {
+    let mut sum = Sum::new();
+    let _ = write!(sum, "{what}");
     sum.0
 }
 
@@ -223,6 +280,34 @@ mod tests {
         fn no_text_makes_it_fall_over(text in ".{0,80}") {
             let (found, length) = units_in(&text, 10);
             prop_assert!(length <= text.len() && found.len() <= 10);
+        }
+    }
+
+    /// Another process ends between our opening of its journal and our lock: what we hold then has no
+    /// name any more, and a third process would not see the lock.
+    #[test]
+    fn a_journal_taken_away_before_it_is_locked_is_opened_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.csv.journal");
+        for replaced in [false, true] {
+            let mut opened = 0;
+            let file = locked(&path, || {
+                opened += 1;
+                if opened == 1 {
+                    std::fs::remove_file(&path).unwrap();
+                    if replaced {
+                        std::fs::write(&path, "another's").unwrap();
+                    }
+                }
+            });
+            let file = file.unwrap();
+            assert_eq!(opened, 2);
+            assert!(is_at(&file, &path).unwrap());
+            assert_eq!(file.metadata().unwrap().len() > 0, replaced);
+            assert!(matches!(
+                locked(&path, || {}),
+                Err(TryLockError::WouldBlock)
+            ));
         }
     }
 

@@ -3,11 +3,13 @@
 use tailbound_model::check;
 use toml::Value;
 
-use super::{Axis, SweepError};
+use crate::{Axis, SweepError};
 
 /// A description, not yet as types.
+#[derive(Clone, Debug)]
 pub(super) struct Document {
     root: Value,
+    text: String,
 }
 
 impl Document {
@@ -18,9 +20,15 @@ impl Document {
         match (checked.description, text.parse::<toml::Table>()) {
             (Some(_), Ok(table)) => Ok(Self {
                 root: Value::Table(table),
+                text: text.to_owned(),
             }),
             _ => Err(SweepError::Description(checked.problems)),
         }
+    }
+
+    /// The text of the description as it stands.
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     /// An error unless the description has the key, or could have it: only the last part of it may
@@ -64,9 +72,15 @@ impl Document {
 fn child<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {
     match value {
         Value::Table(table) => table.get(part),
-        Value::Array(elements) => elements.get(part.parse::<usize>().ok()?),
+        Value::Array(elements) => elements.get(position(part)?),
         _ => None,
     }
+}
+
+/// A position in a list, spelled in the one way there is, so that no key has two names.
+fn position(part: &str) -> Option<usize> {
+    let number: usize = part.parse().ok()?;
+    (number.to_string() == part).then_some(number)
 }
 
 /// Sets a key that [`Document::find`] found.
@@ -83,7 +97,7 @@ fn set(root: &mut Value, key: &str, text: &str) {
             }
             Value::Table(table) => table.get_mut(part),
             Value::Array(elements) => {
-                let index = part.parse::<usize>().ok();
+                let index = position(part);
                 index.and_then(|index| elements.get_mut(index))
             }
             _ => None,
@@ -105,11 +119,19 @@ fn valued(before: Option<&Value>, text: &str) -> Value {
     if let Some(Value::String(_)) = before {
         return string();
     }
-    let read = format!("value = {text}").parse::<toml::Table>().ok();
-    match read.and_then(|mut table| table.remove("value")) {
+    match scalar(text) {
         Some(value @ (Value::Integer(_) | Value::Float(_) | Value::Boolean(_))) => value,
         _ => string(),
     }
+}
+
+/// The value that is all of the text. A comment or a further line would be dropped without a word.
+fn scalar(text: &str) -> Option<Value> {
+    if text.contains(['#', '\n', '\r']) {
+        return None;
+    }
+    let mut table = format!("value = {text}").parse::<toml::Table>().ok()?;
+    table.remove("value").filter(|_| table.is_empty())
 }
 
 /// What could be meant by a part that is not there.

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use tailbound_analysis::resolution::ResolutionError;
 use tailbound_model::{Problem, Problems, Severity};
-
-use crate::ExperimentError;
+use tailbound_simulator::host::HostError;
 
 /// Why a sweep could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,20 @@ pub enum SweepError {
     VariedTwice {
         /// The key.
         key: String,
+    },
+    /// An axis varies the seed, which each point has several of anyway.
+    #[error(
+        "seed is no key to vary: each point is simulated with several seeds; leave it out and give \
+             how many (--seeds 10, seeds=10), which count on from the description's"
+    )]
+    SeedVaried,
+    /// Two points are the same description.
+    #[error("{first} and {second} are the same description; leave one of the values out")]
+    SamePoint {
+        /// One of them.
+        first: String,
+        /// The other one.
+        second: String,
     },
     /// A point is no valid description.
     #[error("{point}: {}", in_words(problems))]
@@ -67,17 +81,39 @@ pub enum SweepError {
         /// How many there are.
         units: usize,
     },
+    /// At a point it is not known what the domains get.
+    #[error("{point}: {cause}")]
+    Resolution {
+        /// The point.
+        point: String,
+        /// Why not.
+        cause: ResolutionError,
+    },
     /// A point cannot be simulated.
     #[error("{point}: {cause}")]
     Simulation {
         /// The point.
         point: String,
         /// Why not.
-        cause: Box<ExperimentError>,
+        cause: Box<HostError>,
+    },
+    /// Results are asked for before all units are there.
+    #[error("{finished} of {units} units are finished; add the others first")]
+    Unfinished {
+        /// How many are there.
+        finished: usize,
+        /// How many there are to be.
+        units: usize,
+    },
+    /// Bytes that are no sweep, or a sweep that cannot be packed.
+    #[error("the parcel of a sweep: {what}")]
+    Parcel {
+        /// What is wrong.
+        what: String,
     },
     /// The journal belongs to another sweep.
     #[error(
-        "{} is the journal of another sweep (another description, version or question); remove it, \
+        "{} is the journal of another sweep (another description, version, engine or question); remove it, \
          or write to another file",
         journal.display()
     )]

@@ -1,0 +1,277 @@
+//! Soft tasks beside hard ones, on a CPU that they have for themselves.
+
+use tailbound_model::{
+    Aperiodic, AperiodicPolicy, Arrivals, Bin, Cpu, Domain, ExecutionTime, Gain, InputFiles,
+    Scheduling, Task,
+};
+use tailbound_time::Duration;
+
+use super::layout::{Inside, LaidPlan, Node};
+use super::mapping::{Mapping, node, unlimited};
+use super::order::{by_priority, rank};
+use super::problem::HostError;
+use crate::aperiodic::{
+    DualPriorityGain, HardTask, Policy, PolicyCosts, ServerBudget, SlackGain, System, promotions,
+};
+use crate::hierarchy::{Completion, Job, Piece, Rank, Sink};
+use crate::overheads::Overheads;
+
+/// Where the domain stands among the reservations of its plan.
+const DOMAIN: usize = 1;
+
+/// A hard task with its place.
+struct Placed<'a> {
+    rank: u64,
+    name: &'a str,
+    task: &'a Task,
+}
+
+impl<'a> Mapping<'a> {
+    /// The domain with an aperiodic policy that is on a CPU, if one is.
+    pub(super) fn aperiodic_on(&self, cpu: Cpu) -> Option<(&'a str, &'a Domain, &'a Aperiodic)> {
+        let mut domains = self.directly_in(None);
+        domains.find_map(|(name, domain)| {
+            let aperiodic = domain.aperiodic.as_ref()?;
+            let here = self.description.cpus_of(domain).contains(&cpu);
+            here.then_some((name, domain, aperiodic))
+        })
+    }
+
+    /// Refuses what an aperiodic policy does not go with.
+    pub(super) fn check_aperiodic(&self) -> Result<(), HostError> {
+        let domains = self.description.domains.iter();
+        for (name, _) in domains.filter(|(_, domain)| {
+            let here = self.description.host_of(domain).map(|(name, _)| name);
+            here == Some(self.name)
+        }) {
+            if let Some(first) = self.description.aperiodic_contradictions(name).first() {
+                return Err(HostError::Aperiodic {
+                    place: format!("domains.{name}.{}", first.keys.join(".")),
+                    message: first.message.clone(),
+                    remedy: first.remedy.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan of a CPU that such a domain has for itself. Its tasks are in the order of the policy:
+    /// hard ones by rank, then soft ones.
+    pub(super) fn beside_soft(
+        &self,
+        cpu: Cpu,
+        (name, domain, aperiodic): (&'a str, &'a Domain, &'a Aperiodic),
+    ) -> Result<LaidPlan, HostError> {
+        let mut hard = self.hard_tasks(domain);
+        hard.sort_by_key(|placed| (placed.rank, placed.name));
+        let soft = domain.tasks.iter();
+        let soft = soft.filter(|(task, _)| domain.has_soft(task));
+        let in_order = hard.iter().map(|placed| (placed.name, placed.task));
+        let in_order = in_order.chain(soft.map(|(task, content)| (task.as_str(), content)));
+        let members = in_order.enumerate().map(|(place, (task, content))| {
+            let mut found = node(name, None, task, Some(0), domain.scheduling, content);
+            found.rank = Rank::Fixed(place as u64);
+            Node::Task(found)
+        });
+        let mut group = unlimited(Rank::Fixed(0), Inside::of(members.collect()));
+        group.domain = Some(name.to_owned());
+        group.vcpu = Some(0);
+        let root = Inside::of(vec![Node::Group(group)]);
+        let mut laid = self.plan(vec![cpu], root, Vec::new())?;
+        let place = format!("domains.{name}");
+        laid.aperiodic = Some(system(
+            aperiodic,
+            domain,
+            &hard,
+            &laid,
+            self.inputs,
+            &place,
+        )?);
+        Ok(laid)
+    }
+
+    fn hard_tasks(&self, domain: &'a Domain) -> Vec<Placed<'a>> {
+        let tasks = domain.tasks.iter();
+        let hard = tasks.filter(|(task, _)| !domain.has_soft(task));
+        hard.map(|(name, task)| Placed {
+            rank: fixed(rank(domain.scheduling, task)),
+            name,
+            task,
+        })
+        .collect()
+    }
+}
+
+/// Orders by deadlines of jobs are refused before.
+fn fixed(rank: Rank) -> u64 {
+    match rank {
+        Rank::Fixed(rank) => rank,
+        Rank::Deadline(deadline) => deadline.as_nanos(),
+    }
+}
+
+fn system(
+    aperiodic: &Aperiodic,
+    domain: &Domain,
+    hard: &[Placed<'_>],
+    laid: &LaidPlan,
+    inputs: &InputFiles,
+    place: &str,
+) -> Result<System, HostError> {
+    let overheads = laid.plan.overheads;
+    let costs = PolicyCosts {
+        replenishment: aperiodic.costs.replenishment,
+        promotion: aperiodic.costs.promotion,
+        slack_per_task: aperiodic.costs.slack_per_task,
+        gain: aperiodic.costs.gain,
+    };
+    let mut policy = policy(aperiodic, domain, hard);
+    let allowance = policy.allowance(&overheads, &costs, hard.len());
+    let hard: Vec<HardTask> = hard
+        .iter()
+        .map(|placed| hard_task(placed, allowance, inputs, place))
+        .collect::<Result<_, _>>()?;
+    if let Policy::DualPriority { promotions, .. } = &mut policy {
+        *promotions = promoted(&hard, &overheads);
+    }
+    Ok(System {
+        hard,
+        policy,
+        overheads,
+        costs,
+    })
+}
+
+/// The tasks of a plan for which dual priority has no promotion, in words.
+pub(super) fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
+    let system = laid.aperiodic.as_ref()?;
+    let Policy::DualPriority { .. } = system.policy else {
+        return None;
+    };
+    let found = promotions(&system.hard, system.overheads.tick).into_iter();
+    let late = found.zip(&laid.tasks).filter(|(found, _)| found.is_none());
+    let late: Vec<String> = late
+        .map(|(_, task)| format!("{}.{}", task.domain, task.name))
+        .collect();
+    (!late.is_empty()).then(|| {
+        format!(
+            "{} may miss deadlines under any policy (worst-case response time): promoted at once",
+            late.join(", ")
+        )
+    })
+}
+
+/// What may be late under any policy is promoted at once.
+fn promoted(hard: &[HardTask], overheads: &Overheads) -> Vec<Duration> {
+    let found = promotions(hard, overheads.tick).into_iter();
+    found.map(Option::unwrap_or_default).collect()
+}
+
+/// The policy, of dual priority without promotions.
+fn policy(aperiodic: &Aperiodic, domain: &Domain, hard: &[Placed<'_>]) -> Policy {
+    match aperiodic.policy {
+        AperiodicPolicy::DualPriority => Policy::DualPriority {
+            promotions: Vec::new(),
+            gain: match aperiodic.gain {
+                Gain::None => DualPriorityGain::None,
+                Gain::Own => DualPriorityGain::Own,
+                Gain::Propagated => DualPriorityGain::Propagated,
+                Gain::Both => DualPriorityGain::Both,
+            },
+        },
+        AperiodicPolicy::SlackStealing => Policy::SlackStealing {
+            gain: match aperiodic.gain {
+                Gain::None | Gain::Own => SlackGain::None,
+                Gain::Propagated | Gain::Both => SlackGain::Propagated,
+            },
+        },
+        AperiodicPolicy::PriorityExchange => {
+            let period = aperiodic.period.unwrap_or_default();
+            // At the same place it comes first.
+            let own = match (domain.scheduling, aperiodic.priority) {
+                (Scheduling::FixedPriority, None) => 0,
+                (Scheduling::FixedPriority, Some(priority)) => fixed(by_priority(priority.0)),
+                _ => period.as_nanos(),
+            };
+            Policy::PriorityExchange(ServerBudget {
+                budget: aperiodic.budget.unwrap_or_default(),
+                period,
+                behind: hard.iter().filter(|placed| placed.rank < own).count(),
+            })
+        }
+    }
+}
+
+fn hard_task(
+    placed: &Placed<'_>,
+    allowance: Duration,
+    inputs: &InputFiles,
+    place: &str,
+) -> Result<HardTask, HostError> {
+    let here = |key: &str| format!("{place}.tasks.{}.{key}", placed.name);
+    let period = placed.task.least_gap().unwrap_or_default();
+    let Some(longest) = longest(&placed.task.execution_time, inputs) else {
+        return Err(HostError::Aperiodic {
+            place: here("execution_time"),
+            message: "nothing tells the longest execution time of this hard task".into(),
+            remedy: "use constant, uniform, histogram or samples, or name it in `aperiodic.tasks`"
+                .into(),
+        });
+    };
+    if longest > period {
+        return Err(HostError::Aperiodic {
+            place: here("execution_time"),
+            message: format!("a job may run for {longest}, longer than the period {period}"),
+            remedy: "shorten it, or name it in `aperiodic.tasks` if it is soft".into(),
+        });
+    }
+    Ok(HardTask {
+        execution: longest.saturating_add(allowance).min(period),
+        period,
+        deadline: placed.task.relative_deadline().unwrap_or(period),
+        offset: match placed.task.arrivals {
+            Arrivals::Periodic { offset, .. }
+            | Arrivals::Sporadic { offset, .. }
+            | Arrivals::SporadicExponential { offset, .. } => offset,
+            _ => Duration::ZERO,
+        },
+    })
+}
+
+/// The longest execution time, of files too; `None` where nothing tells it.
+fn longest(execution: &ExecutionTime, inputs: &InputFiles) -> Option<Duration> {
+    match execution {
+        ExecutionTime::Samples { file } => {
+            let samples = inputs.samples(file)?.iter();
+            samples.map(|sample| sample.value).max()
+        }
+        ExecutionTime::Histogram {
+            file: Some(file), ..
+        } => inputs.histogram(file)?.iter().map(|bin: &Bin| bin.to).max(),
+        other => other.longest(),
+    }
+}
+
+/// Tells another sink what happens under an aperiodic policy, as it is in a plan.
+pub(super) struct InDomain<'a, S>(pub(super) &'a mut S);
+
+impl<S: Sink> Sink for InDomain<'_, S> {
+    fn completed(&mut self, completion: &Completion) {
+        self.0.completed(completion);
+    }
+
+    fn released(&mut self, job: &Job) {
+        self.0.released(job);
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        self.0.ran(&Piece {
+            reservation: DOMAIN,
+            ..*piece
+        });
+    }
+
+    fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
+        self.0.overhead(cpu, from, until);
+    }
+}

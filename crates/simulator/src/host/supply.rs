@@ -1,0 +1,128 @@
+//! What a virtual CPU of a domain gets of its level: rule, budget and rank.
+
+use tailbound_model::{BackendKind, Domain, DomainKind, HostScheduling, Reservation, Scheduling};
+use tailbound_time::Duration;
+
+use super::layout::{Group, Inside};
+use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping};
+use super::order::{by_priority, rule_of};
+use super::problem::HostError;
+use crate::hierarchy::{Rank, Rule, Window};
+
+/// Where a virtual CPU stands in its level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Supply {
+    /// Among the reservations.
+    Guaranteed,
+    /// Below them all.
+    Rest,
+}
+
+impl Mapping<'_> {
+    /// A virtual CPU of a domain with nothing inside yet, and where it stands.
+    pub(super) fn supply(
+        &self,
+        name: &str,
+        domain: &Domain,
+        vcpu: usize,
+        within: Option<Scheduling>,
+    ) -> Result<(Group, Supply), HostError> {
+        let mut group = Group {
+            rank: Rank::Fixed(0),
+            rule: Rule::Unlimited,
+            budget: Duration::ZERO,
+            period: Duration::ZERO,
+            domain: Some(name.to_owned()),
+            vcpu: Some(vcpu),
+            background: false,
+            inside: Inside::of(Vec::new()),
+        };
+        if domain.kind == DomainKind::TimePartition {
+            let Some(frame) = self.host.major_frame else {
+                let host = self.name.to_owned();
+                return Err(HostError::NoFrame { host });
+            };
+            let windows = domain.windows.iter();
+            let windows = windows.map(|window| Window {
+                offset: window.offset,
+                length: window.length,
+            });
+            group.rule = Rule::Windows(windows.collect());
+            group.period = frame;
+            return Ok((group, Supply::Guaranteed));
+        }
+        let Some(reservation) = &domain.reservation else {
+            return Ok((group, Supply::Rest));
+        };
+        self.budget(name, reservation, &mut group)?;
+        let backend = match reservation.backend {
+            BackendKind::None | BackendKind::CfsQuota => return Ok((group, Supply::Rest)),
+            backend => backend,
+        };
+        group.rank = self.rank_of(reservation, backend, within, group.period);
+        let ordered = matches!(group.rank, Rank::Deadline(_));
+        if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
+            let domain = name.to_owned();
+            return Err(HostError::NoDeadline { domain });
+        }
+        Ok((group, Supply::Guaranteed))
+    }
+
+    fn budget(
+        &self,
+        name: &str,
+        reservation: &Reservation,
+        group: &mut Group,
+    ) -> Result<(), HostError> {
+        let kind = match reservation.backend {
+            BackendKind::None | BackendKind::Dedicated => return Ok(()),
+            // A quota is full again at the start of each period and kept within it.
+            BackendKind::CfsQuota => reservation
+                .server
+                .unwrap_or(tailbound_model::ServerKind::Deferrable),
+            backend => {
+                let enforced = backend.server_kind();
+                let Some(kind) = reservation.server.or(enforced) else {
+                    return Ok(());
+                };
+                kind
+            }
+        };
+        let (Some(budget), Some(period)) = (reservation.budget, reservation.period) else {
+            let domain = name.to_owned();
+            return Err(HostError::NoBudget { domain });
+        };
+        if period > LONGEST {
+            return Err(HostError::TooLong {
+                place: format!("domains.{name}.reservation.period"),
+                length: period,
+                limit: LONGEST,
+            });
+        }
+        group.rule = rule_of(kind);
+        (group.budget, group.period) = (budget, period);
+        Ok(())
+    }
+
+    fn rank_of(
+        &self,
+        reservation: &Reservation,
+        backend: BackendKind,
+        within: Option<Scheduling>,
+        period: Duration,
+    ) -> Rank {
+        if let Some(scheduling) = within {
+            return match scheduling {
+                Scheduling::EarliestDeadlineFirst if !period.is_zero() => Rank::Deadline(period),
+                _ => by_priority(reservation.priority.0),
+            };
+        }
+        let earliest = self.host.scheduling == HostScheduling::EarliestDeadlineFirst;
+        match backend {
+            BackendKind::Dedicated => Rank::Fixed(0),
+            BackendKind::Deadline => Rank::Deadline(period),
+            _ if earliest => Rank::Deadline(period),
+            _ => Rank::Fixed(BEHIND_DEADLINES + u64::from(u8::MAX - reservation.priority.0)),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The rows of a unit: one for each domain, each task and each service as a whole.
+
+use std::fmt::Write as _;
+
+use tailbound_distribution::Distribution;
+use tailbound_simulator::host::{
+    DomainResult, Growth, HostSimulation, Outcome, Promise, TaskResult,
+};
+
+use crate::Axis;
+
+/// The columns behind those of the axes.
+const COLUMNS: &str = "seed,host,domain,service,task,jobs,unfinished,misses,cpu_share,depletions,\
+                       mean_ns,p50_ns,p90_ns,p99_ns,p99_9_ns,max_ns,growth,verdict";
+
+/// What stands for all tasks of a service; no task has that name.
+const ALL: &str = "*";
+
+/// The first line.
+pub(super) fn header(axes: &[Axis]) -> String {
+    let mut line = String::new();
+    for axis in axes {
+        let _ = write!(line, "{},", field(&axis.key));
+    }
+    let _ = writeln!(line, "{COLUMNS}");
+    line
+}
+
+/// What a row tells; what is left out is an empty field.
+#[derive(Default)]
+struct Row<'a> {
+    domain: &'a str,
+    service: &'a str,
+    task: &'a str,
+    jobs: Option<u64>,
+    unfinished: Option<u64>,
+    misses: Option<u64>,
+    cpu_share: Option<f64>,
+    depletions: Option<u64>,
+    responses: Option<&'a Distribution>,
+    longest_ns: Option<u64>,
+    growth: &'a str,
+    verdict: &'a str,
+}
+
+/// The rows of one point and seed.
+pub(super) fn rows(
+    values: &[String],
+    seed: u64,
+    hosts: &[HostSimulation],
+    promises: &[Promise],
+) -> String {
+    let mut text = String::new();
+    let before: String = values.iter().map(|value| field(value) + ",").collect();
+    for host in hosts {
+        let before = format!("{before}{seed},{}", field(&host.host));
+        for (name, domain) in &host.domains {
+            of_domain(name, domain).write(&before, &mut text);
+            for task in &domain.tasks {
+                of_task(name, task, promises).write(&before, &mut text);
+            }
+        }
+        for (name, responses) in &host.services {
+            let row = of_service(host, name, responses.as_ref(), promises);
+            row.write(&before, &mut text);
+        }
+    }
+    text
+}
+
+fn of_domain<'a>(name: &'a str, domain: &DomainResult) -> Row<'a> {
+    Row {
+        domain: name,
+        cpu_share: Some(domain.cpu_share),
+        depletions: Some(domain.depletions),
+        growth: match domain.growth {
+            None => "",
+            Some(Growth::Demand { .. }) => "demand",
+            Some(Growth::Measured { .. }) => "measured",
+            Some(Growth::CutOff { .. }) => "cut-off",
+        },
+        ..Row::default()
+    }
+}
+
+fn of_task<'a>(domain: &'a str, task: &'a TaskResult, promises: &[Promise]) -> Row<'a> {
+    let service = task.service.as_deref().unwrap_or_default();
+    Row {
+        domain,
+        service,
+        task: &task.name,
+        jobs: Some(task.released),
+        unfinished: Some(task.unfinished),
+        misses: task.deadline_ns.map(|_| task.missed),
+        cpu_share: Some(task.cpu_share),
+        responses: task.response_times.as_ref(),
+        longest_ns: task.longest_ns,
+        verdict: verdict(promises, service, Some(&task.name)),
+        ..Row::default()
+    }
+}
+
+/// All tasks of a service together.
+fn of_service<'a>(
+    host: &'a HostSimulation,
+    name: &'a str,
+    responses: Option<&'a Distribution>,
+    promises: &[Promise],
+) -> Row<'a> {
+    let mut row = Row {
+        service: name,
+        task: ALL,
+        responses,
+        verdict: verdict(promises, name, None),
+        ..Row::default()
+    };
+    for (domain, content) in &host.domains {
+        let tasks = content.tasks.iter();
+        for task in tasks.filter(|task| task.service.as_deref() == Some(name)) {
+            row.domain = domain;
+            *row.jobs.get_or_insert(0) += task.released;
+            *row.unfinished.get_or_insert(0) += task.unfinished;
+            if task.deadline_ns.is_some() {
+                *row.misses.get_or_insert(0) += task.missed;
+            }
+            row.longest_ns = row.longest_ns.max(task.longest_ns);
+        }
+    }
+    row
+}
+
+/// The worst that became of what is promised about a task, or about all tasks together.
+fn verdict(promises: &[Promise], service: &str, task: Option<&str>) -> &'static str {
+    let about = promises.iter();
+    let about = about.filter(|one| one.service == service && one.task.as_deref() == task);
+    match about.map(|one| one.outcome).max() {
+        None => "",
+        Some(Outcome::Met) => "met",
+        Some(Outcome::NothingToTell) => "nothing-to-tell",
+        Some(Outcome::Undecided) => "undecided",
+        Some(Outcome::Missed) => "missed",
+    }
+}
+
+impl Row<'_> {
+    fn write(&self, before: &str, text: &mut String) {
+        let count = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
+        let names = [self.domain, self.service, self.task].map(field).join(",");
+        let _ = write!(text, "{before},{names}");
+        for number in [self.jobs, self.unfinished, self.misses] {
+            let _ = write!(text, ",{}", count(number));
+        }
+        let share = self.cpu_share.map(|share| share.to_string());
+        let share = share.unwrap_or_default();
+        let _ = write!(text, ",{share},{}", count(self.depletions));
+        let mean = self.responses.and_then(Distribution::mean);
+        let quantiles = [0.5, 0.9, 0.99, 0.999];
+        let quantiles = quantiles.map(|p| self.responses.and_then(|found| found.quantile(p)));
+        for interval in [mean].into_iter().chain(quantiles) {
+            let upper = interval.and_then(|interval| interval.high);
+            let _ = write!(text, ",{}", count(upper.map(|upper| upper.as_nanos())));
+        }
+        let longest = count(self.longest_ns);
+        let _ = writeln!(text, ",{longest},{},{}", self.growth, self.verdict);
+    }
+}
+
+/// A field by RFC 4180.
+fn field(text: &str) -> String {
+    match text.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
