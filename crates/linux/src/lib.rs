@@ -14,6 +14,9 @@ pub mod polling;
 pub mod process;
 pub mod scheduling;
 pub mod spawn;
+pub mod task_group;
+pub mod task_process;
 pub mod thread;
+pub mod timer;
 
 pub use capabilities::HostCapabilities;

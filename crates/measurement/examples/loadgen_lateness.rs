@@ -155,6 +155,7 @@ fn run(
         clients,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     };
     let service = Service {
         domain: "benchmark".into(),

@@ -388,6 +388,7 @@ mod tests {
             clients: 1,
             vcpu: None,
             sections: Vec::new(),
+            boost: None,
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.scheduling = Scheduling::RateMonotonic;
@@ -416,6 +417,7 @@ mod tests {
             clients: 1,
             vcpu: None,
             sections: Vec::new(),
+            boost: None,
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.tasks = BTreeMap::from([

@@ -50,6 +50,7 @@ pub fn task(arrivals: Arrivals, execution: Duration) -> Task {
         clients: 1,
         vcpu: None,
         sections: Vec::new(),
+        boost: None,
     }
 }
 
