@@ -99,6 +99,17 @@ pub enum SchedulingSetting {
     },
 }
 
+/// Fixed priorities above all domains and below the managers: those of agents.
+const AGENT_PRIORITIES: std::ops::RangeInclusive<u8> = 91..=97;
+
+impl SchedulingSetting {
+    /// Whether a thread is scheduled as an agent: its domain's priority is not for it, so that it comes
+    /// before what else runs there.
+    pub fn is_of_agent(&self) -> bool {
+        matches!(self, Self::Fifo { priority, .. } if AGENT_PRIORITIES.contains(priority))
+    }
+}
+
 impl Change {
     /// The thread or process that it is about, if it is about one.
     pub fn subject(&self) -> Option<u32> {

@@ -6,15 +6,18 @@ use crate::journal::{Journal, Record};
 use crate::kernel::KernelState;
 use crate::managers::Managers;
 use crate::{Change, Plan, Target};
+use tailbound_time::Instant;
 
 /// Makes those changes of `plan` that differ from what stands; if one fails, the old interface
-/// holds again.
+/// holds again. When a manager puts it in force, no earlier than `not_before`; `None` without one:
+/// then it holds.
 pub(crate) fn change_interface(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
     managers: &mut dyn Managers,
     plan: &Plan,
-) -> Result<(), EnforcementError> {
+    not_before: Instant,
+) -> Result<Option<Instant>, EnforcementError> {
     let domain = &plan.request.domain;
     let before = journal.last_sequence();
     let outcome = differing(kernel, journal, plan)
@@ -22,26 +25,30 @@ pub(crate) fn change_interface(
         .try_for_each(|change| make(kernel, journal, domain, change))
         .and_then(|()| {
             managers
-                .change(plan)
+                .change(&plan.request, not_before)
                 .map_err(|reason| EnforcementError::Manager {
                     domain: domain.clone(),
                     reason,
                 })
         });
-    if let Err(cause) = outcome {
-        let failures = undo_after(kernel, journal, domain, before)?;
-        return Err(match failures.is_empty() {
-            true => cause,
-            false => EnforcementError::RollBack {
-                cause: Box::new(cause),
-                also: Box::new(EnforcementError::NotRestored { failures }),
-            },
-        });
-    }
+    let in_force_at = match outcome {
+        Ok(in_force_at) => in_force_at,
+        Err(cause) => {
+            let failures = undo_after(kernel, journal, domain, before)?;
+            return Err(match failures.is_empty() {
+                true => cause,
+                false => EnforcementError::RollBack {
+                    cause: Box::new(cause),
+                    also: Box::new(EnforcementError::NotRestored { failures }),
+                },
+            });
+        }
+    };
     journal.append(Record::Changed {
         request: plan.request.clone(),
         inheritance: plan.inheritance.clone(),
-    })
+    })?;
+    Ok(in_force_at)
 }
 
 /// The settings of the new plan that differ from what stands. Groups and places stay as they are;
@@ -63,7 +70,9 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
                 files.push(change.clone());
             }
             Change::SetScheduling { tid, setting }
-                if kernel.scheduling(*tid).is_ok_and(|now| now != *setting) =>
+                if kernel
+                    .scheduling(*tid)
+                    .is_ok_and(|now| now != *setting && !now.is_of_agent()) =>
             {
                 policies.push(change.clone());
             }
@@ -75,7 +84,9 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
     {
         for tid in members(kernel, &plan.inheritance) {
             let change = Change::SetScheduling { tid, setting };
-            let differs = kernel.scheduling(tid).is_ok_and(|now| now != setting);
+            let differs = kernel
+                .scheduling(tid)
+                .is_ok_and(|now| now != setting && !now.is_of_agent());
             if differs && !policies.contains(&change) {
                 policies.push(change);
             }

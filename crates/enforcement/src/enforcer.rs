@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, ResourceInterface};
+use tailbound_time::{Duration, Instant};
 
 use crate::admission::{Standing, admit, check_request};
 use crate::backends::backend;
 use crate::change_interface::change_interface;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
-use crate::journal::{self, HeldDomain, Journal, Turn};
+use crate::journal::{self, HeldDomain, Journal, Record, Turn};
 use crate::kernel::KernelState;
 use crate::linux_kernel::LinuxKernel;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
@@ -41,6 +42,16 @@ pub struct DomainStatus {
     pub threads: usize,
     /// What its manager has seen, where there is one.
     pub ledger: Option<LedgerSummary>,
+}
+
+/// An interface that was changed.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// What was done.
+    pub plan: Plan,
+    /// When its manager puts it in force; `None` without a manager: from the kernel's next
+    /// replenishment on, by the old period at the latest.
+    pub in_force_at: Option<Instant>,
 }
 
 /// Holds reservations on this host.
@@ -274,6 +285,21 @@ impl Enforcer {
         domain: &str,
         interface: &ResourceInterface,
     ) -> Result<Plan, EnforcementError> {
+        let changed = self.change_from(domain, interface, Instant::ORIGIN)?;
+        Ok(changed.plan)
+    }
+
+    /// As [`Enforcer::change`], for a change that is not to be in force before an instant. Back ends
+    /// that have no manager cannot wait: call this when it has come.
+    ///
+    /// # Errors
+    /// As [`Enforcer::change`].
+    pub fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, EnforcementError> {
         let _turn = Turn::take(&self.state_directory)?;
         let held = self.journal.history().domain(domain);
         let old = held.ok_or_else(|| self.not_active(domain))?.standing();
@@ -283,13 +309,105 @@ impl Enforcer {
         let mut request = old.clone();
         request.on_common_grid &= old.interface.period == interface.period;
         request.request.interface = interface.clone();
+        if let Some(plan) = self.without_new_settings(&old, &request)? {
+            let in_force_at = self.change_budget(&plan, not_before)?;
+            return Ok(Changed { plan, in_force_at });
+        }
         let mut plans = self.plan_beside(&self.active(Some(domain))?, &[request])?;
         let Some(plan) = plans.pop() else {
             return Err(self.not_active(domain));
         };
-        let managers = self.managers.as_mut();
-        change_interface(self.kernel.as_mut(), &mut self.journal, managers, &plan)?;
-        Ok(plan)
+        let (kernel, managers) = (self.kernel.as_mut(), self.managers.as_mut());
+        let journal = &mut self.journal;
+        let in_force_at = change_interface(kernel, journal, managers, &plan, not_before)?;
+        Ok(Changed { plan, in_force_at })
+    }
+
+    /// The plan of a change that only the managers carry out, if it is one: nothing in the kernel
+    /// depends on budget and period then, and looking through /proc would take longer than all else.
+    fn without_new_settings(
+        &self,
+        old: &Standing,
+        new: &Standing,
+    ) -> Result<Option<Plan>, EnforcementError> {
+        let by_managers = old.backend == BackendKind::DsFreeze && new.backend == old.backend;
+        if !by_managers || old.interface.priority != new.interface.priority {
+            return Ok(None);
+        }
+        let Some(held) = self.journal.history().domain(&old.domain) else {
+            return Ok(None);
+        };
+        check_request(new, &self.host)?;
+        backend(new.backend).check_interface(new, &self.host)?;
+        let active = self.active(Some(&old.domain))?;
+        admit(&active, std::slice::from_ref(new), &self.host)?;
+        let interface = &new.interface;
+        Ok(Some(Plan {
+            request: new.request.clone(),
+            changes: Vec::new(),
+            managers: Vec::new(),
+            mapping: vec![format!(
+                "budget {} every {} -> the managers, from their next replenishment on",
+                interface.budget, interface.period
+            )],
+            inheritance: held.inheritance.clone(),
+        }))
+    }
+
+    /// Tells the managers, and notes what holds now.
+    fn change_budget(
+        &mut self,
+        plan: &Plan,
+        not_before: Instant,
+    ) -> Result<Option<Instant>, EnforcementError> {
+        let changed = self.managers.change(&plan.request, not_before);
+        let domain = &plan.request.domain;
+        let in_force_at = changed.map_err(|reason| self.manager_error(domain, reason))?;
+        self.journal.append(Record::Changed {
+            request: plan.request.clone(),
+            inheritance: plan.inheritance.clone(),
+        })?;
+        Ok(in_force_at)
+    }
+
+    /// Lets an active domain run whatever budget it has, for `at_most` (and no longer than
+    /// [`crate::ds_freeze::LONGEST_BOOST`]); what it uses meanwhile comes from no budget. With
+    /// `if_exhausted` only where it stands still now. Whether it is boosted: back ends other than
+    /// `ds-freeze` have no boost.
+    ///
+    /// # Errors
+    /// If there is no such domain, or its manager does not answer.
+    pub fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, EnforcementError> {
+        self.check_active(domain)?;
+        let outcome = self.managers.boost(domain, at_most, if_exhausted);
+        outcome.map_err(|reason| self.manager_error(domain, reason))
+    }
+
+    /// Ends a boost; nothing if there is none.
+    ///
+    /// # Errors
+    /// As [`Enforcer::boost`]; the boost then ends by itself.
+    pub fn unboost(&mut self, domain: &str) -> Result<(), EnforcementError> {
+        self.check_active(domain)?;
+        let outcome = self.managers.unboost(domain);
+        outcome.map_err(|reason| self.manager_error(domain, reason))
+    }
+
+    fn check_active(&self, domain: &str) -> Result<(), EnforcementError> {
+        let held = self.journal.history().domain(domain);
+        held.map(|_| ()).ok_or_else(|| self.not_active(domain))
+    }
+
+    fn manager_error(&self, domain: &str, reason: String) -> EnforcementError {
+        EnforcementError::Manager {
+            domain: domain.into(),
+            reason,
+        }
     }
 
     fn not_active(&self, domain: &str) -> EnforcementError {

@@ -187,7 +187,9 @@ fn treat_newcomers(
         let mut changes = Vec::new();
         for tid in members(kernel, &plan.inheritance) {
             if let Some(setting) = plan.inheritance.scheduling
-                && kernel.scheduling(tid).is_ok_and(|now| now != setting)
+                && kernel
+                    .scheduling(tid)
+                    .is_ok_and(|now| now != setting && !now.is_of_agent())
             {
                 changes.push(Change::SetScheduling { tid, setting });
             }

@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailbound_linux::scheduling::parse_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
 use tailbound_model::{Cpu, CpuSet};
+use tailbound_time::{Duration, Instant};
 
 use crate::kernel::{KernelState, KernelView};
 use crate::managers::{LedgerSummary, Managers};
-use crate::{Plan, SchedulingSetting};
+use crate::{Plan, ReservationRequest, SchedulingSetting};
 
 /// The roots of the hierarchies that there are.
 pub const V2_ROOT: &str = "/v2";
@@ -490,6 +491,7 @@ impl KernelState for FakeKernel {
 pub struct FakeManagers {
     serving: Arc<Mutex<BTreeMap<String, Plan>>>,
     refusing: Arc<Mutex<bool>>,
+    boosted: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl FakeManagers {
@@ -499,6 +501,12 @@ impl FakeManagers {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// The domains that are boosted.
+    pub fn boosted(&self) -> BTreeSet<String> {
+        let boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
+        boosted.clone()
     }
 
     /// From now on, no manager starts or changes.
@@ -524,8 +532,37 @@ impl Managers for FakeManagers {
         self.note(plan)
     }
 
-    fn change(&mut self, plan: &Plan) -> Result<(), String> {
-        self.note(plan)
+    fn change(
+        &mut self,
+        request: &ReservationRequest,
+        not_before: Instant,
+    ) -> Result<Option<Instant>, String> {
+        let Some(mut plan) = self.serving().remove(&request.domain) else {
+            return Ok(None);
+        };
+        plan.request = request.clone();
+        self.note(&plan)?;
+        Ok(Some(not_before))
+    }
+
+    fn boost(
+        &mut self,
+        domain: &str,
+        _at_most: Duration,
+        _if_exhausted: bool,
+    ) -> Result<bool, String> {
+        let serves = self.serving().contains_key(domain);
+        let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
+        if serves {
+            boosted.insert(domain.to_owned());
+        }
+        Ok(serves)
+    }
+
+    fn unboost(&mut self, domain: &str) -> Result<(), String> {
+        let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
+        boosted.remove(domain);
+        Ok(())
     }
 
     fn stop(&mut self, domain: &str) -> Result<(), String> {

@@ -27,10 +27,10 @@ pub use backend::{
     Target,
 };
 pub use change::{Change, SchedulingSetting};
-pub use enforcer::{DomainStatus, EnforcementStatus, Enforcer};
+pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer};
 pub use error::{AdmissionError, EnforcementError, PlanError};
 pub use journal::state_directory;
 pub use kernel::{KernelState, KernelView};
 pub use linux_kernel::LinuxKernel;
 pub use managers::{FreezeManagers, LedgerSummary, Managers};
-pub use recovery::{Recovery, recover};
+pub use recovery::{Recovery, recover, standing_reservations};

@@ -8,10 +8,10 @@ use tailbound_linux::host_facts::HostFacts;
 use tailbound_model::Cpu;
 use tailbound_time::{Clock, Duration, Instant};
 
-use crate::Plan;
 use crate::ds_freeze::{
     ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerOptions, RealTimeLimit, ServedDomain,
 };
+use crate::{Plan, ReservationRequest};
 
 /// What a manager has seen of one domain since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,6 +45,12 @@ pub struct LedgerSummary {
     pub held: Duration,
     /// Whether depletion is found by polling, for want of perf events.
     pub polling: bool,
+    /// How often it was boosted.
+    #[serde(default)]
+    pub boosts: u64,
+    /// CPU time that it used under boosts, which came from no budget.
+    #[serde(default)]
+    pub boosted: Duration,
     /// CPU time of the managers of its CPUs, which they share with other domains there.
     pub manager_time: Duration,
 }
@@ -64,6 +70,8 @@ impl LedgerSummary {
         self.wake_ups += seen.wake_ups;
         self.failures += seen.failures;
         self.held = self.held.max(seen.held);
+        self.boosts += seen.boosts;
+        self.boosted = self.boosted.saturating_add(seen.boosted);
         self.polling |= seen.polling;
     }
 }
@@ -76,11 +84,34 @@ pub trait Managers: Send {
     /// Why a manager did not start; then none of the plan's runs.
     fn start(&mut self, plan: &Plan) -> Result<(), String>;
 
-    /// Goes on with the budget and period of `plan`; nothing if it has no manager.
+    /// Goes on with the budget and period of a request, from the first replenishment that is not
+    /// before an instant; when that is on its last CPU, or `None` if its domain has no manager.
     ///
     /// # Errors
     /// Why a manager did not take them.
-    fn change(&mut self, plan: &Plan) -> Result<(), String>;
+    fn change(
+        &mut self,
+        request: &ReservationRequest,
+        not_before: Instant,
+    ) -> Result<Option<Instant>, String>;
+
+    /// Lets a domain run without budget on all of its CPUs, for so long at most; with `if_exhausted`
+    /// where it stands still for want of it. Whether it does on any.
+    ///
+    /// # Errors
+    /// Why a manager did not do so; then it is boosted nowhere.
+    fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, String>;
+
+    /// Ends a boost.
+    ///
+    /// # Errors
+    /// Why a manager did not take that. The boost ends by itself.
+    fn unboost(&mut self, domain: &str) -> Result<(), String>;
 
     /// Stops the managers of a domain and leaves it thawed; nothing if there are none.
     ///
@@ -129,6 +160,12 @@ impl FreezeManagers {
         }
     }
 
+    /// The managers that serve a domain.
+    fn serving<'a>(&'a self, domain: &'a str) -> impl Iterator<Item = &'a CpuManager> {
+        let all = self.by_cpu.values();
+        all.filter(move |manager| manager.serves(domain))
+    }
+
     fn serve(&mut self, cpu: Cpu, domain: &ServedDomain) -> Result<(), String> {
         if let Some(manager) = self.by_cpu.get(&cpu) {
             return manager.add(domain).map_err(|error| error.to_string());
@@ -172,19 +209,49 @@ impl Managers for FreezeManagers {
         Ok(())
     }
 
-    fn change(&mut self, plan: &Plan) -> Result<(), String> {
-        let interface = &plan.request.interface;
-        for manager in &plan.managers {
-            let Some(serving) = self.by_cpu.get(&manager.cpu) else {
-                return Err(format!("CPU {} has no manager", manager.cpu));
-            };
-            let domain = &plan.request.domain;
-            let at = ChangeAt::NextReplenishment;
-            serving
+    fn change(
+        &mut self,
+        request: &ReservationRequest,
+        not_before: Instant,
+    ) -> Result<Option<Instant>, String> {
+        let (domain, interface) = (&request.domain, &request.interface);
+        let at = ChangeAt::ReplenishmentFrom(not_before);
+        let mut in_force_at = None;
+        for manager in self.serving(domain) {
+            let here = manager
                 .set_interface(domain, interface.budget, interface.period, at)
                 .map_err(|error| error.to_string())?;
+            in_force_at = in_force_at.max(Some(here));
         }
-        Ok(())
+        Ok(in_force_at)
+    }
+
+    fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, String> {
+        let here = |manager: &CpuManager| manager.boost(domain, at_most, if_exhausted);
+        let outcomes: Result<Vec<bool>, _> = self.serving(domain).map(here).collect();
+        outcomes
+            .map(|boosted| boosted.contains(&true))
+            .map_err(|error| {
+                // It ends by itself in any case.
+                let _ends_by_itself = self.unboost(domain);
+                error.to_string()
+            })
+    }
+
+    fn unboost(&mut self, domain: &str) -> Result<(), String> {
+        let outcomes = self.serving(domain).map(|manager| manager.unboost(domain));
+        let failures: Vec<String> = outcomes
+            .filter_map(|outcome| outcome.err().map(|error| error.to_string()))
+            .collect();
+        match failures.is_empty() {
+            true => Ok(()),
+            false => Err(failures.join("; ")),
+        }
     }
 
     fn stop(&mut self, domain: &str) -> Result<(), String> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ReservationRequest;
 use crate::admission::Standing;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
@@ -109,6 +110,46 @@ fn end(
         }
     }
     journal.finish()
+}
+
+/// The reservations that stand on this host, perhaps in part, by the journals in
+/// `journal_directory`: those of living enforcers, and those of dead ones that were not taken back
+/// yet. Changes nothing.
+///
+/// # Errors
+/// If the directory or a journal cannot be read; no directory means that nothing stands.
+pub fn standing_reservations(
+    journal_directory: &Path,
+) -> Result<Vec<ReservationRequest>, EnforcementError> {
+    if journals_in(journal_directory)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let kernel = LinuxKernel::new().map_err(|e| failure(journal_directory, e))?;
+    standing_reservations_with(journal_directory, &kernel)
+}
+
+/// As [`standing_reservations`], on another kernel.
+///
+/// # Errors
+/// As [`standing_reservations`].
+pub fn standing_reservations_with(
+    journal_directory: &Path,
+    kernel: &dyn KernelView,
+) -> Result<Vec<ReservationRequest>, EnforcementError> {
+    let boot = kernel.boot().map_err(|e| failure(journal_directory, e))?;
+    let mut standing = Vec::new();
+    for path in journals_in(journal_directory)? {
+        let bytes = match fs::read(&path) {
+            // It ended while we looked.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            outcome => outcome.map_err(|error| failure(&path, error))?,
+        };
+        let (history, _) = History::read(&bytes);
+        if history.owner.is_some_and(|owner| owner.boot == boot) {
+            standing.extend(history.domains.into_iter().map(|held| held.request));
+        }
+    }
+    Ok(standing)
 }
 
 /// The reservations that other living enforcers with journals in `journal_directory` hold.

@@ -231,6 +231,31 @@ fn a_change_waits_for_the_grid_or_begins_one() {
 }
 
 #[test]
+fn a_change_may_have_to_wait_for_a_later_grid_point() {
+    let half = ServerParameters {
+        budget: us(1_000),
+        period: us(2_000),
+    };
+    let mut server = four_in_ten();
+    server.replenish(at(0), us(0));
+    for (from, expected) in [
+        (0, 10),
+        (10_000, 10),
+        (10_001, 20),
+        (20_000, 20),
+        (39_000, 40),
+    ] {
+        assert_eq!(server.in_force_at(at(from)), at(expected * 1_000), "{from}");
+    }
+    let from = ChangeAt::ReplenishmentFrom(at(10_001));
+    assert!(server.change(half, from, at(3_000), us(0)).is_none());
+    let (actions, _) = server.replenish(at(10_000), us(0));
+    assert_eq!(actions.sleep_until, at(20_000), "the old period");
+    let (actions, _) = server.replenish(at(20_000), us(0));
+    assert_eq!(actions.sleep_until, at(22_000), "the new one");
+}
+
+#[test]
 fn a_change_at_once_thaws_a_stopped_domain_even_past_a_grid_point() {
     let half = ServerParameters {
         budget: us(5_000),

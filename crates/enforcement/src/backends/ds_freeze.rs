@@ -103,7 +103,9 @@ impl Backend for DsFreeze {
                 });
             }
         }
-        for &tid in groups.iter().flat_map(|(_, threads)| threads) {
+        let is_agent = |tid: u32| view.scheduling(tid).is_ok_and(|now| now.is_of_agent());
+        let threads = groups.iter().flat_map(|(_, threads)| threads);
+        for &tid in threads.filter(|tid| !is_agent(**tid)) {
             changes.push(Change::SetScheduling { tid, setting });
         }
         let managers: Vec<Manager> = groups.into_iter().map(|(group, _)| group).collect();

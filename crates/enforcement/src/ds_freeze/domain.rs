@@ -33,6 +33,18 @@ const SHORTEST_ARMED: Duration = Duration::from_micros(200);
 /// What an alarm that is not wanted is armed for.
 const OUT_OF_REACH: Duration = Duration::from_secs(3_600);
 
+/// No boost lasts longer, whoever asks for it.
+pub const LONGEST_BOOST: Duration = Duration::from_millis(10);
+
+/// A time in which a domain runs whatever budget it has.
+#[derive(Clone, Copy, Debug)]
+struct Boost {
+    /// When it ends by itself.
+    until: Instant,
+    /// What the domain had used when it began.
+    used_at_start: Duration,
+}
+
 /// A reservation that a manager is to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedDomain {
@@ -119,6 +131,9 @@ pub(super) struct ServedState {
     used_accounted: Duration,
     /// Since when it stands still for the sake of the allowance.
     held_since: Option<Instant>,
+    boost: Option<Boost>,
+    /// What was used under boosts that are over.
+    boosted: Duration,
     stalled: bool,
 }
 
@@ -175,6 +190,8 @@ impl ServedState {
             used_before: Duration::ZERO,
             used_accounted: Duration::ZERO,
             held_since: None,
+            boost: None,
+            boosted: Duration::ZERO,
             stalled: false,
         })
     }
@@ -199,7 +216,8 @@ impl ServedState {
             return Instant::ORIGIN;
         };
         let grid = server.next_replenishment();
-        self.next_look.map_or(grid, |look| look.min(grid))
+        let ends = self.boost.map_or(grid, |boost| boost.until.min(grid));
+        self.next_look.map_or(ends, |look| look.min(ends))
     }
 
     /// A wake-up meant for `intended` came at `now`: notes if the host held the manager up.
@@ -222,6 +240,9 @@ impl ServedState {
             return false;
         }
         self.ledger.count_wake_up();
+        if self.boost.is_some_and(|boost| boost.until <= now) {
+            self.unboost(now);
+        }
         let used = self.used();
         self.pace.look(now, used);
         let server = match &mut self.server {
@@ -244,13 +265,18 @@ impl ServedState {
         true
     }
 
-    /// Changes its budget and period.
-    pub(super) fn change(&mut self, parameters: ServerParameters, at: ChangeAt) {
+    /// Changes its budget and period; when that is in force.
+    pub(super) fn change(&mut self, parameters: ServerParameters, at: ChangeAt) -> Instant {
         let used = self.used();
         let now = Monotonic.now();
         let Some(server) = &mut self.server else {
             self.parameters = parameters;
-            return;
+            return self.origin.unwrap_or(now).max(now);
+        };
+        let in_force_at = match at {
+            ChangeAt::NextReplenishment => server.in_force_at(Instant::ORIGIN),
+            ChangeAt::ReplenishmentFrom(from) => server.in_force_at(from),
+            ChangeAt::Now => now,
         };
         if let Some((actions, closed)) = server.change(parameters, at, now, used) {
             if let Some(closed) = closed {
@@ -258,6 +284,56 @@ impl ServedState {
             }
             self.carry_out(actions, now);
         }
+        in_force_at
+    }
+
+    /// Lets it run without budget, until [`ServedState::unboost`] or for so long. Whether it does.
+    pub(super) fn boost(&mut self, at_most: Duration, if_exhausted: bool) -> bool {
+        let exhausted = self.server.as_ref().is_some_and(|it| it.is_frozen());
+        let wanted = exhausted || !if_exhausted;
+        if self.held_since.is_some() || self.server.is_none() || !wanted {
+            return false;
+        }
+        let now = Monotonic.now();
+        let until = now.saturating_add(at_most);
+        match &mut self.boost {
+            Some(boost) => boost.until = boost.until.max(until),
+            None => {
+                let used_at_start = self.metered();
+                self.boost = Some(Boost {
+                    until,
+                    used_at_start,
+                });
+                self.stop_watching();
+                self.switch(Switch::Thaw, now);
+            }
+        }
+        true
+    }
+
+    /// Ends a boost: the budget is as it was, whatever was used.
+    pub(super) fn unboost(&mut self, now: Instant) {
+        let Some(boost) = self.boost.take() else {
+            return;
+        };
+        let length = self.metered().saturating_sub(boost.used_at_start);
+        self.boosted = self.boosted.saturating_add(length);
+        self.ledger.note_boost(length);
+        self.ask_again(now);
+    }
+
+    /// Lets the server say anew what is to be done.
+    fn ask_again(&mut self, now: Instant) {
+        let used = self.used();
+        let Some(server) = &mut self.server else {
+            return;
+        };
+        server.forget_switch();
+        let (actions, closed) = server.replenish(now, used);
+        if let Some(closed) = closed {
+            self.enter(&closed, now);
+        }
+        self.carry_out(actions, now);
     }
 
     /// Budget and period.
@@ -272,7 +348,8 @@ impl ServedState {
 
     /// CPU time used since this was asked last.
     pub(super) fn newly_used(&mut self) -> Duration {
-        let used = self.used();
+        // The kernel's bound counts what was used under boosts as well.
+        let used = self.metered();
         let newly = used.saturating_sub(self.used_accounted);
         self.used_accounted = used;
         newly
@@ -283,6 +360,7 @@ impl ServedState {
         if self.held_since.is_some() {
             return;
         }
+        self.unboost(now);
         self.held_since = Some(now);
         self.stop_watching();
         let running = self.server.as_ref().is_some_and(|s| !s.is_frozen());
@@ -296,19 +374,10 @@ impl ServedState {
         let Some(since) = self.held_since.take() else {
             return;
         };
-        let used = self.used();
-        let Some(server) = &mut self.server else {
-            return;
-        };
-        if !server.is_frozen() {
+        if self.server.as_ref().is_some_and(|it| !it.is_frozen()) {
             self.ledger.note_hold(now.saturating_since(since));
         }
-        server.forget_switch();
-        let (actions, closed) = server.replenish(now, used);
-        if let Some(closed) = closed {
-            self.enter(&closed, now);
-        }
-        self.carry_out(actions, now);
+        self.ask_again(now);
     }
 
     fn enter(&mut self, closed: &ClosedPeriod, now: Instant) {
@@ -324,8 +393,8 @@ impl ServedState {
 
     fn carry_out(&mut self, actions: Actions, now: Instant) {
         self.next_look = None;
-        if self.held_since.is_some() {
-            // It stands still; its release asks the server again.
+        if self.held_since.is_some() || self.boost.is_some() {
+            // It stands still, or runs; the end of that asks the server again.
             return;
         }
         // First the watch, then the thaw: the domain must not run unwatched.
@@ -387,8 +456,17 @@ impl ServedState {
         self.disarm();
     }
 
-    /// CPU time used since the domain was taken up; as before where the kernel does not tell.
+    /// CPU time used since the domain was taken up, but for what was used under boosts.
     fn used(&mut self) -> Duration {
+        let metered = match self.boost {
+            Some(boost) => boost.used_at_start,
+            None => self.metered(),
+        };
+        metered.saturating_sub(self.boosted)
+    }
+
+    /// CPU time used since the domain was taken up; as before where the kernel does not tell.
+    fn metered(&mut self) -> Duration {
         match self.meter.used() {
             Ok(used) => self.used_before = used.max(self.used_before),
             Err(_) => self.ledger.count_failure(),

@@ -61,6 +61,10 @@ pub struct LedgerSnapshot {
     pub holds: u64,
     /// How long it was stopped so, altogether.
     pub held: Duration,
+    /// How often it was boosted.
+    pub boosts: u64,
+    /// CPU time that it used under boosts, which came from no budget.
+    pub boosted: Duration,
     /// Whether the domain is stopped now.
     pub frozen: bool,
     /// Whether depletion is found by timed polling (no alarm was permitted, or it died).
@@ -97,6 +101,8 @@ pub(super) struct Ledger {
     longest_switch_ns: AtomicU64,
     holds: AtomicU64,
     held_ns: AtomicU64,
+    boosts: AtomicU64,
+    boosted_ns: AtomicU64,
     frozen: AtomicU64,
     polling: AtomicU64,
     overrun: SharedHistogram,
@@ -124,6 +130,8 @@ impl Ledger {
             longest_switch_ns: zero(),
             holds: zero(),
             held_ns: zero(),
+            boosts: zero(),
+            boosted_ns: zero(),
             frozen: zero(),
             polling: zero(),
             overrun: SharedHistogram::new(),
@@ -192,6 +200,12 @@ impl Ledger {
         add(&self.held_ns, length.as_nanos());
     }
 
+    /// Notes a boost, under which so much was used.
+    pub(super) fn note_boost(&self, used: Duration) {
+        add(&self.boosts, 1);
+        add(&self.boosted_ns, used.as_nanos());
+    }
+
     pub(super) fn set_frozen(&self, frozen: bool) {
         self.frozen.store(frozen.into(), Ordering::Relaxed);
     }
@@ -243,6 +257,8 @@ impl Ledger {
             longest_switch: duration(&self.longest_switch_ns),
             holds: get(&self.holds),
             held: duration(&self.held_ns),
+            boosts: get(&self.boosts),
+            boosted: duration(&self.boosted_ns),
             frozen: get(&self.frozen) != 0,
             polling: get(&self.polling) != 0,
             latest,

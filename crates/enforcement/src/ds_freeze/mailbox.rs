@@ -5,14 +5,19 @@
 //! missed try is made up for. Everything is allocated before, and freed after, by the requester.
 
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::thread::{PollSet, WakeUp};
-use tailbound_time::{Clock, Duration};
+use tailbound_time::{Clock, Duration, Instant};
 
 use super::domain::ServedState;
 use super::server::{ChangeAt, ServerParameters};
+
+/// So long a requester looks for the answer without sleeping: to be woken takes longer than most
+/// answers do.
+const LOOKED_FOR: Duration = Duration::from_micros(50);
 
 /// What a manager can be asked.
 #[derive(Debug)]
@@ -27,6 +32,15 @@ pub(super) enum Request {
         parameters: ServerParameters,
         at: ChangeAt,
     },
+    /// Let a domain run without budget, for a while at most.
+    Boost {
+        name: String,
+        at_most: Duration,
+        /// Only if it stands still for want of budget.
+        if_exhausted: bool,
+    },
+    /// The boost of a domain is over.
+    Unboost(String),
 }
 
 /// What it answers.
@@ -34,6 +48,10 @@ pub(super) enum Request {
 pub(super) enum Reply {
     /// Done.
     Done,
+    /// Done; the change is in force from then on.
+    InForce(Instant),
+    /// Whether the domain is boosted now.
+    Boosted(bool),
     /// Done; what was removed, for the requester to drop.
     Removed(Box<ServedState>),
     /// There is no such domain.
@@ -58,6 +76,8 @@ pub(super) struct Mailbox {
     pub(super) wake: WakeUp,
     /// Wakes the requester.
     answered: WakeUp,
+    /// Whether there is an answer, for one who looks without sleeping.
+    has_reply: AtomicBool,
 }
 
 impl Mailbox {
@@ -67,6 +87,7 @@ impl Mailbox {
             turn: Mutex::default(),
             wake: WakeUp::new()?,
             answered: WakeUp::new()?,
+            has_reply: AtomicBool::new(false),
         })
     }
 
@@ -75,12 +96,18 @@ impl Mailbox {
     pub(super) fn ask(&self, request: Request, at_most: Duration) -> Option<Reply> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.answered.take();
-        let give_up = Monotonic.now().saturating_add(at_most);
+        self.has_reply.store(false, Ordering::Release);
+        let began = Monotonic.now();
+        let give_up = began.saturating_add(at_most);
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Slot {
             request: Some(request),
             reply: None,
         };
         self.wake.signal();
+        let look_until = began.saturating_add(LOOKED_FOR);
+        while !self.has_reply.load(Ordering::Acquire) && Monotonic.now() < look_until {
+            std::hint::spin_loop();
+        }
         let mut waiting = PollSet::with_capacity(1);
         waiting.push(Some(self.answered.as_fd()));
         loop {
@@ -114,6 +141,7 @@ impl Mailbox {
         }
         if let Some(request) = &mut slot.request {
             slot.reply = Some(answer(request));
+            self.has_reply.store(true, Ordering::Release);
             self.answered.signal();
         }
     }

@@ -10,10 +10,10 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
 use tailbound_linux::memory::{lock_touched_pages, touch_stack};
 use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_current_thread};
 use tailbound_model::Cpu;
-use tailbound_time::{Clock, Duration};
+use tailbound_time::{Clock, Duration, Instant};
 
 use super::allowance::RealTimeLimit;
-use super::domain::{FreezeControl, ServedDomain, ServedState, checked_parameters};
+use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, checked_parameters};
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
@@ -98,7 +98,7 @@ pub struct CpuManager {
     cpu: Cpu,
     options: ManagerOptions,
     thread_id: u32,
-    started: tailbound_time::Instant,
+    started: Instant,
     shared: Arc<Shared>,
     served: Mutex<BTreeMap<String, ServedHandle>>,
     thread: Option<JoinHandle<()>>,
@@ -182,6 +182,11 @@ impl CpuManager {
         self.lock().keys().cloned().collect()
     }
 
+    /// Whether it serves a domain.
+    pub fn serves(&self, domain: &str) -> bool {
+        self.lock().contains_key(domain)
+    }
+
     /// Serves another domain.
     ///
     /// # Errors
@@ -232,7 +237,7 @@ impl CpuManager {
         outcome.map(|()| handle.ledger.snapshot())
     }
 
-    /// Changes a domain's budget and period while it runs.
+    /// Changes a domain's budget and period while it runs; when that is in force.
     ///
     /// # Errors
     /// [`ManagerError::Parameters`], [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
@@ -242,13 +247,47 @@ impl CpuManager {
         budget: Duration,
         period: Duration,
         at: ChangeAt,
-    ) -> Result<(), ManagerError> {
+    ) -> Result<Instant, ManagerError> {
         let parameters = checked_parameters(domain, budget, period)?;
         match self.ask(Request::Change {
             name: domain.into(),
             parameters,
             at,
         })? {
+            Reply::InForce(instant) => Ok(instant),
+            _ => Err(self.unknown(domain)),
+        }
+    }
+
+    /// Lets a domain run whatever budget it has, until [`CpuManager::unboost`], for `at_most` and no
+    /// longer than [`LONGEST_BOOST`]; what it uses meanwhile comes from no budget. With `if_exhausted`
+    /// only if it stands still now. Whether it is boosted: one that is stopped to stay clear of the
+    /// kernel's real-time throttling is not.
+    ///
+    /// # Errors
+    /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
+    pub fn boost(
+        &self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, ManagerError> {
+        match self.ask(Request::Boost {
+            name: domain.into(),
+            at_most: at_most.min(LONGEST_BOOST),
+            if_exhausted,
+        })? {
+            Reply::Boosted(boosted) => Ok(boosted),
+            _ => Err(self.unknown(domain)),
+        }
+    }
+
+    /// Ends a boost; nothing if there is none.
+    ///
+    /// # Errors
+    /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
+    pub fn unboost(&self, domain: &str) -> Result<(), ManagerError> {
+        match self.ask(Request::Unboost(domain.into()))? {
             Reply::Unknown => Err(self.unknown(domain)),
             _ => Ok(()),
         }

@@ -27,7 +27,7 @@ mod mailbox;
 mod service_loop;
 
 pub use allowance::RealTimeLimit;
-pub use domain::{SMALLEST_BUDGET, ServedDomain};
+pub use domain::{LONGEST_BOOST, SMALLEST_BUDGET, ServedDomain};
 pub use error::ManagerError;
 pub use heartbeat::{Heartbeat, HeartbeatRow, Liveness, ManagerPulse, WatchdogView};
 pub use histogram::DurationCounts;

@@ -78,6 +78,9 @@ pub struct ServerParameters {
 pub enum ChangeAt {
     /// At the next grid point, from which the new period counts.
     NextReplenishment,
+    /// At the first grid point that is not before an instant: what it takes up may be given back by
+    /// others only then.
+    ReplenishmentFrom(Instant),
     /// At once: the running period ends, a new grid begins here with a full budget less debt. A
     /// sequence of such changes can give more than the bandwidth; the mode-change protocol that
     /// asks for them has to account for it.
@@ -105,7 +108,8 @@ pub const LONGEST_LEAD: Duration = Duration::from_micros(200);
 #[derive(Clone, Debug)]
 pub struct FixedGridServer {
     parameters: ServerParameters,
-    pending: Option<ServerParameters>,
+    /// What holds from the first grid point on that is not before an instant.
+    pending: Option<(Instant, ServerParameters)>,
     policy: StopLead,
     /// Begin to stop this much before the budget ends.
     stop_lead: Duration,
@@ -218,13 +222,22 @@ impl FixedGridServer {
             0
         };
         let index = first + skipped;
-        if let Some(parameters) = self.pending.take() {
+        if let Some((_, parameters)) = self.pending.take_if(|(from, _)| *from <= grid_start) {
             self.parameters = parameters;
         }
         (self.open(index, grid_start, now, used_total), closed)
     }
 
-    /// Changes budget and period. With [`ChangeAt::NextReplenishment`] nothing is to be done now.
+    /// When a change that may not hold before an instant takes hold.
+    pub fn in_force_at(&self, not_before: Instant) -> Instant {
+        let wait = not_before.saturating_since(self.next_grid);
+        let period_ns = self.parameters.period.as_nanos();
+        let periods = wait.as_nanos().div_ceil(period_ns);
+        let more = Duration::from_nanos(periods.saturating_mul(period_ns));
+        self.next_grid.saturating_add(more)
+    }
+
+    /// Changes budget and period. Unless it is [`ChangeAt::Now`] nothing is to be done now.
     pub fn change(
         &mut self,
         parameters: ServerParameters,
@@ -232,8 +245,13 @@ impl FixedGridServer {
         now: Instant,
         used_total: Duration,
     ) -> Option<(Actions, Option<ClosedPeriod>)> {
-        if at == ChangeAt::NextReplenishment {
-            self.pending = Some(parameters);
+        let from = match at {
+            ChangeAt::NextReplenishment => Some(Instant::ORIGIN),
+            ChangeAt::ReplenishmentFrom(instant) => Some(instant),
+            ChangeAt::Now => None,
+        };
+        if let Some(from) = from {
+            self.pending = Some((from, parameters));
             return None;
         }
         let period = self.parameters.period.as_nanos();

@@ -209,9 +209,23 @@ impl ServiceLoop {
                 let Some(domain) = self.domains.iter_mut().find(|d| d.name == *name) else {
                     return Reply::Unknown;
                 };
-                domain.change(*parameters, *at);
-                Reply::Done
+                Reply::InForce(domain.change(*parameters, *at))
             }
+            Request::Boost {
+                name,
+                at_most,
+                if_exhausted,
+            } => match self.domains.iter_mut().find(|d| d.name == *name) {
+                None => Reply::Unknown,
+                Some(domain) => Reply::Boosted(domain.boost(*at_most, *if_exhausted)),
+            },
+            Request::Unboost(name) => match self.domains.iter_mut().find(|d| d.name == *name) {
+                None => Reply::Unknown,
+                Some(domain) => {
+                    domain.unboost(Monotonic.now());
+                    Reply::Done
+                }
+            },
         }
     }
 

@@ -1,4 +1,4 @@
-//! The journal: what was changed and what it replaced, on disk before it happens.
+//! The journal: what is changed and what it replaces, in a file before it happens.
 
 mod record;
 
@@ -115,7 +115,8 @@ impl Journal {
         self.next_sequence
     }
 
-    /// Appends a line and waits until it is on disk.
+    /// Appends a line. When this returns it outlives this process, though not a crash of the kernel;
+    /// nothing that we change outlives that either.
     ///
     /// # Errors
     /// If it cannot be written; then what it announces must not happen.
@@ -133,7 +134,7 @@ impl Journal {
             None => self.open()?,
         };
         let start = file.metadata()?.len();
-        let outcome = file.write_all(line).and_then(|()| file.sync_data());
+        let outcome = file.write_all(line);
         if outcome.is_err() {
             // Half a line would swallow the next one.
             let _best_effort = file.set_len(start);
@@ -153,8 +154,6 @@ impl Journal {
             let mut line = serde_json::to_vec(&Record::Owner(self.owner.clone()))?;
             line.push(b'\n');
             file.write_all(&line)?;
-            // The name must survive, too.
-            File::open(&self.directory)?.sync_all()?;
         } else if !old.ends_with(b"\n") {
             // A line that was cut off announces what did not happen.
             let end = old.iter().rposition(|&byte| byte == b'\n');

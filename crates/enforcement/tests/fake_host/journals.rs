@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use tailbound_enforcement::fake_kernel::FakeKernel;
 use tailbound_enforcement::journal::History;
-use tailbound_enforcement::recovery::recover_with;
+use tailbound_enforcement::recovery::{recover_with, standing_reservations_with};
 
 use super::stage::*;
 
@@ -24,6 +24,27 @@ fn journal_of(kernel: &FakeKernel, directory: &Path) -> (std::path::PathBuf, Vec
         .unwrap();
     let bytes = std::fs::read(&path).unwrap();
     (path, bytes)
+}
+
+#[test]
+fn what_stands_is_told_until_it_is_taken_back_whoever_lives() {
+    let (kernel, directory) = (host(), state_directory());
+    let standing = || -> Vec<String> {
+        let found = standing_reservations_with(directory.path(), &kernel).unwrap();
+        found.into_iter().map(|request| request.domain).collect()
+    };
+    assert!(standing().is_empty());
+    let (path, _) = journal_of(&kernel, directory.path());
+    let applied: Vec<String> = several()[..4].iter().map(|it| it.domain.clone()).collect();
+    assert_eq!(standing(), applied);
+    recover_with(directory.path(), &mut kernel.clone()).unwrap();
+    assert!(standing().is_empty());
+    assert!(!path.exists());
+    let mut owner = enforcer(&kernel, directory.path());
+    owner.apply(&several()[..1]).unwrap();
+    assert_eq!(standing(), applied[..1]);
+    owner.revert_all().unwrap();
+    assert!(standing().is_empty());
 }
 
 proptest! {

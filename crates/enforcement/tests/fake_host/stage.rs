@@ -39,7 +39,7 @@ pub fn host() -> FakeKernel {
     kernel
 }
 
-/// A directory for journals, in memory where possible: they are synced line by line.
+/// A directory for journals, in memory where possible.
 pub fn state_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
