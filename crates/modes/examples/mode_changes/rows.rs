@@ -1,0 +1,139 @@
+//! What is told of the measured changes.
+
+use serde::Serialize;
+use tailbound_modes::manager::Report;
+use tailbound_modes::transition::StepKind;
+use tailbound_time::Instant;
+
+use crate::Variant;
+
+/// The changes under one variant, in nanoseconds.
+#[derive(Default)]
+pub struct Samples {
+    latency_ns: Vec<u64>,
+    /// From the message of the host to its receipt.
+    send: Vec<u64>,
+    /// From the receipt to the last task that was switched.
+    signal: Vec<u64>,
+    /// From then to the host's receipt of the answer.
+    receive: Vec<u64>,
+    /// To have an interface accepted.
+    change: Vec<u64>,
+    boosts: u64,
+}
+
+/// Percentiles of one thing, in nanoseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Told {
+    pub count: usize,
+    pub median_ns: u64,
+    pub p90_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub domains: usize,
+    pub variant: &'static str,
+    pub latency: Told,
+    pub send: Told,
+    pub signal: Told,
+    pub receive: Told,
+    pub change: Told,
+    pub boosts: u64,
+}
+
+fn told(samples: &mut [u64]) -> Told {
+    samples.sort_unstable();
+    let at = |share: f64| {
+        let rank = (share * samples.len() as f64).ceil() as usize;
+        samples.get(rank.max(1) - 1).copied().unwrap_or(0)
+    };
+    Told {
+        count: samples.len(),
+        median_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        max_ns: at(1.0),
+    }
+}
+
+impl Samples {
+    pub fn take(&mut self, report: &Report) {
+        let timeline = &report.timeline;
+        let since = |later: Instant, earlier: Instant| later.saturating_since(earlier).as_nanos();
+        self.latency_ns
+            .push(timeline.latency().expect("ended").as_nanos());
+        for (place, step) in timeline.steps.iter().enumerate() {
+            let before = timeline.steps[..place].iter().rev();
+            let mut before = before.filter(|other| other.domain == step.domain);
+            match step.kind {
+                StepKind::Boosted => self.boosts += 1,
+                StepKind::InterfaceAccepted { .. } => {
+                    let asked = before.find(|one| one.kind == StepKind::InterfaceAsked);
+                    self.change
+                        .extend(asked.map(|asked| since(step.at, asked.at)));
+                }
+                StepKind::Acknowledged {
+                    received_at,
+                    switched_at,
+                } => {
+                    let sent = before.find(|one| one.kind == StepKind::Sent);
+                    self.send
+                        .extend(sent.map(|sent| since(received_at, sent.at)));
+                    self.signal.push(since(switched_at, received_at));
+                    self.receive.push(since(step.at, switched_at));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub fn row(mut self, variant: &Variant, domains: usize) -> Row {
+        Row {
+            domains,
+            variant: variant.name,
+            latency: told(&mut self.latency_ns),
+            send: told(&mut self.send),
+            signal: told(&mut self.signal),
+            receive: told(&mut self.receive),
+            change: told(&mut self.change),
+            boosts: self.boosts,
+        }
+    }
+}
+
+pub fn print(rows: &[Row]) {
+    println!(
+        "{:>7}  {:<22} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>8} {:>8}  boosts",
+        "domains",
+        "policy",
+        "median us",
+        "p90",
+        "p99",
+        "max",
+        "send",
+        "signal",
+        "receive",
+        "change"
+    );
+    let us = |ns: u64| ns as f64 / 1e3;
+    for row in rows {
+        println!(
+            "{:>7}  {:<22} {:>9.0} {:>9.0} {:>9.0} {:>9.0}   {:>8.1} {:>8.1} {:>8.1} {:>8.1}  {}",
+            row.domains,
+            row.variant,
+            us(row.latency.median_ns),
+            us(row.latency.p90_ns),
+            us(row.latency.p99_ns),
+            us(row.latency.max_ns),
+            us(row.send.median_ns),
+            us(row.signal.median_ns),
+            us(row.receive.median_ns),
+            us(row.change.median_ns),
+            row.boosts
+        );
+    }
+    println!("send, signal, receive, change: medians of single steps in us, all domains together");
+}

@@ -1,0 +1,361 @@
+//! The host's ends of the connections to agents.
+//!
+//! One thread waits for all of them, without a thread or an allocation per message that would make it
+//! late. Who connects is checked by what the kernel says of the peer; what it sends is bounded in
+//! length and in number per look, so that no agent holds up the others.
+
+mod connection;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use tailbound_linux::control_socket::{PeerCredentials, peer_credentials, wait_readable};
+use tailbound_time::{Clock, Duration, Instant};
+
+use crate::manager::{Agents, Asker, News, Order};
+use crate::wire::{AgentMessage, HostMessage, Name, Text};
+use connection::{Connection, Heard};
+
+/// The most connections, with and without a domain.
+const MOST_CONNECTIONS: usize = 256;
+/// How long a connection may take to say whose agent it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(2);
+
+/// Whether a process may be the agent of a domain, or why not.
+pub type Authority = Box<dyn Fn(&PeerCredentials, &str) -> Result<(), String> + Send>;
+
+/// Somebody in this process who wants a mode, and wakes the one that waits for agents.
+#[derive(Debug)]
+pub struct Commands {
+    sender: std::sync::mpsc::Sender<(u64, String)>,
+    wake: UnixStream,
+}
+
+impl Commands {
+    /// Asks for a mode under a number by which the answer is found.
+    ///
+    /// # Errors
+    /// If nobody takes commands any more.
+    pub fn ask(&self, number: u64, mode: String) -> io::Result<()> {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        self.sender.send((number, mode)).map_err(gone)?;
+        match io::Write::write(&mut &self.wake, &[0]) {
+            // A full pipe wakes as well as another byte would.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+}
+
+/// All connections of a host to agents.
+pub struct AgentLinks<C> {
+    listener: UnixListener,
+    authority: Authority,
+    clock: C,
+    /// Names this boot, by which agents' times compare with ours.
+    boot: String,
+    connections: Vec<Connection>,
+    inbox: VecDeque<News>,
+    commands: std::sync::mpsc::Receiver<(u64, String)>,
+    woken: UnixStream,
+    /// The latest change that each domain was told, with its mode.
+    told: BTreeMap<String, (u64, String)>,
+    refused: u64,
+}
+
+impl<C: Clock> AgentLinks<C> {
+    /// Connections by way of a listening socket, and the end by which others ask for modes.
+    ///
+    /// # Errors
+    /// If the kernel has no pair of sockets, or does not name its boot.
+    pub fn new(
+        listener: UnixListener,
+        authority: Authority,
+        clock: C,
+    ) -> io::Result<(Self, Commands)> {
+        listener.set_nonblocking(true)?;
+        let (woken, wake) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        wake.set_nonblocking(true)?;
+        let (sender, commands) = std::sync::mpsc::channel();
+        let links = Self {
+            listener,
+            authority,
+            clock,
+            boot: tailbound_linux::process::boot_id()?,
+            connections: Vec::new(),
+            inbox: VecDeque::new(),
+            commands,
+            woken,
+            told: BTreeMap::new(),
+            refused: 0,
+        };
+        Ok((links, Commands { sender, wake }))
+    }
+
+    /// The domains whose agents are there.
+    pub fn present(&self) -> Vec<&str> {
+        let domains = self.connections.iter();
+        domains.filter_map(|one| one.domain.as_deref()).collect()
+    }
+
+    /// Connections that were refused, or ended for what they sent.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Tells the agent of a domain why it does not get the mode that it asked for.
+    pub fn refuse(&mut self, domain: &str, mode: &str, reason: &str) {
+        if let Ok(mode) = Name::try_from(mode.to_owned()) {
+            let reason = Text::new(reason);
+            self.write(domain, &HostMessage::Refused { mode, reason });
+        }
+    }
+
+    fn write(&mut self, domain: &str, message: &HostMessage) -> bool {
+        let place = |one: &Connection| one.domain.as_deref() == Some(domain);
+        let Some(place) = self.connections.iter().position(place) else {
+            return false;
+        };
+        let sent = self.connections[place].send(message).is_ok();
+        if !sent {
+            self.end(place);
+        }
+        sent
+    }
+
+    /// Looks once at everything, waiting until an instant for something to happen.
+    fn look(&mut self, until: Option<Instant>) {
+        let now = self.clock.now();
+        let waiting = self.connections.iter().filter(|one| one.domain.is_none());
+        let hello = waiting.map(|one| one.since.saturating_add(HELLO_WITHIN));
+        let until = hello.chain(until).min();
+        let timeout = until.map(|until| until.saturating_since(now));
+        let mut polled: Vec<BorrowedFd<'_>> = vec![self.listener.as_fd(), self.woken.as_fd()];
+        polled.extend(self.connections.iter().map(|one| one.stream.as_fd()));
+        // A failing poll must not become a busy loop; it fails for want of memory alone.
+        let Ok(ready) = wait_readable(&polled, timeout) else {
+            return;
+        };
+        let is_ready = |place: usize| {
+            let found = ready.get(place);
+            found.is_some_and(|found| found.readable || found.closed)
+        };
+        let talking: Vec<usize> = (0..self.connections.len())
+            .filter(|place| is_ready(place + 2))
+            .collect();
+        let (accepts, commanded) = (is_ready(0), is_ready(1));
+        // From the last on, since ending one moves those behind it.
+        for place in talking.into_iter().rev() {
+            self.hear(place);
+        }
+        if commanded {
+            self.take_commands();
+        }
+        if accepts {
+            self.accept();
+        }
+        self.end_silent();
+    }
+
+    fn take_commands(&mut self) {
+        let mut bytes = [0; 64];
+        while io::Read::read(&mut &self.woken, &mut bytes).is_ok_and(|count| count == bytes.len()) {
+        }
+        while let Ok((number, mode)) = self.commands.try_recv() {
+            let by = Asker::Command(number);
+            self.inbox.push_back(News::Asked { by, mode });
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let known = peer_credentials(&stream);
+            let opened = stream.set_nonblocking(true);
+            match (known, opened) {
+                (Ok(peer), Ok(())) if self.connections.len() < MOST_CONNECTIONS => {
+                    let now = self.clock.now();
+                    self.connections.push(Connection::new(stream, peer, now));
+                }
+                _ => self.refused += 1,
+            }
+        }
+    }
+
+    fn end_silent(&mut self) {
+        let now = self.clock.now();
+        let before = self.connections.len();
+        self.connections
+            .retain(|one| one.domain.is_some() || one.since.saturating_add(HELLO_WITHIN) > now);
+        self.refused += (before - self.connections.len()) as u64;
+    }
+
+    /// Ends a connection; its domain is without an agent.
+    fn end(&mut self, place: usize) {
+        let ended = self.connections.swap_remove(place);
+        if let Some(domain) = ended.domain {
+            self.inbox.push_back(News::Left { domain });
+        }
+    }
+
+    fn hear(&mut self, place: usize) {
+        let heard = self.connections[place].read();
+        for message in heard.messages {
+            if self.take(place, message).is_err() {
+                self.refused += 1;
+                self.end(place);
+                return;
+            }
+        }
+        match heard.ending {
+            None => {}
+            Some(Heard::End) => self.end(place),
+            Some(Heard::Nonsense) => {
+                self.refused += 1;
+                self.end(place);
+            }
+        }
+    }
+
+    /// Makes news of a message, or nothing.
+    ///
+    /// # Errors
+    /// Where the connection is to be ended.
+    fn take(&mut self, place: usize, message: AgentMessage) -> Result<(), ()> {
+        if let AgentMessage::Hello {
+            domain,
+            clock,
+            change,
+            ..
+        } = message
+        {
+            let ours = clock.id == self.clock.id() && clock.boot.as_str() == self.boot;
+            return self.welcome(place, domain.as_str(), change, ours);
+        }
+        let one = &self.connections[place];
+        let Some(domain) = one.domain.clone() else {
+            return Err(());
+        };
+        let now = self.clock.now();
+        // Times of another clock say nothing here; the arrival is no earlier.
+        let time = |told: Instant| if one.same_clock { told.min(now) } else { now };
+        let news = match message {
+            AgentMessage::Done {
+                change,
+                received_ns,
+                switched_ns,
+            } => News::Done {
+                domain,
+                number: change,
+                received_at: time(received_ns),
+                switched_at: time(switched_ns),
+            },
+            AgentMessage::Failed {
+                change,
+                reason,
+                rolled_back,
+            } => News::Failed {
+                domain,
+                number: change,
+                reason: reason.to_string(),
+                rolled_back,
+            },
+            AgentMessage::Request { mode } => News::Asked {
+                by: Asker::Domain(domain),
+                mode: mode.to_string(),
+            },
+            AgentMessage::Hello { .. }
+            | AgentMessage::Withdrawn { .. }
+            | AgentMessage::Pong { .. } => return Ok(()),
+        };
+        self.inbox.push_back(news);
+        Ok(())
+    }
+
+    fn welcome(
+        &mut self,
+        place: usize,
+        domain: &str,
+        change: u64,
+        same_clock: bool,
+    ) -> Result<(), ()> {
+        let one = &self.connections[place];
+        if one.domain.is_some() || (self.authority)(&one.peer, domain).is_err() {
+            return Err(());
+        }
+        // An agent that was started anew takes the place of one that has not been missed yet.
+        for old in &mut self.connections {
+            if old.domain.as_deref() == Some(domain) {
+                old.domain = None;
+                old.since = Instant::ORIGIN;
+            }
+        }
+        let (number, mode) = match self.told.get(domain) {
+            Some((number, mode)) => (*number, Name::try_from(mode.clone()).ok()),
+            None => (0, None),
+        };
+        let one = &mut self.connections[place];
+        one.domain = Some(domain.to_owned());
+        one.same_clock = same_clock;
+        let name = Name::try_from(domain.to_owned()).map_err(|_| ())?;
+        let number = number.max(change);
+        one.send(&HostMessage::Welcome {
+            domain: name,
+            mode,
+            change: number,
+        })
+        .map_err(|_| ())?;
+        let domain = domain.to_owned();
+        self.inbox.push_back(News::Joined { domain, number });
+        Ok(())
+    }
+}
+
+fn names(texts: Vec<String>) -> Option<Vec<Name>> {
+    texts
+        .into_iter()
+        .map(|text| Name::try_from(text).ok())
+        .collect()
+}
+
+impl<C: Clock> Agents for AgentLinks<C> {
+    fn send(&mut self, domain: &str, order: Order) -> bool {
+        let message = match order {
+            Order::Withdraw { number } => Some(HostMessage::Withdraw { change: number }),
+            Order::Change {
+                number,
+                mode,
+                stop,
+                start,
+            } => {
+                self.told.insert(domain.to_owned(), (number, mode.clone()));
+                let named = Name::try_from(mode).ok().zip(names(stop)).zip(names(start));
+                named.map(|((mode, stop), start)| HostMessage::Change {
+                    change: number,
+                    mode,
+                    start,
+                    stop,
+                })
+            }
+        };
+        message.is_some_and(|message| self.write(domain, &message))
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> Option<News> {
+        loop {
+            if let Some(news) = self.inbox.pop_front() {
+                return Some(news);
+            }
+            if until.is_some_and(|until| until <= self.clock.now()) {
+                // What is there already counts, however late it is.
+                self.look(until);
+                return self.inbox.pop_front();
+            }
+            self.look(until);
+        }
+    }
+}

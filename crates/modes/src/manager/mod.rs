@@ -1,0 +1,500 @@
+//! The host mode manager: carries transitions out.
+//!
+//! It knows what holds in every domain, makes a [`Transition`] of what a mode would change, and
+//! carries its actions out over [`Reservations`] and [`Agents`]. A transition that ends before all is
+//! done is rolled back by another one, from what holds to what held. RequestsMeanwhile that come meanwhile
+//! wait, or replace those that wait, or end the transition, as the description says.
+
+mod ports;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use tailbound_model::{RequestsMeanwhile, ResourceInterface};
+use tailbound_time::{Clock, Duration, Instant};
+
+use crate::table::ModeTable;
+use crate::transition::{
+    Action, Cause, DomainChange, Ending, Event, Limits, LocalMode, Options, Outcome, Timeline,
+    Transition, TransitionError,
+};
+pub use ports::{Agents, Asker, News, Order, Reservations};
+pub use state::{DomainState, State};
+
+/// So many answers to agents are remembered until somebody takes them.
+const MOST_ANSWERS: usize = 64;
+
+/// What came of a request for a mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// The mode that was left.
+    pub from: String,
+    /// The mode that was asked for.
+    pub to: String,
+    /// How the transition has ended.
+    pub outcome: Outcome,
+    /// What happened when.
+    pub timeline: Timeline,
+    /// What took a transition back that was given up.
+    pub rolled_back: Option<Box<Report>>,
+}
+
+impl Report {
+    /// Whether the system is in the mode that was asked for, but perhaps for domains in fallbacks.
+    pub fn is_there(&self) -> bool {
+        !matches!(self.outcome.ending, Ending::GivenUp(_))
+    }
+}
+
+/// Why a request for a mode changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ModeError {
+    /// There is none of that name.
+    #[error("there is no mode `{mode}`; the description has: {known}")]
+    Unknown {
+        /// The name.
+        mode: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The agent of a domain may not ask for it.
+    #[error(
+        "domain \"{domain}\" may not ask for mode `{mode}`; add it to `may_request` of its agent in the \
+         description"
+    )]
+    NotAllowed {
+        /// The domain.
+        domain: String,
+        /// The mode.
+        mode: String,
+    },
+    /// There is no such transition.
+    #[error(transparent)]
+    Transition(#[from] TransitionError),
+    /// Another request has taken its place.
+    #[error("a later request took the place of this one before it began")]
+    Replaced,
+}
+
+/// The host mode manager.
+pub struct HostModeManager<R, A, C> {
+    table: ModeTable,
+    limits: Limits,
+    state: State,
+    reservations: R,
+    agents: A,
+    clock: C,
+    number: u64,
+    waiting: VecDeque<(Asker, String)>,
+    /// RequestsMeanwhile to which there is an answer already.
+    answered: VecDeque<(Asker, ModeError)>,
+    /// When the last change began.
+    last_begun: Option<Instant>,
+}
+
+/// A transition under way.
+struct Course<'a> {
+    transition: Transition,
+    /// The number of the change that each domain was sent last.
+    numbers: BTreeMap<String, u64>,
+    /// Interfaces to be asked for when they may hold.
+    later: Vec<(Instant, String, ResourceInterface)>,
+    events: VecDeque<Event>,
+    /// Domains that have answered something old.
+    stale: BTreeSet<String>,
+    changes: &'a [DomainChange],
+}
+
+impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
+    /// A manager of a host that is in the initial mode of the table. `limits` are for the domains of
+    /// the table together.
+    pub fn new(table: ModeTable, limits: Limits, reservations: R, agents: A, clock: C) -> Self {
+        Self {
+            state: State::initial(&table),
+            table,
+            limits,
+            reservations,
+            agents,
+            clock,
+            number: 0,
+            waiting: VecDeque::new(),
+            answered: VecDeque::new(),
+            last_begun: None,
+        }
+    }
+
+    /// What holds.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Carries later transitions out in another way.
+    pub fn set_options(&mut self, options: Options) {
+        self.table.set_options(options);
+    }
+
+    /// The modes and how they are changed.
+    pub fn table(&self) -> &ModeTable {
+        &self.table
+    }
+
+    /// The reservations.
+    pub fn reservations(&mut self) -> &mut R {
+        &mut self.reservations
+    }
+
+    /// The agents.
+    pub fn agents(&mut self) -> &mut A {
+        &mut self.agents
+    }
+
+    /// Waits for a request and carries it out. `None` if none has come by then.
+    pub fn serve_one(
+        &mut self,
+        until: Option<Instant>,
+    ) -> Option<(Asker, Result<Report, ModeError>)> {
+        loop {
+            if let Some((asker, error)) = self.answered.pop_front() {
+                return Some((asker, Err(error)));
+            }
+            let now = self.clock.now();
+            let gap = self.table.least_gap();
+            let next = self
+                .last_begun
+                .map_or(now, |begun| begun.saturating_add(gap));
+            if next <= now
+                && let Some((asker, mode)) = self.waiting.pop_front()
+            {
+                let result = self.change_to(&asker, &mode);
+                return Some((asker, result));
+            }
+            let wake = match self.waiting.is_empty() {
+                true => until,
+                false => Some(until.map_or(next, |until| until.min(next))),
+            };
+            match self.agents.wait(wake) {
+                Some(news) => self.idle_news(news),
+                None if until.is_some_and(|until| until <= self.clock.now()) => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// Changes to a mode, and back if that does not come to its end.
+    ///
+    /// # Errors
+    /// [`ModeError`] if nothing was begun.
+    pub fn change_to(&mut self, asker: &Asker, mode: &str) -> Result<Report, ModeError> {
+        self.check(asker, mode)?;
+        let target = self.table.mode(mode).cloned().unwrap_or_default();
+        self.last_begun = Some(self.clock.now());
+        let from = self.state.mode.clone();
+        let old = self.state.clone();
+        let changes = self.state.changes_to(&self.table, &target);
+        let options = self.table.options();
+        let transition = Transition::new(changes.clone(), self.limits.clone(), options)?;
+        let mut report = self.carry_out(&from, mode, &changes, transition);
+        if let Ending::GivenUp(cause) = &report.outcome.ending {
+            // What was preempted goes on from where it is.
+            if *cause != Cause::Preempted {
+                let back = self.state.changes_back(&self.table, &old);
+                let undoing = Transition::new(back.clone(), self.limits.clone(), options)?;
+                let undone = self.carry_out(mode, &from, &back, undoing.regardless());
+                report.rolled_back = Some(Box::new(undone));
+            }
+        } else {
+            self.state.mode = mode.to_owned();
+        }
+        Ok(report)
+    }
+
+    /// Whether there is such a mode, and who asks for it may.
+    fn check(&self, asker: &Asker, mode: &str) -> Result<(), ModeError> {
+        if self.table.mode(mode).is_none() {
+            return Err(ModeError::Unknown {
+                mode: mode.to_owned(),
+                known: self.table.names().join(", "),
+            });
+        }
+        let Asker::Domain(domain) = asker else {
+            return Ok(());
+        };
+        match self.table.may_request(domain, mode) {
+            true => Ok(()),
+            false => Err(ModeError::NotAllowed {
+                domain: domain.clone(),
+                mode: mode.to_owned(),
+            }),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        from: &str,
+        to: &str,
+        changes: &[DomainChange],
+        transition: Transition,
+    ) -> Report {
+        let mut course = Course {
+            transition,
+            numbers: BTreeMap::new(),
+            later: Vec::new(),
+            events: VecDeque::new(),
+            stale: BTreeSet::new(),
+            changes,
+        };
+        let actions = course.transition.begin(self.clock.now());
+        self.obey(&mut course, actions);
+        let outcome = loop {
+            if let Some(outcome) = course.transition.outcome() {
+                break outcome;
+            }
+            let event = self.next_event(&mut course);
+            let actions = course.transition.handle(event, self.clock.now());
+            self.obey(&mut course, actions);
+        };
+        self.state.take_over(changes, &outcome);
+        for domain in &course.stale {
+            self.tell(domain);
+        }
+        Report {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            outcome,
+            timeline: course.transition.timeline().clone(),
+            rolled_back: None,
+        }
+    }
+
+    fn obey(&mut self, course: &mut Course<'_>, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::SetInterface {
+                    domain,
+                    interface,
+                    not_before,
+                } => {
+                    let waits = not_before > self.clock.now();
+                    if waits && !self.reservations.can_wait(&domain) {
+                        course.later.push((not_before, domain, interface));
+                    } else {
+                        self.set_interface(course, domain, &interface, not_before);
+                    }
+                }
+                Action::Send {
+                    domain,
+                    mode,
+                    stop,
+                    start,
+                } => self.send(course, domain, mode, stop, start),
+                Action::Boost {
+                    domain,
+                    if_exhausted,
+                } => {
+                    let at_most = self.table.longest_boost();
+                    self.reservations.boost(&domain, at_most, if_exhausted);
+                }
+                Action::Unboost { domain } => self.reservations.unboost(&domain),
+                Action::Withdraw { domain } => {
+                    if let Some(number) = course.numbers.remove(&domain) {
+                        self.agents.send(&domain, Order::Withdraw { number });
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_interface(
+        &mut self,
+        course: &mut Course<'_>,
+        domain: String,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) {
+        let event = match self.reservations.change(&domain, interface, not_before) {
+            Ok(in_force_at) => Event::InterfaceAccepted {
+                domain,
+                in_force_at,
+            },
+            Err(reason) => Event::InterfaceRefused { domain, reason },
+        };
+        course.events.push_back(event);
+    }
+
+    fn send(
+        &mut self,
+        course: &mut Course<'_>,
+        domain: String,
+        mode: String,
+        stop: Vec<String>,
+        start: Vec<String>,
+    ) {
+        self.number += 1;
+        let number = self.number;
+        let order = Order::Change {
+            number,
+            mode,
+            stop,
+            start,
+        };
+        course.numbers.insert(domain.clone(), number);
+        if !self.agents.send(&domain, order) {
+            course.events.push_back(Event::Disconnected { domain });
+        }
+    }
+
+    /// The next event of a transition: what has happened already, or what comes from outside.
+    fn next_event(&mut self, course: &mut Course<'_>) -> Event {
+        loop {
+            if let Some(event) = course.events.pop_front() {
+                return event;
+            }
+            let now = self.clock.now();
+            if let Some(place) = course.later.iter().position(|(at, ..)| *at <= now) {
+                let (at, domain, interface) = course.later.swap_remove(place);
+                self.set_interface(course, domain, &interface, at);
+                continue;
+            }
+            let due = course.later.iter().map(|(at, ..)| *at);
+            let wake = due.chain(course.transition.next_wake()).min();
+            // Even where it is time already: an answer that is there is in time, however late we are.
+            let Some(news) = self.agents.wait(wake) else {
+                return Event::Woken;
+            };
+            if let Some(event) = self.news_in_transition(course, news) {
+                return event;
+            }
+        }
+    }
+
+    /// What news mean to the transition; nothing if they are stale, or about something else.
+    fn news_in_transition(&mut self, course: &mut Course<'_>, news: News) -> Option<Event> {
+        let current = |course: &Course<'_>, domain: &str, number: u64| {
+            course.numbers.get(domain) == Some(&number)
+        };
+        match news {
+            News::Done {
+                domain,
+                number,
+                received_at,
+                switched_at,
+            } if current(course, &domain, number) => Some(Event::Acknowledged {
+                domain,
+                received_at,
+                switched_at,
+            }),
+            News::Failed {
+                domain,
+                number,
+                reason,
+                rolled_back,
+            } if current(course, &domain, number) => Some(Event::Failed {
+                domain,
+                reason,
+                rolled_back,
+            }),
+            News::Left { domain } if course.numbers.contains_key(&domain) => {
+                Some(Event::Disconnected { domain })
+            }
+            News::Joined { domain, number } => {
+                self.number = self.number.max(number);
+                let takes_part = course.changes.iter().any(|change| change.domain == domain);
+                if !takes_part {
+                    self.tell(&domain);
+                }
+                None
+            }
+            News::Asked { by, mode } => {
+                let preempts = self.enqueue(by, mode);
+                if preempts {
+                    let actions = course.transition.give_up(self.clock.now());
+                    self.obey(course, actions);
+                    return Some(Event::Woken);
+                }
+                None
+            }
+            // A late answer: what runs there may not be what should.
+            News::Done { domain, .. } | News::Failed { domain, .. } => {
+                course.stale.insert(domain);
+                None
+            }
+            News::Left { .. } => None,
+        }
+    }
+
+    /// What news mean when no transition is under way.
+    fn idle_news(&mut self, news: News) {
+        match news {
+            News::Asked { by, mode } => {
+                self.enqueue(by, mode);
+            }
+            News::Joined { domain, number } => {
+                self.number = self.number.max(number);
+                self.tell(&domain);
+            }
+            // A late answer: what runs there now may not be what should.
+            News::Done { domain, .. } | News::Failed { domain, .. } => self.tell(&domain),
+            News::Left { .. } => {}
+        }
+    }
+
+    /// Takes a request up; whether it ends the transition that is under way.
+    fn enqueue(&mut self, by: Asker, mode: String) -> bool {
+        // What would be refused anyway must neither replace nor end anything.
+        if let Err(error) = self.check(&by, &mode) {
+            self.answer(by, error);
+            return false;
+        }
+        let how = self.table.requests();
+        let (kept, replaced): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
+            .into_iter()
+            .partition(|(other, _)| {
+                // An agent has one request waiting at most, however many it sends.
+                how == RequestsMeanwhile::Queue && (*other != by || matches!(by, Asker::Command(_)))
+            });
+        self.waiting = kept;
+        for (asker, _) in replaced {
+            self.answer(asker, ModeError::Replaced);
+        }
+        self.waiting.push_back((by, mode));
+        how == RequestsMeanwhile::Preempt
+    }
+
+    /// Notes an answer. A flood of requests from an agent is not remembered at length.
+    fn answer(&mut self, asker: Asker, error: ModeError) {
+        let flooded = self.answered.len() >= MOST_ANSWERS;
+        if !flooded || matches!(asker, Asker::Command(_)) {
+            self.answered.push_back((asker, error));
+        }
+    }
+
+    /// Tells an agent what should hold in its domain.
+    fn tell(&mut self, domain: &str) {
+        let Some(state) = self.state.domains.get(domain) else {
+            return;
+        };
+        let wanted = state.tasks_of();
+        let all = self.table.all_tasks(domain);
+        self.number += 1;
+        let order = Order::Change {
+            number: self.number,
+            mode: wanted.name.clone(),
+            stop: all.difference(&wanted.tasks).cloned().collect(),
+            start: wanted.tasks.iter().cloned().collect(),
+        };
+        self.agents.send(domain, order);
+    }
+
+    /// How long a boost may be.
+    pub fn longest_boost(&self) -> Duration {
+        self.table.longest_boost()
+    }
+
+    /// The local mode that holds in a domain, or should.
+    pub fn local_mode(&self, domain: &str) -> Option<&LocalMode> {
+        self.state.domains.get(domain).map(DomainState::tasks_of)
+    }
+}

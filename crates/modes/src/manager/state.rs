@@ -1,0 +1,136 @@
+//! What holds in every domain.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::table::ModeTable;
+use crate::transition::{DomainChange, Held, LocalMode, Outcome};
+
+/// What holds in one domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DomainState {
+    /// The mode whose interface holds.
+    pub interface: LocalMode,
+    /// The mode whose tasks run; `None` if that is not known, and then those of the interface's mode
+    /// should.
+    pub tasks: Option<LocalMode>,
+}
+
+impl DomainState {
+    /// The mode whose tasks run, or should.
+    pub fn tasks_of(&self) -> &LocalMode {
+        self.tasks.as_ref().unwrap_or(&self.interface)
+    }
+
+    /// The interface and the tasks as one mode.
+    fn as_mode(&self, all: &BTreeSet<String>) -> LocalMode {
+        LocalMode {
+            name: self.interface.name.clone(),
+            interface: self.interface.interface.clone(),
+            tasks: match &self.tasks {
+                Some(tasks) => tasks.tasks.clone(),
+                // Any of them may run.
+                None => all.clone(),
+            },
+        }
+    }
+}
+
+/// What holds on a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// The global mode that was reached last.
+    pub mode: String,
+    /// By domain.
+    pub domains: BTreeMap<String, DomainState>,
+}
+
+impl State {
+    /// The initial mode.
+    pub fn initial(table: &ModeTable) -> Self {
+        let mode = table.initial().to_owned();
+        let locals = table.mode(&mode).into_iter().flatten();
+        let domains = locals.map(|(domain, local)| {
+            let state = DomainState {
+                interface: local.clone(),
+                tasks: Some(local.clone()),
+            };
+            (domain.clone(), state)
+        });
+        Self {
+            domains: domains.collect(),
+            mode,
+        }
+    }
+
+    /// What changes from here to a mode.
+    pub fn changes_to(
+        &self,
+        table: &ModeTable,
+        target: &BTreeMap<String, LocalMode>,
+    ) -> Vec<DomainChange> {
+        let to = |domain: &str| target.get(domain).cloned();
+        self.changes(table, to, true)
+    }
+
+    /// What changes from here to what held; without fallbacks, since this is one itself.
+    pub fn changes_back(&self, table: &ModeTable, old: &Self) -> Vec<DomainChange> {
+        let to = |domain: &str| {
+            let held = old.domains.get(domain)?;
+            Some(held.as_mode(&held.tasks_of().tasks))
+        };
+        self.changes(table, to, false)
+    }
+
+    fn changes(
+        &self,
+        table: &ModeTable,
+        to: impl Fn(&str) -> Option<LocalMode>,
+        forward: bool,
+    ) -> Vec<DomainChange> {
+        let domains = self.domains.iter();
+        let changes = domains.filter_map(|(domain, state)| {
+            Some(DomainChange {
+                domain: domain.clone(),
+                from: state.as_mode(&table.all_tasks(domain)),
+                to: to(domain)?,
+                tasks_known: state.tasks.is_some(),
+                fallback: table.fallback(domain).filter(|_| forward).cloned(),
+                // One that has just not answered is not asked again; it is told when it speaks.
+                agent: table
+                    .agent_place(domain)
+                    .filter(|_| forward || state.tasks.is_some()),
+            })
+        });
+        changes.collect()
+    }
+
+    /// Takes note of what came of a transition.
+    pub fn take_over(&mut self, changes: &[DomainChange], outcome: &Outcome) {
+        for change in changes {
+            let (Some(settled), Some(state)) = (
+                outcome.domains.get(&change.domain),
+                self.domains.get_mut(&change.domain),
+            ) else {
+                continue;
+            };
+            let of = |held: Held| match held {
+                Held::Old => None,
+                Held::New => Some(change.to.clone()),
+                Held::Fallback => change.fallback.clone(),
+            };
+            if let Some(mode) = of(settled.interface) {
+                state.interface = mode;
+            }
+            match settled.tasks {
+                None => state.tasks = None,
+                Some(held) => {
+                    if let Some(mode) = of(held) {
+                        state.tasks = Some(mode);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,432 @@
+//! The host mode manager over a host and agents that do as they are told, or not.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use tailbound_enforcement::admission::Fraction;
+use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, TaskStart};
+
+use super::*;
+use crate::table::{Agent, Settings};
+use crate::transition::Options;
+
+/// How an agent behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Obeys,
+    Fails,
+    Hangs,
+    /// Says that it has switched, and has not.
+    Lies,
+    Absent,
+}
+
+#[derive(Default)]
+struct Stage {
+    now: u64,
+    manners: BTreeMap<String, Manner>,
+    news: BTreeMap<(u64, usize), News>,
+    count: usize,
+    interfaces: BTreeMap<String, ResourceInterface>,
+    running: BTreeMap<String, BTreeSet<String>>,
+    refuses: BTreeSet<String>,
+    boosted: BTreeSet<String>,
+    withdrawn: Vec<String>,
+    most_percent: u64,
+}
+
+#[derive(Clone, Default)]
+struct Host(Rc<RefCell<Stage>>);
+
+impl Host {
+    fn later(&self, after_us: u64, news: News) {
+        let mut stage = self.0.borrow_mut();
+        stage.count += 1;
+        let key = (stage.now + after_us * 1_000, stage.count);
+        stage.news.insert(key, news);
+    }
+
+    fn manner(&self, domain: &str, manner: Manner) {
+        self.0.borrow_mut().manners.insert(domain.into(), manner);
+    }
+
+    fn runs(&self, domain: &str) -> Vec<String> {
+        self.0.borrow().running[domain].iter().cloned().collect()
+    }
+
+    fn budget_ms(&self, domain: &str) -> u64 {
+        self.0.borrow().interfaces[domain].budget.as_nanos() / 1_000_000
+    }
+}
+
+impl Clock for Host {
+    fn id(&self) -> tailbound_time::ClockId {
+        tailbound_time::ClockId::Virtual
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.0.borrow().now)
+    }
+}
+
+impl Reservations for Host {
+    fn change(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Instant, String> {
+        let mut stage = self.0.borrow_mut();
+        if stage.refuses.contains(domain) {
+            return Err("refused".into());
+        }
+        stage.interfaces.insert(domain.into(), interface.clone());
+        let all = stage.interfaces.values();
+        let percent = |it: &ResourceInterface| it.budget.as_nanos() * 100 / it.period.as_nanos();
+        let sum = all.map(percent).sum();
+        stage.most_percent = stage.most_percent.max(sum);
+        Ok(not_before.max(Instant::from_nanos(stage.now)))
+    }
+
+    fn can_wait(&self, _domain: &str) -> bool {
+        false
+    }
+
+    fn boost(&mut self, domain: &str, _at_most: Duration, _if_exhausted: bool) -> bool {
+        self.0.borrow_mut().boosted.insert(domain.into())
+    }
+
+    fn unboost(&mut self, domain: &str) {
+        self.0.borrow_mut().boosted.remove(domain);
+    }
+}
+
+impl Agents for Host {
+    fn send(&mut self, domain: &str, order: Order) -> bool {
+        let manner = self.0.borrow().manners[domain];
+        let (number, stop, start) = match order {
+            Order::Change {
+                number,
+                stop,
+                start,
+                ..
+            } => (number, stop, start),
+            Order::Withdraw { .. } => {
+                self.0.borrow_mut().withdrawn.push(domain.into());
+                return manner != Manner::Absent;
+            }
+        };
+        let domain = domain.to_owned();
+        match manner {
+            Manner::Absent => return false,
+            Manner::Hangs => {}
+            Manner::Fails => self.later(
+                50,
+                News::Failed {
+                    domain,
+                    number,
+                    reason: "it broke".into(),
+                    rolled_back: true,
+                },
+            ),
+            Manner::Obeys | Manner::Lies => {
+                if manner == Manner::Obeys {
+                    let mut stage = self.0.borrow_mut();
+                    let running = stage.running.get_mut(&domain).unwrap();
+                    running.retain(|task| !stop.contains(task));
+                    running.extend(start);
+                }
+                let at = self.now();
+                self.later(
+                    50,
+                    News::Done {
+                        domain,
+                        number,
+                        received_at: at,
+                        switched_at: at,
+                    },
+                );
+            }
+        }
+        true
+    }
+
+    fn wait(&mut self, until: Option<Instant>) -> Option<News> {
+        let mut stage = self.0.borrow_mut();
+        let next = stage.news.first_key_value().map(|(key, _)| *key);
+        match (next, until.map(Instant::as_nanos)) {
+            (Some(key), until) if until.is_none_or(|until| key.0 <= until) => {
+                stage.now = stage.now.max(key.0);
+                stage.news.remove(&key)
+            }
+            (_, Some(until)) => {
+                stage.now = stage.now.max(until);
+                None
+            }
+            _ => panic!("nothing ever comes"),
+        }
+    }
+}
+
+fn local(mode: &str, domain: &str, budget_ms: u64) -> LocalMode {
+    LocalMode {
+        name: mode.into(),
+        interface: ResourceInterface {
+            budget: Duration::from_millis(budget_ms),
+            period: Duration::from_millis(10),
+            priority: Priority(10),
+            cpus: [Cpu(0)].into(),
+        },
+        tasks: [format!("{domain}-{mode}"), format!("{domain}-always")].into(),
+    }
+}
+
+fn settings(requests: RequestsMeanwhile) -> Settings {
+    Settings {
+        options: Options {
+            policy: ChangePolicy::Prompt,
+            start: TaskStart::InForce,
+            timeout: Duration::from_millis(20),
+        },
+        requests,
+        longest_boost: Duration::from_micros(500),
+        least_gap: Duration::from_millis(1),
+    }
+}
+
+/// Two modes, `run` and `rest`, of three domains on one CPU, of which 80 percent are theirs.
+fn table(requests: RequestsMeanwhile) -> ModeTable {
+    let mode = |name: &str, budgets: [u64; 3]| {
+        let domains = ["a", "b", "c"].iter().zip(budgets);
+        let locals =
+            domains.map(|(domain, budget)| ((*domain).to_owned(), local(name, domain, budget)));
+        (name.to_owned(), locals.collect())
+    };
+    let modes = [
+        mode("run", [5, 2, 1]),
+        mode("rest", [1, 2, 5]),
+        mode("off", [1, 1, 1]),
+    ];
+    let agent = |may: &[&str], fallback: Option<LocalMode>| Agent {
+        place: AgentPlace::Inside,
+        may_request: may.iter().map(|mode| (*mode).to_owned()).collect(),
+        fallback,
+    };
+    let agents = [
+        ("a".to_owned(), agent(&[], None)),
+        ("b".to_owned(), agent(&["rest"], None)),
+        ("c".to_owned(), agent(&[], Some(local("park", "c", 1)))),
+    ];
+    ModeTable::new(
+        "run".into(),
+        modes.into(),
+        agents.into(),
+        settings(requests),
+    )
+    .unwrap()
+}
+
+fn manager(requests: RequestsMeanwhile) -> (Host, HostModeManager<Host, Host, Host>) {
+    let host = Host::default();
+    let table = table(requests);
+    for (domain, local) in table.mode("run").unwrap() {
+        let mut stage = host.0.borrow_mut();
+        stage.manners.insert(domain.clone(), Manner::Obeys);
+        stage
+            .interfaces
+            .insert(domain.clone(), local.interface.clone());
+        stage.running.insert(domain.clone(), local.tasks.clone());
+    }
+    let limits = Limits::new().with(Cpu(0), Fraction::new(80, 100));
+    let manager = HostModeManager::new(table, limits, host.clone(), host.clone(), host.clone());
+    (host, manager)
+}
+
+const COMMAND: Asker = Asker::Command(1);
+
+#[test]
+fn a_mode_changes_tasks_and_reservations() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    let report = manager.change_to(&COMMAND, "rest").unwrap();
+    assert_eq!(report.outcome.ending, Ending::Completed);
+    assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (1, 5));
+    assert_eq!(host.runs("a"), ["a-always", "a-rest"]);
+    assert_eq!(host.runs("b"), ["b-always", "b-rest"]);
+    assert!(host.0.borrow().most_percent <= 80);
+    assert!(host.0.borrow().boosted.is_empty());
+    assert_eq!(manager.state().mode, "rest");
+    let again = manager.change_to(&COMMAND, "rest").unwrap();
+    assert_eq!(again.timeline.steps, []);
+}
+
+#[test]
+fn what_cannot_be_done_is_taken_back() {
+    for manner in [Manner::Fails, Manner::Hangs, Manner::Absent] {
+        let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+        host.manner("b", manner);
+        let report = manager.change_to(&COMMAND, "rest").unwrap();
+        assert!(!report.is_there(), "{manner:?}");
+        let back = report.rolled_back.unwrap();
+        assert_eq!(back.outcome.ending, Ending::Completed, "{manner:?}");
+        assert_eq!(manager.state().mode, "run");
+        assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (5, 1));
+        assert_eq!(host.runs("a"), ["a-always", "a-run"]);
+        assert!(host.0.borrow().most_percent <= 80);
+        assert!(host.0.borrow().boosted.is_empty());
+        // One that said that its tasks are as before is believed; one that said nothing is not.
+        let is_known = manager.state().domains["b"].tasks.is_some();
+        assert_eq!(is_known, manner == Manner::Fails, "{manner:?}");
+    }
+}
+
+#[test]
+fn a_refused_reservation_is_taken_back_as_well() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    host.0.borrow_mut().refuses.insert("c".into());
+    let report = manager.change_to(&COMMAND, "rest").unwrap();
+    assert!(matches!(
+        &report.outcome.ending,
+        Ending::GivenUp(Cause::Refused { .. })
+    ));
+    assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (5, 1));
+    assert_eq!(host.runs("a"), ["a-always", "a-run"]);
+    assert_eq!(host.runs("c"), ["c-always", "c-run"]);
+}
+
+#[test]
+fn a_fallback_spares_the_others() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    host.manner("c", Manner::Hangs);
+    let report = manager.change_to(&COMMAND, "rest").unwrap();
+    assert!(matches!(&report.outcome.ending, Ending::Partly(causes) if causes.contains_key("c")));
+    assert_eq!(manager.state().mode, "rest");
+    // It has grown before it was asked, and gets its fallback then.
+    assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (1, 1));
+    assert_eq!(host.0.borrow().withdrawn, ["c"]);
+    // When it comes back it is told what its reservation is for.
+    host.manner("c", Manner::Obeys);
+    host.later(
+        10,
+        News::Joined {
+            domain: "c".into(),
+            number: 100,
+        },
+    );
+    let until = Some(Instant::from_nanos(host.now().as_nanos() + 1_000_000));
+    assert!(manager.serve_one(until).is_none());
+    assert_eq!(host.runs("c"), ["c-always", "c-park"]);
+}
+
+#[test]
+fn a_liar_overloads_nobody_else() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    host.manner("a", Manner::Lies);
+    let report = manager.change_to(&COMMAND, "rest").unwrap();
+    assert_eq!(report.outcome.ending, Ending::Completed);
+    // Its old tasks run on, with what the new ones were to have.
+    assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (1, 5));
+    assert!(host.0.borrow().most_percent <= 80);
+}
+
+fn asked(by: Asker, mode: &str) -> News {
+    News::Asked {
+        by,
+        mode: mode.into(),
+    }
+}
+
+/// The answers to what is asked while a transition is under way.
+fn answers(requests: RequestsMeanwhile, meanwhile: &[(Asker, &str)]) -> Vec<(Asker, String)> {
+    let (host, mut manager) = manager(requests);
+    host.later(0, asked(Asker::Command(0), "rest"));
+    for (index, (asker, mode)) in meanwhile.iter().enumerate() {
+        host.later(5 + index as u64, asked(asker.clone(), mode));
+    }
+    let mut found = Vec::new();
+    let until = Some(Instant::from_nanos(500_000_000));
+    while let Some((asker, answer)) = manager.serve_one(until) {
+        let answer = match answer {
+            Ok(report) => match report.outcome.ending {
+                Ending::GivenUp(cause) => cause.to_string(),
+                _ => manager.state().mode.clone(),
+            },
+            Err(error) => error.to_string(),
+        };
+        found.push((asker, answer));
+    }
+    found
+}
+
+#[test]
+fn requests_wait_replace_each_other_or_come_first() {
+    let meanwhile = [(Asker::Command(1), "run"), (Asker::Command(2), "off")];
+    let command = |number, answer: &str| (Asker::Command(number), answer.to_owned());
+    assert_eq!(
+        answers(RequestsMeanwhile::Queue, &meanwhile),
+        [command(0, "rest"), command(1, "run"), command(2, "off")]
+    );
+    let replaced = ModeError::Replaced.to_string();
+    assert_eq!(
+        answers(RequestsMeanwhile::Merge, &meanwhile),
+        [command(0, "rest"), command(1, &replaced), command(2, "off")]
+    );
+    assert_eq!(
+        answers(RequestsMeanwhile::Preempt, &meanwhile),
+        [
+            command(0, &Cause::Preempted.to_string()),
+            command(1, &replaced),
+            command(2, "off"),
+        ]
+    );
+}
+
+#[test]
+fn agents_ask_for_what_they_may() {
+    let of = |domain: &str| Asker::Domain(domain.into());
+    let flood: Vec<(Asker, &str)> = std::iter::repeat_n((of("a"), "off"), 500).collect();
+    let found = answers(RequestsMeanwhile::Preempt, &flood);
+    // None of them ends the transition, and few are remembered.
+    assert_eq!(found[0], (Asker::Command(0), "rest".to_owned()));
+    assert!(
+        found[1..]
+            .iter()
+            .all(|(_, answer)| answer.contains("may not ask"))
+    );
+    assert!((1..500).contains(&(found.len() - 1)), "{}", found.len());
+    let found = answers(
+        RequestsMeanwhile::Queue,
+        &[(of("b"), "rest"), (of("b"), "rest")],
+    );
+    assert_eq!(found.len(), 3, "one waits, one is replaced: {found:?}");
+}
+
+#[test]
+fn changes_keep_their_distance() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    let mut begun = Vec::new();
+    for (number, mode) in ["rest", "run", "rest"].iter().enumerate() {
+        host.later(number as u64, asked(Asker::Command(number as u64), mode));
+    }
+    while let Some((_, report)) = manager.serve_one(Some(Instant::from_nanos(900_000_000))) {
+        begun.push(report.unwrap().timeline.began_at.unwrap());
+    }
+    assert_eq!(begun.len(), 3);
+    for pair in begun.windows(2) {
+        assert!(pair[1].saturating_since(pair[0]) >= Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_table_is_whole() {
+    let one: BTreeMap<String, LocalMode> = [("a".to_owned(), local("run", "a", 1))].into();
+    let none = BTreeMap::new();
+    let modes: BTreeMap<_, _> = [("run".to_owned(), one), ("off".to_owned(), none)].into();
+    let table = |initial: &str| {
+        let settings = settings(RequestsMeanwhile::Queue);
+        ModeTable::new(initial.into(), modes.clone(), BTreeMap::new(), settings)
+    };
+    assert!(table("run").unwrap_err().to_string().contains("mode `off`"));
+    assert!(table("fly").unwrap_err().to_string().contains("`fly`"));
+}

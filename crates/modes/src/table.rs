@@ -1,0 +1,154 @@
+//! The modes of a host: what holds for each domain in each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use tailbound_model::{AgentPlace, RequestsMeanwhile};
+use tailbound_time::Duration;
+
+use crate::transition::{LocalMode, Options};
+
+/// Who switches the tasks of a domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Agent {
+    /// Where it runs.
+    pub place: AgentPlace,
+    /// The global modes that it may ask for.
+    pub may_request: BTreeSet<String>,
+    /// What the domain falls back to if it does not answer.
+    pub fallback: Option<LocalMode>,
+}
+
+/// How modes are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// In which order, and so on.
+    pub options: Options,
+    /// What becomes of requests that come meanwhile.
+    pub requests: RequestsMeanwhile,
+    /// The longest boost.
+    pub longest_boost: Duration,
+    /// From the begin of a change to that of the next one, at least: what switching costs a domain is
+    /// reserved once in that time.
+    pub least_gap: Duration,
+}
+
+/// The modes of a host, the thesis's global mode table (section 2.3.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeTable {
+    initial: String,
+    modes: BTreeMap<String, BTreeMap<String, LocalMode>>,
+    agents: BTreeMap<String, Agent>,
+    settings: Settings,
+}
+
+/// Why there is no table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// There is no initial mode.
+    #[error("the initial mode `{0}` is none of the modes")]
+    NoInitial(String),
+    /// A mode says nothing of a domain that others know.
+    #[error("mode `{mode}` has no reservation for domain \"{domain}\", and other modes have one")]
+    Incomplete {
+        /// The mode.
+        mode: String,
+        /// The domain.
+        domain: String,
+    },
+}
+
+impl ModeTable {
+    /// A table of global modes, each with the local mode of every domain.
+    ///
+    /// # Errors
+    /// If the initial mode is none of them, or one knows other domains than the others.
+    pub fn new(
+        initial: String,
+        modes: BTreeMap<String, BTreeMap<String, LocalMode>>,
+        agents: BTreeMap<String, Agent>,
+        settings: Settings,
+    ) -> Result<Self, TableError> {
+        if !modes.contains_key(&initial) {
+            return Err(TableError::NoInitial(initial));
+        }
+        let domains: BTreeSet<&String> = modes.values().flat_map(BTreeMap::keys).collect();
+        for (mode, locals) in &modes {
+            if let Some(domain) = domains.iter().find(|domain| !locals.contains_key(**domain)) {
+                return Err(TableError::Incomplete {
+                    mode: mode.clone(),
+                    domain: (**domain).clone(),
+                });
+            }
+        }
+        Ok(Self {
+            initial,
+            modes,
+            agents,
+            settings,
+        })
+    }
+
+    /// The mode that the system starts in.
+    pub fn initial(&self) -> &str {
+        &self.initial
+    }
+
+    /// The names of all modes.
+    pub fn names(&self) -> Vec<&str> {
+        self.modes.keys().map(String::as_str).collect()
+    }
+
+    /// What holds for each domain in a mode.
+    pub fn mode(&self, name: &str) -> Option<&BTreeMap<String, LocalMode>> {
+        self.modes.get(name)
+    }
+
+    /// How transitions are carried out.
+    pub fn options(&self) -> Options {
+        self.settings.options
+    }
+
+    /// Other options for later transitions.
+    pub fn set_options(&mut self, options: Options) {
+        self.settings.options = options;
+    }
+
+    /// What becomes of requests that come meanwhile.
+    pub fn requests(&self) -> RequestsMeanwhile {
+        self.settings.requests
+    }
+
+    /// The longest boost.
+    pub fn longest_boost(&self) -> Duration {
+        self.settings.longest_boost
+    }
+
+    /// From the begin of a change to that of the next one, at least.
+    pub fn least_gap(&self) -> Duration {
+        self.settings.least_gap
+    }
+
+    /// Where the agent of a domain runs, if it has one.
+    pub fn agent_place(&self, domain: &str) -> Option<AgentPlace> {
+        self.agents.get(domain).map(|agent| agent.place)
+    }
+
+    /// What a domain falls back to.
+    pub fn fallback(&self, domain: &str) -> Option<&LocalMode> {
+        self.agents.get(domain)?.fallback.as_ref()
+    }
+
+    /// Whether the agent of a domain may ask for a mode.
+    pub fn may_request(&self, domain: &str, mode: &str) -> bool {
+        let agent = self.agents.get(domain);
+        agent.is_some_and(|agent| agent.may_request.contains(mode))
+    }
+
+    /// All tasks that a domain has in any mode, or in its fallback.
+    pub fn all_tasks(&self, domain: &str) -> BTreeSet<String> {
+        let locals = self.modes.values().filter_map(|locals| locals.get(domain));
+        let all = locals.chain(self.fallback(domain));
+        all.flat_map(|local| local.tasks.iter().cloned()).collect()
+    }
+}

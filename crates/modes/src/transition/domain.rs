@@ -1,0 +1,109 @@
+//! What changes for one domain.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use tailbound_enforcement::admission::Fraction;
+use tailbound_model::{AgentPlace, ResourceInterface};
+
+/// What holds for a domain in a mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalMode {
+    /// Its name, for people: the local mode's, or that of the global mode that it belongs to.
+    pub name: String,
+    /// How much CPU time the domain gets.
+    pub interface: ResourceInterface,
+    /// The tasks that run.
+    pub tasks: BTreeSet<String>,
+}
+
+impl LocalMode {
+    /// The exact share of each of its CPUs.
+    pub fn bandwidth(&self) -> Fraction {
+        let interface = &self.interface;
+        Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
+    }
+}
+
+/// What changes for one domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainChange {
+    /// The domain.
+    pub domain: String,
+    /// What holds now.
+    pub from: LocalMode,
+    /// Whether its tasks are known to be those; if not, any of them may run, and each task of the new
+    /// mode is started.
+    pub tasks_known: bool,
+    /// What is to hold.
+    pub to: LocalMode,
+    /// What is to hold if the domain does not answer, or cannot switch; without one the whole
+    /// transition ends then.
+    pub fallback: Option<LocalMode>,
+    /// Who switches its tasks; nobody if it has no agent.
+    pub agent: Option<AgentPlace>,
+}
+
+/// Whether a domain gets more CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// As much as before, or less: the tasks first.
+    Shrinks,
+    /// More: the interface first.
+    Grows,
+}
+
+impl DomainChange {
+    /// Whether the domain gets more CPU time.
+    pub fn direction(&self) -> Direction {
+        match self.to.bandwidth() > self.from.bandwidth() {
+            true => Direction::Grows,
+            false => Direction::Shrinks,
+        }
+    }
+
+    /// Whether its agent has tasks to stop or to start.
+    pub fn switches_tasks(&self) -> bool {
+        self.agent.is_some() && (!self.tasks_known || self.from.tasks != self.to.tasks)
+    }
+
+    /// The tasks to stop, and those to start.
+    pub(super) fn switch(&self) -> (Vec<String>, Vec<String>) {
+        let (stop, start) = switch(&self.from.tasks, &self.to.tasks);
+        match self.tasks_known {
+            true => (stop, start),
+            false => (stop, self.to.tasks.iter().cloned().collect()),
+        }
+    }
+
+    /// Whether its reservation changes.
+    pub fn changes_interface(&self) -> bool {
+        self.from.interface != self.to.interface
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_nothing(&self) -> bool {
+        !self.switches_tasks() && !self.changes_interface()
+    }
+
+    /// The order of the thesis (section 2.4.1): the largest decrease of bandwidth first, the largest
+    /// increase last; by name among equals.
+    pub fn by_gain(&self, other: &Self) -> Ordering {
+        // a.to - a.from against b.to - b.from, without a difference below zero.
+        let ours = self.to.bandwidth() + other.from.bandwidth();
+        let theirs = other.to.bandwidth() + self.from.bandwidth();
+        ours.partial_cmp(&theirs)
+            .unwrap_or(Ordering::Equal)
+            .then_with(|| self.domain.cmp(&other.domain))
+    }
+}
+
+/// The tasks to stop and those to start, from one set to another.
+pub(super) fn switch(from: &BTreeSet<String>, to: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
+    (
+        from.difference(to).cloned().collect(),
+        to.difference(from).cloned().collect(),
+    )
+}

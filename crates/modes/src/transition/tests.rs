@@ -1,0 +1,261 @@
+//! The order of things under each policy, and what happens when something does not go as it should.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use tailbound_model::{ChangePolicy, TaskStart};
+use tailbound_time::Duration;
+
+use super::world::{Agent, World, change, limit, mode, run};
+use super::*;
+
+fn options(policy: ChangePolicy) -> Options {
+    Options {
+        policy,
+        start: TaskStart::Accepted,
+        timeout: Duration::from_millis(100),
+    }
+}
+
+/// Two that shrink, by 30 and by 10 percent, and two that grow, by 30 and by 10.
+fn four() -> Vec<DomainChange> {
+    vec![
+        change(
+            "big",
+            mode("a", 4000, 10_000, &["a"]),
+            mode("b", 1000, 10_000, &["b"]),
+        ),
+        change(
+            "small",
+            mode("a", 2000, 10_000, &["a"]),
+            mode("b", 1000, 10_000, &["b"]),
+        ),
+        change(
+            "hungry",
+            mode("a", 1000, 10_000, &["a"]),
+            mode("b", 4000, 10_000, &["b"]),
+        ),
+        change(
+            "modest",
+            mode("a", 1000, 10_000, &["a"]),
+            mode("b", 2000, 10_000, &["b"]),
+        ),
+    ]
+}
+
+fn log(policy: ChangePolicy, prepare: impl FnOnce(&mut World)) -> String {
+    let (world, transition, outcome) = run(&four(), limit(80), options(policy), prepare);
+    assert_eq!(outcome.ending, Ending::Completed);
+    assert!(transition.timeline().latency().is_some());
+    world.log.join(", ")
+}
+
+#[test]
+fn one_after_the_other_the_largest_decrease_first() {
+    assert_eq!(
+        log(ChangePolicy::Sequential, |_| {}),
+        "send big b, set big 1ms/10ms, send small b, set small 1ms/10ms, \
+         set modest 2ms/10ms, send modest b, set hungry 4ms/10ms, send hungry b"
+    );
+}
+
+#[test]
+fn a_batch_waits_for_the_last_that_shrinks() {
+    let late = |world: &mut World| {
+        world
+            .agents
+            .insert("small".into(), Agent::Answers(Duration::from_millis(9)));
+    };
+    assert_eq!(
+        log(ChangePolicy::Batch, late),
+        "send big b, send small b, set big 1ms/10ms, set small 1ms/10ms, \
+         set modest 2ms/10ms, set hungry 4ms/10ms, send modest b, send hungry b"
+    );
+}
+
+#[test]
+fn the_greedy_grow_as_soon_as_there_is_room() {
+    let late = |world: &mut World| {
+        world
+            .agents
+            .insert("small".into(), Agent::Answers(Duration::from_millis(9)));
+    };
+    // What `big` gives back is enough for one of them only.
+    assert_eq!(
+        log(ChangePolicy::Greedy, late),
+        "send big b, send small b, set big 1ms/10ms, set modest 2ms/10ms, send modest b, \
+         set small 1ms/10ms, set hungry 4ms/10ms, send hungry b"
+    );
+}
+
+#[test]
+fn a_boost_lasts_from_the_message_to_the_answer() {
+    assert_eq!(
+        log(ChangePolicy::Boost, |_| {}),
+        "send big b, boost big, unboost big, set big 1ms/10ms, \
+         send small b, boost small, unboost small, set small 1ms/10ms, \
+         set modest 2ms/10ms, send modest b, boost modest, unboost modest, \
+         set hungry 4ms/10ms, send hungry b, boost hungry, unboost hungry"
+    );
+}
+
+#[test]
+fn the_prompt_grow_at_once_where_there_is_room_already() {
+    let (world, ..) = run(&four(), limit(100), options(ChangePolicy::Prompt), |_| {});
+    let first: Vec<&str> = world.log.iter().map(String::as_str).take(4).collect();
+    // Of those that wait on one CPU, one is boosted at a time.
+    assert_eq!(
+        first,
+        [
+            "send big b",
+            "send small b",
+            "set modest 2ms/10ms",
+            "boost big"
+        ]
+    );
+}
+
+#[test]
+fn tasks_start_when_their_interface_is_in_force() {
+    let in_force = Options {
+        start: TaskStart::InForce,
+        ..options(ChangePolicy::Greedy)
+    };
+    let (world, _, outcome) = run(&four(), limit(80), in_force, |_| {});
+    assert_eq!(outcome.ending, Ending::Completed);
+    for (domain, history) in &world.histories {
+        let (at, _) = history.tasks.last().unwrap();
+        let has = &world.in_force(domain, *at).budget;
+        let needs = Duration::from_millis(if domain == "hungry" { 4 } else { 1 });
+        assert!(*has >= needs, "{domain} at {at:?} has {has}");
+    }
+}
+
+#[test]
+fn one_that_does_not_answer_ends_the_transition() {
+    let hangs = |world: &mut World| {
+        world.agents.insert("big".into(), Agent::Hangs);
+    };
+    let (world, _, outcome) = run(&four(), limit(80), options(ChangePolicy::Greedy), hangs);
+    assert!(
+        matches!(&outcome.ending, Ending::GivenUp(Cause::NoAnswer { domain, .. }) if domain == "big"),
+        "{outcome:?}"
+    );
+    // What runs in it is not known, and it keeps what it has.
+    let big = &outcome.domains["big"];
+    assert_eq!((big.interface, big.tasks), (Held::Old, None));
+    assert_eq!(outcome.domains["hungry"].interface, Held::Old);
+    assert!(world.log.contains(&"withdraw big".to_owned()));
+    assert!(world.most_in_force() <= 800);
+}
+
+#[test]
+fn a_fallback_lets_the_others_go_on() {
+    let mut changes = four();
+    changes[0].fallback = Some(mode("park", 500, 10_000, &["p"]));
+    for (agent, tasks) in [
+        (Agent::Hangs, None),
+        (Agent::Ends(Duration::from_micros(7)), None),
+    ] {
+        let (world, _, outcome) = run(
+            &changes,
+            limit(80),
+            options(ChangePolicy::Prompt),
+            |world| {
+                world.agents.insert("big".into(), agent);
+            },
+        );
+        assert!(matches!(&outcome.ending, Ending::Partly(causes) if causes.len() == 1));
+        let big = &outcome.domains["big"];
+        assert_eq!((big.interface, big.tasks), (Held::Fallback, tasks));
+        assert_eq!(outcome.domains["hungry"].interface, Held::New);
+        assert!(world.most_in_force() <= 800);
+    }
+}
+
+#[test]
+fn one_that_cannot_is_asked_for_its_fallback() {
+    let mut changes = four();
+    changes[0].fallback = Some(mode("park", 500, 10_000, &["p"]));
+    let fails = |world: &mut World| {
+        let fails = Agent::Fails(Duration::from_micros(9));
+        world.agents.insert("big".into(), fails);
+    };
+    let (world, _, outcome) = run(&changes, limit(80), options(ChangePolicy::Greedy), fails);
+    assert!(world.log.contains(&"send big park".to_owned()));
+    // It cannot do that either.
+    let big = &outcome.domains["big"];
+    assert_eq!((big.interface, big.tasks), (Held::Fallback, None));
+}
+
+#[test]
+fn a_refused_interface_ends_the_transition() {
+    let refuses = |world: &mut World| {
+        world.refuses.insert("modest".into());
+    };
+    let (_, _, outcome) = run(
+        &four(),
+        limit(80),
+        options(ChangePolicy::Sequential),
+        refuses,
+    );
+    assert!(matches!(
+        &outcome.ending,
+        Ending::GivenUp(Cause::Refused { .. })
+    ));
+    let modest = &outcome.domains["modest"];
+    assert_eq!(
+        (modest.interface, modest.tasks),
+        (Held::Old, Some(Held::Old))
+    );
+    assert_eq!(outcome.domains["hungry"].interface, Held::Old);
+    assert_eq!(outcome.domains["small"].interface, Held::New);
+}
+
+#[test]
+fn another_request_ends_what_is_under_way_and_begins_nothing() {
+    let mut transition =
+        Transition::new(four(), limit(80), options(ChangePolicy::Sequential)).unwrap();
+    let start = tailbound_time::Instant::from_nanos(7);
+    assert_eq!(transition.begin(start).len(), 1);
+    assert_eq!(transition.give_up(start), []);
+    assert_eq!(transition.outcome(), None);
+    let done = Event::Acknowledged {
+        domain: "big".into(),
+        received_at: start,
+        switched_at: start,
+    };
+    assert_eq!(transition.handle(done, start).len(), 1);
+    let accepted = Event::InterfaceAccepted {
+        domain: "big".into(),
+        in_force_at: start,
+    };
+    assert_eq!(transition.handle(accepted, start), []);
+    let outcome = transition.outcome().unwrap();
+    assert_eq!(outcome.ending, Ending::GivenUp(Cause::Preempted));
+    assert_eq!(outcome.domains["big"].interface, Held::New);
+    assert_eq!(outcome.domains["small"].interface, Held::Old);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let twice = [four(), four()].concat();
+    let refused = |changes, percent| {
+        Transition::new(changes, limit(percent), options(ChangePolicy::Greedy)).unwrap_err()
+    };
+    assert!(matches!(refused(twice, 100), TransitionError::Twice(_)));
+    let error = refused(four(), 79).to_string();
+    assert!(error.contains("CPU 0") && error.contains("79"), "{error}");
+    let mut moves = four();
+    moves[1].to.interface.cpus = [tailbound_model::Cpu(1)].into();
+    assert_eq!(refused(moves, 100), TransitionError::Moves("small".into()));
+}
+
+#[test]
+fn nothing_to_do_is_done_at_once() {
+    let same = mode("a", 1000, 10_000, &["a"]);
+    let changes = [change("same", same.clone(), same)];
+    let (world, transition, outcome) =
+        run(&changes, limit(80), options(ChangePolicy::Boost), |_| {});
+    assert_eq!(outcome.ending, Ending::Completed);
+    assert_eq!(world.log, Vec::<String>::new());
+    assert_eq!(transition.timeline().latency(), Some(Duration::ZERO));
+}

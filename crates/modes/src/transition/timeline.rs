@@ -1,0 +1,95 @@
+//! What happened when.
+
+use serde::{Deserialize, Serialize};
+use tailbound_time::{Duration, Instant};
+
+/// Something that happened to a domain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "step")]
+pub enum StepKind {
+    /// Its interface was asked for.
+    InterfaceAsked,
+    /// Its interface was accepted; it is in force from then on.
+    InterfaceAccepted {
+        /// From when on.
+        in_force_at: Instant,
+    },
+    /// Its interface was refused.
+    InterfaceRefused {
+        /// Why.
+        reason: String,
+    },
+    /// Its agent was told to switch.
+    Sent,
+    /// Its agent was boosted.
+    Boosted,
+    /// The boost was taken back.
+    Unboosted,
+    /// Its agent has switched. The times are the agent's, on the clock of its host.
+    Acknowledged {
+        /// When the message had come.
+        received_at: Instant,
+        /// When the tasks were switched.
+        switched_at: Instant,
+    },
+    /// Its agent could not switch.
+    Failed {
+        /// Why.
+        reason: String,
+        /// Whether the tasks are as before.
+        rolled_back: bool,
+    },
+    /// Its agent has not answered in time.
+    TimedOut,
+    /// It is done, in one way or another.
+    Settled,
+}
+
+/// A step of a transition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// When, on the manager's clock.
+    pub at: Instant,
+    /// Whose.
+    pub domain: String,
+    /// What.
+    #[serde(flatten)]
+    pub kind: StepKind,
+}
+
+/// All steps of a transition, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timeline {
+    /// When it began.
+    pub began_at: Option<Instant>,
+    /// When all domains were settled.
+    pub ended_at: Option<Instant>,
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+impl Timeline {
+    /// From the begin to the end; `None` before the end.
+    pub fn latency(&self) -> Option<Duration> {
+        Some(self.ended_at?.saturating_since(self.began_at?))
+    }
+
+    /// When the last interface is in force, if any was accepted.
+    pub fn in_force_at(&self) -> Option<Instant> {
+        let steps = self.steps.iter();
+        steps
+            .filter_map(|step| match step.kind {
+                StepKind::InterfaceAccepted { in_force_at } => Some(in_force_at),
+                _ => None,
+            })
+            .max()
+    }
+
+    pub(super) fn note(&mut self, at: Instant, domain: &str, kind: StepKind) {
+        self.steps.push(Step {
+            at,
+            domain: domain.to_owned(),
+            kind,
+        });
+    }
+}
