@@ -1,9 +1,11 @@
 //! What can be typed.
 
 mod making;
+mod modes;
 mod values;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
@@ -14,6 +16,7 @@ use tailbound_time::{Duration, Rate};
 pub use making::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
+pub use modes::{ModeArguments, ModeSetArguments, ModeWhat};
 use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -22,7 +25,7 @@ use values::{back_end, scale, scheduling, share};
 #[derive(Debug, Parser)]
 #[command(
     name = "tailbound",
-    version,
+    version = version(),
     propagate_version = true,
     max_term_width = 100
 )]
@@ -39,6 +42,15 @@ pub struct Arguments {
     /// Say more.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
+}
+
+/// Release and engine: results are reproducible where both are the same.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| {
+        let engine = tailbound_simulator::ENGINE;
+        format!("{} (engine {engine})", env!("CARGO_PKG_VERSION"))
+    });
+    &VERSION
 }
 
 /// Form of machine-readable and human output.
@@ -75,6 +87,8 @@ pub enum Verb {
     Revert(RevertArguments),
     /// What is in force, and what it gave out.
     Status,
+    /// The modes of an applied description: what holds, and a change to another one.
+    Mode(ModeArguments),
     /// Run a description's whole experiment, or one command under a reservation.
     Run(RunArguments),
     /// Drive a service with open-loop load and measure its latency.
@@ -97,12 +111,19 @@ pub enum Verb {
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArguments {
-    /// Sample the noise of these CPUs (such as `0` or `0,1`); all online ones if left out.
+    /// Sample the noise of these CPUs (such as `0` or `0,1`); all online ones if left out. Overheads are
+    /// measured on the first one, and between it and the second.
     #[arg(short, long, value_delimiter = ',')]
     pub cpus: Vec<u32>,
-    /// How long each CPU's noise is sampled.
+    /// How long each CPU's noise is sampled, and each of five kinds of overheads.
     #[arg(short, long, default_value = "500ms")]
     pub duration: Duration,
+    /// Measure what context switches, the scheduler, timer interrupts, the tick and migrations cost.
+    #[arg(long)]
+    pub measure_overheads: bool,
+    /// Write the measured overheads as a table for a description (TOML).
+    #[arg(long, value_name = "FILE", requires = "measure_overheads")]
+    pub export_toml: Option<PathBuf>,
 }
 
 /// Arguments of `check`.

@@ -10,12 +10,16 @@ use tailbound_enforcement::{LedgerSummary, Plan, ReservationRequest};
 use tailbound_linux::control_socket::peer_credentials;
 use tailbound_linux::process::effective_uid;
 use tailbound_model::ResourceInterface;
+use tailbound_modes::manager::Report;
+use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
 use crate::connection::{is_timeout, remaining, std_duration, write_within};
 use crate::frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::launch::{self, LaunchError, StartOptions};
-use crate::protocol::{DaemonStatus, Lease, Refusal, RefusalKind, Request, Response, Selection};
+use crate::protocol::{
+    DaemonStatus, Lease, ModesStatus, Refusal, RefusalKind, Request, Response, Selection,
+};
 use crate::state_directory::StateDirectory;
 
 /// How long an answer may take: making or taking back many reservations takes a while.
@@ -241,6 +245,41 @@ impl Client {
         };
         match self.ask(&request)? {
             Response::Changed { plan } => Ok(*plan),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Makes the daemon know modes, whose initial one is in force; where agents connect then.
+    ///
+    /// # Errors
+    /// If the initial mode is not in force, or the daemon cannot be asked.
+    pub fn load_modes(&mut self, table: ModeTable) -> Result<PathBuf, ClientError> {
+        let table = Box::new(table);
+        match self.ask(&Request::LoadModes { table })? {
+            Response::ModesLoaded { socket } => Ok(socket),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Changes to another mode; what came of it.
+    ///
+    /// # Errors
+    /// If there is none of that name, or the daemon cannot be asked.
+    pub fn set_mode(&mut self, mode: &str) -> Result<Report, ClientError> {
+        let mode = mode.to_owned();
+        match self.ask(&Request::SetMode { mode })? {
+            Response::ModeSet { report } => Ok(*report),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Which modes there are, and what holds; nothing if none are loaded.
+    ///
+    /// # Errors
+    /// If the daemon cannot be asked.
+    pub fn modes(&mut self) -> Result<Option<ModesStatus>, ClientError> {
+        match self.ask(&Request::Modes {})? {
+            Response::Modes { modes } => Ok(modes.map(|modes| *modes)),
             other => Err(nonsense(&other)),
         }
     }

@@ -55,7 +55,7 @@ enum NoRequest {
 }
 
 /// Answers the requests of one connection until it ends, then takes back what was leased to it.
-pub fn serve<R: Reservations>(
+pub fn serve<R: Reservations + Send + 'static>(
     stream: &UnixStream,
     service: &Service<R>,
     id: ConnectionId,
@@ -74,7 +74,7 @@ pub fn serve<R: Reservations>(
     connection.run()
 }
 
-struct Connection<'a, R: Reservations> {
+struct Connection<'a, R: Reservations + Send + 'static> {
     stream: &'a UnixStream,
     service: &'a Service<R>,
     id: ConnectionId,
@@ -82,13 +82,13 @@ struct Connection<'a, R: Reservations> {
     patience: Patience,
 }
 
-impl<R: Reservations> Drop for Connection<'_, R> {
+impl<R: Reservations + Send + 'static> Drop for Connection<'_, R> {
     fn drop(&mut self) {
         self.service.disconnect(self.id);
     }
 }
 
-impl<R: Reservations> Connection<'_, R> {
+impl<R: Reservations + Send + 'static> Connection<'_, R> {
     fn run(self) -> End {
         let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
         loop {

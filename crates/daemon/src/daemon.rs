@@ -110,7 +110,12 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         heartbeat,
     })
     .map_err(system("make a watchdog's guardian"))?;
-    let service = Service::new(reservations, Box::new(guardian.clone()), recovered);
+    let service = Service::new(
+        reservations,
+        Box::new(guardian.clone()),
+        recovered,
+        directory.modes_socket(),
+    );
     let daemon = Arc::new(Daemon {
         service,
         open: Mutex::default(),
@@ -371,6 +376,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
 
     /// Takes everything back and ends the connections.
     fn close(&self) -> Result<(), Refusal> {
+        self.service.forget_modes();
         let closed = self.service.leases().close();
         for one in self.open().values() {
             // It fails if the client has left.

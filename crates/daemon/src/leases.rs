@@ -7,8 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_enforcement::{EnforcementStatus, Plan, ReservationRequest};
+use tailbound_enforcement::{Changed, EnforcementStatus, Plan, ReservationRequest};
 use tailbound_model::ResourceInterface;
+use tailbound_time::{Duration, Instant};
 
 use crate::protocol::{Lease, Refusal, RefusalKind, Selection};
 
@@ -31,6 +32,34 @@ pub trait Reservations {
     /// # Errors
     /// Why the old one still holds.
     fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal>;
+
+    /// As [`Reservations::change`], for a change that is not to be in force before an instant.
+    ///
+    /// # Errors
+    /// As there.
+    fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, Refusal>;
+
+    /// Lets a domain run without budget for so long at most; whether it does.
+    ///
+    /// # Errors
+    /// Why not.
+    fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, Refusal>;
+
+    /// Ends a boost.
+    ///
+    /// # Errors
+    /// Why that is not known; it ends by itself then.
+    fn unboost(&mut self, domain: &str) -> Result<(), Refusal>;
 
     /// Takes the reservation of `domain` back.
     ///
@@ -158,6 +187,44 @@ impl<R: Reservations> Leases<R> {
         let result = self.reservations.change(domain, interface);
         self.reconcile();
         result
+    }
+
+    /// As [`Leases::change`], for a change that is not to be in force before an instant.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, Refusal> {
+        if self.closing {
+            return Err(Refusal::shutting_down());
+        }
+        // No owner comes or goes, and looking for that would take longer than the change.
+        self.reservations.change_from(domain, interface, not_before)
+    }
+
+    /// Lets a domain run without budget for so long at most; whether it does.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, Refusal> {
+        self.reservations.boost(domain, at_most, if_exhausted)
+    }
+
+    /// Ends a boost.
+    ///
+    /// # Errors
+    /// Why that is not known; it ends by itself then.
+    pub fn unboost(&mut self, domain: &str) -> Result<(), Refusal> {
+        self.reservations.unboost(domain)
     }
 
     /// Takes back what `selection` names.

@@ -18,6 +18,7 @@ pub mod launch;
 pub mod leases;
 pub mod log;
 pub mod metrics;
+pub mod modes;
 pub mod protocol;
 pub mod reservations;
 pub mod service;
@@ -29,5 +30,6 @@ pub mod watchdog;
 pub use client::{Client, ClientError};
 pub use launch::{LaunchError, StartOptions};
 pub use protocol::{
-    DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, ReservationStatus, Selection, WatchdogStatus,
+    DaemonStatus, HeldBy, Lease, ModesStatus, Refusal, RefusalKind, ReservationStatus, Selection,
+    WatchdogStatus,
 };

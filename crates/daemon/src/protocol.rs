@@ -1,6 +1,7 @@
 //! What is said over the control socket: one request, one answer, in turn.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::{
@@ -8,6 +9,8 @@ use tailbound_enforcement::{
     ReservationRequest,
 };
 use tailbound_model::ResourceInterface;
+use tailbound_modes::manager::{Report, State};
+use tailbound_modes::table::ModeTable;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +40,19 @@ pub enum Request {
         /// What it gets from now on.
         interface: ResourceInterface,
     },
+    /// Know these modes from now on, in place of others: the system is in the initial one, whose
+    /// reservations are active. Agents may connect then.
+    LoadModes {
+        /// The modes.
+        table: Box<ModeTable>,
+    },
+    /// Change to another mode, and answer when that has ended.
+    SetMode {
+        /// Which.
+        mode: String,
+    },
+    /// Which modes there are, and what holds.
+    Modes {},
     /// Take reservations back.
     Revert {
         /// Which ones.
@@ -57,7 +73,11 @@ impl Request {
     pub fn is_open_to_everyone(&self) -> bool {
         matches!(
             self,
-            Self::Hello { .. } | Self::Status {} | Self::Ledger {} | Self::Metrics {}
+            Self::Hello { .. }
+                | Self::Status {}
+                | Self::Ledger {}
+                | Self::Metrics {}
+                | Self::Modes {}
         )
     }
 }
@@ -108,6 +128,21 @@ pub enum Response {
         /// What was done.
         plan: Box<Plan>,
     },
+    /// To `load-modes`.
+    ModesLoaded {
+        /// Where agents connect.
+        socket: PathBuf,
+    },
+    /// To `set-mode`: what came of it, which may be that the system is in its old mode.
+    ModeSet {
+        /// The transition.
+        report: Box<Report>,
+    },
+    /// To `modes`.
+    Modes {
+        /// What is known of modes; nothing if none are loaded.
+        modes: Option<Box<ModesStatus>>,
+    },
     /// To `revert`.
     Reverted {
         /// The domains whose reservations were taken back.
@@ -135,6 +170,21 @@ pub enum Response {
         /// Why.
         refusal: Refusal,
     },
+}
+
+/// The modes of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModesStatus {
+    /// The modes, by name, and how they are changed.
+    pub table: ModeTable,
+    /// What holds.
+    pub state: State,
+    /// The domains whose agents are connected.
+    pub agents: Vec<String>,
+    /// Where agents connect.
+    pub socket: PathBuf,
+    /// What came of the last transition.
+    pub last: Option<Report>,
 }
 
 /// The state of the daemon.
@@ -216,6 +266,9 @@ pub enum RefusalKind {
     Kernel,
     /// No domain of that name holds a reservation.
     NotActive,
+    /// No modes are loaded, or there is none of that name, or another request took the place of this
+    /// one.
+    Mode,
     /// Something could not be put back.
     NotRestored,
     /// The journal cannot be written.

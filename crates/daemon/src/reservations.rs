@@ -7,10 +7,11 @@ use std::path::Path;
 use tailbound_enforcement::ds_freeze::Heartbeat;
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
-    EnforcementError, EnforcementStatus, Enforcer, Plan, ReservationRequest,
+    Changed, EnforcementError, EnforcementStatus, Enforcer, Plan, ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
+use tailbound_time::{Duration, Instant};
 
 use crate::leases::Reservations;
 use crate::protocol::Refusal;
@@ -57,6 +58,28 @@ impl Reservations for EnforcerReservations {
 
     fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal> {
         Ok(self.enforcer.change(domain, interface)?)
+    }
+
+    fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, Refusal> {
+        Ok(self.enforcer.change_from(domain, interface, not_before)?)
+    }
+
+    fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<bool, Refusal> {
+        Ok(self.enforcer.boost(domain, at_most, if_exhausted)?)
+    }
+
+    fn unboost(&mut self, domain: &str) -> Result<(), Refusal> {
+        Ok(self.enforcer.unboost(domain)?)
     }
 
     fn revert(&mut self, domain: &str) -> Result<(), Refusal> {

@@ -1,15 +1,19 @@
 //! What the daemon does for a request, whoever carries it.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tailbound_enforcement::{Recovery, ReservationRequest, Target};
 use tailbound_model::CpuSet;
+use tailbound_modes::table::ModeTable;
 
 use crate::leases::{ConnectionId, Leases, Owner, Reservations};
 use crate::log::note;
 use crate::metrics;
+use crate::modes::{self, Modes, SharedLeases};
 use crate::protocol::{
     DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, Request, ReservationStatus, Response,
     WatchdogStatus,
@@ -61,20 +65,36 @@ pub enum Afterwards {
     End,
 }
 
+fn no_modes() -> Refusal {
+    Refusal::new(
+        RefusalKind::Mode,
+        "no modes are known; `tailbound apply` a description that has some",
+    )
+}
+
 /// The daemon's state, shared by its connections.
 pub struct Service<R> {
-    leases: Mutex<Leases<R>>,
+    leases: SharedLeases<R>,
+    modes: Mutex<Option<Arc<Modes>>>,
+    modes_socket: PathBuf,
     protection: Box<dyn Protection>,
     recovered: Recovery,
     counters: Counters,
 }
 
-impl<R: Reservations> Service<R> {
+impl<R: Reservations + Send + 'static> Service<R> {
     /// A service over `reservations`, guarded by `protection`; `recovered` is what was found at
-    /// the start.
-    pub fn new(reservations: R, protection: Box<dyn Protection>, recovered: Recovery) -> Self {
+    /// the start, and agents of domains are to connect to `modes_socket`.
+    pub fn new(
+        reservations: R,
+        protection: Box<dyn Protection>,
+        recovered: Recovery,
+        modes_socket: PathBuf,
+    ) -> Self {
         Self {
-            leases: Mutex::new(Leases::new(reservations)),
+            leases: Arc::new(Mutex::new(Leases::new(reservations))),
+            modes: Mutex::default(),
+            modes_socket,
             protection,
             recovered,
             counters: Counters::default(),
@@ -151,8 +171,21 @@ impl<R: Reservations> Service<R> {
                     plan: Box::new(plan),
                 })
             }
+            Request::LoadModes { table } => self.load_modes(*table),
+            Request::SetMode { mode } => {
+                let modes = self.modes().clone();
+                let modes = modes.ok_or_else(no_modes)?;
+                Ok(Response::ModeSet {
+                    report: Box::new(modes.set(&mode)?),
+                })
+            }
+            Request::Modes {} => {
+                let modes = self.modes().as_ref().map(|modes| Box::new(modes.status()));
+                Ok(Response::Modes { modes })
+            }
             Request::Revert { selection } => {
                 let result = self.leases().revert(&selection);
+                self.forget_modes_of_nothing();
                 self.tell_served_cpus();
                 Ok(Response::Reverted { domains: result? })
             }
@@ -166,9 +199,45 @@ impl<R: Reservations> Service<R> {
                 text: metrics::render(&self.status(), &self.counters),
             }),
             Request::Shutdown {} => {
+                self.forget_modes();
                 self.leases().close()?;
                 Ok(Response::ShuttingDown {})
             }
+        }
+    }
+
+    fn modes(&self) -> MutexGuard<'_, Option<Arc<Modes>>> {
+        self.modes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn load_modes(&self, table: ModeTable) -> Result<Response, Refusal> {
+        // One that is refused takes nothing away.
+        modes::check(&table, &self.leases)?;
+        // The old ones first: there is one socket.
+        self.forget_modes();
+        let modes = Modes::load(table, &self.leases, &self.modes_socket)?;
+        let socket = modes.socket().to_owned();
+        *self.modes() = Some(Arc::new(modes));
+        Ok(Response::ModesLoaded { socket })
+    }
+
+    /// Ends what changes modes; reservations stay as they are.
+    pub fn forget_modes(&self) {
+        let modes = self.modes().take();
+        // Without the lock, since a transition may be under way.
+        if let Some(modes) = modes {
+            modes.end();
+        }
+    }
+
+    /// Ends what changes modes if a domain of theirs is reserved no more.
+    fn forget_modes_of_nothing(&self) {
+        let status = self.modes().as_ref().map(|modes| modes.status());
+        let Some(status) = status else { return };
+        let active = self.leases().reservations().active();
+        let domains = status.state.domains.keys();
+        if domains.into_iter().any(|domain| !active.contains(domain)) {
+            self.forget_modes();
         }
     }
 

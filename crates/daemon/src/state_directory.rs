@@ -96,6 +96,11 @@ impl StateDirectory {
         self.path.join("control.sock")
     }
 
+    /// Where agents connect.
+    pub fn modes_socket(&self) -> PathBuf {
+        self.path.join("modes.sock")
+    }
+
     /// What the daemon wrote to its standard error, if it was started on demand.
     pub fn log(&self) -> PathBuf {
         self.path.join("tailboundd.log")

@@ -147,7 +147,10 @@ fn another_version_is_told_before_the_payload_is_there() {
     let mut decoder = Decoder::new(REQUEST_BYTES_MAX);
     decoder.push(b"TB\x00\x02\xff\xff\xff\xff");
     let error = decoder.next_payload().unwrap_err();
-    assert!(matches!(error, FrameError::Version { found: 2 }), "{error}");
+    assert!(
+        matches!(error, FrameError::Version { found: 2, .. }),
+        "{error}"
+    );
 }
 
 #[test]

@@ -29,7 +29,9 @@ struct Server {
 impl Server {
     fn new(patience: Patience, protection: Box<dyn Protection>) -> Self {
         let kernel = FakeKernel::default();
-        let service = Service::new(kernel.clone(), protection, Recovery::default());
+        // Nobody loads modes here.
+        let socket = std::path::PathBuf::from("/nonexistent/modes.sock");
+        let service = Service::new(kernel.clone(), protection, Recovery::default(), socket);
         Self {
             service: Arc::new(service),
             kernel,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tailbound_experiment::sweep::Axis;
 use tailbound_model::Scheduling;
 use tailbound_simulator::generate::{Deadlines, Offsets, Periods, UtilisationLaw};
+use tailbound_sweep::Axis;
 use tailbound_time::Duration;
 
 use super::values::scheduling;
@@ -13,14 +13,14 @@ use super::values::scheduling;
 /// Arguments of `generate`.
 #[derive(Debug, Args)]
 pub struct GenerateArguments {
-    /// How many tasks a set has; under a bimodal law that is an outcome.
+    /// How many tasks a set has; under a bimodal law that is an outcome, and ranges tell it.
     #[arg(short, long)]
     pub tasks: Option<u32>,
     /// The utilisation of a set: the sum of execution time / period.
     #[arg(short, long)]
     pub utilisation: f64,
-    /// How it is divided: uunifast[:MOST], rand-fixed-sum[:LEAST..MOST] or
-    /// bimodal:light|medium|heavy.
+    /// How it is divided: uunifast[:MOST], rand-fixed-sum[:LEAST..MOST], within:RANGE,RANGE,...
+    /// (a [LEAST..]MOST for each task) or bimodal:light|medium|heavy.
     #[arg(long, default_value = "uunifast", value_name = "LAW")]
     pub utilisations: UtilisationLaw,
     /// Periods: log-uniform:1ms..1s[,GRANULARITY], harmonic:10ms..1280ms[,FACTOR] or
@@ -69,7 +69,8 @@ pub enum ImportTool {
         /// The file.
         file: PathBuf,
     },
-    /// A recorded schedule of the kernel: the text of ftrace, trace-cmd report or perf script.
+    /// A recorded schedule of the kernel: the text of ftrace, trace-cmd report or perf script
+    /// --show-lost-events.
     KernelTrace(KernelTraceArguments),
 }
 
@@ -100,13 +101,16 @@ pub struct SweepArguments {
     /// How many seeds each point is simulated with, from the description's on.
     #[arg(long, default_value_t = 1)]
     pub seeds: u64,
-    /// How much time is simulated.
+    /// How much time is simulated and counted.
     #[arg(short, long, default_value = "100s")]
     pub duration: Duration,
-    /// What is released before and does not count.
+    /// How much is simulated before anything counts.
     #[arg(long, default_value = "0s")]
     pub warm_up: Duration,
-    /// The variant of the experiment; the first one if left out.
+    /// The mode that the system is in; the initial one if left out.
+    #[arg(long)]
+    pub mode: Option<String>,
+    /// As in this variant of the experiment; as described if left out.
     #[arg(long)]
     pub variant: Option<String>,
     /// Where the rows are written (CSV). A sweep that was cut off goes on from FILE.journal.

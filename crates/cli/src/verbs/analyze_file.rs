@@ -4,11 +4,13 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tailbound_analysis::resolution::with_agents;
 use tailbound_experiment::schedulability::{
     CpuVerdict, ModeVerdict, ServiceVerdict, TaskVerdict, Verdict, judge,
 };
 use tailbound_time::Duration;
 
+use super::transitions::{self, OneTransition};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -17,6 +19,8 @@ use crate::output::{Output, table};
 struct Answer {
     schedulable: bool,
     modes: Vec<Mode>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    transitions: Vec<OneTransition>,
 }
 
 #[derive(Serialize)]
@@ -87,7 +91,8 @@ pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
         problems,
         text: loaded.text.clone(),
     })?;
-    let found = judge(&loaded.description, &inputs).map_err(Failure::from_error)?;
+    let judged = with_agents(&loaded.description);
+    let found = judge(&judged, &inputs).map_err(Failure::from_error)?;
     if found
         .iter()
         .all(|mode| mode.tasks.is_empty() && mode.cpus.is_empty())
@@ -100,6 +105,7 @@ pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
     let answer = Answer {
         schedulable: found.iter().all(ModeVerdict::holds),
         modes: found.iter().map(mode).collect(),
+        transitions: transitions::of(&loaded.description)?,
     };
     render(&answer, output)?;
     verdict(&found)
@@ -186,7 +192,7 @@ const SERVICES: [&str; 3] = [
 
 const CPUS: [&str; 5] = ["mode", "CPU", "reservations", "load", "admitted"];
 
-/// Tasks, services under EDF and CPUs as tables for people, and as one with a row for each in CSV.
+/// Tasks, services under EDF, CPUs and changes of mode as tables for people, and as one with a row for each in CSV.
 fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
     let rows = |of: fn(&Mode) -> Vec<Vec<String>>| answer.modes.iter().flat_map(of).collect();
     let tasks: Vec<Vec<String>> = rows(|mode| {
@@ -223,13 +229,21 @@ fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
             output.detail(format!("{} CPU {}: {}", cpu.host, cpu.cpu, cpu.method));
         }
     }
+    if !answer.transitions.is_empty() {
+        output.detail(format!("changes of mode: {}", transitions::METHOD));
+    }
     let for_people = || {
         let middle = match services.is_empty() {
             true => String::new(),
             false => format!("{}\n\n", table(&SERVICES, &services)),
         };
+        let changes: Vec<Vec<String>> = answer.transitions.iter().map(|one| one.cells()).collect();
+        let end = match changes.is_empty() {
+            true => String::new(),
+            false => format!("\n{}\n", table(&transitions::HEADER, &changes)),
+        };
         let (tasks, cpus) = (table(&TASKS, &tasks), table(&CPUS, &cpus));
-        format!("{tasks}\n\n{middle}{cpus}\n")
+        format!("{tasks}\n\n{middle}{cpus}\n{end}")
     };
     output.rows_with(for_people, &CSV, &csv_rows(answer), answer)
 }
@@ -333,6 +347,7 @@ fn csv_rows(answer: &Answer) -> Vec<Vec<String>> {
             rows.push(row);
         }
     }
+    rows.extend(answer.transitions.iter().map(OneTransition::csv_row));
     rows
 }
 

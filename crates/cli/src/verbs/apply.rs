@@ -1,22 +1,30 @@
-//! `tailbound apply`: put the reservations of a description into force.
+//! `tailbound apply`: put the reservations of a description into force, and make its modes known.
+
+mod modes;
 
 use std::path::Path;
 
+use tailbound_analysis::resolution::resolve;
 use tailbound_daemon::{Client, Lease, StartOptions};
 use tailbound_enforcement::{Enforcer, ReservationRequest, Target, state_directory};
-use tailbound_experiment::resolve::resolve;
 use tailbound_model::{BackendKind, Description, Domain, DomainKind, Variant};
+use tailbound_modes::table::ModeTable;
 
 use crate::arguments::ApplyArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Applies with a persistent lease, or prints what that would change.
+/// Applies with a persistent lease, or prints what that would change. A description with modes is
+/// applied as its initial mode says.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
-    let requests = requests(&loaded.description, &arguments.file)?;
+    let table = modes::of(&loaded.description, output)?;
+    let requests = match &table {
+        None => requests(&loaded.description, &arguments.file)?,
+        Some(table) => initial_requests(&loaded.description, table, &arguments.file)?,
+    };
     if arguments.dry_run {
-        return dry_run(&requests, output);
+        return planned(&requests, table.as_ref(), output);
     }
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
@@ -27,6 +35,9 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
         for line in &plan.mapping {
             output.detail(line);
         }
+    }
+    if let Some(table) = &table {
+        modes::load(&mut client, table, &requests, output)?;
     }
     let names: Vec<&str> = requests
         .iter()
@@ -41,13 +52,48 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
 
 /// Plans on this host and prints every change in the kernel's words; changes nothing.
 pub fn dry_run(requests: &[ReservationRequest], output: &Output) -> Result<(), Failure> {
+    planned(requests, None, output)
+}
+
+/// The same, and a line per mode.
+fn planned(
+    requests: &[ReservationRequest],
+    modes: Option<&ModeTable>,
+    output: &Output,
+) -> Result<(), Failure> {
     let enforcer = Enforcer::new().map_err(Failure::from_error)?;
     let plans = enforcer.plan(requests).map_err(Failure::from_error)?;
     if output.format() == crate::arguments::Format::Json {
-        return output.json(&serde_json::json!({ "plans": plans }));
+        let mut data = serde_json::json!({ "plans": plans });
+        if let Some(table) = modes {
+            data["modes"] = serde_json::json!(super::mode::modes(table));
+        }
+        return output.json(&data);
     }
-    let text: Vec<String> = plans.iter().flat_map(|plan| plan.dry_run()).collect();
+    let mut text: Vec<String> = plans.iter().flat_map(|plan| plan.dry_run()).collect();
+    text.extend(modes.into_iter().flat_map(super::mode::lines));
     output.print(&(text.join("\n") + "\n"))
+}
+
+/// The requests of the initial mode. Those of all modes are made, so that none turns out to be
+/// impossible only when it is asked for.
+fn initial_requests(
+    description: &Description,
+    table: &ModeTable,
+    file: &Path,
+) -> Result<Vec<ReservationRequest>, Failure> {
+    let mut initial = Vec::new();
+    for mode in table.names() {
+        let Some(described) = description.in_mode(mode) else {
+            continue;
+        };
+        let requests = requests(&described, file)?;
+        if mode == table.initial() {
+            initial = requests;
+        }
+    }
+    modes::check(table, &initial)?;
+    Ok(initial)
 }
 
 /// A request per reserved domain; they must run already, since nothing is started here.
@@ -59,7 +105,7 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
         margin_points: None,
         repetitions: 1,
     };
-    if let Some(why) = tailbound_experiment::hosting::unenforceable(description) {
+    if let Some(why) = tailbound_analysis::resolution::unenforceable(description) {
         return Err(Failure::error(why));
     }
     let resolved = resolve(description, &as_described).map_err(Failure::from_error)?;

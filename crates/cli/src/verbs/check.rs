@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tailbound_analysis::resolution::unenforceable;
+use tailbound_analysis::resolution::{
+    ResolvedDomain, as_described, as_hosted, resolve, with_agents,
+};
 use tailbound_experiment::fitness::{Obstacle, obstacle};
-use tailbound_experiment::hosting::unenforceable;
-use tailbound_experiment::resolve::{ResolvedDomain, resolve};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Description};
 
+use super::transitions::{self, OneTransition};
 use crate::arguments::CheckArguments;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -28,6 +31,17 @@ struct Checked<'a> {
     name: &'a str,
     reservations: Vec<CheckedReservation>,
     unfit: Vec<UnfitVariant>,
+    #[serde(flatten)]
+    of_modes: OfModes,
+}
+
+/// What there is to say of modes.
+#[derive(Default, Serialize)]
+struct OfModes {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unfit_modes: Vec<UnfitMode>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    transitions: Vec<OneTransition>,
 }
 
 #[derive(Serialize)]
@@ -45,6 +59,13 @@ struct CheckedReservation {
 #[derive(Serialize)]
 struct UnfitVariant {
     variant: String,
+    reason: String,
+}
+
+/// A mode that asks for more than there is.
+#[derive(Serialize)]
+struct UnfitMode {
+    mode: String,
     reason: String,
 }
 
@@ -89,24 +110,67 @@ pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Fail
         }
         reservations.extend(checked(&variant.name, resolved));
     }
+    let of_modes = match unenforceable {
+        Some(_) => OfModes::default(),
+        None => of_modes(description, &host, output)?,
+    };
     note_absent_cpus(description, &host, output);
     output.note(format!("{}: well-formed", arguments.file.display()));
     let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
     let name = &description.name;
-    let reasons: Vec<String> = unfit
+    let variants = unfit
         .iter()
-        .map(|one| format!("variant {} does not fit: {}", one.variant, one.reason))
-        .collect();
+        .map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
+    let modes = of_modes
+        .unfit_modes
+        .iter()
+        .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason));
+    let reasons: Vec<String> = variants.chain(modes).collect();
     let answer = Checked {
         name,
         reservations,
         unfit,
+        of_modes,
     };
     output.rows(&HEADER, &rows, &answer)?;
     if reasons.is_empty() {
         return Ok(());
     }
     Err(Failure::Verdict(reasons.join("\n")))
+}
+
+/// Whether the host can hold every mode, and how long changes between them take.
+fn of_modes(
+    description: &Description,
+    host: &HostCapabilities,
+    output: &Output,
+) -> Result<OfModes, Failure> {
+    let transitions = transitions::of(description)?;
+    for one in &transitions {
+        output.detail(one.line());
+    }
+    Ok(OfModes {
+        unfit_modes: unfit_modes(description, host)?,
+        transitions,
+    })
+}
+
+/// The modes, as described and with what agents take before all domains, that the host cannot hold.
+fn unfit_modes(
+    description: &Description,
+    host: &HostCapabilities,
+) -> Result<Vec<UnfitMode>, Failure> {
+    let with_agents = with_agents(description);
+    let mut unfit = Vec::new();
+    for mode in description.modes.keys() {
+        let hosted = as_hosted(&with_agents, Some(mode), None).map_err(Failure::from_error)?;
+        let resolved = resolve(&hosted, &as_described()).map_err(Failure::from_error)?;
+        if let Some(Obstacle::TooMuch(reason)) = obstacle(&resolved, host) {
+            let mode = mode.clone();
+            unfit.push(UnfitMode { mode, reason });
+        }
+    }
+    Ok(unfit)
 }
 
 /// The budgets of a variant's reservations.

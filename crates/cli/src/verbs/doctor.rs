@@ -1,5 +1,7 @@
 //! `tailbound doctor`: what works here, why the rest does not, and what to do about it.
 
+mod overheads;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -12,7 +14,8 @@ use tailbound_model::{BackendKind, Cpu, CpuSet};
 
 use crate::arguments::{DoctorArguments, Format};
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, table, write_file};
+use overheads::OverheadFindings;
 
 #[derive(Serialize)]
 struct Findings<'a> {
@@ -21,6 +24,8 @@ struct Findings<'a> {
     backends: Vec<BackendFinding>,
     noise: Vec<NoiseFinding>,
     advice: Vec<AdviceFinding>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overheads: Option<OverheadFindings>,
 }
 
 #[derive(Serialize)]
@@ -47,10 +52,14 @@ struct AdviceFinding {
     advice: String,
 }
 
-/// Looks, samples, prints. Changes nothing.
+/// Looks, samples, prints. Changes nothing but its own threads.
 pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Failure> {
     let host = HostCapabilities::probe();
     let cpus = chosen_cpus(arguments, &host)?;
+    let plan = match arguments.measure_overheads {
+        true => Some(overheads::plan(arguments, &host)?),
+        false => None,
+    };
     let mut sampled = Vec::new();
     for cpu in &cpus {
         output.detail(format!(
@@ -59,6 +68,13 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
         ));
         sampled.push(noise(*cpu, arguments.duration).map_err(Failure::from_error)?);
     }
+    let host_facts = fingerprint();
+    let overheads = plan
+        .map(|plan| overheads::find(plan, &host_facts, output))
+        .transpose()?;
+    if let (Some(path), Some(found)) = (&arguments.export_toml, &overheads) {
+        write_file(path, &found.toml)?;
+    }
     let query = AdviceQuery {
         served: cpus,
         housekeeping: CpuSet::new(),
@@ -66,7 +82,8 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
         tolerated_noise: 0.01,
     };
     let findings = Findings {
-        host: fingerprint(),
+        host: host_facts,
+        overheads,
         backends: backend_findings(&host),
         noise: sampled.iter().map(noise_finding).collect(),
         advice: advice(&query)
@@ -199,6 +216,9 @@ fn text(findings: &Findings<'_>) -> String {
         &["noise of CPU", "time lost", "longest gap", "gaps"],
         &noise,
     ));
+    if let Some(found) = &findings.overheads {
+        parts.extend(found.text());
+    }
     for advice in &findings.advice {
         parts.push(format!("! {}\n  help: {}", advice.what, advice.advice));
     }

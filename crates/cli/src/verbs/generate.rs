@@ -5,22 +5,12 @@ use std::path::Path;
 use serde::Serialize;
 use tailbound_model::{Description, to_toml};
 use tailbound_simulator::generate::{
-    Frame, GeneratedTask, Recipe, UtilisationLaw, Utilisations, description, task_name, task_set,
+    COLUMNS, Frame, GeneratedTask, Recipe, description, task_name, task_set,
 };
 
 use crate::arguments::{Format, GenerateArguments};
 use crate::failure::Failure;
 use crate::output::{Output, write_file};
-
-const HEADER: [&str; 7] = [
-    "set",
-    "task",
-    "utilisation",
-    "execution_ns",
-    "period_ns",
-    "deadline_ns",
-    "offset_ns",
-];
 
 #[derive(Serialize)]
 struct Sets {
@@ -62,57 +52,33 @@ pub fn carry_out(arguments: &GenerateArguments, output: &Output) -> Result<(), F
         }
         return output.print(&toml(&described(arguments, &recipe, 0)?)?);
     }
-    let mut sets = Vec::new();
+    let (mut sets, mut rows) = (Vec::new(), Vec::new());
     for number in 0..arguments.sets {
         let set = task_set(&recipe, arguments.seed, number).map_err(Failure::from_error)?;
-        let named = |(index, task)| row(task_name(index, set.len()), task);
+        let mut tasks = Vec::new();
+        for (index, task) in set.iter().enumerate() {
+            let name = task_name(index, set.len());
+            rows.push(task.fields(number + 1, &name).to_vec());
+            tasks.push(row(name, task));
+        }
         sets.push(Set {
             set: number + 1,
-            tasks: set.iter().enumerate().map(named).collect(),
+            tasks,
         });
     }
-    let rows: Vec<Vec<String>> = sets
-        .iter()
-        .flat_map(|set| set.tasks.iter().map(|task| cells(set.set, task)))
-        .collect();
     let data = Sets {
         seed: arguments.seed,
         utilisation: arguments.utilisation,
         sets,
     };
-    output.rows(&HEADER, &rows, &data)
+    output.rows(&COLUMNS, &rows, &data)
 }
 
 fn recipe(arguments: &GenerateArguments) -> Result<Recipe, Failure> {
-    let tasks = || {
-        arguments.tasks.ok_or_else(|| {
-            Failure::with_help(
-                "how many tasks a set has is not told",
-                "add --tasks, such as --tasks 10; only bimodal laws find it themselves",
-            )
-        })
-    };
-    let utilisations = match arguments.utilisations {
-        UtilisationLaw::UUniFast { most } => Utilisations::UUniFastDiscard {
-            tasks: tasks()?,
-            most,
-        },
-        UtilisationLaw::RandFixedSum { least, most } => Utilisations::RandFixedSum {
-            tasks: tasks()?,
-            least,
-            most,
-        },
-        UtilisationLaw::Bimodal(_) if arguments.tasks.is_some() => {
-            return Err(Failure::with_help(
-                "under a bimodal law the number of tasks is an outcome",
-                "leave --tasks out, or take uunifast or rand-fixed-sum",
-            ));
-        }
-        UtilisationLaw::Bimodal(law) => Utilisations::Bimodal(law),
-    };
+    let utilisations = arguments.utilisations.clone().of_tasks(arguments.tasks);
     Ok(Recipe {
         utilisation: arguments.utilisation,
-        utilisations,
+        utilisations: utilisations.map_err(Failure::from_error)?,
         periods: arguments.periods.clone(),
         deadlines: arguments.deadlines,
         offsets: arguments.offsets,
@@ -124,27 +90,10 @@ fn described(
     recipe: &Recipe,
     number: u32,
 ) -> Result<Description, Failure> {
-    let reservation = match (arguments.budget, arguments.period) {
-        (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
-            return Err(Failure::with_help(
-                format!("a budget of {budget} does not fit in a period of {period}"),
-                "a budget lies above zero and at most at its period",
-            ));
-        }
-        (budget, period) => budget.zip(period),
-    };
-    let frame = Frame {
-        name: format!("set-{}", number + 1),
-        about: format!(
-            "Generated: utilisation {}, set {} of seed {}.",
-            recipe.utilisation,
-            number + 1,
-            arguments.seed
-        ),
-        scheduling: arguments.scheduling,
-        reservation,
-    };
-    description(recipe, arguments.seed, number, &frame).map_err(Failure::from_error)
+    let (seed, reservation) = (arguments.seed, arguments.budget.zip(arguments.period));
+    Frame::numbered(recipe, seed, number, arguments.scheduling, reservation)
+        .and_then(|frame| description(recipe, seed, number, &frame))
+        .map_err(Failure::from_error)
 }
 
 fn toml(description: &Description) -> Result<String, Failure> {
@@ -170,25 +119,12 @@ fn write_each(
 }
 
 fn row(task: String, generated: &GeneratedTask) -> Row {
-    let (execution_ns, period_ns) = (generated.execution.as_nanos(), generated.period.as_nanos());
     Row {
         task,
-        utilisation: execution_ns as f64 / period_ns as f64,
-        execution_ns,
-        period_ns,
+        utilisation: generated.utilisation_rounded(),
+        execution_ns: generated.execution.as_nanos(),
+        period_ns: generated.period.as_nanos(),
         deadline_ns: generated.deadline.as_nanos(),
         offset_ns: generated.offset.as_nanos(),
     }
-}
-
-fn cells(set: u32, row: &Row) -> Vec<String> {
-    vec![
-        set.to_string(),
-        row.task.clone(),
-        row.utilisation.to_string(),
-        row.execution_ns.to_string(),
-        row.period_ns.to_string(),
-        row.deadline_ns.to_string(),
-        row.offset_ns.to_string(),
-    ]
 }

@@ -40,7 +40,7 @@ fn kernel_trace(arguments: &KernelTraceArguments, output: &Output) -> Result<(),
         let stem = file.file_stem().unwrap_or_default();
         PathBuf::from(stem).with_extension("jobs.csv")
     });
-    write_file(&jobs, &kernel_trace::jobs_csv(&recorded.jobs))?;
+    write_file(&jobs, &kernel_trace::jobs_csv(&recorded))?;
     output.note(format!(
         "{} jobs in {} are in {}",
         recorded.jobs.len(),

@@ -11,6 +11,7 @@ pub mod generate;
 pub mod import;
 pub mod internal;
 pub mod measure;
+pub mod mode;
 pub mod predict;
 pub mod predict_recovery;
 pub mod report;
@@ -26,10 +27,11 @@ mod size_file;
 mod size_queue;
 pub mod status;
 pub mod sweep;
+mod transitions;
 
 use std::path::Path;
 
-use tailbound_experiment::hosting::only_simulated;
+use tailbound_analysis::resolution::only_simulated;
 use tailbound_model::{Description, LoadError, LoadedDescription};
 
 use crate::excerpt;

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tailbound_analysis::resolution::only_simulated;
+use tailbound_analysis::resolution::resolve;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_experiment::execution_times::execution_times;
 use tailbound_experiment::forecast::forecast;
-use tailbound_experiment::hosting::only_simulated;
-use tailbound_experiment::resolve::resolve;
 use tailbound_model::{
     InputFiles, LoadedDescription, Percentile, ReservationServer, Service, Variant,
 };

@@ -36,11 +36,12 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     let options = options(arguments, file, &loaded)?;
     let stop = interrupts::watch()?;
     let mut progress = Progress::new(output);
-    let report = run(&loaded, &inputs, &options, &stop, &mut progress);
+    let results = run(&loaded, &inputs, &options, &stop, &mut progress);
     drop(progress);
-    let report = report.map_err(Failure::from_error)?;
+    let results = results.map_err(Failure::from_error)?;
     let written =
-        tailbound_experiment::write(&report, &options.out).map_err(Failure::from_error)?;
+        tailbound_experiment::write(&results, &options.out).map_err(Failure::from_error)?;
+    let report = results.report;
     for remark in &written.remarks {
         output.note(format!("note: {remark}"));
     }
@@ -105,7 +106,7 @@ fn default_out(loaded: &LoadedDescription) -> PathBuf {
 /// Every change that the reservations of the first variant would make. What would be started does
 /// not run: for each of its domains a held process stands in.
 fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
-    if let Some(why) = tailbound_experiment::hosting::unenforceable(&loaded.description) {
+    if let Some(why) = tailbound_analysis::resolution::unenforceable(&loaded.description) {
         return Err(Failure::error(why));
     }
     let mut held = Vec::new();

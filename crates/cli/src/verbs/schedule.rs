@@ -6,7 +6,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 
 use tailbound_report::{SchedulePage, SchedulePicture, render_schedule_html};
-use tailbound_simulator::host::{HostQuery, HostSimulation, LaidPlan, lay_out, simulate_layout};
+use tailbound_simulator::host::{HostQuery, HostSimulation, lay_out, simulate_layout};
 use tailbound_simulator::traces::{BLOCKS, JobTable, ScheduleTrace, ScheduleWindow, Tee};
 use tailbound_time::Duration;
 
@@ -35,7 +35,8 @@ pub fn simulate_recorded(
         Failure::error(format!("cannot write the schedule to {place}: {error}"))
     };
     fs::create_dir_all(folder).map_err(failed)?;
-    let names: Vec<String> = layout.plans.iter().map(|it| name(query.host, it)).collect();
+    let titles = layout.plans.iter().map(|laid| laid.title(query.host));
+    let names: Vec<String> = titles.collect();
     let mut recordings = Vec::new();
     for (laid, name) in layout.plans.iter().zip(&names) {
         let setting = laid.setting();
@@ -61,15 +62,6 @@ pub fn simulate_recorded(
     let file = folder.join(format!("{}.schedule.html", query.host));
     fs::write(file, render_schedule_html(&page)).map_err(failed)?;
     Ok(found)
-}
-
-/// The host and the CPUs of a plan: `HOST.cpu0`, `HOST.cpu0-3`.
-fn name(host: &str, laid: &LaidPlan) -> String {
-    match (laid.cpus.first(), laid.cpus.last()) {
-        (Some(first), Some(last)) if first != last => format!("{host}.cpu{first}-{last}"),
-        (Some(only), _) => format!("{host}.cpu{only}"),
-        (None, _) => host.to_owned(),
-    }
 }
 
 fn finish(recording: Recording, title: String, end_ns: u64) -> io::Result<SchedulePicture> {

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use serde::Serialize;
+use tailbound_analysis::resolution::as_hosted;
 use tailbound_distribution::Distribution;
-use tailbound_experiment::hosting::as_hosted;
-use tailbound_model::{Description, InputFiles, LoadedDescription, Percentile, Slo, Variant};
+use tailbound_model::{Description, InputFiles, LoadedDescription, Percentile, Variant};
+use tailbound_simulator::ENGINE;
 use tailbound_simulator::host::{
-    Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
+    Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, Outcome, Promise, TaskResult, promises,
+    simulate_host,
 };
 use tailbound_time::Duration;
 
@@ -20,35 +22,13 @@ use super::schedule::{SHOWN, simulate_recorded};
 
 #[derive(Serialize)]
 struct Answer<'a> {
+    /// Which simulator: what another one finds may differ.
+    engine: u32,
     name: &'a str,
     mode: Option<&'a str>,
     variant: Option<&'a str>,
     hosts: Vec<HostSimulation>,
     promises: Vec<Promise>,
-}
-
-/// A promise and whether the simulation keeps it.
-#[derive(Serialize)]
-struct Promise {
-    service: String,
-    task: Option<String>,
-    percentile: f64,
-    latency_ns: u64,
-    /// The percentile that was found, at least and at most.
-    found_low_ns: Option<u64>,
-    found_high_ns: Option<u64>,
-    outcome: Outcome,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Outcome {
-    Met,
-    Missed,
-    /// It lies within the class of response times that the percentile is in.
-    Undecided,
-    /// No job was done.
-    NothingToTell,
 }
 
 /// Simulates every host of a description. Status 2 if a deadline or promise is missed, or work piles
@@ -73,6 +53,7 @@ pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), F
         export(&hosts, folder)?;
     }
     let answer = Answer {
+        engine: ENGINE,
         name: &loaded.description.name,
         mode: mode_of(arguments, &loaded),
         variant: variant.map(|variant: &Variant| variant.name.as_str()),
@@ -122,51 +103,6 @@ fn say_assumptions(hosts: &[HostSimulation], output: &Output) {
         for assumption in &host.assumptions {
             output.note(format!("{}: {assumption}", host.host));
         }
-    }
-}
-
-fn promises(description: &Description, hosts: &[HostSimulation]) -> Vec<Promise> {
-    let services = description.services.iter();
-    let all = services.flat_map(|(name, service)| service.slos.iter().map(move |slo| (name, slo)));
-    all.map(|(name, slo)| {
-        let found = match &slo.task {
-            None => hosts
-                .iter()
-                .find_map(|host| host.services.get(name)?.as_ref()),
-            Some(task) => {
-                task_of(hosts, name, task).and_then(|found| found.response_times.as_ref())
-            }
-        };
-        promise(name, slo, found)
-    })
-    .collect()
-}
-
-fn task_of<'a>(hosts: &'a [HostSimulation], service: &str, task: &str) -> Option<&'a TaskResult> {
-    let domains = hosts.iter().flat_map(|host| host.domains.values());
-    domains
-        .flat_map(|domain| &domain.tasks)
-        .find(|found| found.service.as_deref() == Some(service) && found.name == task)
-}
-
-fn promise(service: &str, slo: &Slo, found: Option<&Distribution>) -> Promise {
-    let quantile = found.and_then(|found| found.quantile(slo.percentile.probability()));
-    let low = quantile.map(|found| found.low);
-    let high = quantile.and_then(|found| found.high);
-    let outcome = match (low, high) {
-        (None, _) => Outcome::NothingToTell,
-        (Some(low), _) if low > slo.latency => Outcome::Missed,
-        (_, Some(high)) if high <= slo.latency => Outcome::Met,
-        _ => Outcome::Undecided,
-    };
-    Promise {
-        service: service.to_owned(),
-        task: slo.task.clone(),
-        percentile: slo.percentile.0,
-        latency_ns: slo.latency.as_nanos(),
-        found_low_ns: low.map(Duration::as_nanos),
-        found_high_ns: high.map(Duration::as_nanos),
-        outcome,
     }
 }
 

@@ -61,7 +61,8 @@ struct PeriodsLookedAt {
 pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
     super::refuse_what_is_only_simulated(&loaded.description, output)?;
-    let description = &loaded.description;
+    // Sizing goes by the modes of the system; what domains call their own modes is written into them.
+    let description = &loaded.description.with_inline_modes();
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),

@@ -1,7 +1,7 @@
 //! `tailbound sweep`: many simulations of one description with some of its keys varied.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tailbound_experiment::sweep::{Sweep, SweepQuery};
+use tailbound_sweep::{Sweep, SweepQuery};
 
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ pub fn carry_out(arguments: &SweepArguments, output: &Output) -> Result<(), Fail
     {
         return Err(Failure::with_help(
             "sweeps are written as CSV",
-            "name a .csv file; pandas.read_csv(...).to_parquet(...) translates it",
+            "name a .csv file; tailbound.sweep(..., out=\"results.parquet\") in Python writes Parquet",
         ));
     }
     let loaded = super::load(&arguments.file, output)?;
@@ -25,6 +25,7 @@ pub fn carry_out(arguments: &SweepArguments, output: &Output) -> Result<(), Fail
         seeds: arguments.seeds,
         duration: arguments.duration,
         warm_up: arguments.warm_up,
+        mode: arguments.mode.clone(),
         variant: arguments.variant.clone(),
     };
     let file = arguments.file.display().to_string();

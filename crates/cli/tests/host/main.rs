@@ -8,3 +8,6 @@ mod bench;
 mod commands;
 mod deaths;
 mod faults;
+mod kernel_trace;
+mod modes;
+mod overheads;

@@ -8,10 +8,10 @@ use tailbound_daemon::leases::Reservations;
 use tailbound_daemon::service::Protection;
 use tailbound_daemon::{Refusal, RefusalKind, WatchdogStatus};
 use tailbound_enforcement::{
-    DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationRequest, Target,
+    Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationRequest, Target,
 };
 use tailbound_model::{BackendKind, Cpu, CpuSet, Priority, ResourceInterface};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Instant};
 
 /// A request for `domain` that every host of the fakes admits.
 pub fn request(domain: &str) -> ReservationRequest {
@@ -106,6 +106,30 @@ impl Reservations for FakeKernel {
             .ok_or_else(|| Refusal::new(RefusalKind::NotActive, "none"))?;
         request.interface = interface.clone();
         Ok(plan_for(request))
+    }
+
+    fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, Refusal> {
+        let plan = self.change(domain, interface)?;
+        let in_force_at = Some(not_before);
+        Ok(Changed { plan, in_force_at })
+    }
+
+    fn boost(
+        &mut self,
+        _domain: &str,
+        _at_most: Duration,
+        _if_exhausted: bool,
+    ) -> Result<bool, Refusal> {
+        Ok(false)
+    }
+
+    fn unboost(&mut self, _domain: &str) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn revert(&mut self, domain: &str) -> Result<(), Refusal> {

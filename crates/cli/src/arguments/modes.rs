@@ -1,0 +1,34 @@
+//! What can be asked of the modes of a host.
+
+use clap::{Args, Subcommand};
+
+use super::ExportArguments;
+
+/// Arguments of `mode`.
+#[derive(Debug, Args)]
+pub struct ModeArguments {
+    /// What is asked.
+    #[command(subcommand)]
+    pub what: ModeWhat,
+}
+
+/// What is asked of the modes.
+#[derive(Debug, Subcommand)]
+pub enum ModeWhat {
+    /// Which modes there are, which one holds, and what each domain has of it.
+    List,
+    /// Change to a mode, wait until that has ended, and tell how it went.
+    ///
+    /// Exit status: 0 if the mode holds then, 2 if the change was given up, 1 on errors.
+    Set(ModeSetArguments),
+}
+
+/// Arguments of `mode set`.
+#[derive(Debug, Args)]
+pub struct ModeSetArguments {
+    /// The mode, by its name in the description.
+    pub mode: String,
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ExportArguments,
+}

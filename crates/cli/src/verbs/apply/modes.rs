@@ -1,0 +1,150 @@
+//! What `apply` does with the modes of a description.
+
+use std::path::Path;
+
+use tailbound_daemon::{Client, Selection};
+use tailbound_enforcement::ReservationRequest;
+use tailbound_model::Description;
+use tailbound_modes::described::table_of;
+use tailbound_modes::table::ModeTable;
+
+use crate::failure::{Failure, chain};
+use crate::output::Output;
+
+/// The modes of a description; nothing if it has none.
+///
+/// # Errors
+/// What stands against them. Nothing has been changed then.
+pub fn of(description: &Description, output: &Output) -> Result<Option<ModeTable>, Failure> {
+    if description.initial_mode.is_none() {
+        return Ok(None);
+    }
+    let table = table_of(description).map_err(Failure::from_error)?;
+    for (name, mode) in &description.modes {
+        if !mode.triggers.is_empty() {
+            output.note(format!(
+                "mode {name}: its triggers are not acted on; ask for it with `tailbound mode set {name}`"
+            ));
+        }
+    }
+    Ok(Some(table))
+}
+
+/// Refuses a table with domains whose reservations are not made.
+pub fn check(table: &ModeTable, requests: &[ReservationRequest]) -> Result<(), Failure> {
+    let domains = table.mode(table.initial()).into_iter().flatten();
+    for (domain, _) in domains {
+        if !requests.iter().any(|request| request.domain == *domain) {
+            return Err(Failure::with_help(
+                format!("domain \"{domain}\" has the back end none, which modes cannot change"),
+                "leave its reservation out, or choose another back end",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Makes the daemon know the modes; if it does not take them, takes back what was applied.
+pub fn load(
+    client: &mut Client,
+    table: &ModeTable,
+    requests: &[ReservationRequest],
+    output: &Output,
+) -> Result<(), Failure> {
+    let error = match client.load_modes(table.clone()) {
+        Ok(socket) => {
+            for line in told(table, &socket) {
+                output.note(line);
+            }
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    let mut message = format!("the modes are not known: {}", chain(&error));
+    let mut left = Vec::new();
+    for request in requests {
+        let domain = request.domain.clone();
+        if let Err(error) = client.revert(Selection::Domain(domain.clone())) {
+            left.push(format!("{domain} ({})", chain(&error)));
+        }
+    }
+    match left.as_slice() {
+        [] => message.push_str("; what was applied is taken back"),
+        left => message.push_str(&format!("; not taken back: {}", left.join(", "))),
+    }
+    Err(match left.is_empty() {
+        true => Failure::error(message),
+        false => Failure::with_help(message, "`tailbound status` shows what is in force"),
+    })
+}
+
+/// What holds, and how agents connect.
+fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
+    let initial = table.initial();
+    let mut lines = vec![format!(
+        "mode {initial} of {}; `tailbound mode set MODE` changes it",
+        table.names().join(", ")
+    )];
+    let domains = table.mode(initial).into_iter().flatten();
+    for (domain, _) in domains {
+        if table.agent_place(domain).is_none() {
+            continue;
+        }
+        let tasks = table.all_tasks(domain);
+        let tasks: String = tasks
+            .iter()
+            .map(|task| format!(" --task {task}=pid:PID"))
+            .collect();
+        lines.push(format!(
+            "start the agent of {domain}: tailbound-agent --domain {domain} --connect unix:{}{tasks}",
+            socket.display()
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    const CELL: &str = r#"
+        schema_version = 1
+        name = "cell"
+        initial_mode = "run"
+        hosts.cell.cpus = [0, 1]
+        [domains.arm]
+        kind = "process"
+        pids = [1]
+        reservation = { budget = "4ms", period = "10ms", cpus = [1], priority = 50 }
+        agent = {}
+        tasks.move = { arrivals = { kind = "periodic", period = "20ms" }, execution_time = { kind = "constant", value = "5ms" } }
+        tasks.hold = { arrivals = { kind = "periodic", period = "20ms" }, execution_time = { kind = "constant", value = "1ms" } }
+        [domains.camera]
+        kind = "process"
+        pids = [2]
+        reservation = { budget = "2ms", period = "10ms", cpus = [1], priority = 40 }
+        [modes.run]
+        [modes.rest]
+        tasks = ["arm.hold"]
+    "#;
+
+    #[test]
+    fn each_agent_is_told_its_socket_and_its_tasks() {
+        let description = tailbound_model::parse(CELL, "cell.toml").unwrap();
+        let output = Output::new(crate::arguments::Format::Table, true, 0);
+        let table = of(&description, &output).unwrap().unwrap();
+        let lines = told(&table, Path::new("/run/x/modes.sock"));
+        assert!(lines[0].starts_with("mode run of rest, run;"), "{lines:?}");
+        assert_eq!(
+            lines[1..],
+            [
+                "start the agent of arm: tailbound-agent --domain arm --connect \
+              unix:/run/x/modes.sock --task hold=pid:PID --task move=pid:PID"
+            ]
+        );
+        let error = check(&table, &[]).unwrap_err().to_string();
+        assert!(error.contains("\"arm\" has the back end none"), "{error}");
+    }
+}

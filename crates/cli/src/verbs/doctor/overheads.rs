@@ -1,0 +1,432 @@
+//! What the operating system takes for itself here, as a table of a description.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tailbound_enforcement::{ReservationRequest, standing_reservations, state_directory};
+use tailbound_linux::HostCapabilities;
+use tailbound_linux::process::own_thread;
+use tailbound_linux::scheduling::affinity_of;
+use tailbound_measurement::overheads::series::{Cost, Spread};
+use tailbound_measurement::overheads::{NotAboveNoise, Subject, WORKING_SET_BYTES};
+use tailbound_measurement::{MeasuredOverheads, OverheadPlan, fingerprint_line, measure_overheads};
+use tailbound_model::{Cpu, HostOverheads, overheads_to_toml};
+use tailbound_time::Duration;
+
+use crate::arguments::DoctorArguments;
+use crate::failure::Failure;
+use crate::output::{Output, table};
+
+/// The host of the table that is printed; `import` calls it so as well.
+const HOST: &str = "local";
+
+/// What was measured, and what a description says of it.
+#[derive(Serialize)]
+pub(super) struct OverheadFindings {
+    cpu: u32,
+    other_cpu: Option<u32>,
+    fifo: bool,
+    clock_reading_ns: u64,
+    working_set_bytes: usize,
+    costs: Vec<CostFinding>,
+    tick: Option<TickFinding>,
+    preemption_of_parts_ns: u64,
+    not_measured: Vec<MissingFinding>,
+    description: HostOverheads,
+    /// Keys of the description whose values may be nothing but noise.
+    not_above_noise: Vec<DoubtfulFinding>,
+    /// The description's table, with where it comes from.
+    pub(super) toml: String,
+}
+
+#[derive(Serialize)]
+struct CostFinding {
+    name: &'static str,
+    meaning: &'static str,
+    value_ns: u64,
+    noise_floor_ns: u64,
+    above_noise: bool,
+    with: SpreadFinding,
+    without: SpreadFinding,
+}
+
+#[derive(Serialize)]
+struct DoubtfulFinding {
+    key: &'static str,
+    value_ns: u64,
+    noise_floor_ns: u64,
+}
+
+#[derive(Serialize)]
+struct TickFinding {
+    period_ns: u64,
+    expected: u64,
+    gaps: SpreadFinding,
+}
+
+#[derive(Serialize)]
+struct SpreadFinding {
+    count: u64,
+    min_ns: u64,
+    median_ns: u64,
+    p99_ns: u64,
+}
+
+#[derive(Serialize)]
+struct MissingFinding {
+    what: &'static str,
+    why: String,
+}
+
+/// What is to be measured: on the first CPU that was asked for, and between it and the next one.
+/// Refuses what cannot be, before anything is begun.
+pub(super) fn plan(
+    arguments: &DoctorArguments,
+    host: &HostCapabilities,
+) -> Result<OverheadPlan, Failure> {
+    let standing = standing_reservations(&state_directory()).map_err(Failure::from_error)?;
+    // Where it may not run, as in a container of fewer CPUs, it is not asked to.
+    let own =
+        affinity_of(own_thread()).unwrap_or_else(|_| host.online_cpus.iter().copied().collect());
+    let own: Vec<u32> = own.into_iter().collect();
+    let plan = planned(&arguments.cpus, &own, arguments.duration, &standing)?;
+    plan.check().map_err(Failure::from_error)?;
+    Ok(plan)
+}
+
+/// The CPUs that were asked for, or else those of the process. A load at a real-time priority takes from
+/// a reservation below it what it was promised, and one above it spoils what is measured: a CPU with a
+/// reservation is refused where it was asked for or is the first, and passed over otherwise.
+fn planned(
+    asked: &[u32],
+    own: &[u32],
+    length: Duration,
+    standing: &[ReservationRequest],
+) -> Result<OverheadPlan, Failure> {
+    let holder = |cpu: u32| {
+        let mut holders = standing.iter();
+        holders.find(|request| request.interface.cpus.contains(&Cpu(cpu)))
+    };
+    let mut candidates = asked.iter().chain(own).copied();
+    let first = candidates.next().unwrap_or(0);
+    let other =
+        candidates.find(|cpu| *cpu != first && (asked.contains(cpu) || holder(*cpu).is_none()));
+    for cpu in [Some(first), other].into_iter().flatten() {
+        if let Some(request) = holder(cpu) {
+            return Err(Failure::with_help(
+                format!(
+                    "overheads are not measured on CPU {cpu}, since \"{}\" has a reservation there: \
+                     threads at real-time priorities would disturb each other",
+                    request.domain
+                ),
+                "choose CPUs without a reservation (-c), or take it back first (tailbound revert)",
+            ));
+        }
+    }
+    Ok(OverheadPlan {
+        cpu: Cpu(first),
+        other_cpu: other.map(Cpu),
+        length,
+    })
+}
+
+/// Measures what was planned.
+pub(super) fn find(
+    plan: OverheadPlan,
+    facts: &BTreeMap<String, String>,
+    output: &Output,
+) -> Result<OverheadFindings, Failure> {
+    output.detail(format!("measuring overheads on CPU {}", plan.cpu));
+    let found = measure_overheads(plan).map_err(Failure::from_error)?;
+    findings(&found, facts)
+}
+
+fn findings(
+    found: &MeasuredOverheads,
+    facts: &BTreeMap<String, String>,
+) -> Result<OverheadFindings, Failure> {
+    let costs = found.costs.iter().map(|measured| {
+        let (name, meaning) = words(measured.subject);
+        cost_finding(name, meaning, &measured.cost)
+    });
+    let description = found.overheads();
+    let table = overheads_to_toml(HOST, &description).map_err(Failure::from_error)?;
+    Ok(OverheadFindings {
+        cpu: found.plan.cpu.0,
+        other_cpu: found.plan.other_cpu.map(|cpu| cpu.0),
+        fifo: found.fifo,
+        clock_reading_ns: found.reading.as_nanos(),
+        working_set_bytes: WORKING_SET_BYTES,
+        costs: costs.collect(),
+        tick: found.tick.map(|tick| TickFinding {
+            period_ns: tick.period.as_nanos(),
+            expected: tick.expected,
+            gaps: spread_finding(&tick.gaps),
+        }),
+        preemption_of_parts_ns: found.preemption_of_parts().as_nanos(),
+        not_measured: found
+            .missing
+            .iter()
+            .map(|missing| MissingFinding {
+                what: missing.what,
+                why: missing.why.clone(),
+            })
+            .collect(),
+        not_above_noise: found
+            .not_above_noise()
+            .iter()
+            .map(|doubtful| DoubtfulFinding {
+                key: doubtful.key,
+                value_ns: doubtful.value.as_nanos(),
+                noise_floor_ns: doubtful.floor.as_nanos(),
+            })
+            .collect(),
+        toml: origin(found, facts) + &table,
+        description,
+    })
+}
+
+/// What a cost is called, and what it is of.
+fn words(subject: Subject) -> (&'static str, &'static str) {
+    match subject {
+        Subject::Look => ("look", "a yield that finds no other thread"),
+        Subject::Switch => ("switch", "one yield between two threads, less the look"),
+        Subject::SwitchWithWorkingSet => (
+            "switch, 64 KiB each",
+            "the same where each thread uses its working set",
+        ),
+        Subject::Handover => ("handover", "a wake-up, a sleep and the switch, by a pipe"),
+        Subject::Interrupt => ("interrupt", "a timer that nobody waits for"),
+        Subject::InterruptWithWakeUp => (
+            "interrupt and wake-up",
+            "a timer that wakes a thread of lower priority",
+        ),
+        Subject::Preemption => (
+            "whole preemption",
+            "a timer that wakes a thread of higher priority, until that sleeps",
+        ),
+        Subject::Arming => (
+            "arming",
+            "to arm a timer: not an overhead, part of a periodic job",
+        ),
+        Subject::Migration => (
+            "migration",
+            "CPU time of a move by affinity, with 64 KiB used after it",
+        ),
+        Subject::Refetch => ("refetch", "of a migration, the use of the 64 KiB"),
+        Subject::MigrationPassed => (
+            "migration, until done",
+            "the same with the waiting for the other CPU",
+        ),
+    }
+}
+
+fn cost_finding(name: &'static str, meaning: &'static str, cost: &Cost) -> CostFinding {
+    CostFinding {
+        name,
+        meaning,
+        value_ns: cost.value.as_nanos(),
+        noise_floor_ns: cost.floor.as_nanos(),
+        above_noise: cost.is_above_floor(),
+        with: spread_finding(&cost.with),
+        without: spread_finding(&cost.without),
+    }
+}
+
+fn spread_finding(spread: &Spread) -> SpreadFinding {
+    SpreadFinding {
+        count: spread.count,
+        min_ns: spread.min.as_nanos(),
+        median_ns: spread.median.as_nanos(),
+        p99_ns: spread.p99.as_nanos(),
+    }
+}
+
+/// Where the table comes from, as comments. Facts of the host may hold anything but line breaks.
+fn origin(found: &MeasuredOverheads, facts: &BTreeMap<String, String>) -> String {
+    let policy = if found.fifo {
+        "SCHED_FIFO"
+    } else {
+        "the default policy"
+    };
+    let host = fingerprint_line(facts);
+    let governor = facts.get("governor").map_or("unknown", String::as_str);
+    let cpu = found.plan.cpu;
+    let mut lines = vec![
+        format!("measured by tailbound doctor on CPU {cpu}, at {policy}: medians"),
+        host,
+        format!("governor: {governor}"),
+    ];
+    for missing in &found.missing {
+        lines.push(format!("not measured: {}", missing.what));
+    }
+    for doubtful in found.not_above_noise() {
+        let NotAboveNoise { key, value, floor } = doubtful;
+        lines.push(format!(
+            "not above the noise: {key} {value} (floor {floor})"
+        ));
+    }
+    lines
+        .iter()
+        .map(|line| format!("# {}\n", line.replace(['\n', '\r'], " ")))
+        .collect()
+}
+
+impl OverheadFindings {
+    /// The tables for people, and what to paste.
+    pub(super) fn text(&self) -> Vec<String> {
+        let mut rows: Vec<Vec<String>> = self.costs.iter().map(cost_row).collect();
+        if let Some(tick) = &self.tick {
+            let cost = tick.gaps.median_ns.saturating_sub(self.clock_reading_ns);
+            rows.push(vec![
+                "tick".into(),
+                format!("one every {}", time(tick.period_ns)),
+                time(cost),
+                "-".into(),
+                spread_cell(&tick.gaps),
+                time(self.clock_reading_ns),
+                tick.gaps.count.to_string(),
+            ]);
+        }
+        let cpu = format!("overheads of CPU {}", self.cpu);
+        let header = [
+            cpu.as_str(),
+            "what",
+            "cost",
+            "noise",
+            "with",
+            "without",
+            "samples",
+        ];
+        let mut parts = vec![table(&header, &rows)];
+        let whole = self
+            .costs
+            .iter()
+            .find(|cost| cost.name == "whole preemption");
+        if let Some(whole) = whole {
+            parts.push(format!(
+                "A preemption by its parts (an interrupt, two looks and two switches): {}; measured as a \
+                 whole: {}.",
+                time(self.preemption_of_parts_ns),
+                time(whole.value_ns)
+            ));
+        }
+        for missing in &self.not_measured {
+            parts.push(format!("! not measured: {}: {}", missing.what, missing.why));
+        }
+        parts.push(self.toml.trim_end().to_string());
+        parts
+    }
+}
+
+fn cost_row(cost: &CostFinding) -> Vec<String> {
+    let value = match cost.above_noise {
+        true => time(cost.value_ns),
+        false => format!("{} (not above the noise)", time(cost.value_ns)),
+    };
+    vec![
+        cost.name.into(),
+        cost.meaning.into(),
+        value,
+        time(cost.noise_floor_ns),
+        spread_cell(&cost.with),
+        spread_cell(&cost.without),
+        cost.with.count.to_string(),
+    ]
+}
+
+/// Least, median and p99.
+fn spread_cell(spread: &SpreadFinding) -> String {
+    let [min, median, p99] = [spread.min_ns, spread.median_ns, spread.p99_ns].map(time);
+    format!("{min} / {median} / {p99}")
+}
+
+fn time(nanoseconds: u64) -> String {
+    Duration::from_nanos(nanoseconds).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tailbound_enforcement::Target;
+    use tailbound_measurement::overheads::Measured;
+    use tailbound_measurement::overheads::series::Series;
+    use tailbound_model::{BackendKind, Priority, ResourceInterface};
+
+    use super::*;
+
+    fn held(domain: &str, cpu: u32) -> ReservationRequest {
+        ReservationRequest {
+            domain: domain.into(),
+            target: Target::Processes(Vec::new()),
+            interface: ResourceInterface {
+                budget: Duration::from_millis(2),
+                period: Duration::from_millis(10),
+                priority: Priority(1),
+                cpus: [Cpu(cpu)].into(),
+            },
+            backend: BackendKind::DsFreeze,
+        }
+    }
+
+    #[test]
+    fn cpus_with_reservations_are_refused_or_passed_over() {
+        let length = Duration::from_millis(1);
+        let cpus = |asked: &[u32], standing: &[ReservationRequest]| {
+            let plan = planned(asked, &[0, 1, 2], length, standing)?;
+            Ok::<_, Failure>((plan.cpu.0, plan.other_cpu.map(|cpu| cpu.0)))
+        };
+        assert_eq!(cpus(&[], &[]).unwrap(), (0, Some(1)));
+        assert_eq!(cpus(&[], &[held("web", 1)]).unwrap(), (0, Some(2)));
+        assert_eq!(cpus(&[2], &[held("web", 0)]).unwrap(), (2, Some(1)));
+        let both = [held("web", 0), held("batch", 1)];
+        assert_eq!(cpus(&[2], &both).unwrap(), (2, None));
+        for (asked, domain, cpu) in [
+            (&[] as &[u32], "web", 0),
+            (&[1], "batch", 1),
+            (&[2, 1], "batch", 1),
+        ] {
+            let refused = cpus(asked, &both).unwrap_err();
+            let Failure::Error { message, help } = &refused else {
+                panic!("{refused}");
+            };
+            assert!(message.contains(&format!("CPU {cpu}")), "{message}");
+            assert!(message.contains(&format!("\"{domain}\"")), "{message}");
+            assert!(help.as_ref().unwrap().contains("tailbound revert"));
+        }
+    }
+
+    #[test]
+    fn keys_not_above_the_noise_are_told_in_both_formats() {
+        let series = |even_ns: u64, odd_ns: u64| Series {
+            even: vec![Duration::from_nanos(even_ns)],
+            odd: vec![Duration::from_nanos(odd_ns)],
+        };
+        let of = |subject, with, without| Measured {
+            subject,
+            cost: Cost::between(&with, &without).unwrap(),
+        };
+        let found = MeasuredOverheads {
+            plan: planned(&[], &[0, 1], Duration::from_millis(1), &[]).unwrap(),
+            fifo: true,
+            reading: Duration::from_nanos(20),
+            costs: vec![
+                of(Subject::Interrupt, series(900, 900), series(30, 30)),
+                of(Subject::Migration, series(140, 1_040), series(100, 100)),
+            ],
+            tick: None,
+            missing: Vec::new(),
+        };
+        let findings = findings(&found, &BTreeMap::new()).unwrap();
+        let line = "# not above the noise: migration 40ns (floor 900ns)";
+        let comments = findings.toml.lines().filter(|line| line.contains("noise"));
+        assert_eq!(comments.collect::<Vec<_>>(), [line]);
+        let json = serde_json::to_value(&findings).unwrap();
+        assert_eq!(
+            json["not_above_noise"],
+            serde_json::json!([{ "key": "migration", "value_ns": 40, "noise_floor_ns": 900 }])
+        );
+        let above = |place: usize| json["costs"][place]["above_noise"].as_bool();
+        assert_eq!([above(0), above(1)], [Some(true), Some(false)]);
+    }
+}

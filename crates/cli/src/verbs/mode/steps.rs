@@ -1,0 +1,166 @@
+//! The parts of a change, as they follow from its timeline.
+
+use serde::Serialize;
+use tailbound_modes::manager::Report;
+use tailbound_modes::transition::{Held, Settled, Step, StepKind, Timeline};
+use tailbound_time::{Duration, Instant};
+
+/// One part of what was done with a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Whose.
+    pub domain: String,
+    /// Which.
+    pub what: What,
+    /// When it began.
+    pub begins_at: Instant,
+    /// How long it took, if it has a length.
+    pub took: Option<Duration>,
+    /// What else is to be said.
+    pub remark: String,
+}
+
+/// What a part is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum What {
+    /// From the message of the host to its receipt by the agent.
+    Send,
+    /// From the receipt to the last task that was switched.
+    Signal,
+    /// From then to the host's receipt of the answer.
+    Receive,
+    /// From the message to the news that the tasks were not switched, or to the end of the wait.
+    Answer,
+    /// To have a reservation accepted.
+    Change,
+    /// The agent came before all domains.
+    Boost,
+    /// The domain was done.
+    Settled,
+}
+
+impl What {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Signal => "signal",
+            Self::Receive => "receive",
+            Self::Answer => "answer",
+            Self::Change => "change",
+            Self::Boost => "boost",
+            Self::Settled => "settled",
+        }
+    }
+}
+
+/// The parts of a change: the domains in the order in which they began, the parts of each in time.
+pub fn parts(report: &Report) -> Vec<Part> {
+    let steps = &report.timeline.steps;
+    let mut domains: Vec<&str> = Vec::new();
+    for step in steps {
+        if !domains.contains(&step.domain.as_str()) {
+            domains.push(&step.domain);
+        }
+    }
+    let of_domain = |domain: &&str| {
+        let own: Vec<&Step> = steps.iter().filter(|step| step.domain == *domain).collect();
+        let settled = report.outcome.domains.get(*domain);
+        let mut parts: Vec<Part> = (0..own.len())
+            .flat_map(|place| of_step(&own, place, &report.timeline, settled))
+            .collect();
+        parts.sort_by_key(|part| part.begins_at);
+        parts
+    };
+    domains.iter().flat_map(of_domain).collect()
+}
+
+/// The parts that end with a step of a domain, and the boost that begins with one.
+fn of_step(
+    own: &[&Step],
+    place: usize,
+    timeline: &Timeline,
+    settled: Option<&Settled>,
+) -> Vec<Part> {
+    let step = own[place];
+    let part = |what: What, from: Instant, to: Instant, remark: String| Part {
+        domain: step.domain.clone(),
+        what,
+        begins_at: from,
+        took: Some(to.saturating_since(from)),
+        remark,
+    };
+    let last = |kind: &StepKind| {
+        let mut before = own[..place].iter().rev();
+        let found = before.find(|other| other.kind == *kind);
+        found.map_or(step.at, |found| found.at)
+    };
+    let sent = || last(&StepKind::Sent);
+    let asked = || last(&StepKind::InterfaceAsked);
+    match &step.kind {
+        StepKind::InterfaceAsked | StepKind::Sent | StepKind::Unboosted => Vec::new(),
+        StepKind::Acknowledged {
+            received_at,
+            switched_at,
+        } => vec![
+            part(What::Send, sent(), *received_at, String::new()),
+            part(What::Signal, *received_at, *switched_at, String::new()),
+            part(What::Receive, *switched_at, step.at, String::new()),
+        ],
+        StepKind::InterfaceAccepted { in_force_at } => {
+            let remark = format!("in force after {}", since(timeline, *in_force_at));
+            vec![part(What::Change, asked(), step.at, remark)]
+        }
+        StepKind::InterfaceRefused { reason } => {
+            let remark = format!("refused: {reason}");
+            vec![part(What::Change, asked(), step.at, remark)]
+        }
+        StepKind::Failed {
+            reason,
+            rolled_back,
+        } => {
+            let tasks = match rolled_back {
+                true => "its tasks are as before",
+                false => "which tasks run is not known",
+            };
+            let remark = format!("could not switch: {reason}; {tasks}");
+            vec![part(What::Answer, sent(), step.at, remark)]
+        }
+        StepKind::TimedOut => vec![part(What::Answer, sent(), step.at, "none".into())],
+        StepKind::Boosted => {
+            let mut after = own[place..].iter();
+            let end = after.find(|other| other.kind == StepKind::Unboosted);
+            let end = end.map_or(step.at, |end| end.at);
+            vec![part(What::Boost, step.at, end, String::new())]
+        }
+        StepKind::Settled => {
+            let told = own.iter().any(|other| other.kind == StepKind::Sent);
+            let remark = settled.map_or_else(String::new, |settled| holds(settled, told));
+            vec![Part {
+                took: None,
+                ..part(What::Settled, step.at, step.at, remark)
+            }]
+        }
+    }
+}
+
+/// How long after the request something was.
+pub fn since(timeline: &Timeline, at: Instant) -> Duration {
+    at.saturating_since(timeline.began_at.unwrap_or(at))
+}
+
+/// What holds for a domain in the end. Of tasks that nobody was told to switch there is nothing to say.
+fn holds(settled: &Settled, told: bool) -> String {
+    let word = |held: Held| match held {
+        Held::Old => "old",
+        Held::New => "new",
+        Held::Fallback => "fallback's",
+    };
+    let reservation = format!("{} reservation", word(settled.interface));
+    match (told, settled.tasks) {
+        (false, _) => reservation,
+        (true, None) => format!("{reservation}, tasks not known"),
+        (true, Some(held)) => format!("{reservation}, {} tasks", word(held)),
+    }
+}

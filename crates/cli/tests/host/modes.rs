@@ -1,0 +1,127 @@
+//! `tailbound apply` of a description with modes, and `tailbound mode`.
+
+use std::fs;
+use std::process::{Child, Command};
+
+use crate::bench::{Bench, Ended};
+
+/// A process to reserve for, which ends with the test.
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+/// One domain whose budget differs between the modes, with or without an agent.
+fn description(pid: u32, agent: &str) -> String {
+    format!(
+        r#"
+schema_version = 1
+name = "modes"
+initial_mode = "run"
+
+[hosts.here]
+cpus = [0, 1]
+
+[mode_changes]
+least_gap = "1ms"
+
+[domains.changing]
+kind = "process"
+pids = [{pid}]
+reservation = {{ budget = "2ms", period = "10ms", cpus = [0] }}
+{agent}
+
+[domains.changing.tasks.work]
+arrivals = {{ kind = "periodic", period = "50ms" }}
+execution_time = {{ kind = "constant", value = "1ms" }}
+
+[modes.run]
+
+[modes.rest]
+tasks = []
+reservations = {{ changing = {{ budget = "1ms", period = "10ms", cpus = [0] }} }}
+"#
+    )
+}
+
+fn prepared(test: &str, agent: &str) -> Option<(Bench, Sleeper)> {
+    let bench = Bench::enforcing(test)?;
+    let sleeper = Command::new("sleep").arg("600").spawn().unwrap();
+    bench.write("modes.toml", &description(sleeper.id(), agent));
+    Some((bench, Sleeper(sleeper)))
+}
+
+fn json(ended: &Ended) -> serde_json::Value {
+    serde_json::from_str(&ended.out).unwrap()
+}
+
+#[test]
+fn a_mode_is_applied_listed_and_changed() {
+    let Some((bench, sleeper)) = prepared("modes::changed", "") else {
+        return;
+    };
+    let planned = ["mode run (initial): changing 2ms every 10ms", "mode rest:"];
+    bench
+        .run(&["apply", "--dry-run", "modes.toml"])
+        .expect(0, &planned);
+    bench.run(&["mode", "list"]).expect(1, &["no daemon"]);
+    bench
+        .run(&["apply", "modes.toml"])
+        .expect(0, &["mode run of rest, run"]);
+    let set = ["mode", "set", "rest", "--export-json", "change.json"];
+    bench.run(&set).expect(0, &["run -> rest: completed"]);
+    let written = fs::read_to_string(bench.path().join("change.json")).unwrap();
+    let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert_eq!(written["ending"], "completed");
+    let listed = bench.run(&["mode", "list", "--format", "json"]);
+    let listed = json(&listed.expect(0, &[]));
+    assert_eq!(listed["mode"], "rest");
+    assert_eq!(listed["domains"][0]["budget_ns"], 1_000_000);
+    // The parts and the timeline are those that were told then.
+    assert_eq!(listed["last_change"]["timeline"], written["timeline"]);
+    bench
+        .run(&["mode", "set", "fly"])
+        .expect(1, &["no mode `fly`", "rest, run"]);
+    bench.run(&["revert"]).expect(0, &["taken back: changing"]);
+    bench.run(&["mode", "list"]).expect(1, &["tailbound apply"]);
+    drop(sleeper);
+    bench.assert_clean("changing");
+}
+
+#[test]
+fn a_change_without_its_agent_is_given_up_with_status_two() {
+    let Some((bench, sleeper)) = prepared("modes::given_up", "agent = {}") else {
+        return;
+    };
+    bench
+        .run(&["apply", "modes.toml"])
+        .expect(0, &["tailbound-agent --domain changing --connect unix:"]);
+    let words = ["its agent is not connected", "mode `run` holds again"];
+    bench.run(&["mode", "set", "rest"]).expect(2, &words);
+    let listed = bench.run(&["mode", "list"]);
+    listed.expect(0, &["mode run of", "not connected", "given up"]);
+    bench.run(&["revert"]).expect(0, &[]);
+    drop(sleeper);
+    bench.assert_clean("changing");
+}
+
+#[test]
+fn modes_that_the_daemon_does_not_take_leave_nothing_in_force() {
+    let Some((bench, sleeper)) = prepared("modes::not_taken", "") else {
+        return;
+    };
+    // The daemon cannot listen there.
+    let obstacle = bench.path().join("state/modes.sock");
+    fs::create_dir(&obstacle).unwrap();
+    let words = ["the modes are not known", "what was applied is taken back"];
+    bench.run(&["apply", "modes.toml"]).expect(1, &words);
+    let status = bench.run(&["status", "--format", "json"]);
+    let status = json(&status.expect(0, &[]));
+    assert_eq!(status["reservations"], serde_json::json!([]));
+    drop(sleeper);
+    bench.assert_clean("changing");
+}

@@ -1,0 +1,230 @@
+//! Mode changes by the real daemon on this host, with a real agent that stops and continues a real
+//! process.
+//!
+//! Needs what the ds-freeze back end needs; skips aloud where that is missing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+// What other tests need of it is not needed here.
+#[allow(dead_code)]
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use tailbound_daemon::{Client, Lease, RefusalKind};
+use tailbound_linux::clock::Monotonic;
+use tailbound_linux::process::{boot_id, send_signal};
+use tailbound_linux::task_process::TaskProcess;
+use tailbound_model::{AgentPlace, ChangePolicy, RequestsMeanwhile, ResourceInterface, TaskStart};
+use tailbound_modes::agent::link::UnixConnector;
+use tailbound_modes::agent::signals::SignalledProcesses;
+use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskTable};
+use tailbound_modes::table::{self, ModeTable, Settings};
+use tailbound_modes::transition::{Cause, Ending, LocalMode, Options};
+use tailbound_modes::wire::Name;
+use tailbound_time::Duration;
+
+use crate::stage::{Stage, eventually};
+
+const SIGKILL: i32 = 9;
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// The domain with its task in `run`, and with less and without it in `rest`.
+fn table(stage: &Stage, initial: &ResourceInterface) -> ModeTable {
+    let local = |name: &str, budget: Duration, tasks: &[&str]| LocalMode {
+        name: name.into(),
+        interface: ResourceInterface {
+            budget,
+            ..initial.clone()
+        },
+        tasks: tasks.iter().map(|task| (*task).to_owned()).collect(),
+    };
+    let mode = |name: &str, local: LocalMode| {
+        let locals: BTreeMap<String, LocalMode> = [(stage.domain(), local)].into();
+        (name.to_owned(), locals)
+    };
+    let modes = [
+        mode("run", local("run", initial.budget, &["work"])),
+        mode("rest", local("rest", ms(1), &[])),
+    ];
+    let agent = table::Agent {
+        place: AgentPlace::Outside,
+        may_request: ["rest".to_owned()].into(),
+        fallback: None,
+    };
+    let settings = Settings {
+        options: Options {
+            policy: ChangePolicy::Prompt,
+            start: TaskStart::InForce,
+            timeout: ms(2_000),
+        },
+        requests: RequestsMeanwhile::Queue,
+        longest_boost: Duration::from_micros(500),
+        least_gap: ms(1),
+    };
+    let agents = [(stage.domain(), agent)].into();
+    ModeTable::new("run".into(), modes.into(), agents, settings).unwrap()
+}
+
+/// An agent in a thread of its own.
+struct Running {
+    handle: AgentHandle,
+    refused: mpsc::Receiver<String>,
+    thread: JoinHandle<()>,
+}
+
+fn start_agent(stage: &Stage, socket: &Path) -> Running {
+    let mut tasks = TaskTable::new();
+    let work: Name = "work".parse().unwrap();
+    let process = TaskProcess::open(stage.busy.id(), None).unwrap();
+    let control = SignalledProcesses::new(work.clone(), vec![process], ms(2_000));
+    tasks.add(work, Box::new(control)).unwrap();
+    let mut agent = Agent::new(
+        stage.domain().parse().unwrap(),
+        &boot_id().unwrap(),
+        UnixConnector::new(socket.to_owned()),
+        tasks,
+        Monotonic,
+        Patience::default(),
+    )
+    .unwrap();
+    let handle = agent.handle();
+    let (sender, refused) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let mut observe = |event| {
+            if let Event::Refused { mode, .. } = event {
+                let _nobody_waits = sender.send(mode.to_string());
+            }
+        };
+        agent.run(&mut observe).unwrap();
+    });
+    Running {
+        handle,
+        refused,
+        thread,
+    }
+}
+
+impl Running {
+    fn end(self) {
+        self.handle.end();
+        self.thread.join().unwrap();
+    }
+}
+
+fn agents(client: &mut Client) -> BTreeSet<String> {
+    let modes = client.modes().unwrap().expect("modes are loaded");
+    modes.agents.into_iter().collect()
+}
+
+fn budget(client: &mut Client) -> Duration {
+    let status = client.status().unwrap();
+    status.reservations[0].enforced.interface.budget
+}
+
+#[test]
+fn a_mode_changes_a_reservation_and_stops_a_process() {
+    let Some(mut stage) = Stage::set("a_mode_changes_a_reservation") else {
+        return;
+    };
+    let mut client = stage.client();
+    let request = stage.request();
+    let table = table(&stage, &request.interface);
+    let early = client.load_modes(table.clone()).unwrap_err();
+    assert_eq!(early.refusal_kind(), Some(RefusalKind::Mode), "{early}");
+    assert!(
+        early.to_string().contains("apply the description first"),
+        "{early}"
+    );
+    assert!(client.modes().unwrap().is_none());
+    let none = client.set_mode("rest").unwrap_err();
+    assert_eq!(none.refusal_kind(), Some(RefusalKind::Mode), "{none}");
+
+    client
+        .apply(std::slice::from_ref(&request), Lease::Persistent)
+        .unwrap();
+    let socket = client.load_modes(table).unwrap();
+    let agent = start_agent(&stage, &socket);
+    eventually("the agent is there", || !agents(&mut client).is_empty());
+    // Modes that do not fit what is in force take the others away from nobody.
+    let mut other = request.interface.clone();
+    other.budget = ms(1);
+    let unfit = client.load_modes(self::table(&stage, &other)).unwrap_err();
+    assert_eq!(unfit.refusal_kind(), Some(RefusalKind::Mode), "{unfit}");
+    assert_eq!(agents(&mut client).len(), 1);
+    let work = TaskProcess::open(stage.busy.id(), None).unwrap();
+    let report = client.set_mode("rest").unwrap();
+    assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
+    assert_eq!(budget(&mut client), ms(1));
+    eventually("the task stands still", || {
+        work.activity().unwrap().stopped > 0
+    });
+    let unknown = client.set_mode("fly").unwrap_err().to_string();
+    assert!(unknown.contains("rest, run"), "{unknown}");
+
+    let report = client.set_mode("run").unwrap();
+    assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
+    assert_eq!(budget(&mut client), request.interface.budget);
+    eventually("the task runs", || work.activity().unwrap().stopped == 0);
+    // It may ask for one mode, and not for the other.
+    agent.handle.request("run".parse().unwrap()).unwrap();
+    assert_eq!(agent.refused.recv().unwrap(), "run");
+    agent.handle.request("rest".parse().unwrap()).unwrap();
+    eventually("the agent's mode holds", || {
+        client.modes().unwrap().unwrap().state.mode == "rest"
+    });
+    assert!(client.set_mode("run").unwrap().is_there());
+
+    agent.end();
+    eventually("the agent is gone", || agents(&mut client).is_empty());
+    let report = client.set_mode("rest").unwrap();
+    let cause = &report.outcome.ending;
+    assert!(
+        matches!(cause, Ending::GivenUp(Cause::NoAgent { .. })),
+        "{report:?}"
+    );
+    assert_eq!(client.modes().unwrap().unwrap().state.mode, "run");
+    assert_eq!(budget(&mut client), request.interface.budget);
+    // Without its reservation the modes are those of nothing.
+    client.revert(tailbound_daemon::Selection::All).unwrap();
+    assert!(client.modes().unwrap().is_none() && !socket.exists());
+    stage.expect_restored();
+}
+
+#[test]
+fn a_daemon_killed_while_modes_change_is_undone() {
+    for after_us in [0, 300, 3_000, 20_000] {
+        let Some(mut stage) = Stage::set("a_daemon_killed_while_modes_change") else {
+            return;
+        };
+        let mut client = stage.client();
+        let request = stage.request();
+        let table = table(&stage, &request.interface);
+        client.apply(&[request], Lease::Persistent).unwrap();
+        let socket = client.load_modes(table).unwrap();
+        let agent = start_agent(&stage, &socket);
+        eventually("the agent is there", || !agents(&mut client).is_empty());
+        let daemon = client.daemon_pid();
+        let switching = std::thread::spawn(move || {
+            for mode in ["rest", "run"].iter().cycle() {
+                if client.set_mode(mode).is_err() {
+                    return;
+                }
+            }
+        });
+        std::thread::sleep(std::time::Duration::from_micros(after_us));
+        send_signal(daemon, SIGKILL).unwrap();
+        switching.join().unwrap();
+        agent.end();
+        // Which tasks run is the agent's, and stays; everything else is put back.
+        let work = TaskProcess::open(stage.busy.id(), None).unwrap();
+        work.resume().unwrap();
+        stage.expect_gone(daemon);
+        stage.expect_restored();
+    }
+}
