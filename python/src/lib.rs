@@ -6,10 +6,12 @@
 //! `analysis::notation`.
 
 mod comparison;
+mod generating;
 mod refusal;
 mod response;
 mod simulation;
 mod sizing;
+mod sweeping;
 mod tasks;
 mod texts;
 mod thesis;
@@ -21,6 +23,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let python = module.py();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("ENGINE", tailbound_simulator::ENGINE)?;
     module.add("AnalysisError", python.get_type::<refusal::AnalysisError>())?;
     module.add_class::<response::Answer>()?;
     module.add_class::<thesis::Discretised>()?;
@@ -34,6 +37,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(response::predict, module)?)?;
     module.add_function(wrap_pyfunction!(comparison::compare, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
+    module.add_class::<sweeping::Sweep>()?;
+    module.add_class::<sweeping::Collection>()?;
+    module.add_function(wrap_pyfunction!(generating::generate, module)?)?;
+    module.add_function(wrap_pyfunction!(generating::generated_columns, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::size, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::size_periodic, module)?)?;
     module.add_function(wrap_pyfunction!(sizing::spread_periods, module)?)?;

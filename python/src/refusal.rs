@@ -3,6 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
+use tailbound_model::LoadError;
 
 pyo3::create_exception!(
     tailbound,
@@ -32,6 +33,14 @@ pub fn refused(python: Python<'_>, error: &Refused) -> PyErr {
 /// The exception for an argument that makes no sense.
 pub fn invalid(python: Python<'_>, what: impl ToString) -> PyErr {
     raised(python, "invalid", what.to_string())
+}
+
+/// All that is wrong in a description, or why it cannot be read.
+pub fn told(error: &LoadError) -> String {
+    match error {
+        LoadError::Problems { problems, .. } => problems.to_string(),
+        other => other.to_string(),
+    }
 }
 
 fn raised(python: Python<'_>, kind: &str, text: String) -> PyErr {

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tailbound_model::Description;
+use tailbound_analysis::resolution::as_hosted;
+use tailbound_model::{Description, Variant};
 use tailbound_simulator::host::{
     DomainResult, Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
 };
 use tailbound_time::Duration;
 
-use crate::refusal::invalid;
+use crate::refusal::{invalid, told};
 
 /// Name, CPU time used in nanoseconds, share of a CPU, depletions, whether it is in the background, and
 /// why its work piles up, if it does.
@@ -17,7 +18,7 @@ type DomainRow = (String, u64, f64, u64, bool, Option<String>);
 /// Domain, service, name, virtual CPU; jobs released, not done, late; deadline, longest response and
 /// both ends of the percentiles in nanoseconds; share of a CPU.
 type TaskRow = (
-    (String, Option<String>, String, usize),
+    (String, Option<String>, String, Option<usize>),
     (u64, u64, u64),
     (Option<u64>, Option<u64>, Vec<Option<(u64, Option<u64>)>>),
     f64,
@@ -33,24 +34,29 @@ type HostRow = (
     Vec<String>,
 );
 
+/// How long it is simulated and counted, and what is simulated before that, in nanoseconds.
+pub type Span = (u64, u64);
+
 /// Simulates each host of a description.
 ///
 /// # Errors
 /// All that is wrong in the file, with places and remedies, or why a host cannot be simulated.
 #[pyfunction]
-#[pyo3(signature = (path, mode, seed, warm_up_ns, duration_ns, probabilities))]
+#[pyo3(signature = (path, mode, variant, seed, span_ns, probabilities))]
 pub fn simulate(
     python: Python<'_>,
     path: PathBuf,
     mode: Option<&str>,
+    variant: Option<&str>,
     seed: Option<u64>,
-    warm_up_ns: u64,
-    duration_ns: u64,
+    span_ns: Span,
     probabilities: Vec<f64>,
 ) -> PyResult<Vec<HostRow>> {
     let loaded = tailbound_model::load(&path).map_err(|error| invalid(python, told(&error)))?;
     let inputs = loaded.inputs().map_err(|error| invalid(python, error))?;
-    let description = in_mode(python, &loaded.description, mode)?;
+    let variant = variant.map(|name| variant_named(python, &loaded.description, name));
+    let description = as_hosted(&loaded.description, mode, variant.transpose()?)
+        .map_err(|error| invalid(python, error))?;
     let simulated = python.detach(|| {
         let each = description.hosts.keys().map(|host| {
             simulate_host(&HostQuery {
@@ -58,8 +64,8 @@ pub fn simulate(
                 host,
                 inputs: &inputs,
                 seed: seed.unwrap_or(description.seed),
-                warm_up: Duration::from_nanos(warm_up_ns),
-                duration: Duration::from_nanos(duration_ns),
+                warm_up: Duration::from_nanos(span_ns.1),
+                duration: Duration::from_nanos(span_ns.0),
                 kept: Kept::Classes,
                 most_events: MOST_EVENTS,
             })
@@ -70,28 +76,18 @@ pub fn simulate(
     Ok(hosts.iter().map(|host| row(host, &probabilities)).collect())
 }
 
-fn told(error: &tailbound_model::LoadError) -> String {
-    match error {
-        tailbound_model::LoadError::Problems { problems, .. } => problems.to_string(),
-        other => other.to_string(),
-    }
-}
-
-fn in_mode(
+fn variant_named<'a>(
     python: Python<'_>,
-    description: &Description,
-    mode: Option<&str>,
-) -> PyResult<Description> {
-    let Some(mode) = mode.or(description.initial_mode.as_deref()) else {
-        return Ok(description.clone());
-    };
-    description.in_mode(mode).ok_or_else(|| {
-        let known: Vec<&str> = description.modes.keys().map(String::as_str).collect();
+    description: &'a Description,
+    name: &str,
+) -> PyResult<&'a Variant> {
+    let variants = &description.experiment.variants;
+    let found = variants.iter().find(|variant| variant.name == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = variants.iter().map(|one| one.name.as_str()).collect();
         let known = known.join(", ");
-        invalid(
-            python,
-            format!("there is no mode \"{mode}\"; the description has: {known}"),
-        )
+        let what = format!("there is no variant \"{name}\"; the experiment has: {known}");
+        invalid(python, what)
     })
 }
 

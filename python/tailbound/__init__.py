@@ -6,6 +6,8 @@
   their own
 - :func:`analyze`: whether tasks meet their deadlines
 - :func:`simulate`: what becomes of every domain and task of a description
+- :func:`sweep`: the same at many points, on all cores or a cluster
+- :func:`generate`: random sets of tasks, as the literature draws them
 
 Times are texts with a unit (``"40ms"``), ``datetime.timedelta`` or ``numpy.timedelta64``; every
 argument that is a time has a twin ending in ``_ns`` for whole nanoseconds. Results are bounds, in
@@ -15,6 +17,7 @@ change.
 
 from . import thesis
 from ._native import AnalysisError, __version__
+from ._generation import TaskSet, TaskSets, generate
 from ._response import (
     Comparison,
     Distance,
@@ -30,6 +33,7 @@ from ._simulation import (
     simulate,
 )
 from ._sizing import Choice, Infeasible, Sizing, size
+from ._sweep import SweepResult, sweep
 from ._tasks import (
     BandwidthCurve,
     LeastBudget,
@@ -62,15 +66,20 @@ __all__ = [
     "SimulatedTask",
     "Simulation",
     "Sizing",
+    "SweepResult",
     "Task",
     "TaskResponse",
+    "TaskSet",
+    "TaskSets",
     "__version__",
     "analyze",
     "bandwidth_curve",
+    "generate",
     "hyperperiod",
     "least_budget",
     "predict",
     "simulate",
     "size",
+    "sweep",
     "thesis",
 ]

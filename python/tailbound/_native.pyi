@@ -1,8 +1,9 @@
 """What crosses the border: times are whole nanoseconds. Use the package, not this."""
 
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 __version__: str
+ENGINE: int
 
 class AnalysisError(ValueError):
     """There is no answer: what is wrong, and what would be right."""
@@ -112,11 +113,51 @@ def discretised(
     workloads: int,
     tolerance: float,
 ) -> Discretised: ...
+_GeneratedTask = tuple[str, tuple[int, int, int, int], list[str]]
+
+def generated_columns() -> list[str]: ...
+def generate(
+    recipe: tuple[float, Optional[int], str, str, str, str],
+    scheduling: str,
+    reservation_ns: Optional[tuple[int, int]],
+    seed: int,
+    sets: int,
+) -> list[tuple[list[_GeneratedTask], str]]: ...
+
+class Sweep:
+    @staticmethod
+    def plan(
+        path: str,
+        vary: Sequence[tuple[str, Union[str, list[str]]]],
+        seeds: int,
+        span_ns: tuple[int, int],
+        mode: Optional[str],
+        variant: Optional[str],
+    ) -> Sweep: ...
+    @staticmethod
+    def from_parcel(parcel: bytes) -> Sweep: ...
+    def to_parcel(self) -> bytes: ...
+    @property
+    def units(self) -> int: ...
+    @property
+    def header(self) -> str: ...
+    def rows(self, unit: int) -> str: ...
+
+class Collection:
+    @staticmethod
+    def open(sweep: Sweep, out: str) -> Collection: ...
+    def missing(self) -> list[int]: ...
+    def text(self) -> str: ...
+    def add(self, unit: int, rows: str) -> None: ...
+    def write(self) -> None: ...
+    def close(self) -> None: ...
+    def leave(self) -> None: ...
+
 def simulate(
     path: str,
     mode: Optional[str],
+    variant: Optional[str],
     seed: Optional[int],
-    warm_up_ns: int,
-    duration_ns: int,
+    span_ns: tuple[int, int],
     probabilities: Sequence[float],
 ) -> list[_Host]: ...

@@ -22,8 +22,8 @@ class SimulatedTask:
     service: Optional[str]
     """Its service; ``None`` for a task of the domain itself."""
     name: str
-    vcpu: int
-    """The virtual CPU of its domain, from 0."""
+    vcpu: Optional[int]
+    """The virtual CPU of its domain, from 0; ``None`` where all share one queue."""
     released: int
     """Jobs that were released."""
     unfinished: int
@@ -105,6 +105,7 @@ def simulate(
     warm_up: Optional[Time] = None,
     seed: Optional[int] = None,
     mode: Optional[str] = None,
+    variant: Optional[str] = None,
     percentiles: Iterable[float] = (50, 99),
     duration_ns: Optional[int] = None,
     warm_up_ns: Optional[int] = None,
@@ -117,8 +118,7 @@ def simulate(
     Parameters
     ----------
     path:
-        The description (TOML). Every budget is told in it: what is to be derived from tasks is for
-        the command line.
+        The description (TOML).
     duration:
         How much time is simulated and counted; 1000 s if left out.
     warm_up:
@@ -127,6 +127,8 @@ def simulate(
         In place of the description's.
     mode:
         The mode that the system is in; the initial one if left out.
+    variant:
+        As in this variant of the experiment; as described if left out.
     percentiles:
         Those to tell, in percent.
 
@@ -145,9 +147,12 @@ def simulate(
     hosts = _native.simulate(
         os.fspath(path),
         mode,
+        variant,
         seed,
-        optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0,
-        1_000_000_000_000 if length_ns is None else length_ns,
+        (
+            1_000_000_000_000 if length_ns is None else length_ns,
+            optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0,
+        ),
         [one / 100 for one in told],
     )
     return _of(hosts, told)

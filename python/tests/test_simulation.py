@@ -37,6 +37,33 @@ builtin = "cpu-hog"
 cpus = [0]
 """
 
+SOFT = """
+schema_version = 1
+name = "soft"
+
+[hosts.edge]
+cpus = [0]
+
+[domains.plant]
+kind = "process"
+pids = [1]
+cpus = [0]
+scheduling = "rate-monotonic"
+aperiodic = {{ policy = "{policy}", tasks = ["queries"] }}
+
+[domains.plant.tasks.control]
+arrivals = {{ kind = "periodic", period = "10ms" }}
+execution_time = {{ kind = "constant", value = "2ms" }}
+
+[domains.plant.tasks.plan]
+arrivals = {{ kind = "periodic", period = "20ms" }}
+execution_time = {{ kind = "constant", value = "6ms" }}
+
+[domains.plant.tasks.queries]
+arrivals = {{ kind = "periodic", period = "40ms", offset = "1ms" }}
+execution_time = {{ kind = "constant", value = "14ms" }}
+"""
+
 QUEUE = """
 schema_version = 1
 name = "queue"
@@ -76,6 +103,15 @@ def test_a_schedule_is_as_worked_out_by_hand(tmp_path: Path) -> None:
     assert shares == pytest.approx({"batch": 0.5, "vm": 0.5})
     assert found.is_fine
     assert [cpu.cpu for cpu in found.cpus if cpu.busy_share > 0] == [0]
+
+
+@pytest.mark.parametrize(("policy", "plan"), [("dual-priority", 18), ("slack-stealing", 20)])
+def test_soft_jobs_come_before_hard_ones(tmp_path: Path, policy: str, plan: int) -> None:
+    # The scenarios of these names among the tests of the simulator, worked out by hand.
+    found = tailbound.simulate(write(tmp_path, SOFT.format(policy=policy)), "40ms")
+    longest = {task.name: task.longest for task in found.tasks}
+    assert longest == {"control": ms(10), "plan": ms(plan), "queries": ms(23)}
+    assert found.is_fine
 
 
 def test_what_piles_up_and_misses_is_told(tmp_path: Path) -> None:
