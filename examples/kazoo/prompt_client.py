@@ -4,7 +4,9 @@ Usage: prompt_client.py HOSTS, such as 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2
 20 ms and prints, for each gap longer than 100 ms, how long no write succeeded.
 """
 
+import signal
 import sys
+import threading
 import time
 
 from kazoo.client import KazooClient
@@ -23,6 +25,9 @@ def prompt_client(hosts: str, session_timeout_s: float = 10.0) -> KazooClient:
 
 def main() -> int:
     """Writes until interrupted."""
+    # An exception in the middle of a call could leave kazoo in a state from which it cannot be stopped.
+    stopping = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: stopping.set())
     if len(sys.argv) != 2:
         print("usage: prompt_client.py HOST:PORT,HOST:PORT,...", file=sys.stderr)
         return 1
@@ -31,21 +36,20 @@ def main() -> int:
     client.ensure_path("/tailbound-kazoo")
     last_s = time.monotonic()
     try:
-        while True:
+        while not stopping.is_set():
             try:
                 client.set("/tailbound-kazoo", b"beat")
             except ConnectionClosedError:
                 return 1
             except KazooException:
                 # A set may be repeated: the node holds the same afterwards.
-                time.sleep(0.005)
+                stopping.wait(0.005)
                 continue
             now_s = time.monotonic()
             if now_s - last_s > 0.1:
                 print(f"no write for {1000 * (now_s - last_s):.0f} ms", flush=True)
             last_s = now_s
-            time.sleep(0.02)
-    except KeyboardInterrupt:
+            stopping.wait(0.02)
         return 0
     finally:
         client.stop()

@@ -3,16 +3,29 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::SporadicTask;
+use tailbound_simulator::generate::UniformShares;
 use tailbound_simulator::hierarchy::Job;
 use tailbound_time::Duration;
 
 use crate::feasibility::Feasibility;
 
 /// The hyperperiod of every application.
-pub const HYPERPERIOD: Duration = Duration::from_millis(1000);
+const HYPERPERIOD: Duration = Duration::from_millis(1000);
 
-/// The periods that hard tasks have, in milliseconds: divisors of the hyperperiod.
-const PERIODS_MS: [u64; 12] = [5, 8, 10, 20, 25, 40, 50, 100, 125, 200, 250, 500];
+/// Which periods there are, and how long an application lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The periods that hard tasks have, in milliseconds: divisors of one second.
+    pub periods_ms: &'static [u64],
+    /// How long jobs come: whole seconds.
+    pub length: Duration,
+}
+
+/// What is simulated: one hyperperiod, as in the paper.
+pub const SIMULATED: Shape = Shape {
+    periods_ms: &[5, 8, 10, 20, 25, 40, 50, 100, 125, 200, 250, 500],
+    length: HYPERPERIOD,
+};
 
 /// The mean time between soft jobs lies between these, in milliseconds.
 const SOFT_GAPS_MS: (f64, f64) = (10.0, 50.0);
@@ -23,7 +36,7 @@ const MOST_DRAWS: usize = 100_000;
 /// What an application is to be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The experiment, 1 or 2.
+    /// The experiment, 1 or 2; 3 is real execution.
     pub experiment: u8,
     /// The number of hard tasks.
     pub hard_tasks: usize,
@@ -46,6 +59,8 @@ pub struct Application {
     pub tasks: Vec<SporadicTask>,
     /// Hard and soft jobs in order of release.
     pub jobs: Vec<Job>,
+    /// How long jobs come.
+    pub length: Duration,
 }
 
 /// Why there is no application.
@@ -67,24 +82,26 @@ pub enum ApplicationError {
     Analysis(#[from] tailbound_analysis::AnalysisError),
 }
 
-/// Draws an application that is schedulable with an allowance for every hard job; the same request and
-/// seed yield the same one.
+/// Draws an application that is schedulable with an allowance for every hard job; the same shape,
+/// request and seed yield the same one.
 pub fn generate(
+    shape: &Shape,
     request: Request,
     seed: u64,
     allowance: Duration,
 ) -> Result<Application, ApplicationError> {
     let mut random = stream(request, seed);
     for _ in 0..MOST_DRAWS {
-        let tasks = hard_tasks(request, &mut random)?;
+        let tasks = hard_tasks(shape, request, &mut random)?;
         if Feasibility::of(&tasks, allowance)?.is_none() {
             continue;
         }
-        let jobs = jobs(request, &tasks, &mut random);
+        let jobs = jobs(shape.length, request, &tasks, &mut random);
         return Ok(Application {
             request,
             tasks,
             jobs,
+            length: shape.length,
         });
     }
     Err(ApplicationError::NotFound {
@@ -109,24 +126,25 @@ fn unit(random: &mut impl Rng) -> f64 {
     ((random.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// Hard tasks whose loads are uniform among those with the right sum (UUniFast, Bini and Buttazzo 2005;
-/// sums beyond one task are never asked for, so nothing is discarded), with deadlines at the periods.
+/// Hard tasks whose loads are uniform among those with the right sum ([`UniformShares`]; sums beyond one
+/// task are never asked for, so nothing is discarded), with deadlines at the periods.
+///
+/// Load and period of a task are drawn one after the other from one stream. The simulator's
+/// `generate::task_set` draws them from two, so that its sets of the same seed are other ones.
 fn hard_tasks(
+    shape: &Shape,
     request: Request,
     random: &mut impl Rng,
 ) -> Result<Vec<SporadicTask>, tailbound_analysis::AnalysisError> {
-    let mut rest = f64::from(request.hard_load) / 100.0;
+    let mut shares = UniformShares::new(
+        request.hard_tasks as u32,
+        f64::from(request.hard_load) / 100.0,
+    );
     let mut tasks = Vec::with_capacity(request.hard_tasks);
-    for behind in (0..request.hard_tasks).rev() {
-        let next = if behind == 0 {
-            0.0
-        } else {
-            rest * unit(random).powf(1.0 / behind as f64)
-        };
-        let share = rest - next;
-        rest = next;
-        let place = (unit(random) * PERIODS_MS.len() as f64) as usize;
-        let period = Duration::from_millis(PERIODS_MS[place]);
+    for _ in 0..request.hard_tasks {
+        let share = shares.next_share(|| unit(random));
+        let place = (unit(random) * shape.periods_ms.len() as f64) as usize;
+        let period = Duration::from_millis(shape.periods_ms[place]);
         let execution = (share * period.as_nanos() as f64) as u64;
         let execution = Duration::from_nanos(execution.max(1000));
         tasks.push(SporadicTask::implicit(execution, period)?);
@@ -135,13 +153,18 @@ fn hard_tasks(
     Ok(tasks)
 }
 
-/// All jobs of one hyperperiod that starts with a critical instant.
-fn jobs(request: Request, tasks: &[SporadicTask], random: &mut impl Rng) -> Vec<Job> {
+/// All jobs from a critical instant on.
+fn jobs(
+    length: Duration,
+    request: Request,
+    tasks: &[SporadicTask],
+    random: &mut impl Rng,
+) -> Vec<Job> {
     let mut jobs: Vec<(u64, usize, u64)> = Vec::new();
     let most_left = f64::from(request.gain_thousandths) / 500.0;
     for (index, task) in tasks.iter().enumerate() {
         let mut release = Duration::ZERO;
-        while release < HYPERPERIOD {
+        while release < length {
             let left = unit(random) * most_left;
             let work = task.execution().as_nanos() as f64 * (1.0 - left);
             jobs.push((release.as_nanos(), index, (work as u64).max(1)));
@@ -155,7 +178,7 @@ fn jobs(request: Request, tasks: &[SporadicTask], random: &mut impl Rng) -> Vec<
     let mut release = gap * exponential(random);
     // The first soft job comes early enough in any case.
     release = release.min(HYPERPERIOD.as_nanos() as f64 / 10.0);
-    while release < HYPERPERIOD.as_nanos() as f64 {
+    while release < length.as_nanos() as f64 {
         let work = mean_work * exponential(random);
         jobs.push((release as u64, tasks.len(), (work as u64).max(1)));
         release += gap * exponential(random);
@@ -191,7 +214,7 @@ mod tests {
 
     #[test]
     fn an_application_is_as_requested() {
-        let application = generate(request(), 1, Duration::ZERO).unwrap();
+        let application = generate(&SIMULATED, request(), 1, Duration::ZERO).unwrap();
         let load: f64 = application
             .tasks
             .iter()
@@ -212,7 +235,11 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let jobs = |seed| generate(request(), seed, Duration::ZERO).unwrap().jobs;
+        let jobs = |seed| {
+            generate(&SIMULATED, request(), seed, Duration::ZERO)
+                .unwrap()
+                .jobs
+        };
         assert_eq!(jobs(1), jobs(1));
         assert_ne!(jobs(1), jobs(2));
     }

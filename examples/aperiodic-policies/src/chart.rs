@@ -64,7 +64,8 @@ impl Frame {
     }
 }
 
-fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+/// Appends to a picture.
+pub fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     let _written = out.write_fmt(text);
 }

@@ -25,6 +25,16 @@ pub struct Feasibility {
 }
 
 impl Feasibility {
+    /// What is known of no tasks in particular: no promotions and no budgets.
+    pub fn unknown() -> Self {
+        Self {
+            promotions: Vec::new(),
+            server_period: STEP,
+            periodic_budget: None,
+            deferrable_budget: None,
+        }
+    }
+
     /// What tasks bear that are given by rank, when every job takes an allowance more than its worst
     /// case; nothing if a deadline may be missed without any server.
     pub fn of(tasks: &[SporadicTask], allowance: Duration) -> Result<Option<Self>, AnalysisError> {

@@ -22,6 +22,27 @@ pub struct Finding {
     pub evidence: String,
 }
 
+impl Finding {
+    /// A conclusion that turns out the same with any seed.
+    fn robust(id: &'static str, claim: &'static str, holds: bool, evidence: String) -> Self {
+        Self {
+            id,
+            claim,
+            holds,
+            robust: true,
+            evidence,
+        }
+    }
+
+    /// A conclusion that turns with the applications.
+    fn by_chance(id: &'static str, claim: &'static str, holds: bool, evidence: String) -> Self {
+        Self {
+            robust: false,
+            ..Self::robust(id, claim, holds, evidence)
+        }
+    }
+}
+
 /// All conclusions.
 pub fn all(rows: &[Row]) -> Vec<Finding> {
     let of = |experiment, overheads| Compared::of(rows, experiment, overheads);
@@ -42,6 +63,11 @@ pub fn all(rows: &[Row]) -> Vec<Finding> {
 
 fn overall(compared: &Compared<'_>, policy: Variant) -> f64 {
     compared.mean(policy, Metric::Response, |_| true)
+}
+
+fn least(compared: &Compared<'_>, policies: &[Variant]) -> f64 {
+    let ratios = policies.iter().map(|policy| overall(compared, *policy));
+    ratios.fold(f64::INFINITY, f64::min)
 }
 
 fn listed(compared: &Compared<'_>, policies: &[Variant]) -> String {
@@ -69,66 +95,58 @@ fn beats_background(id: &'static str, compared: &Compared<'_>) -> Finding {
             }
         }
     }
-    Finding {
+    Finding::robust(
         id,
-        claim: "every policy has shorter response times than the background, at every value of every \
+        "every policy has shorter response times than the background, at every value of every \
                 parameter",
-        holds: largest.0 < 1.0,
-        robust: true,
-        evidence: format!("largest ratio {:.4} ({})", largest.0, largest.1),
-    }
+        largest.0 < 1.0,
+        format!("largest ratio {:.4} ({})", largest.0, largest.1),
+    )
 }
 
 fn servers_lose(compared: &Compared<'_>) -> Finding {
-    let best_server = SERVERS
-        .iter()
-        .map(|server| overall(compared, *server))
-        .fold(f64::INFINITY, f64::min);
+    let best_server = least(compared, &SERVERS);
     let others = IN_FIGURES.iter().filter(|one| !SERVERS.contains(one));
     let worst_other = others
         .map(|other| overall(compared, *other))
         .fold(0.0, f64::max);
-    Finding {
-        id: "servers-lose",
-        claim: "server policies have longer response times than slack stealing and dual priority",
-        holds: worst_other < best_server,
-        robust: true,
-        evidence: listed(compared, &IN_FIGURES),
-    }
+    Finding::robust(
+        "servers-lose",
+        "server policies have longer response times than slack stealing and dual priority",
+        worst_other < best_server,
+        listed(compared, &IN_FIGURES),
+    )
 }
 
 fn sporadic_before_deferrable(compared: &Compared<'_>) -> Finding {
     let [deferrable, sporadic] = SERVERS.map(|server| overall(compared, server));
-    Finding {
-        id: "sporadic-before-deferrable",
-        claim: "the sporadic server is better than the deferrable one, whose budget is smaller",
-        holds: sporadic < deferrable,
-        robust: true,
-        evidence: format!("SS {sporadic:.4}, DS {deferrable:.4}"),
-    }
+    Finding::robust(
+        "sporadic-before-deferrable",
+        "the sporadic server is better than the deferrable one, whose budget is smaller",
+        sporadic < deferrable,
+        format!("SS {sporadic:.4}, DS {deferrable:.4}"),
+    )
 }
 
 fn sporadic_leads_when_loaded(compared: &Compared<'_>) -> Finding {
     let loaded = |policy| compared.mean(policy, Metric::Response, |row| row.hard_load == 60);
     let [deferrable, sporadic] = SERVERS.map(loaded);
-    Finding {
-        id: "sporadic-leads-when-loaded",
-        claim: "the sporadic server leads the deferrable one above all at a high hard load",
-        holds: sporadic < deferrable,
-        robust: false,
-        evidence: format!("at a hard load of 60%: SS {sporadic:.4}, DS {deferrable:.4}"),
-    }
+    Finding::by_chance(
+        "sporadic-leads-when-loaded",
+        "the sporadic server leads the deferrable one above all at a high hard load",
+        sporadic < deferrable,
+        format!("at a hard load of 60%: SS {sporadic:.4}, DS {deferrable:.4}"),
+    )
 }
 
 fn slack_leads_without_overheads(free: &Compared<'_>) -> Finding {
     let (slack, dual) = (overall(free, Variant::Slack), overall(free, Variant::Dual));
-    Finding {
-        id: "slack-leads-without-overheads",
-        claim: "where scheduling costs nothing, slack stealing is at least as good as dual priority",
-        holds: slack <= dual,
-        robust: false,
-        evidence: format!("DASS {slack:.4}, DP {dual:.4}"),
-    }
+    Finding::by_chance(
+        "slack-leads-without-overheads",
+        "where scheduling costs nothing, slack stealing is at least as good as dual priority",
+        slack <= dual,
+        format!("DASS {slack:.4}, DP {dual:.4}"),
+    )
 }
 
 fn dual_leads_with_overheads(costly: &Compared<'_>) -> Finding {
@@ -136,13 +154,12 @@ fn dual_leads_with_overheads(costly: &Compared<'_>) -> Finding {
         overall(costly, Variant::Slack),
         overall(costly, Variant::Dual),
     );
-    Finding {
-        id: "dual-leads-with-overheads",
-        claim: "where scheduling costs something, dual priority is better than slack stealing",
-        holds: dual < slack,
-        robust: true,
-        evidence: format!("DASS {slack:.4}, DP {dual:.4}"),
-    }
+    Finding::robust(
+        "dual-leads-with-overheads",
+        "where scheduling costs something, dual priority is better than slack stealing",
+        dual < slack,
+        format!("DASS {slack:.4}, DP {dual:.4}"),
+    )
 }
 
 fn overheads_favour_dual(free: &Compared<'_>, costly: &Compared<'_>) -> Finding {
@@ -150,42 +167,35 @@ fn overheads_favour_dual(free: &Compared<'_>, costly: &Compared<'_>) -> Finding 
         overall(compared, Variant::Slack) - overall(compared, Variant::Dual)
     };
     let (without, with) = (lead(free), lead(costly));
-    Finding {
-        id: "overheads-favour-dual",
-        claim: "it is the overheads by which dual priority gains on slack stealing",
-        holds: without < with,
-        robust: true,
-        evidence: format!("DASS less DP: {without:+.4} without overheads, {with:+.4} with them"),
-    }
+    Finding::robust(
+        "overheads-favour-dual",
+        "it is the overheads by which dual priority gains on slack stealing",
+        without < with,
+        format!("DASS less DP: {without:+.4} without overheads, {with:+.4} with them"),
+    )
 }
 
 fn gain_matters_for_slack(compared: &Compared<'_>) -> Finding {
     let slack = overall(compared, Variant::Slack) - overall(compared, Variant::SlackGain);
     let dual_gains = [Variant::DualOwn, Variant::DualPropagated, Variant::DualBoth];
-    let best = dual_gains
-        .iter()
-        .map(|gain| overall(compared, *gain))
-        .fold(f64::INFINITY, f64::min);
-    let dual = overall(compared, Variant::Dual) - best;
-    Finding {
-        id: "gain-matters-for-slack",
-        claim: "slack stealing is better with gain time, by more than dual priority is",
-        holds: slack > 0.0 && slack > dual,
-        robust: true,
-        evidence: format!("the ratio falls by {slack:.4} for DASS, by {dual:.4} for DP at best"),
-    }
+    let dual = overall(compared, Variant::Dual) - least(compared, &dual_gains);
+    Finding::robust(
+        "gain-matters-for-slack",
+        "slack stealing is better with gain time, by more than dual priority is",
+        slack > 0.0 && slack > dual,
+        format!("the ratio falls by {slack:.4} for DASS, by {dual:.4} for DP at best"),
+    )
 }
 
 fn self_gain_is_best(compared: &Compared<'_>) -> Finding {
     let own = overall(compared, Variant::DualOwn);
     let propagated = overall(compared, Variant::DualPropagated);
-    Finding {
-        id: "self-gain-before-propagated",
-        claim: "of the gains of dual priority, self gain is better than propagated gain",
-        holds: own < propagated,
-        robust: true,
-        evidence: format!("self {own:.4}, propagated {propagated:.4}"),
-    }
+    Finding::robust(
+        "self-gain-before-propagated",
+        "of the gains of dual priority, self gain is better than propagated gain",
+        own < propagated,
+        format!("self {own:.4}, propagated {propagated:.4}"),
+    )
 }
 
 fn slack_costs_most(compared: &Compared<'_>) -> Finding {
@@ -195,11 +205,10 @@ fn slack_costs_most(compared: &Compared<'_>) -> Finding {
         .iter()
         .filter(|one| !matches!(one, Variant::Slack | Variant::SlackGain));
     let most = others.map(|other| cost(*other)).fold(0.0, f64::max);
-    Finding {
-        id: "slack-costs-most",
-        claim: "slack stealing takes more time of the scheduler than every other policy",
-        holds: slack > most,
-        robust: true,
-        evidence: format!("at least {slack:.4} of the background's, the others at most {most:.4}"),
-    }
+    Finding::robust(
+        "slack-costs-most",
+        "slack stealing takes more time of the scheduler than every other policy",
+        slack > most,
+        format!("at least {slack:.4} of the background's, the others at most {most:.4}"),
+    )
 }

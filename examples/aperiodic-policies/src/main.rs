@@ -1,6 +1,7 @@
 //! Soft jobs beside hard tasks under fixed priorities: the two experiments of Búrdalo, Espinosa, Terrasa
 //! and García-Fornes, *Experimental results of aperiodic fixed-priority preemptive policies in RT-Linux*,
-//! OSPERT 2007, in simulation, with and without what scheduling costs.
+//! OSPERT 2007, in simulation, with and without what scheduling costs; and the policies that this kernel
+//! has means for in real execution, for a few small sets.
 
 mod application;
 mod chart;
@@ -8,7 +9,9 @@ mod curves;
 mod feasibility;
 mod figures;
 mod findings;
+mod outcome;
 mod output;
+mod real;
 mod settings;
 mod study;
 mod variants;
@@ -17,7 +20,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use indicatif::style::TemplateError;
 use indicatif::{ProgressBar, ProgressStyle};
+use tailbound_time::Duration;
 
 use crate::curves::{Compared, Metric};
 use crate::output::{Overall, Summary};
@@ -44,11 +49,31 @@ struct Arguments {
     /// End with status 2 if a conclusion of the paper does not hold that does for every seed
     #[arg(long)]
     check: bool,
+    /// Execute small sets on the real kernel instead, beside their simulation; needs CAP_SYS_NICE
+    #[arg(long, conflicts_with_all = ["quick", "check", "overheads"])]
+    real: bool,
+    /// With --real: the number of sets
+    #[arg(long, requires = "real", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
+    sets: u32,
+    /// With --real: how many seconds each set is executed under each policy
+    #[arg(long, requires = "real", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=60))]
+    seconds: u64,
+    /// With --real: the CPU; the last one if not given
+    #[arg(long, requires = "real")]
+    cpu: Option<u32>,
+    /// What another process of this program does for it
+    #[arg(long, hide = true)]
+    role: Option<real::Role>,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
+    let outcome = match arguments.role {
+        Some(role) => role.play().map(|()| true).map_err(Into::into),
+        None if arguments.real => execute(&arguments).map(|()| true),
+        None => run(&arguments),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
         Err(error) => {
@@ -56,6 +81,26 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Executes small sets on the kernel.
+fn execute(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let request = real::Request {
+        sets: arguments.sets,
+        length: Duration::from_secs(arguments.seconds),
+        cpu: arguments.cpu,
+        seed: arguments.seed,
+        out: arguments.out.clone(),
+    };
+    real::run(&request, &progress("executions")?)?;
+    println!("\nwritten to {}", arguments.out.display());
+    Ok(())
+}
+
+fn progress(what: &str) -> Result<ProgressBar, TemplateError> {
+    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left");
+    let style = ProgressStyle::with_template(&template)?;
+    Ok(ProgressBar::new(0).with_style(style))
 }
 
 /// Runs the study; whether it shows what was asked to be checked.
@@ -69,10 +114,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn std::error::Error>> {
         seed: arguments.seed,
         settings: Settings::read(arguments.overheads.as_deref())?,
     };
-    let progress = ProgressBar::new(0);
-    progress.set_style(ProgressStyle::with_template(
-        "{bar:40} {pos}/{len} applications, {eta} left",
-    )?);
+    let progress = progress("applications")?;
     let rows = study::run(&plan, &progress)?;
     progress.finish_and_clear();
     let summary = Summary {

@@ -8,6 +8,7 @@ use tailbound_simulator::Overheads;
 use tailbound_simulator::aperiodic::PolicyCosts;
 use tailbound_time::Duration;
 
+use crate::feasibility::Feasibility;
 use crate::variants::Variant;
 
 /// The costs that come with the study.
@@ -63,23 +64,24 @@ impl Settings {
         toml::from_str(&text).map_err(|source| SettingsError::Parse { path, source })
     }
 
+    /// Settings of a kernel where every look of the manager costs the same, and a look of the scheduler
+    /// is in the switch; what slack stealing and gain cost is left out.
+    pub fn of_kernel(interrupt: Duration, context_switch: Duration, manager: Duration) -> Self {
+        Self {
+            interrupt,
+            context_switch,
+            replenishment: manager,
+            promotion: manager,
+            ..Self::default()
+        }
+    }
+
     /// What the analysis adds to the worst case of every hard job under a policy: its interrupt, a look
     /// and a switch when it comes and when it goes, and the policy's own work. What soft jobs cost is not
     /// in it.
     pub fn allowance(&self, variant: Variant, hard_tasks: usize) -> Duration {
-        let around = self.scheduler_invocation + self.context_switch;
-        let slack = self
-            .slack_per_task
-            .checked_mul(hard_tasks as u64)
-            .unwrap_or(Duration::ZERO);
-        let own = match variant {
-            Variant::Slack => slack,
-            Variant::SlackGain => slack + self.gain,
-            Variant::Dual | Variant::DualOwn => self.promotion + around,
-            Variant::DualPropagated | Variant::DualBoth => self.promotion + around + self.gain,
-            _ => Duration::ZERO,
-        };
-        self.interrupt + around + around + own
+        let policy = variant.policy(&Feasibility::unknown());
+        policy.allowance(&self.overheads(), &self.policy_costs(), hard_tasks)
     }
 
     /// What every policy pays.

@@ -3,17 +3,19 @@
 use indicatif::ProgressBar;
 use rayon::prelude::*;
 use serde::Serialize;
-use tailbound_simulator::aperiodic::{AperiodicError, HardTask, System, Usage, simulate_aperiodic};
-use tailbound_simulator::hierarchy::{Completion, Sink};
+use tailbound_simulator::aperiodic::{
+    AperiodicError, HardTask, Policy, System, Usage, simulate_aperiodic,
+};
 use tailbound_time::Duration;
 
-use crate::application::{Application, ApplicationError, HYPERPERIOD, Request, generate};
+use crate::application::{Application, ApplicationError, Request, SIMULATED, generate};
 use crate::feasibility::Feasibility;
+use crate::outcome::Outcome;
 use crate::settings::Settings;
 use crate::variants::{ALL, Variant};
 
 /// Hard jobs of the first experiment execute between 95% and 100% of their worst case.
-const FIRST_GAIN_THOUSANDTHS: u32 = 25;
+pub const FIRST_GAIN_THOUSANDTHS: u32 = 25;
 
 /// How much hard jobs of the second experiment leave on average, by the number of the application: the
 /// paper shows results by gain, and does not say which gains there were.
@@ -148,7 +150,7 @@ pub fn run(plan: &Plan, progress: &ProgressBar) -> Result<Vec<Row>, StudyError> 
             let allowances =
                 ALL.map(|variant| plan.settings.allowance(variant, request.hard_tasks));
             let largest = allowances.into_iter().max().unwrap_or_default();
-            let application = generate(*request, plan.seed, largest)?;
+            let application = generate(&SIMULATED, *request, plan.seed, largest)?;
             let mut rows = Vec::new();
             for settings in [None, Some(plan.settings)] {
                 for variant in ALL {
@@ -176,24 +178,11 @@ fn run_one(
             hard_tasks: request.hard_tasks,
             hard_load: request.hard_load,
         })?;
-    let hard = application.tasks.iter().map(|task| HardTask {
-        execution: task.execution() + allowance,
-        period: task.period(),
-        deadline: task.deadline(),
-        offset: Duration::ZERO,
-    });
-    let system = System {
-        hard: hard.collect(),
-        policy: variant.policy(&feasibility),
-        overheads: settings.overheads(),
-        costs: settings.policy_costs(),
-    };
-    let mut seen = Seen::of(application);
-    let usage = simulate_aperiodic(
-        &system,
-        &mut application.jobs.as_slice(),
-        &mut seen,
-        Some(HYPERPERIOD),
+    let (outcome, usage) = simulate(
+        application,
+        variant.policy(&feasibility),
+        allowance,
+        &settings,
     )?;
     Ok(Row {
         experiment: request.experiment,
@@ -205,77 +194,48 @@ fn run_one(
         gain_thousandths: request.gain_thousandths,
         policy: variant,
         budget_ns: variant.budget(&feasibility).map(Duration::as_nanos),
-        soft_jobs: seen.soft_jobs,
-        soft_done: seen.soft_done,
-        mean_response_time_ns: seen.mean_response_time_ns(),
-        hard_jobs: seen.hard_jobs,
-        deadline_misses: seen.missed,
+        soft_jobs: outcome.soft_jobs,
+        soft_done: outcome.soft_done,
+        mean_response_time_ns: outcome.mean_response_time_ns(),
+        hard_jobs: outcome.hard_jobs,
+        deadline_misses: outcome.missed,
         context_switches: usage.context_switches,
         scheduler_invocations: usage.scheduler_invocations,
         scheduler_time_ns: scheduler_time_ns(&usage),
     })
 }
 
+/// An application under a policy, whose hard tasks are allowed so much more than their worst case.
+pub fn simulate(
+    application: &Application,
+    policy: Policy,
+    allowance: Duration,
+    settings: &Settings,
+) -> Result<(Outcome, Usage), AperiodicError> {
+    let hard = application.tasks.iter().map(|task| HardTask {
+        execution: task.execution() + allowance,
+        period: task.period(),
+        deadline: task.deadline(),
+        offset: Duration::ZERO,
+    });
+    let system = System {
+        hard: hard.collect(),
+        policy,
+        overheads: settings.overheads(),
+        costs: settings.policy_costs(),
+    };
+    let mut outcome = Outcome::of(application);
+    let usage = simulate_aperiodic(
+        &system,
+        &mut application.jobs.as_slice(),
+        &mut outcome,
+        Some(application.length),
+    )?;
+    Ok((outcome, usage))
+}
+
 fn scheduler_time_ns(usage: &Usage) -> u64 {
     (usage.scheduling + usage.switching + usage.policy).as_nanos()
-}
-
-/// What the study keeps of a simulation.
-struct Seen {
-    deadlines_ns: Vec<u64>,
-    hard_jobs: u64,
-    /// Hard jobs that were due by the end and are not known to have met their deadline.
-    missed: u64,
-    soft_jobs: u64,
-    soft_done: u64,
-    /// The time from every soft release to the end of the hyperperiod.
-    waited_ns: u64,
-}
-
-impl Seen {
-    fn of(application: &Application) -> Self {
-        let tasks = application.tasks.iter();
-        let mut seen = Self {
-            deadlines_ns: tasks.map(|task| task.deadline().as_nanos()).collect(),
-            hard_jobs: 0,
-            missed: 0,
-            soft_jobs: 0,
-            soft_done: 0,
-            waited_ns: 0,
-        };
-        let end = HYPERPERIOD.as_nanos();
-        for job in &application.jobs {
-            match seen.deadlines_ns.get(job.task) {
-                Some(deadline) => seen.hard_jobs += u64::from(job.release + deadline <= end),
-                None => {
-                    seen.soft_jobs += 1;
-                    seen.waited_ns += end - job.release;
-                }
-            }
-        }
-        seen.missed = seen.hard_jobs;
-        seen
-    }
-
-    fn mean_response_time_ns(&self) -> f64 {
-        self.waited_ns as f64 / self.soft_jobs.max(1) as f64
-    }
-}
-
-impl Sink for Seen {
-    fn completed(&mut self, done: &Completion) {
-        match self.deadlines_ns.get(done.task) {
-            Some(deadline) => {
-                let due = done.release + deadline;
-                let counts = due <= HYPERPERIOD.as_nanos();
-                self.missed -= u64::from(counts && done.end <= due);
-            }
-            None => {
-                self.soft_done += 1;
-                self.waited_ns -= HYPERPERIOD.as_nanos() - done.end;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
