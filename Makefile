@@ -48,10 +48,10 @@ bench: ## Side-by-side comparisons with peers; each prints a table and writes JS
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
 
-install: ## Install tailbound and tailboundd below PREFIX (/usr/local)
+install: ## Install tailbound, tailboundd and tailbound-agent below PREFIX (/usr/local)
 	$(CARGO) build --locked --release --workspace --bins
 	install -d $(DESTDIR)$(PREFIX)/bin
-	install -m 0755 target/release/tailbound target/release/tailboundd $(DESTDIR)$(PREFIX)/bin
+	install -m 0755 $(addprefix target/release/,tailbound tailboundd tailbound-agent) $(DESTDIR)$(PREFIX)/bin
 
 clean: ## Remove what was built
 	$(CARGO) clean

@@ -2,10 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use tailbound_linux::process;
 use tailbound_tests::host::{self, Need};
 use tailbound_tests::{binaries, repository};
 
@@ -229,6 +230,180 @@ fn aperiodic_policies_runs() {
     }
 }
 
+const REAL: &[Need] = &[Need::SysNice, Need::IpcLock];
+/// What `ds-freeze` needs, which executes soft jobs of every set where it is there.
+const FROZEN: &[Need] = &[Need::SysNice, Need::IpcLock, Need::Root, Need::Freezer];
+
+/// What takes part of the study to the kernel, with a journal folder of its own.
+fn real_execution(folder: &Path, seconds: &str) -> Command {
+    let mut command = Command::new(binaries::program("aperiodic-policies"));
+    command.args(["--real", "--sets", "1", "--seconds", seconds, "--out"]);
+    command.arg(folder.join("out"));
+    command.env("TAILBOUND_STATE_DIR", folder.join("state"));
+    command.env_remove("TAILBOUND_WITHOUT");
+    command
+}
+
+/// Where enforcement keeps the soft jobs of the study, in every cgroup v2 hierarchy.
+fn reserved_groups() -> Vec<PathBuf> {
+    let roots = host::unified_hierarchies().into_iter();
+    let groups = roots.map(|root| root.join("tailbound/aperiodic-policies"));
+    groups.filter(|group| group.is_dir()).collect()
+}
+
+/// Journals of changes that nobody has taken back.
+fn journals(folder: &Path) -> Vec<PathBuf> {
+    let listed = fs::read_dir(folder.join("state")).into_iter().flatten();
+    let paths = listed.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| fs::metadata(path).is_ok_and(|file| file.len() > 0))
+        .collect()
+}
+
+#[test]
+fn aperiodic_policies_are_executed() {
+    if host::skip("aperiodic policies on the kernel", REAL) {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let output = real_execution(folder.path(), "1").output().unwrap();
+    let printed = told(&output);
+    assert!(output.status.success(), "{printed}");
+    let results = read(&folder.path().join("out/real.json"));
+    assert_eq!(results["clock"], "CLOCK_MONOTONIC");
+    let rows = results["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 8, "{printed}");
+    let frozen = !host::skip("ds-freeze among the aperiodic policies", FROZEN);
+    for row in rows {
+        let enforced =
+            !row["budget_ns"].is_null() && row["means"].as_str().unwrap().contains("hard");
+        if !row["not_run"].is_null() {
+            // A back end may not take the budget, or the host may lack it. Ranks always work.
+            let refused = row["means"] != "hard deferrable, ds-freeze" || !frozen;
+            assert!(enforced && refused, "{row}");
+            continue;
+        }
+        assert!(row["soft_done"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["soft_used_ns"].as_u64().unwrap() > 0, "{row}");
+        assert!(row["hard_jobs"].as_u64().unwrap() > 0, "{row}");
+        let ratio = row["measured_ratio"].as_f64().unwrap();
+        assert!(ratio.is_finite() && ratio > 0.0, "{row}");
+        // Without overheads nothing comes before the background; what stands still without budget may.
+        assert!(
+            enforced || row["simulated_ratio"].as_f64().unwrap() <= 1.0,
+            "{row}"
+        );
+        let managed = row["means"].as_str().unwrap().contains("ranks");
+        assert!(!managed || row["manager_looks"] != 0, "{row}");
+        assert!(!managed || row["changes_refused"] == 0, "{row}");
+    }
+    let table = fs::read_to_string(folder.path().join("out/real.csv")).unwrap();
+    assert_eq!(table.lines().count(), rows.len() + 1);
+    let chart = fs::read_to_string(folder.path().join("out/real.svg")).unwrap();
+    assert!(chart.contains("</svg>") && !chart.contains("NaN"));
+    assert_eq!(journals(folder.path()), Vec::<PathBuf>::new(), "{printed}");
+    assert_eq!(reserved_groups(), Vec::<PathBuf>::new(), "{printed}");
+}
+
+#[test]
+fn aperiodic_policies_restore_the_host_when_killed() {
+    if host::skip("aperiodic policies, killed", FROZEN) {
+        return;
+    }
+    let _alone = host::alone();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = real_execution(folder.path(), "2");
+    let log = folder.path().join("stderr");
+    let said = || fs::read_to_string(&log).unwrap();
+    command.stdout(Stdio::null());
+    command.stderr(fs::File::create(&log).unwrap());
+    let mut child = command.spawn().unwrap();
+    // The soft jobs' turn under ds-freeze comes by itself.
+    while reserved_groups().is_empty() {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("ended without ds-freeze ({status}): {}", said());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The process that waits for this end takes everything back; it is given up after a while.
+    for _ in 0..500 {
+        if reserved_groups().is_empty() && journals(folder.path()).is_empty() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!(
+        "left behind: {:?}, {:?}; {}",
+        reserved_groups(),
+        journals(folder.path()),
+        said()
+    );
+}
+
+/// A killed process closes its files before it has ended, and is alive for its journal until then.
+#[test]
+fn aperiodic_policies_restorer_waits_for_the_end_of_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    // The restorer's input has ended; the shell, its parent, becomes a process that has not.
+    command.args(["-c", "\"$0\" --role restorer < /dev/null & exec sleep 600"]);
+    command.arg(binaries::program("aperiodic-policies"));
+    command.env("TAILBOUND_STATE_DIR", folder.path().join("state"));
+    let journal = folder.path().join("state/owned.journal");
+    fs::create_dir(folder.path().join("state")).unwrap();
+    let mut parent = command.spawn().unwrap();
+    let owner = serde_json::json!({
+        "record": "owner",
+        "version": 1,
+        "pid": parent.id(),
+        "started": process::process_started(parent.id()).unwrap(),
+        "boot": process::boot_id().unwrap(),
+    });
+    fs::write(&journal, format!("{owner}\n")).unwrap();
+    // One that does not wait has ended by then.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let waiting = process::children_of(parent.id()).unwrap();
+    let kept = journal.exists();
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    assert!(kept && waiting.len() == 1, "{kept} {waiting:?}");
+    for _ in 0..500 {
+        if !journal.exists() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the journal of a process that has ended is left");
+}
+
+#[test]
+fn aperiodic_policies_say_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (feature, expected) in [
+        ("sched-fifo", "needs CAP_SYS_NICE, which is missing"),
+        (
+            "rt-throttling",
+            "the kernel's bound for real-time threads is off",
+        ),
+    ] {
+        // What comes first in the program's own order of checks.
+        if feature != "sched-fifo" && host::skip("real execution without a bound", REAL) {
+            continue;
+        }
+        let output = real_execution(folder.path(), "1")
+            .env("TAILBOUND_WITHOUT", feature)
+            .output()
+            .unwrap();
+        let printed = told(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert!(printed.contains(expected), "{printed}");
+        assert!(!folder.path().join("out").exists());
+    }
+}
+
 fn run(example: &Shortened) {
     let test = format!("run of {}", example.file);
     if host::skip(&test, example.needs) {
@@ -255,6 +430,8 @@ fn run(example: &Shortened) {
     check_report(example, &report, &told(&output));
     let html = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(html.contains("</html>"), "{test}: no HTML report");
+    let schedule = "id=\"schedules\"";
+    assert!(html.contains(schedule), "{test}: no simulated schedule");
 }
 
 fn read(path: &Path) -> Value {

@@ -106,7 +106,12 @@ class PromptElection extends FastLeaderElection {
         self.getCurrentAndNextConfigVoters(), self.getMyId(), ballot(), answers, channels::isAbsent);
   }
 
-  /** Sends this server's vote again where the notification shows that the sender lacks it. */
+  /**
+   * Sends this server's vote again where the notification shows that the sender lacks it. A decided
+   * sender's leader gets it too: only the leader's own word ends the election, and if it had this vote
+   * before it led, it has given none. Upstream asks everybody once all are silent for a while, which
+   * the answers of the followers would put off for ever.
+   */
   void answer(Notification n) {
     if (!config.resend() || n.sid == self.getMyId() || stop) {
       return;
@@ -118,9 +123,16 @@ class PromptElection extends FastLeaderElection {
         sendVote(n.sid);
       }
     } else if (inOlderRound && n.state != ServerState.OBSERVING) {
-      int doublings = Math.min(resends.merge(n.sid, 1, Integer::sum) - 1, MOST_DOUBLINGS);
-      timer.schedule(() -> sendVote(n.sid), config.resendDelayNs() << doublings, TimeUnit.NANOSECONDS);
+      sendVoteLater(n.sid);
+      if (n.state == ServerState.FOLLOWING && n.leader != n.sid && channels.others().contains(n.leader)) {
+        sendVoteLater(n.leader);
+      }
     }
+  }
+
+  private void sendVoteLater(long server) {
+    int doublings = Math.min(resends.merge(server, 1, Integer::sum) - 1, MOST_DOUBLINGS);
+    timer.schedule(() -> sendVote(server), config.resendDelayNs() << doublings, TimeUnit.NANOSECONDS);
   }
 
   private boolean isWorse(Notification n) {

@@ -29,6 +29,14 @@ final class PeerInMemory {
     return new TailboundPeer(members, directory.toFile(), directory.toFile(), 3, 1, 100, 10, 5, 5, null);
   }
 
+  /** The election of a peer that proposes itself in a round. */
+  static PromptElection election(TailboundPeer peer, long round, long zxid, long epoch) throws IOException {
+    PromptElection election = new PromptElection(peer, (ElectionChannels) peer.createCnxnManager());
+    election.logicalclock.set(round);
+    election.updateProposal(peer.getMyId(), zxid, epoch);
+    return election;
+  }
+
   /** A transaction that creates {@code /n<counter>}. */
   static Request creation(long epoch, int counter) {
     TxnHeader header = new TxnHeader(1, counter, epoch << 32 | counter, 0, OpCode.create);

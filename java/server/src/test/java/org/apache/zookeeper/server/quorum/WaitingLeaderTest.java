@@ -29,9 +29,7 @@ class WaitingLeaderTest {
   @BeforeEach
   void create() throws Exception {
     peer = PeerInMemory.create(directory);
-    election = new PromptElection(peer, (ElectionChannels) peer.createCnxnManager());
-    election.logicalclock.set(ROUND);
-    election.updateProposal(1, ZXID, EPOCH);
+    election = PeerInMemory.election(peer, ROUND, ZXID, EPOCH);
   }
 
   @AfterEach
