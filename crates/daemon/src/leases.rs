@@ -44,7 +44,7 @@ pub trait Reservations {
         not_before: Instant,
     ) -> Result<Changed, Refusal>;
 
-    /// Lets a domain run without budget for so long at most; whether it does.
+    /// Lets a domain run without budget for so long at most, if its back end can.
     ///
     /// # Errors
     /// Why not.
@@ -53,7 +53,7 @@ pub trait Reservations {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, Refusal>;
+    ) -> Result<(), Refusal>;
 
     /// Ends a boost.
     ///
@@ -206,7 +206,7 @@ impl<R: Reservations> Leases<R> {
         self.reservations.change_from(domain, interface, not_before)
     }
 
-    /// Lets a domain run without budget for so long at most; whether it does.
+    /// Lets a domain run without budget for so long at most, if its back end can.
     ///
     /// # Errors
     /// Why not.
@@ -215,7 +215,7 @@ impl<R: Reservations> Leases<R> {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<(), Refusal> {
         self.reservations.boost(domain, at_most, if_exhausted)
     }
 

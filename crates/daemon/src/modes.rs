@@ -80,7 +80,7 @@ impl<R: Reservations> Enforcing for Leased<R> {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<(), String> {
         let boosted = lock(&self.0).boost(domain, at_most, if_exhausted);
         boosted.map_err(|refusal| refusal.message)
     }

@@ -74,7 +74,7 @@ impl Reservations for EnforcerReservations {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<(), Refusal> {
         Ok(self.enforcer.boost(domain, at_most, if_exhausted)?)
     }
 

@@ -300,7 +300,6 @@ impl Enforcer {
         interface: &ResourceInterface,
         not_before: Instant,
     ) -> Result<Changed, EnforcementError> {
-        let _turn = Turn::take(&self.state_directory)?;
         let held = self.journal.history().domain(domain);
         let old = held.ok_or_else(|| self.not_active(domain))?.standing();
         if old.interface.cpus != interface.cpus {
@@ -309,7 +308,14 @@ impl Enforcer {
         let mut request = old.clone();
         request.on_common_grid &= old.interface.period == interface.period;
         request.request.interface = interface.clone();
-        if let Some(plan) = self.without_new_settings(&old, &request)? {
+        let only_managers = self.is_for_managers_alone(&old, &request);
+        // Who plans something else meanwhile reckons with the larger budget.
+        let _turn = match only_managers && shrinks(&old, &request) {
+            true => None,
+            false => Some(Turn::take(&self.state_directory)?),
+        };
+        if only_managers {
+            let plan = self.plan_budget(&old, &request)?;
             let in_force_at = self.change_budget(&plan, not_before)?;
             return Ok(Changed { plan, in_force_at });
         }
@@ -323,26 +329,26 @@ impl Enforcer {
         Ok(Changed { plan, in_force_at })
     }
 
-    /// The plan of a change that only the managers carry out, if it is one: nothing in the kernel
-    /// depends on budget and period then, and looking through /proc would take longer than all else.
-    fn without_new_settings(
-        &self,
-        old: &Standing,
-        new: &Standing,
-    ) -> Result<Option<Plan>, EnforcementError> {
+    /// Whether only managers carry a change out: nothing in the kernel depends on budget and period
+    /// then, and looking through /proc would take longer than all else.
+    fn is_for_managers_alone(&self, old: &Standing, new: &Standing) -> bool {
         let by_managers = old.backend == BackendKind::DsFreeze && new.backend == old.backend;
-        if !by_managers || old.interface.priority != new.interface.priority {
-            return Ok(None);
-        }
-        let Some(held) = self.journal.history().domain(&old.domain) else {
-            return Ok(None);
-        };
+        by_managers && old.interface.priority == new.interface.priority
+    }
+
+    /// The plan of a change that only managers carry out.
+    fn plan_budget(&self, old: &Standing, new: &Standing) -> Result<Plan, EnforcementError> {
+        let held = self.journal.history().domain(&old.domain);
+        let held = held.ok_or_else(|| self.not_active(&old.domain))?;
         check_request(new, &self.host)?;
         backend(new.backend).check_interface(new, &self.host)?;
-        let active = self.active(Some(&old.domain))?;
-        admit(&active, std::slice::from_ref(new), &self.host)?;
+        // Where there was room for more, there is room for less.
+        if !shrinks(old, new) {
+            let active = self.active(Some(&old.domain))?;
+            admit(&active, std::slice::from_ref(new), &self.host)?;
+        }
         let interface = &new.interface;
-        Ok(Some(Plan {
+        Ok(Plan {
             request: new.request.clone(),
             changes: Vec::new(),
             managers: Vec::new(),
@@ -351,7 +357,7 @@ impl Enforcer {
                 interface.budget, interface.period
             )],
             inheritance: held.inheritance.clone(),
-        }))
+        })
     }
 
     /// Tells the managers, and notes what holds now.
@@ -372,17 +378,16 @@ impl Enforcer {
 
     /// Lets an active domain run whatever budget it has, for `at_most` (and no longer than
     /// [`crate::ds_freeze::LONGEST_BOOST`]); what it uses meanwhile comes from no budget. With
-    /// `if_exhausted` only where it stands still now. Whether it is boosted: back ends other than
-    /// `ds-freeze` have no boost.
+    /// `if_exhausted` only where it stands still by then. Back ends other than `ds-freeze` have no boost.
     ///
     /// # Errors
-    /// If there is no such domain, or its manager does not answer.
+    /// If there is no such domain, or its manager takes nothing up any more.
     pub fn boost(
         &mut self,
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, EnforcementError> {
+    ) -> Result<(), EnforcementError> {
         self.check_active(domain)?;
         let outcome = self.managers.boost(domain, at_most, if_exhausted);
         outcome.map_err(|reason| self.manager_error(domain, reason))
@@ -471,6 +476,16 @@ impl Enforcer {
             domains: domains.collect(),
         }
     }
+}
+
+/// Whether a change leaves everything but the budget, and that not larger.
+fn shrinks(old: &Standing, new: &Standing) -> bool {
+    let budget = new.interface.budget;
+    let with_old_budget = ResourceInterface {
+        budget: old.interface.budget,
+        ..new.interface.clone()
+    };
+    budget <= old.interface.budget && with_old_budget == old.interface
 }
 
 /// The thread that a change reserves.

@@ -550,13 +550,13 @@ impl Managers for FakeManagers {
         domain: &str,
         _at_most: Duration,
         _if_exhausted: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<(), String> {
         let serves = self.serving().contains_key(domain);
         let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
         if serves {
             boosted.insert(domain.to_owned());
         }
-        Ok(serves)
+        Ok(())
     }
 
     fn unboost(&mut self, domain: &str) -> Result<(), String> {

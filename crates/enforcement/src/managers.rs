@@ -96,16 +96,11 @@ pub trait Managers: Send {
     ) -> Result<Option<Instant>, String>;
 
     /// Lets a domain run without budget on all of its CPUs, for so long at most; with `if_exhausted`
-    /// where it stands still for want of it. Whether it does on any.
+    /// where it stands still for want of it. Nothing if it has no manager.
     ///
     /// # Errors
-    /// Why a manager did not do so; then it is boosted nowhere.
-    fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<bool, String>;
+    /// Why a manager was not told; then it is boosted nowhere.
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String>;
 
     /// Ends a boost.
     ///
@@ -226,21 +221,15 @@ impl Managers for FreezeManagers {
         Ok(in_force_at)
     }
 
-    fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<bool, String> {
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String> {
         let here = |manager: &CpuManager| manager.boost(domain, at_most, if_exhausted);
-        let outcomes: Result<Vec<bool>, _> = self.serving(domain).map(here).collect();
-        outcomes
-            .map(|boosted| boosted.contains(&true))
-            .map_err(|error| {
-                // It ends by itself in any case.
-                let _ends_by_itself = self.unboost(domain);
-                error.to_string()
-            })
+        let told = self.serving(domain).try_for_each(here);
+        let told = told.map_err(|error| error.to_string());
+        if told.is_err() {
+            // It ends by itself in any case.
+            let _ends_by_itself = self.unboost(domain);
+        }
+        told
     }
 
     fn unboost(&mut self, domain: &str) -> Result<(), String> {

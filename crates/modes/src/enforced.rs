@@ -33,7 +33,7 @@ pub trait Enforcing {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, String>;
+    ) -> Result<(), String>;
 
     /// As [`Enforcer::unboost`].
     ///
@@ -61,7 +61,7 @@ impl Enforcing for Enforcer {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<(), String> {
         Enforcer::boost(self, domain, at_most, if_exhausted).map_err(told)
     }
 
@@ -121,10 +121,9 @@ impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
         known.is_some_and(|(backend, _)| *backend == BackendKind::DsFreeze)
     }
 
-    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> bool {
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) {
         // Without a boost the agent answers at the next replenishment.
-        let boosted = self.enforcing.boost(domain, at_most, if_exhausted);
-        boosted.unwrap_or(false)
+        let _answers_later = self.enforcing.boost(domain, at_most, if_exhausted);
     }
 
     fn unboost(&mut self, domain: &str) {
@@ -144,7 +143,7 @@ pub fn limits(
     cpus.into_iter().fold(Limits::new(), |limits, cpu| {
         let here = |one: &&tailbound_enforcement::DomainStatus| one.interface.cpus.contains(&cpu);
         let domains: Vec<_> = standing.domains.iter().filter(here).collect();
-        let bounds = domains.iter().map(|one| bound(one.backend, host).0);
+        let bounds = domains.iter().map(|one| bound(one.backend, host));
         let least = bounds.min_by(Fraction::cmp);
         let least = least.unwrap_or_else(|| Fraction::new(1, 1));
         let others = domains.iter().filter(|one| !takes_part(&one.domain));

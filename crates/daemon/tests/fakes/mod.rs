@@ -124,8 +124,8 @@ impl Reservations for FakeKernel {
         _domain: &str,
         _at_most: Duration,
         _if_exhausted: bool,
-    ) -> Result<bool, Refusal> {
-        Ok(false)
+    ) -> Result<(), Refusal> {
+        Ok(())
     }
 
     fn unboost(&mut self, _domain: &str) -> Result<(), Refusal> {

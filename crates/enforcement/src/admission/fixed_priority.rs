@@ -60,39 +60,52 @@ pub fn budget_response_ns(
         .filter(|(other, server)| *other != index && server.priority >= own.priority)
         .map(|(_, server)| server)
         .collect();
-    let time_for = |work: u128| match limit {
-        None => work,
-        Some(limit) => limit.time_for_ns(work),
-    };
-    let mut window = u128::from(own.budget_ns);
-    loop {
-        let interference: u128 = above.iter().map(|other| demand(own, other, window)).sum();
-        let next = time_for(u128::from(own.budget_ns) + interference);
-        // It only grows, by whole budgets, and is left beyond the period: so it ends.
-        if next <= window || next > u128::from(own.period_ns) {
-            return u64::try_from(next).unwrap_or(u64::MAX);
+    let time_for = |work_ns: u64| match limit {
+        None => work_ns,
+        Some(limit) => {
+            let time_ns = limit.time_for_ns(u128::from(work_ns));
+            u64::try_from(time_ns).unwrap_or(u64::MAX)
         }
-        window = next;
+    };
+    let mut window_ns = own.budget_ns;
+    loop {
+        // What does not fit into 64 bits is beyond every period.
+        let work_ns = above.iter().fold(own.budget_ns, |work_ns, other| {
+            work_ns.saturating_add(demand_ns(own, other, window_ns))
+        });
+        let next_ns = time_for(work_ns);
+        // It only grows, by whole budgets, and is left beyond the period: so it ends.
+        if next_ns <= window_ns || next_ns > own.period_ns {
+            return next_ns;
+        }
+        window_ns = next_ns;
     }
 }
 
-/// The most that `other` runs in `window` from a replenishment of `own`.
-fn demand(own: &FixedPriorityServer, other: &FixedPriorityServer, window: u128) -> u128 {
-    let (budget, period) = (u128::from(other.budget_ns), u128::from(other.period_ns));
-    let jittered = (window + period.saturating_sub(budget)).div_ceil(period) * budget;
+/// The most that `other` runs in `window` from a replenishment of `own`; no less where that does not
+/// fit.
+fn demand_ns(own: &FixedPriorityServer, other: &FixedPriorityServer, window_ns: u64) -> u64 {
+    let (budget_ns, period_ns) = (other.budget_ns, other.period_ns);
+    let rounds_ns = |length_ns: u64| length_ns.div_ceil(period_ns).saturating_mul(budget_ns);
+    let jitter_ns = period_ns.saturating_sub(budget_ns);
+    let Some(with_jitter_ns) = window_ns.checked_add(jitter_ns) else {
+        return u64::MAX;
+    };
+    let jittered_ns = rounds_ns(with_jitter_ns);
     if !(own.on_common_grid && other.on_common_grid) {
-        return jittered;
+        return jittered_ns;
     }
-    let step = gcd(own.period_ns, other.period_ns);
-    if other.period_ns / step > MOST_DISTANCES {
-        return jittered;
+    let step_ns = gcd(own.period_ns, period_ns);
+    if period_ns / step_ns > MOST_DISTANCES {
+        return jittered_ns;
     }
-    let distances = (1..=other.period_ns / step).map(|k| u128::from(k * step));
-    let on_grid = distances.map(|distance| {
-        let later = window.saturating_sub(distance).div_ceil(period) * budget;
-        budget.min(distance).min(window) + later
+    let distances = (1..=period_ns / step_ns).map(|k| k * step_ns);
+    let on_grid = distances.map(|distance_ns| {
+        let later_ns = rounds_ns(window_ns.saturating_sub(distance_ns));
+        let first_ns = budget_ns.min(distance_ns).min(window_ns);
+        first_ns.saturating_add(later_ns)
     });
-    on_grid.max().unwrap_or(jittered).min(jittered)
+    on_grid.max().unwrap_or(jittered_ns).min(jittered_ns)
 }
 
 fn gcd(mut a: u64, mut b: u64) -> u64 {

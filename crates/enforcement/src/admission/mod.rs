@@ -166,37 +166,40 @@ fn check_mix(
     }
 }
 
-/// What the back ends of one kind may use of a CPU together, and why no more.
-pub fn bound(kind: BackendKind, host: &HostCapabilities) -> (Fraction, String) {
-    let (share, reason) = match host.rt_share() {
-        Some((runtime, period)) => (
-            Fraction::new(runtime, period),
-            format!("RT throttling: {runtime} of {period} microseconds"),
-        ),
-        None => {
-            let (part, whole) = FIFO_SHARE_WITHOUT_THROTTLING;
-            let reason = "RT throttling is off; 5 % are left to the rest of the host";
-            (Fraction::new(part, whole), reason.to_owned())
-        }
-    };
+/// What the back ends of one kind may use of a CPU together.
+pub fn bound(kind: BackendKind, host: &HostCapabilities) -> Fraction {
     let one = Fraction::new(1, 1);
+    let share = match host.rt_share() {
+        Some((budget, period)) => Fraction::new(budget, period),
+        None => Fraction::new(
+            FIFO_SHARE_WITHOUT_THROTTLING.0,
+            FIFO_SHARE_WITHOUT_THROTTLING.1,
+        ),
+    };
     let share = if share > one { one } else { share };
     match kind {
         BackendKind::Deadline if host.has(Feature::FairServer) => {
-            let (part, whole) = FAIR_SERVER_SHARE;
-            (
-                share.saturating_sub(Fraction::new(part, whole)),
-                format!("{reason}, less 5 % for the fair server"),
-            )
+            share.saturating_sub(Fraction::new(FAIR_SERVER_SHARE.0, FAIR_SERVER_SHARE.1))
         }
-        BackendKind::DsFreeze => (
-            Fraction::new(real_time_limit(host).rate_per_mille(), 1_000),
-            format!("{reason}; the manager keeps 2 % clear of it"),
-        ),
-        BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::None => {
-            (one, "a whole CPU".into())
+        BackendKind::DsFreeze => Fraction::new(real_time_limit(host).rate_per_mille(), 1_000),
+        BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::None => one,
+        _ => share,
+    }
+}
+
+/// Why the back ends of one kind may use no more than their bound.
+fn reason_of_bound(kind: BackendKind, host: &HostCapabilities) -> String {
+    let reason = match host.rt_share() {
+        Some((budget, period)) => format!("RT throttling: {budget} of {period} microseconds"),
+        None => "RT throttling is off; 5 % are left to the rest of the host".to_owned(),
+    };
+    match kind {
+        BackendKind::Deadline if host.has(Feature::FairServer) => {
+            format!("{reason}, less 5 % for the fair server")
         }
-        _ => (share, reason),
+        BackendKind::DsFreeze => format!("{reason}; the manager keeps 2 % clear of it"),
+        BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::None => "a whole CPU".into(),
+        _ => reason,
     }
 }
 
@@ -232,8 +235,8 @@ fn check_sum(
     let bounds = kinds
         .filter(|&kind| guarantees(kind) == guarantees(request.backend))
         .chain([request.backend])
-        .map(|kind| bound(kind, host));
-    let Some((most, reason)) = bounds.min_by(|(a, _), (b, _)| a.cmp(b)) else {
+        .map(|kind| (bound(kind, host), kind));
+    let Some((most, kind)) = bounds.min_by(|(a, _), (b, _)| a.cmp(b)) else {
         return Ok(());
     };
     let asked = share_of(request);
@@ -256,7 +259,7 @@ fn check_sum(
         held_percent: sum.to_string(),
         holders,
         bound_percent: most.to_string(),
-        bound_reason: reason,
+        bound_reason: reason_of_bound(kind, host),
         fits: most.saturating_sub(sum).of(period),
         period,
     })

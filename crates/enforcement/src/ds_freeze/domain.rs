@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::perf::CgroupAlarm;
@@ -17,6 +18,7 @@ use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
 use super::pace::Pace;
+use super::posted::PostedBudget;
 use super::server::{
     Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
 };
@@ -32,6 +34,9 @@ const SHORTEST_ARMED: Duration = Duration::from_micros(200);
 
 /// What an alarm that is not wanted is armed for.
 const OUT_OF_REACH: Duration = Duration::from_secs(3_600);
+
+/// How many domains were taken up by managers of this process.
+static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// No boost lasts longer, whoever asks for it.
 pub const LONGEST_BOOST: Duration = Duration::from_millis(10);
@@ -108,9 +113,14 @@ fn parse_usage(text: &[u8]) -> Option<Duration> {
 #[derive(Debug)]
 pub(super) struct ServedState {
     pub(super) name: String,
+    /// Tells it from all others of this process, earlier ones of its name too.
+    pub(super) number: u64,
     pub(super) priority: Priority,
     pub(super) ledger: Arc<Ledger>,
     pub(super) freeze: Arc<FreezeControl>,
+    pub(super) posted: Arc<PostedBudget>,
+    /// The number of the last posted budget that was taken up.
+    posted_seen: u64,
     /// Where its alarm lies in the poll set.
     pub(super) place: Option<usize>,
     origin: Option<Instant>,
@@ -172,9 +182,12 @@ impl ServedState {
         ledger.set_polling(alarm.is_none());
         Ok(Self {
             name: domain.name.clone(),
+            number: OPENED.fetch_add(1, Ordering::Relaxed),
             priority: domain.priority,
             ledger,
             freeze: Arc::new(FreezeControl(freeze)),
+            posted: Arc::default(),
+            posted_seen: 0,
             place: None,
             origin: domain.first_replenishment,
             parameters,
@@ -245,24 +258,36 @@ impl ServedState {
         }
         let used = self.used();
         self.pace.look(now, used);
-        let server = match &mut self.server {
-            Some(server) => server,
-            None => {
-                let origin = self.origin.unwrap_or(now);
-                self.server.insert(FixedGridServer::new(
-                    self.parameters,
-                    self.policy,
-                    origin,
-                    used,
-                ))
-            }
+        if self.server.is_none() {
+            let origin = self.origin.unwrap_or(now);
+            let server = FixedGridServer::new(self.parameters, self.policy, origin, used);
+            self.server = Some(server);
+        }
+        self.replenish(now, used);
+        true
+    }
+
+    /// Lets the server say what is to be done, with a posted budget if it opens a period.
+    fn replenish(&mut self, now: Instant, used: Duration) {
+        let Some(server) = &mut self.server else {
+            return;
         };
+        let opened = server.opens_at(now);
+        if let Some(opened) = opened {
+            let (period, unsettled) = (server.parameters().period, server.changes_period());
+            self.posted.show(opened, period, unsettled);
+            take_posted(&self.posted, &mut self.posted_seen, server, now, used);
+        }
         let (actions, closed) = server.replenish(now, used);
+        if let Some(opened) = opened {
+            // The period may have changed.
+            let (period, unsettled) = (server.parameters().period, server.changes_period());
+            self.posted.show(opened, period, unsettled);
+        }
         if let Some(closed) = closed {
             self.enter(&closed, now);
         }
         self.carry_out(actions, now);
-        true
     }
 
     /// Changes its budget and period; when that is in force.
@@ -273,12 +298,19 @@ impl ServedState {
             self.parameters = parameters;
             return self.origin.unwrap_or(now).max(now);
         };
+        // What was posted before is older than this.
+        take_posted(&self.posted, &mut self.posted_seen, server, now, used);
         let in_force_at = match at {
             ChangeAt::NextReplenishment => server.in_force_at(Instant::ORIGIN),
             ChangeAt::ReplenishmentFrom(from) => server.in_force_at(from),
             ChangeAt::Now => now,
         };
-        if let Some((actions, closed)) = server.change(parameters, at, now, used) {
+        let changed = server.change(parameters, at, now, used);
+        if let Some(opened) = server.opened_at() {
+            let (period, unsettled) = (server.parameters().period, server.changes_period());
+            self.posted.show(opened, period, unsettled);
+        }
+        if let Some((actions, closed)) = changed {
             if let Some(closed) = closed {
                 self.enter(&closed, now);
             }
@@ -287,12 +319,13 @@ impl ServedState {
         in_force_at
     }
 
-    /// Lets it run without budget, until [`ServedState::unboost`] or for so long. Whether it does.
-    pub(super) fn boost(&mut self, at_most: Duration, if_exhausted: bool) -> bool {
+    /// Lets it run without budget, until [`ServedState::unboost`] or for so long; not one that stands
+    /// still for the sake of the allowance.
+    pub(super) fn boost(&mut self, at_most: Duration, if_exhausted: bool) {
         let exhausted = self.server.as_ref().is_some_and(|it| it.is_frozen());
         let wanted = exhausted || !if_exhausted;
         if self.held_since.is_some() || self.server.is_none() || !wanted {
-            return false;
+            return;
         }
         let now = Monotonic.now();
         let until = now.saturating_add(at_most);
@@ -308,7 +341,6 @@ impl ServedState {
                 self.switch(Switch::Thaw, now);
             }
         }
-        true
     }
 
     /// Ends a boost: the budget is as it was, whatever was used.
@@ -329,11 +361,7 @@ impl ServedState {
             return;
         };
         server.forget_switch();
-        let (actions, closed) = server.replenish(now, used);
-        if let Some(closed) = closed {
-            self.enter(&closed, now);
-        }
-        self.carry_out(actions, now);
+        self.replenish(now, used);
     }
 
     /// Budget and period.
@@ -472,6 +500,22 @@ impl ServedState {
             Err(_) => self.ledger.count_failure(),
         }
         self.used_before
+    }
+}
+
+/// Tells the server of the latest posted budget, if it is news.
+fn take_posted(
+    posted: &PostedBudget,
+    seen: &mut u64,
+    server: &mut FixedGridServer,
+    now: Instant,
+    used: Duration,
+) {
+    if let Some((budget, from)) = posted.take(seen) {
+        let period = server.parameters().period;
+        let parameters = ServerParameters { budget, period };
+        // Nothing is to be done before the replenishment.
+        let _nothing = server.change(parameters, ChangeAt::ReplenishmentFrom(from), now, used);
     }
 }
 

@@ -3,6 +3,8 @@
 //! A requester puts a request into the only slot and signals; the manager looks in between
 //! wake-ups with `try_lock` alone. Whoever holds the slot signals after letting go of it, so a
 //! missed try is made up for. Everything is allocated before, and freed after, by the requester.
+//!
+//! What needs no answer is a [`Note`]: it is left in the mailbox, and who leaves it goes on at once.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,16 +34,24 @@ pub(super) enum Request {
         parameters: ServerParameters,
         at: ChangeAt,
     },
-    /// Let a domain run without budget, for a while at most.
+}
+
+/// What a manager is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Note {
+    /// Let a domain, by its number, run without budget, for a while at most.
     Boost {
-        name: String,
+        domain: u64,
         at_most: Duration,
         /// Only if it stands still for want of budget.
         if_exhausted: bool,
     },
     /// The boost of a domain is over.
-    Unboost(String),
+    Unboost { domain: u64 },
 }
+
+/// There is room for so many notes: as many as domains can have boosts begun and ended.
+const MOST_NOTES: usize = 2 * super::service_loop::MOST_DOMAINS;
 
 /// What it answers.
 #[derive(Debug)]
@@ -50,8 +60,6 @@ pub(super) enum Reply {
     Done,
     /// Done; the change is in force from then on.
     InForce(Instant),
-    /// Whether the domain is boosted now.
-    Boosted(bool),
     /// Done; what was removed, for the requester to drop.
     Removed(Box<ServedState>),
     /// There is no such domain.
@@ -60,10 +68,11 @@ pub(super) enum Reply {
     Full,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
     request: Option<Request>,
     reply: Option<Reply>,
+    notes: Vec<Note>,
 }
 
 /// The slot between one manager and those who ask it.
@@ -83,7 +92,11 @@ pub(super) struct Mailbox {
 impl Mailbox {
     pub(super) fn new() -> std::io::Result<Self> {
         Ok(Self {
-            slot: Mutex::default(),
+            slot: Mutex::new(Slot {
+                request: None,
+                reply: None,
+                notes: Vec::with_capacity(MOST_NOTES),
+            }),
             turn: Mutex::default(),
             wake: WakeUp::new()?,
             answered: WakeUp::new()?,
@@ -99,10 +112,9 @@ impl Mailbox {
         self.has_reply.store(false, Ordering::Release);
         let began = Monotonic.now();
         let give_up = began.saturating_add(at_most);
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Slot {
-            request: Some(request),
-            reply: None,
-        };
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        (slot.request, slot.reply) = (Some(request), None);
+        drop(slot);
         self.wake.signal();
         let look_until = began.saturating_add(LOOKED_FOR);
         while !self.has_reply.load(Ordering::Acquire) && Monotonic.now() < look_until {
@@ -127,20 +139,40 @@ impl Mailbox {
         }
     }
 
-    /// For the manager: answers the request that waits, if there is one, by `answer`. Never
-    /// waits.
-    pub(super) fn take_up(&self, answer: impl FnOnce(&mut Request) -> Reply) {
+    /// Leaves a note; whether there was room for it, which there is unless the manager is stuck.
+    pub(super) fn leave(&self, note: Note) -> bool {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = slot.notes.len() < MOST_NOTES;
+        if has_room {
+            slot.notes.push(note);
+        }
+        drop(slot);
+        self.wake.signal();
+        has_room
+    }
+
+    /// For the manager: takes the notes that were left, in order, and answers the request that waits,
+    /// if there is one. Never waits.
+    pub(super) fn take_up<M>(
+        &self,
+        manager: &mut M,
+        heed: impl Fn(&mut M, Note),
+        answer: impl FnOnce(&mut M, &mut Request) -> Reply,
+    ) {
         let mut slot = match self.slot.try_lock() {
             Ok(slot) => slot,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
         let slot = &mut *slot;
+        for note in slot.notes.drain(..) {
+            heed(manager, note);
+        }
         if slot.reply.is_some() {
             return;
         }
         if let Some(request) = &mut slot.request {
-            slot.reply = Some(answer(request));
+            slot.reply = Some(answer(manager, request));
             self.has_reply.store(true, Ordering::Release);
             self.answered.signal();
         }
@@ -159,11 +191,15 @@ mod tests {
             scope.spawn(|| {
                 let mut answers = 0;
                 while answers < 3 {
-                    mailbox.take_up(|request| {
-                        answers += 1;
-                        assert!(matches!(request, Request::Remove(_)));
-                        Reply::Unknown
-                    });
+                    mailbox.take_up(
+                        &mut answers,
+                        |_, note| panic!("{note:?} was not left"),
+                        |answers, request| {
+                            *answers += 1;
+                            assert!(matches!(request, Request::Remove(_)));
+                            Reply::Unknown
+                        },
+                    );
                     std::thread::yield_now();
                 }
             });
@@ -179,6 +215,27 @@ mod tests {
         let mailbox = Mailbox::new().expect("eventfd");
         let reply = mailbox.ask(Request::Remove("a".into()), Duration::from_millis(5));
         assert!(reply.is_none());
-        mailbox.take_up(|_| panic!("the request should be gone"));
+        let gone = |_: &mut (), _: &mut Request| panic!("the request should be gone");
+        mailbox.take_up(&mut (), |(), _| {}, gone);
+    }
+
+    #[test]
+    fn notes_are_taken_once_in_order_and_as_many_as_there_is_room_for() {
+        let mailbox = Mailbox::new().expect("eventfd");
+        let note = |domain: u64| Note::Unboost { domain };
+        for domain in 0..MOST_NOTES as u64 {
+            assert!(mailbox.leave(note(domain)));
+        }
+        assert!(!mailbox.leave(note(1_000)));
+        let mut taken = Vec::new();
+        let take = |taken: &mut Vec<Note>| {
+            let nobody = |_: &mut Vec<Note>, _: &mut Request| panic!("nobody asks");
+            mailbox.take_up(taken, |taken, note| taken.push(note), nobody);
+        };
+        take(&mut taken);
+        take(&mut taken);
+        let all: Vec<Note> = (0..MOST_NOTES as u64).map(note).collect();
+        assert_eq!(taken, all);
+        assert!(mailbox.leave(note(7)));
     }
 }

@@ -17,7 +17,8 @@ use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, che
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
-use super::mailbox::{Mailbox, Reply, Request};
+use super::mailbox::{Mailbox, Note, Reply, Request};
+use super::posted::PostedBudget;
 use super::server::{ChangeAt, StopLead};
 use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
 
@@ -89,8 +90,10 @@ pub struct ManagerSummary {
 }
 
 struct ServedHandle {
+    number: u64,
     ledger: Arc<Ledger>,
     freeze: Arc<FreezeControl>,
+    posted: Arc<PostedBudget>,
 }
 
 /// The manager of one CPU. Dropping it stops it and leaves every domain thawed.
@@ -237,7 +240,8 @@ impl CpuManager {
         outcome.map(|()| handle.ledger.snapshot())
     }
 
-    /// Changes a domain's budget and period while it runs; when that is in force.
+    /// Changes a domain's budget and period while it runs; when that is in force. Another budget from
+    /// a replenishment on does not even wake the manager.
     ///
     /// # Errors
     /// [`ManagerError::Parameters`], [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
@@ -249,6 +253,17 @@ impl CpuManager {
         at: ChangeAt,
     ) -> Result<Instant, ManagerError> {
         let parameters = checked_parameters(domain, budget, period)?;
+        // Kept until the end: one change at a time.
+        let served = self.lock();
+        let handle = served.get(domain).ok_or_else(|| self.unknown(domain))?;
+        let from = match at {
+            ChangeAt::NextReplenishment => Some(Instant::ORIGIN),
+            ChangeAt::ReplenishmentFrom(instant) => Some(instant),
+            ChangeAt::Now => None,
+        };
+        if let Some(in_force_at) = from.and_then(|from| handle.posted.post(parameters, from)) {
+            return Ok(in_force_at);
+        }
         match self.ask(Request::Change {
             name: domain.into(),
             parameters,
@@ -261,8 +276,8 @@ impl CpuManager {
 
     /// Lets a domain run whatever budget it has, until [`CpuManager::unboost`], for `at_most` and no
     /// longer than [`LONGEST_BOOST`]; what it uses meanwhile comes from no budget. With `if_exhausted`
-    /// only if it stands still now. Whether it is boosted: one that is stopped to stay clear of the
-    /// kernel's real-time throttling is not.
+    /// only if it stands still by then. One that is stopped to stay clear of the kernel's real-time
+    /// throttling is not boosted. It does not wait for the manager; the ledger counts boosts.
     ///
     /// # Errors
     /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
@@ -271,25 +286,28 @@ impl CpuManager {
         domain: &str,
         at_most: Duration,
         if_exhausted: bool,
-    ) -> Result<bool, ManagerError> {
-        match self.ask(Request::Boost {
-            name: domain.into(),
+    ) -> Result<(), ManagerError> {
+        self.leave(domain, |domain| Note::Boost {
+            domain,
             at_most: at_most.min(LONGEST_BOOST),
             if_exhausted,
-        })? {
-            Reply::Boosted(boosted) => Ok(boosted),
-            _ => Err(self.unknown(domain)),
-        }
+        })
     }
 
-    /// Ends a boost; nothing if there is none.
+    /// Ends a boost; nothing if there is none. It does not wait for the manager.
     ///
     /// # Errors
     /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
     pub fn unboost(&self, domain: &str) -> Result<(), ManagerError> {
-        match self.ask(Request::Unboost(domain.into()))? {
-            Reply::Unknown => Err(self.unknown(domain)),
-            _ => Ok(()),
+        self.leave(domain, |domain| Note::Unboost { domain })
+    }
+
+    fn leave(&self, domain: &str, note: impl Fn(u64) -> Note) -> Result<(), ManagerError> {
+        let number = self.lock().get(domain).map(|handle| handle.number);
+        let number = number.ok_or_else(|| self.unknown(domain))?;
+        match self.shared.mailbox.leave(note(number)) {
+            true => Ok(()),
+            false => Err(self.unresponsive()),
         }
     }
 
@@ -375,8 +393,10 @@ impl Drop for CpuManager {
 
 fn handle_of(state: &ServedState) -> ServedHandle {
     ServedHandle {
+        number: state.number,
         ledger: Arc::clone(&state.ledger),
         freeze: Arc::clone(&state.freeze),
+        posted: Arc::clone(&state.posted),
     }
 }
 

@@ -24,6 +24,7 @@ pub mod server;
 mod domain;
 mod histogram;
 mod mailbox;
+mod posted;
 mod service_loop;
 
 pub use allowance::RealTimeLimit;

@@ -104,6 +104,14 @@ pub const COARSENESS: Duration = Duration::from_micros(10);
 /// The most that [`StopLead::Learnt`] begins early.
 pub const LONGEST_LEAD: Duration = Duration::from_micros(200);
 
+/// The first point of a grid that is not before an instant, and no earlier than `next`, one of its points.
+pub(super) fn first_grid_point(next: Instant, period: Duration, not_before: Instant) -> Instant {
+    let wait = not_before.saturating_since(next);
+    let period_ns = period.as_nanos();
+    let periods = wait.as_nanos().div_ceil(period_ns);
+    next.saturating_add(Duration::from_nanos(periods.saturating_mul(period_ns)))
+}
+
 /// The state of one deferrable server.
 #[derive(Clone, Debug)]
 pub struct FixedGridServer {
@@ -230,11 +238,26 @@ impl FixedGridServer {
 
     /// When a change that may not hold before an instant takes hold.
     pub fn in_force_at(&self, not_before: Instant) -> Instant {
-        let wait = not_before.saturating_since(self.next_grid);
+        first_grid_point(self.next_grid, self.parameters.period, not_before)
+    }
+
+    /// The grid point whose period [`FixedGridServer::replenish`] would open now, if it would.
+    pub fn opens_at(&self, now: Instant) -> Option<Instant> {
+        let late = now.checked_since(self.next_grid)?;
         let period_ns = self.parameters.period.as_nanos();
-        let periods = wait.as_nanos().div_ceil(period_ns);
-        let more = Duration::from_nanos(periods.saturating_mul(period_ns));
-        self.next_grid.saturating_add(more)
+        let skipped = Duration::from_nanos(late.as_nanos() / period_ns * period_ns);
+        Some(self.next_grid.saturating_add(skipped))
+    }
+
+    /// The grid point of the latest period, if there was one.
+    pub fn opened_at(&self) -> Option<Instant> {
+        self.begun.then_some(self.current.grid_start)
+    }
+
+    /// Whether the period will be another one.
+    pub fn changes_period(&self) -> bool {
+        let pending = self.pending.map(|(_, parameters)| parameters.period);
+        pending.is_some_and(|period| period != self.parameters.period)
     }
 
     /// Changes budget and period. Unless it is [`ChangeAt::Now`] nothing is to be done now.

@@ -15,7 +15,7 @@ use tailbound_time::{Clock, Duration, Instant};
 use super::allowance::{Allowance, RealTimeLimit, Standing};
 use super::domain::ServedState;
 use super::heartbeat::HeartbeatRow;
-use super::mailbox::{Mailbox, Reply, Request};
+use super::mailbox::{Mailbox, Note, Reply, Request};
 
 /// How many domains one manager serves at most: what its tables have room for.
 pub(super) const MOST_DOMAINS: usize = 64;
@@ -179,7 +179,25 @@ impl ServiceLoop {
 
     fn read_mail(&mut self) {
         let shared = Arc::clone(&self.shared);
-        shared.mailbox.take_up(|request| self.answer(request));
+        shared.mailbox.take_up(self, Self::heed, Self::answer);
+    }
+
+    /// One of a domain that has gone meanwhile means nothing.
+    fn heed(&mut self, note: Note) {
+        let number = match note {
+            Note::Boost { domain, .. } | Note::Unboost { domain } => domain,
+        };
+        let Some(domain) = self.domains.iter_mut().find(|it| it.number == number) else {
+            return;
+        };
+        match note {
+            Note::Boost {
+                at_most,
+                if_exhausted,
+                ..
+            } => domain.boost(at_most, if_exhausted),
+            Note::Unboost { .. } => domain.unboost(Monotonic.now()),
+        }
     }
 
     fn answer(&mut self, request: &mut Request) -> Reply {
@@ -211,21 +229,6 @@ impl ServiceLoop {
                 };
                 Reply::InForce(domain.change(*parameters, *at))
             }
-            Request::Boost {
-                name,
-                at_most,
-                if_exhausted,
-            } => match self.domains.iter_mut().find(|d| d.name == *name) {
-                None => Reply::Unknown,
-                Some(domain) => Reply::Boosted(domain.boost(*at_most, *if_exhausted)),
-            },
-            Request::Unboost(name) => match self.domains.iter_mut().find(|d| d.name == *name) {
-                None => Reply::Unknown,
-                Some(domain) => {
-                    domain.unboost(Monotonic.now());
-                    Reply::Done
-                }
-            },
         }
     }
 

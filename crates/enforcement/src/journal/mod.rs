@@ -187,14 +187,18 @@ impl Turn {
     /// Waits for our turn.
     pub(crate) fn take(directory: &Path) -> Result<Self, EnforcementError> {
         let path = directory.join("lock");
-        let take = || {
-            fs::create_dir_all(directory)?;
+        let open = || {
             let mut options = OpenOptions::new();
-            let file = options
-                .create(true)
-                .truncate(false)
-                .write(true)
-                .open(&path)?;
+            options.create(true).truncate(false).write(true).open(&path)
+        };
+        let take = || {
+            let file = match open() {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    fs::create_dir_all(directory)?;
+                    open()?
+                }
+                outcome => outcome?,
+            };
             tailbound_linux::process::lock_exclusively(&file)?;
             Ok(file)
         };

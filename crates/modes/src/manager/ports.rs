@@ -19,8 +19,8 @@ pub trait Reservations {
     /// Whether a change can be asked for before it may hold. If not, it is asked for when it may.
     fn can_wait(&self, domain: &str) -> bool;
 
-    /// Lets a domain run without budget for so long at most; whether it does.
-    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> bool;
+    /// Lets a domain run without budget for so long at most, if that can be had.
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool);
 
     /// Ends a boost.
     fn unboost(&mut self, domain: &str);

@@ -94,8 +94,8 @@ impl Reservations for Host {
         false
     }
 
-    fn boost(&mut self, domain: &str, _at_most: Duration, _if_exhausted: bool) -> bool {
-        self.0.borrow_mut().boosted.insert(domain.into())
+    fn boost(&mut self, domain: &str, _at_most: Duration, _if_exhausted: bool) {
+        self.0.borrow_mut().boosted.insert(domain.into());
     }
 
     fn unboost(&mut self, domain: &str) {
