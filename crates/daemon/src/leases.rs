@@ -48,12 +48,8 @@ pub trait Reservations {
     ///
     /// # Errors
     /// Why not.
-    fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<(), Refusal>;
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool)
+    -> Result<(), Refusal>;
 
     /// Ends a boost.
     ///

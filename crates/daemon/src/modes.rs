@@ -1,6 +1,6 @@
 //! The modes of the host: a thread with the host mode manager and the links to the agents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -15,10 +15,11 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::PeerCredentials;
 use tailbound_linux::process::effective_uid;
-use tailbound_linux::thread::make_current_thread_fifo;
+use tailbound_linux::scheduling::set_affinity;
+use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo};
 use tailbound_model::ResourceInterface;
 use tailbound_modes::enforced::{Enforced, Enforcing, limits};
-use tailbound_modes::links::{AgentLinks, Commands};
+use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
 use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report};
 use tailbound_modes::table::ModeTable;
 use tailbound_time::{Clock, Duration, Instant};
@@ -75,12 +76,7 @@ impl<R: Reservations> Enforcing for Leased<R> {
         changed.map_err(|refusal| refusal.message)
     }
 
-    fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<(), String> {
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String> {
         let boosted = lock(&self.0).boost(domain, at_most, if_exhausted);
         boosted.map_err(|refusal| refusal.message)
     }
@@ -121,7 +117,12 @@ impl Modes {
         let authority = authority(&standing);
         let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
         let listener = listen(socket).map_err(failed)?;
-        let (links, commands) = AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
+        let (mut links, commands) =
+            AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
+        let own_cpus = cpus_without_domains(&host, &standing);
+        if !own_cpus.is_empty() {
+            links.look_for(LOOK_FOR);
+        }
         let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
         let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
         let status = Arc::new(Mutex::new(status_of(&manager, Vec::new(), socket, None)));
@@ -132,6 +133,7 @@ impl Modes {
                 status: Arc::clone(&status),
                 ending: Arc::clone(&ending),
                 socket: socket.to_owned(),
+                own_cpus,
             };
             let builder = std::thread::Builder::new().name("modes".into());
             builder.spawn(move || work.run(manager)).map_err(failed)?
@@ -213,10 +215,24 @@ struct Work {
     status: Arc<Mutex<ModesStatus>>,
     ending: Arc<AtomicBool>,
     socket: PathBuf,
+    /// The CPUs that it looks for answers on; none where every CPU has domains.
+    own_cpus: BTreeSet<u32>,
+}
+
+/// The CPUs of the host on which nothing is reserved.
+fn cpus_without_domains(host: &HostCapabilities, standing: &EnforcementStatus) -> BTreeSet<u32> {
+    let reserved = standing.domains.iter().flat_map(|one| &one.interface.cpus);
+    let reserved: BTreeSet<u32> = reserved.map(|cpu| cpu.0).collect();
+    host.online_cpus.difference(&reserved).copied().collect()
 }
 
 impl Work {
     fn run<R: Reservations>(&self, mut manager: Manager<R>) {
+        if !self.own_cpus.is_empty()
+            && let Err(error) = set_affinity(current_thread_id(), &self.own_cpus)
+        {
+            note(format_args!("mode changes may hold agents up: {error}"));
+        }
         if let Err(error) = make_current_thread_fifo(PRIORITY) {
             note(format_args!(
                 "mode changes wait for other programs: {error}"

@@ -35,6 +35,12 @@ impl Activity {
         self.stopped + self.running + self.ready + self.uninterruptible + self.sleeping
     }
 
+    fn of(thread: Shown) -> Self {
+        let mut activity = Self::default();
+        activity.count(thread);
+        activity
+    }
+
     /// Counts a thread as /proc has just shown it; one that has exited does not count.
     fn count(&mut self, thread: Shown) {
         match thread.state {
@@ -97,6 +103,15 @@ pub enum Told {
     OneThread,
 }
 
+/// What became of telling a process to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopping {
+    /// Who of it knows.
+    pub told: Told,
+    /// What its only thread was about right after; `None` if there are several, or it has ended.
+    pub seen: Option<Activity>,
+}
+
 /// A process by its handle, which stays that of this process (pidfd_open(2)).
 #[derive(Debug)]
 pub struct TaskProcess {
@@ -152,13 +167,21 @@ impl TaskProcess {
     ///
     /// # Errors
     /// `NotFound` if it has ended and was reaped; `PermissionDenied` if it is not ours.
-    pub fn stop(&self) -> io::Result<Told> {
+    pub fn stop(&self) -> io::Result<Stopping> {
         send(self.handle.as_fd(), libc::SIGSTOP)?;
         // With a signal pending it makes no thread any more.
-        match self.shown()? {
-            Some(shown) if shown.threads > 1 => self.tell_threads(),
-            _ => Ok(Told::EveryThread),
-        }
+        let told = Told::EveryThread;
+        Ok(match self.shown()? {
+            Some(shown) if shown.threads > 1 => Stopping {
+                told: self.tell_threads()?,
+                seen: None,
+            },
+            Some(shown) => Stopping {
+                told,
+                seen: Some(Activity::of(shown)),
+            },
+            None => Stopping { told, seen: None },
+        })
     }
 
     /// Sends SIGCONT, which also takes back every SIGSTOP that was not taken in yet.
@@ -220,7 +243,7 @@ impl TaskProcess {
         let mut activity = Activity::default();
         match self.shown()? {
             None => {}
-            Some(shown) if shown.threads <= 1 => activity.count(shown),
+            Some(shown) if shown.threads <= 1 => activity = Activity::of(shown),
             Some(_) => self.count_threads(&mut activity)?,
         }
         Ok(activity)

@@ -28,12 +28,7 @@ pub trait Enforcing {
     ///
     /// # Errors
     /// As there.
-    fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<(), String>;
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String>;
 
     /// As [`Enforcer::unboost`].
     ///
@@ -56,12 +51,7 @@ impl Enforcing for Enforcer {
         Enforcer::change_from(self, domain, interface, not_before).map_err(told)
     }
 
-    fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<(), String> {
+    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String> {
         Enforcer::boost(self, domain, at_most, if_exhausted).map_err(told)
     }
 

@@ -13,7 +13,7 @@ use tailbound_model::{
     TaskStart,
 };
 use tailbound_modes::enforced::{Enforced, limits};
-use tailbound_modes::links::AgentLinks;
+use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
 use tailbound_modes::manager::{Asker, HostModeManager, Report};
 use tailbound_modes::table::{Agent, ModeTable, Settings};
 use tailbound_modes::transition::{LocalMode, Options};
@@ -45,6 +45,8 @@ pub struct Stage {
     place: Place,
     random: ChaCha8Rng,
     manager: Option<Manager>,
+    /// Kept open, as a daemon does.
+    commands: Option<Commands>,
     folder: tempfile::TempDir,
     children: Vec<Child>,
 }
@@ -80,6 +82,7 @@ impl Stage {
             place,
             random,
             manager: None,
+            commands: None,
             // Where the daemon keeps its journal: on a file system in memory, as a rule.
             folder: tempfile::tempdir_in("/run").expect("a folder in /run"),
             children: Vec::new(),
@@ -127,7 +130,8 @@ impl Stage {
         let socket = self.folder.path().join("modes.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
         let authority = Box::new(|_: &_, _: &str| Ok(()));
-        let (links, _commands) = AgentLinks::new(listener, authority, Monotonic).expect("links");
+        let (mut links, commands) = AgentLinks::new(listener, authority, Monotonic).expect("links");
+        links.look_for(LOOK_FOR);
         let mut requests = Vec::new();
         for (index, domain) in self.domains.iter().enumerate() {
             let tasks = [start_task(), start_task()];
@@ -169,6 +173,7 @@ impl Stage {
             "agents are missing"
         );
         self.manager = Some(manager);
+        self.commands = Some(commands);
     }
 
     /// Switches to the other mode.

@@ -32,6 +32,8 @@ struct Member {
     process: TaskProcess,
     told: Told,
     told_at: Instant,
+    /// What was seen of it right after, until it is looked at.
+    seen: Option<Activity>,
 }
 
 impl SignalledProcesses {
@@ -41,6 +43,7 @@ impl SignalledProcesses {
             process,
             told: Told::EveryThread,
             told_at: Instant::ORIGIN,
+            seen: None,
         };
         Self {
             task,
@@ -71,11 +74,13 @@ impl SignalledProcesses {
         let pid = member.process.pid();
         // Since when every thread has known.
         let mut known_at = (member.told == Told::EveryThread).then_some(member.told_at);
+        let mut seen = member.seen;
         loop {
-            let activity = member
-                .process
-                .activity()
-                .map_err(|source| self.failed("look at", pid, source))?;
+            let activity = match seen.take() {
+                Some(activity) => Ok(activity),
+                None => member.process.activity(),
+            };
+            let activity = activity.map_err(|source| self.failed("look at", pid, source))?;
             let now = Monotonic.now();
             if activity.stopped > 0 || activity.threads() <= 1 {
                 known_at = known_at.or(Some(now));
@@ -134,9 +139,9 @@ impl TaskControl for SignalledProcesses {
         let mut refused = None;
         for member in &mut self.processes {
             match member.process.stop() {
-                Ok(told) => member.told = told,
+                Ok(stopping) => (member.told, member.seen) = (stopping.told, stopping.seen),
                 // It executes nothing any more, which is what was asked for.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => member.seen = None,
                 Err(source) => {
                     refused = Some((member.process.pid(), source));
                     break;

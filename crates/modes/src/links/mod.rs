@@ -25,6 +25,10 @@ const MOST_CONNECTIONS: usize = 256;
 /// How long a connection may take to say whose agent it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long to look for an answer that is about to come: agents on one CPU answer one after another,
+/// within some tens of microseconds each.
+pub const LOOK_FOR: Duration = Duration::from_micros(250);
+
 /// Whether a process may be the agent of a domain, or why not.
 pub type Authority = Box<dyn Fn(&PeerCredentials, &str) -> Result<(), String> + Send>;
 
@@ -62,6 +66,10 @@ pub struct AgentLinks<C> {
     inbox: VecDeque<News>,
     commands: std::sync::mpsc::Receiver<(u64, String)>,
     woken: UnixStream,
+    /// How long to look for an answer that is about to come before sleeping.
+    look_for: Duration,
+    /// Whether answers are about to come.
+    expecting: bool,
     /// The latest change that each domain was told, with its mode.
     told: BTreeMap<String, (u64, String)>,
     refused: u64,
@@ -91,10 +99,18 @@ impl<C: Clock> AgentLinks<C> {
             inbox: VecDeque::new(),
             commands,
             woken,
+            look_for: Duration::ZERO,
+            expecting: false,
             told: BTreeMap::new(),
             refused: 0,
         };
         Ok((links, Commands { sender, wake }))
+    }
+
+    /// While answers are about to come, looks for each for so long before sleeping. Only for a thread on
+    /// a CPU that no agent needs.
+    pub fn look_for(&mut self, at_most: Duration) {
+        self.look_for = at_most;
     }
 
     /// The domains whose agents are there.
@@ -345,10 +361,23 @@ impl<C: Clock> Agents for AgentLinks<C> {
         message.is_some_and(|message| self.write(domain, &message))
     }
 
+    fn expect(&mut self, soon: bool) {
+        self.expecting = soon;
+    }
+
     fn wait(&mut self, until: Option<Instant>) -> Option<News> {
+        let began = self.clock.now();
         loop {
             if let Some(news) = self.inbox.pop_front() {
                 return Some(news);
+            }
+            let now = self.clock.now();
+            if self.expecting && now.saturating_since(began) < self.look_for {
+                self.look(Some(now));
+                if self.inbox.is_empty() && until.is_some_and(|until| until <= now) {
+                    return None;
+                }
+                continue;
             }
             if until.is_some_and(|until| until <= self.clock.now()) {
                 // What is there already counts, however late it is.

@@ -246,6 +246,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             stale: BTreeSet::new(),
             changes,
         };
+        self.agents.expect(true);
         let actions = course.transition.begin(self.clock.now());
         self.obey(&mut course, actions);
         let outcome = loop {
@@ -256,6 +257,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             let actions = course.transition.handle(event, self.clock.now());
             self.obey(&mut course, actions);
         };
+        self.agents.expect(false);
         self.state.take_over(changes, &outcome);
         for domain in &course.stale {
             self.tell(domain);

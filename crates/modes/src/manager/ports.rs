@@ -109,6 +109,10 @@ pub trait Agents {
     /// Sends an order; whether the agent is there.
     fn send(&mut self, domain: &str, order: Order) -> bool;
 
+    /// Answers are about to come, within microseconds, or no longer: being woken for each takes longer
+    /// than looking for it.
+    fn expect(&mut self, soon: bool);
+
     /// The next thing that comes from outside; `None` if nothing has by then. `None` for `until`
     /// waits for good.
     fn wait(&mut self, until: Option<Instant>) -> Option<News>;

@@ -35,6 +35,7 @@ struct Stage {
     boosted: BTreeSet<String>,
     withdrawn: Vec<String>,
     most_percent: u64,
+    expecting: bool,
 }
 
 #[derive(Clone, Default)]
@@ -151,6 +152,11 @@ impl Agents for Host {
             }
         }
         true
+    }
+
+    fn expect(&mut self, soon: bool) {
+        let before = std::mem::replace(&mut self.0.borrow_mut().expecting, soon);
+        assert_ne!(before, soon, "as it was");
     }
 
     fn wait(&mut self, until: Option<Instant>) -> Option<News> {
