@@ -177,7 +177,7 @@ impl Stage {
     }
 
     /// Switches to the other mode.
-    pub fn switch(&mut self, options: Options, _round: usize) -> Report {
+    pub fn switch(&mut self, options: Options) -> Report {
         let pause = Duration::from_micros(20_000 + self.random.next_u64() % 20_000);
         let manager = self.manager.as_mut().expect("begun");
         manager.serve_one(Some(Monotonic.now() + pause));
