@@ -42,10 +42,10 @@ pub struct Overload {
     pub domain: String,
     /// The CPU.
     pub cpu: Cpu,
-    /// What all together would have, in percent.
-    pub asked: String,
-    /// What they may have, in percent.
-    pub limit: String,
+    /// What all together would have.
+    pub asked: Fraction,
+    /// What they may have.
+    pub limit: Fraction,
 }
 
 /// What one domain takes: so much now, and so much from then on.
@@ -113,7 +113,9 @@ impl Capacity {
         let promised = self.held.values().filter_map(|held| held.later.as_ref());
         let mut instants: Vec<Instant> = promised.map(|(from, _)| (*from).max(now)).collect();
         instants.push(now);
+        // Domains of one period have their replenishments, and so their changes, at the same instants.
         instants.sort_unstable();
+        instants.dedup();
         let mut last = None;
         for at in instants {
             match self.fits(domain, interface, at) {
@@ -141,8 +143,8 @@ impl Capacity {
                 return Err(Overload {
                     domain: domain.to_owned(),
                     cpu: *cpu,
-                    asked: sum.to_string(),
-                    limit: limit.to_string(),
+                    asked: sum,
+                    limit,
                 });
             }
         }
