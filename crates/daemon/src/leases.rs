@@ -44,6 +44,18 @@ pub trait Reservations {
         not_before: Instant,
     ) -> Result<Changed, Refusal>;
 
+    /// Changes by [`Reservations::change_from`] follow, one soon after another.
+    ///
+    /// # Errors
+    /// Why each will be made by itself.
+    fn begin_changes(&mut self) -> Result<(), Refusal>;
+
+    /// For now there are no more.
+    ///
+    /// # Errors
+    /// Why not all is written yet.
+    fn end_changes(&mut self) -> Result<(), Refusal>;
+
     /// Lets a domain run without budget for so long at most, if its back end can.
     ///
     /// # Errors
@@ -200,6 +212,22 @@ impl<R: Reservations> Leases<R> {
         }
         // No owner comes or goes, and looking for that would take longer than the change.
         self.reservations.change_from(domain, interface, not_before)
+    }
+
+    /// As [`Reservations::begin_changes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_changes(&mut self) -> Result<(), Refusal> {
+        self.reservations.begin_changes()
+    }
+
+    /// As [`Reservations::end_changes`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn end_changes(&mut self) -> Result<(), Refusal> {
+        self.reservations.end_changes()
     }
 
     /// Lets a domain run without budget for so long at most, if its back end can.

@@ -66,6 +66,16 @@ fn refused(message: impl Into<String>) -> Refusal {
 struct Leased<R>(SharedLeases<R>);
 
 impl<R: Reservations> Enforcing for Leased<R> {
+    fn begin_changes(&mut self) -> Result<(), String> {
+        let begun = lock(&self.0).begin_changes();
+        begun.map_err(|refusal| refusal.message)
+    }
+
+    fn end_changes(&mut self) -> Result<(), String> {
+        let ended = lock(&self.0).end_changes();
+        ended.map_err(|refusal| refusal.message)
+    }
+
     fn change_from(
         &mut self,
         domain: &str,

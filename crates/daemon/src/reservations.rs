@@ -69,6 +69,14 @@ impl Reservations for EnforcerReservations {
         Ok(self.enforcer.change_from(domain, interface, not_before)?)
     }
 
+    fn begin_changes(&mut self) -> Result<(), Refusal> {
+        Ok(self.enforcer.begin_changes()?)
+    }
+
+    fn end_changes(&mut self) -> Result<(), Refusal> {
+        Ok(self.enforcer.end_changes()?)
+    }
+
     fn boost(
         &mut self,
         domain: &str,

@@ -64,6 +64,8 @@ pub struct Enforcer {
     state_directory: PathBuf,
     journal: Journal,
     recovery: Recovery,
+    /// While several changes are made in one turn: what other enforcers hold.
+    changes: Option<(Turn, Vec<Standing>)>,
 }
 
 impl Enforcer {
@@ -119,6 +121,7 @@ impl Enforcer {
             state_directory,
             journal,
             recovery: Recovery::default(),
+            changes: None,
         })
     }
 
@@ -145,14 +148,43 @@ impl Enforcer {
     /// The reservations that count against new ones, `without` one of ours.
     fn active(&self, without: Option<&str>) -> Result<Vec<Standing>, EnforcementError> {
         let own = self.journal.history().domains.iter();
+        let own = own.filter(|held| Some(held.request.domain.as_str()) != without);
         let mut active: Vec<Standing> = own.map(HeldDomain::standing).collect();
-        active.retain(|held| Some(held.domain.as_str()) != without);
-        active.extend(held_by_others(
-            &self.state_directory,
-            self.journal.path(),
-            self.kernel.as_ref(),
-        )?);
+        match &self.changes {
+            Some((_, others)) => active.extend(others.iter().cloned()),
+            None => active.extend(self.held_by_others()?),
+        }
         Ok(active)
+    }
+
+    fn held_by_others(&self) -> Result<Vec<Standing>, EnforcementError> {
+        let own = self.journal.path();
+        held_by_others(&self.state_directory, own, self.kernel.as_ref())
+    }
+
+    /// Begins changes that are made one soon after another, all in one turn: other enforcers over the
+    /// same directory wait until [`Enforcer::end_changes`], so what they hold is looked up once, and
+    /// what budgets became is written once. If we die before, all that we hold is taken back anyway.
+    /// [`Enforcer::apply`] and [`Enforcer::revert`] end it, too.
+    ///
+    /// # Errors
+    /// If our turn or the others' journals cannot be had.
+    pub fn begin_changes(&mut self) -> Result<(), EnforcementError> {
+        if self.changes.is_none() {
+            let turn = Turn::take(&self.state_directory)?;
+            self.changes = Some((turn, self.held_by_others()?));
+        }
+        Ok(())
+    }
+
+    /// Ends what [`Enforcer::begin_changes`] began; nothing if nothing was.
+    ///
+    /// # Errors
+    /// If what the budgets became cannot be written; it is written with the next change then.
+    pub fn end_changes(&mut self) -> Result<(), EnforcementError> {
+        let written = self.journal.write_later();
+        self.changes = None;
+        written
     }
 
     fn plan_beside(
@@ -222,6 +254,7 @@ impl Enforcer {
         &mut self,
         requests: &[ReservationRequest],
     ) -> Result<Vec<Plan>, EnforcementError> {
+        self.end_changes()?;
         let _turn = Turn::take(&self.state_directory)?;
         let found = recover_in_turn(&self.state_directory, self.kernel.as_mut())?;
         self.recovery.reverted.extend(found.reverted);
@@ -310,9 +343,10 @@ impl Enforcer {
         request.request.interface = interface.clone();
         let only_managers = self.is_for_managers_alone(&old, &request);
         // Who plans something else meanwhile reckons with the larger budget.
-        let _turn = match only_managers && shrinks(&old, &request) {
-            true => None,
-            false => Some(Turn::take(&self.state_directory)?),
+        let needs_turn = self.changes.is_none() && !(only_managers && shrinks(&old, &request));
+        let _turn = match needs_turn {
+            true => Some(Turn::take(&self.state_directory)?),
+            false => None,
         };
         if only_managers {
             let plan = self.plan_budget(&old, &request)?;
@@ -369,10 +403,14 @@ impl Enforcer {
         let changed = self.managers.change(&plan.request, not_before);
         let domain = &plan.request.domain;
         let in_force_at = changed.map_err(|reason| self.manager_error(domain, reason))?;
-        self.journal.append(Record::Changed {
+        let changed = Record::Changed {
             request: plan.request.clone(),
             inheritance: plan.inheritance.clone(),
-        })?;
+        };
+        match self.changes {
+            Some(_) => self.journal.append_later(changed)?,
+            None => self.journal.append(changed)?,
+        }
         Ok(in_force_at)
     }
 
@@ -432,6 +470,8 @@ impl Enforcer {
         if self.journal.history().domain(domain).is_none() {
             return Err(self.not_active(domain));
         }
+        // What cannot be written now is about budgets that end.
+        let _ends_anyway = self.end_changes();
         let _turn = Turn::take(&self.state_directory)?;
         self.take_back_all(&[domain])
     }
@@ -443,6 +483,7 @@ impl Enforcer {
     pub fn revert_all(&mut self) -> Result<(), EnforcementError> {
         let held = self.journal.history().domains.iter().rev();
         let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
+        let _ends_anyway = self.end_changes();
         if domains.is_empty() {
             return Ok(());
         }

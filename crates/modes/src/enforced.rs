@@ -13,6 +13,18 @@ use crate::transition::Limits;
 
 /// What holds reservations: an [`Enforcer`], or what is in front of one.
 pub trait Enforcing {
+    /// As [`Enforcer::begin_changes`].
+    ///
+    /// # Errors
+    /// As there.
+    fn begin_changes(&mut self) -> Result<(), String>;
+
+    /// As [`Enforcer::end_changes`].
+    ///
+    /// # Errors
+    /// As there.
+    fn end_changes(&mut self) -> Result<(), String>;
+
     /// As [`Enforcer::change_from`].
     ///
     /// # Errors
@@ -42,6 +54,14 @@ fn told(error: EnforcementError) -> String {
 }
 
 impl Enforcing for Enforcer {
+    fn begin_changes(&mut self) -> Result<(), String> {
+        Enforcer::begin_changes(self).map_err(told)
+    }
+
+    fn end_changes(&mut self) -> Result<(), String> {
+        Enforcer::end_changes(self).map_err(told)
+    }
+
     fn change_from(
         &mut self,
         domain: &str,
@@ -90,6 +110,16 @@ impl<E: Enforcing, C: Clock> Enforced<E, C> {
 }
 
 impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
+    fn begin_changes(&mut self) {
+        // Without it every change takes its own turn.
+        let _slower = self.enforcing.begin_changes();
+    }
+
+    fn end_changes(&mut self) {
+        // What could not be written is written with the next change.
+        let _later = self.enforcing.end_changes();
+    }
+
     fn change(
         &mut self,
         domain: &str,

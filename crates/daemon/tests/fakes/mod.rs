@@ -119,6 +119,14 @@ impl Reservations for FakeKernel {
         Ok(Changed { plan, in_force_at })
     }
 
+    fn begin_changes(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn end_changes(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     fn boost(
         &mut self,
         _domain: &str,

@@ -52,6 +52,8 @@ pub struct Journal {
     owner: Owner,
     history: History,
     next_sequence: u64,
+    /// Lines that are to be written with the next one.
+    later: Vec<u8>,
 }
 
 impl Journal {
@@ -77,6 +79,7 @@ impl Journal {
             owner,
             history: History::default(),
             next_sequence: 0,
+            later: Vec::new(),
         })
     }
 
@@ -91,6 +94,7 @@ impl Journal {
             owner,
             next_sequence,
             history,
+            later: Vec::new(),
         }
     }
 
@@ -121,10 +125,47 @@ impl Journal {
     /// # Errors
     /// If it cannot be written; then what it announces must not happen.
     pub fn append(&mut self, record: Record) -> Result<(), EnforcementError> {
-        let mut line = serde_json::to_vec(&record).map_err(|e| failure(&self.path, e.into()))?;
-        line.push(b'\n');
-        self.write(&line).map_err(|e| failure(&self.path, e))?;
+        let before = self.later.len();
+        self.put(&record)?;
+        let written = self.write_later();
+        self.later.truncate(before);
+        written?;
         self.history.add(record);
+        Ok(())
+    }
+
+    /// As [`Journal::append`], but for a change that only other enforcers have to know of, and not before
+    /// our turn ends: it is written with the next line, or by [`Journal::write_later`].
+    ///
+    /// # Errors
+    /// If there are no words for it.
+    pub fn append_later(&mut self, record: Record) -> Result<(), EnforcementError> {
+        self.put(&record)?;
+        self.history.add(record);
+        Ok(())
+    }
+
+    /// Writes what was left for later.
+    ///
+    /// # Errors
+    /// If it cannot be written; it is kept.
+    pub fn write_later(&mut self) -> Result<(), EnforcementError> {
+        if self.later.is_empty() {
+            return Ok(());
+        }
+        let mut lines = std::mem::take(&mut self.later);
+        let written = self.write(&lines);
+        if written.is_ok() {
+            lines.clear();
+        }
+        self.later = lines;
+        written.map_err(|error| failure(&self.path, error))
+    }
+
+    fn put(&mut self, record: &Record) -> Result<(), EnforcementError> {
+        let line = serde_json::to_vec(record).map_err(|e| failure(&self.path, e.into()))?;
+        self.later.extend_from_slice(&line);
+        self.later.push(b'\n');
         Ok(())
     }
 

@@ -6,6 +6,9 @@ use proptest::prelude::*;
 use tailbound_enforcement::fake_kernel::FakeKernel;
 use tailbound_enforcement::journal::History;
 use tailbound_enforcement::recovery::{recover_with, standing_reservations_with};
+use tailbound_enforcement::{ReservationRequest, Target};
+use tailbound_model::BackendKind;
+use tailbound_time::Duration;
 
 use super::stage::*;
 
@@ -45,6 +48,94 @@ fn what_stands_is_told_until_it_is_taken_back_whoever_lives() {
     assert_eq!(standing(), applied[..1]);
     owner.revert_all().unwrap();
     assert!(standing().is_empty());
+}
+
+/// What others see of a reservation in the journals.
+fn budget_of(kernel: &FakeKernel, directory: &Path, domain: &str) -> Duration {
+    let standing = standing_reservations_with(directory, kernel).unwrap();
+    let found = standing.iter().find(|request| request.domain == domain);
+    found.unwrap().interface.budget
+}
+
+fn request_of_freeze(domain: &str, pid: u32, priority: u8) -> ReservationRequest {
+    let target = Target::Processes(vec![pid]);
+    let interface = interface(4, 10, priority, &[1]);
+    request(domain, target, interface, BackendKind::DsFreeze)
+}
+
+#[test]
+fn a_smaller_budget_waits_for_nobody_and_a_larger_one_for_its_turn() {
+    let (kernel, directory) = (host(), state_directory());
+    let mut owner = enforcer(&kernel, directory.path());
+    owner.apply(&[request_of_freeze("one", 100, 50)]).unwrap();
+    let lock = std::fs::File::open(directory.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    owner.change("one", &interface(3, 10, 50, &[1])).unwrap();
+    assert_eq!(
+        budget_of(&kernel, directory.path(), "one"),
+        Duration::from_millis(3)
+    );
+    let grown = std::thread::scope(|scope| {
+        let grows = scope.spawn(|| owner.change("one", &interface(5, 10, 50, &[1])).map(|_| ()));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!grows.is_finished());
+        lock.unlock().unwrap();
+        grows.join().unwrap()
+    });
+    grown.unwrap();
+    assert_eq!(
+        budget_of(&kernel, directory.path(), "one"),
+        Duration::from_millis(5)
+    );
+}
+
+#[test]
+fn changes_in_one_turn_are_written_at_its_end_or_with_what_comes_between() {
+    let (kernel, directory) = (host(), state_directory());
+    let mut owner = enforcer(&kernel, directory.path());
+    owner
+        .apply(&[
+            request_of_freeze("one", 100, 50),
+            request_of_freeze("two", 200, 40),
+        ])
+        .unwrap();
+    let ms = Duration::from_millis;
+    let told = |domain: &str| budget_of(&kernel, directory.path(), domain);
+    owner.begin_changes().unwrap();
+    owner.begin_changes().unwrap();
+    owner.change("one", &interface(1, 10, 50, &[1])).unwrap();
+    owner.change("two", &interface(6, 10, 40, &[1])).unwrap();
+    // More than is left is refused as ever.
+    owner
+        .change("one", &interface(5, 10, 50, &[1]))
+        .unwrap_err();
+    assert_eq!((told("one"), told("two")), (ms(4), ms(4)));
+    let status: Vec<_> = owner
+        .status()
+        .domains
+        .iter()
+        .map(|it| it.interface.budget)
+        .collect();
+    assert_eq!(status, [ms(1), ms(6)]);
+    let lock = std::fs::File::open(directory.path().join("lock")).unwrap();
+    assert!(lock.try_lock().is_err());
+    owner.end_changes().unwrap();
+    assert_eq!((told("one"), told("two")), (ms(1), ms(6)));
+    lock.try_lock().unwrap();
+    lock.unlock().unwrap();
+    // Whatever else is done ends the turn, and takes its own.
+    owner.begin_changes().unwrap();
+    owner.change("two", &interface(2, 10, 40, &[1])).unwrap();
+    owner.apply(&[request_of_freeze("three", 300, 30)]).unwrap();
+    assert_eq!(told("two"), ms(2));
+    owner.begin_changes().unwrap();
+    owner.revert("three").unwrap();
+    owner.revert_all().unwrap();
+    assert!(
+        standing_reservations_with(directory.path(), &kernel)
+            .unwrap()
+            .is_empty()
+    );
 }
 
 proptest! {

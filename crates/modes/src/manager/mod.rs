@@ -247,6 +247,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             changes,
         };
         self.agents.expect(true);
+        self.reservations.begin_changes();
         let actions = course.transition.begin(self.clock.now());
         self.obey(&mut course, actions);
         let outcome = loop {
@@ -257,6 +258,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             let actions = course.transition.handle(event, self.clock.now());
             self.obey(&mut course, actions);
         };
+        self.reservations.end_changes();
         self.agents.expect(false);
         self.state.take_over(changes, &outcome);
         for domain in &course.stale {
@@ -271,8 +273,11 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         }
     }
 
+    /// Carries actions out, those first for which somebody else works meanwhile.
     fn obey(&mut self, course: &mut Course<'_>, actions: Vec<Action>) {
-        for action in actions {
+        let takes_long = |action: &Action| matches!(action, Action::SetInterface { .. });
+        let (long, short): (Vec<_>, Vec<_>) = actions.into_iter().partition(takes_long);
+        for action in short.into_iter().chain(long) {
             match action {
                 Action::SetInterface {
                     domain,

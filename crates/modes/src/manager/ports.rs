@@ -5,6 +5,12 @@ use tailbound_time::{Duration, Instant};
 
 /// The reservations of a host.
 pub trait Reservations {
+    /// Changes follow, one soon after another.
+    fn begin_changes(&mut self);
+
+    /// For now there are no more.
+    fn end_changes(&mut self);
+
     /// Gives a domain another interface, in force no earlier than an instant; when it is.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ struct Stage {
     withdrawn: Vec<String>,
     most_percent: u64,
     expecting: bool,
+    changing: bool,
 }
 
 #[derive(Clone, Default)]
@@ -73,6 +74,16 @@ impl Clock for Host {
 }
 
 impl Reservations for Host {
+    fn begin_changes(&mut self) {
+        let before = std::mem::replace(&mut self.0.borrow_mut().changing, true);
+        assert!(!before, "begun twice");
+    }
+
+    fn end_changes(&mut self) {
+        let before = std::mem::replace(&mut self.0.borrow_mut().changing, false);
+        assert!(before, "ended twice");
+    }
+
     fn change(
         &mut self,
         domain: &str,
