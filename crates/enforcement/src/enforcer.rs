@@ -416,7 +416,7 @@ impl Enforcer {
 
     /// Lets an active domain run whatever budget it has, for `at_most` (and no longer than
     /// [`crate::ds_freeze::LONGEST_BOOST`]); what it uses meanwhile comes from no budget. With
-    /// `if_exhausted` only where it stands still by then. Back ends other than `ds-freeze` have no boost.
+    /// `if_exhausted` only from when its budget is used up. Back ends other than `ds-freeze` have no boost.
     ///
     /// # Errors
     /// If there is no such domain, or its manager takes nothing up any more.

@@ -11,8 +11,8 @@ mod ds_freeze_domain;
 
 use ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
 use tailbound_enforcement::ds_freeze::{
-    ChangeAt, CpuManager, Detection, Heartbeat, LedgerSnapshot, Liveness, ManagerError,
-    ManagerOptions, ServedDomain, WatchdogView,
+    ChangeAt, CpuManager, Detection, Heartbeat, LONGEST_BOOST, LedgerSnapshot, Liveness,
+    ManagerError, ManagerOptions, ServedDomain, WatchdogView,
 };
 use tailbound_linux::cgroup;
 use tailbound_linux::clock::{Monotonic, sleep_until};
@@ -346,7 +346,7 @@ fn a_boost_comes_from_no_budget_and_ends() {
     let (budget, period) = (Duration::from_millis(10), Duration::from_millis(200));
     let served = domain.served("boosted", budget, period);
     manager.add(&served).expect("add");
-    let length = Duration::from_millis(2_500);
+    let length = Duration::from_millis(4_500);
     domain.start(
         Load {
             fifo_priority: 90,
@@ -384,6 +384,21 @@ fn a_boost_comes_from_no_budget_and_ends() {
     // No later budget is the less for it, nor the more.
     let used = seen.used.as_secs_f64() / seen.reserved.as_secs_f64();
     assert!((used - 1.0).abs() < 0.05, "{used}");
+    // One that begins when the budget ends is shorter by what was left of the budget.
+    let boosted_for = || manager.ledger("boosted").expect("ledger").boosted;
+    let went_on = (0..10).any(|_| {
+        while is_frozen(&domain) {
+            pause(1);
+        }
+        let before = boosted_for();
+        manager
+            .boost("boosted", LONGEST_BOOST, true)
+            .expect("boost");
+        pause(50);
+        let length = boosted_for().saturating_sub(before);
+        !length.is_zero() && length < LONGEST_BOOST.scaled_down(3, 4)
+    });
+    assert!(went_on);
     assert!(matches!(
         manager.boost("other", at_most, false),
         Err(ManagerError::Unknown { .. })

@@ -1,5 +1,7 @@
 //! A domain as its manager serves it: the state machine bound to the cgroup's control files.
 
+mod boost;
+
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -14,6 +16,7 @@ use tailbound_linux::thread::PollSet;
 use tailbound_model::Priority;
 use tailbound_time::{Clock, Duration, Instant};
 
+use self::boost::Boost;
 use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
@@ -26,6 +29,8 @@ use super::server::{
 /// The smallest budget that is served: stopping takes about a tenth of it.
 pub const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
 
+pub use boost::LONGEST_BOOST;
+
 /// The alarm goes off again and again, once per length that it was armed for, for as long as the
 /// domain runs. Short lengths are looked after by the clock instead: an alarm every 10 us keeps a
 /// CPU whose interrupts take as long from doing anything else, the manager included (seen in a
@@ -37,18 +42,6 @@ const OUT_OF_REACH: Duration = Duration::from_secs(3_600);
 
 /// How many domains were taken up by managers of this process.
 static OPENED: AtomicU64 = AtomicU64::new(0);
-
-/// No boost lasts longer, whoever asks for it.
-pub const LONGEST_BOOST: Duration = Duration::from_millis(10);
-
-/// A time in which a domain runs whatever budget it has.
-#[derive(Clone, Copy, Debug)]
-struct Boost {
-    /// When it ends by itself.
-    until: Instant,
-    /// What the domain had used when it began.
-    used_at_start: Duration,
-}
 
 /// A reservation that a manager is to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,6 +135,8 @@ pub(super) struct ServedState {
     /// Since when it stands still for the sake of the allowance.
     held_since: Option<Instant>,
     boost: Option<Boost>,
+    /// Until when a boost begins as soon as the budget is used up.
+    standby: Option<Instant>,
     /// What was used under boosts that are over.
     boosted: Duration,
     stalled: bool,
@@ -204,6 +199,7 @@ impl ServedState {
             used_accounted: Duration::ZERO,
             held_since: None,
             boost: None,
+            standby: None,
             boosted: Duration::ZERO,
             stalled: false,
         })
@@ -319,41 +315,6 @@ impl ServedState {
         in_force_at
     }
 
-    /// Lets it run without budget, until [`ServedState::unboost`] or for so long; not one that stands
-    /// still for the sake of the allowance.
-    pub(super) fn boost(&mut self, at_most: Duration, if_exhausted: bool) {
-        let exhausted = self.server.as_ref().is_some_and(|it| it.is_frozen());
-        let wanted = exhausted || !if_exhausted;
-        if self.held_since.is_some() || self.server.is_none() || !wanted {
-            return;
-        }
-        let now = Monotonic.now();
-        let until = now.saturating_add(at_most);
-        match &mut self.boost {
-            Some(boost) => boost.until = boost.until.max(until),
-            None => {
-                let used_at_start = self.metered();
-                self.boost = Some(Boost {
-                    until,
-                    used_at_start,
-                });
-                self.stop_watching();
-                self.switch(Switch::Thaw, now);
-            }
-        }
-    }
-
-    /// Ends a boost: the budget is as it was, whatever was used.
-    pub(super) fn unboost(&mut self, now: Instant) {
-        let Some(boost) = self.boost.take() else {
-            return;
-        };
-        let length = self.metered().saturating_sub(boost.used_at_start);
-        self.boosted = self.boosted.saturating_add(length);
-        self.ledger.note_boost(length);
-        self.ask_again(now);
-    }
-
     /// Lets the server say anew what is to be done.
     fn ask_again(&mut self, now: Instant) {
         let used = self.used();
@@ -423,6 +384,9 @@ impl ServedState {
         self.next_look = None;
         if self.held_since.is_some() || self.boost.is_some() {
             // It stands still, or runs; the end of that asks the server again.
+            return;
+        }
+        if actions.switch == Some(Switch::Freeze) && self.goes_on_boosted(now) {
             return;
         }
         // First the watch, then the thaw: the domain must not run unwatched.

@@ -276,7 +276,7 @@ impl CpuManager {
 
     /// Lets a domain run whatever budget it has, until [`CpuManager::unboost`], for `at_most` and no
     /// longer than [`LONGEST_BOOST`]; what it uses meanwhile comes from no budget. With `if_exhausted`
-    /// only if it stands still by then. One that is stopped to stay clear of the kernel's real-time
+    /// only from when its budget is used up, if that is so by then or comes to be so. One that is stopped to stay clear of the kernel's real-time
     /// throttling is not boosted. It does not wait for the manager; the ledger counts boosts.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::capacity::{Capacity, Limits, Overload};
 use super::domain::{Direction, DomainChange, LocalMode};
 use super::events::{Action, Event, Options};
 use super::outcome::{Cause, Ending, Held, Outcome, Settled};
-use super::policy::{boosts, grows_last, is_one_by_one};
+use super::policy::{boosts, boosts_at_once, grows_last, is_one_by_one};
 use super::timeline::{StepKind, Timeline};
 
 mod fallback;
@@ -389,7 +389,7 @@ impl Transition {
         });
     }
 
-    /// Boosts agents that wait for an answer: of those on one CPU, one at a time.
+    /// Boosts agents that wait for an answer: of those on one CPU, only some at a time.
     fn boost(&mut self, now: Instant) {
         let Some(if_exhausted) = boosts(self.options.policy) else {
             return;
@@ -402,11 +402,11 @@ impl Transition {
                 continue;
             }
             let own = &running.change.from.interface.cpus;
-            let taken = self
-                .domains
-                .iter()
-                .any(|other| other.boosted && !other.change.from.interface.cpus.is_disjoint(own));
-            if taken {
+            let here = |other: &&Running| {
+                !other.change.from.interface.cpus.is_disjoint(own) && other.boosted
+            };
+            let boosted = self.domains.iter().filter(here).count();
+            if boosted >= boosts_at_once(self.options.policy) {
                 continue;
             }
             self.domains[place].boosted = true;

@@ -20,3 +20,12 @@ pub(super) fn boosts(policy: ChangePolicy) -> Option<bool> {
         _ => None,
     }
 }
+
+/// How many agents on one CPU are boosted at a time. With several the next one works while an answer is
+/// on its way; they share what each boost allows.
+pub(super) fn boosts_at_once(policy: ChangePolicy) -> usize {
+    match policy {
+        ChangePolicy::Prompt => 3,
+        _ => 1,
+    }
+}

@@ -102,6 +102,12 @@ proptest! {
         });
         prop_assert!(world.most_in_force() <= LIMIT_PERCENT * 10 + 8, "{:?}", world.log);
         prop_assert!(transition.timeline().ended_at.is_some());
+        let at_once = match policy {
+            ChangePolicy::Boost => 1,
+            ChangePolicy::Prompt => 3,
+            _ => 0,
+        };
+        prop_assert!(world.most_boosted <= at_once, "{:?}", world.log);
         let by_name: BTreeMap<&str, &DomainChange> =
             changes.iter().map(|change| (change.domain.as_str(), change)).collect();
         for (domain, history) in &world.histories {

@@ -100,15 +100,15 @@ fn a_boost_lasts_from_the_message_to_the_answer() {
 #[test]
 fn the_prompt_grow_at_once_where_there_is_room_already() {
     let (world, ..) = run(&four(), limit(100), options(ChangePolicy::Prompt), |_| {});
-    let first: Vec<&str> = world.log.iter().map(String::as_str).take(4).collect();
-    // Of those that wait on one CPU, one is boosted at a time.
+    let first: Vec<&str> = world.log.iter().map(String::as_str).take(5).collect();
     assert_eq!(
         first,
         [
             "send big b",
             "send small b",
             "set modest 2ms/10ms",
-            "boost big"
+            "boost big",
+            "boost small"
         ]
     );
 }

@@ -72,6 +72,8 @@ pub struct World {
     /// Interfaces of these domains are refused.
     pub refuses: BTreeSet<String>,
     pub boosted: BTreeSet<String>,
+    /// So many agents were boosted at once.
+    pub most_boosted: usize,
     /// What was done, in words.
     pub log: Vec<String>,
     events: BTreeMap<(Instant, usize), Event>,
@@ -94,6 +96,7 @@ impl World {
             accepting: Duration::from_micros(5),
             refuses: BTreeSet::new(),
             boosted: BTreeSet::new(),
+            most_boosted: 0,
             log: Vec::new(),
             events: BTreeMap::new(),
             tasks_then: BTreeMap::new(),
@@ -127,6 +130,7 @@ impl World {
             Action::Boost { domain, .. } => {
                 self.log.push(format!("boost {domain}"));
                 assert!(self.boosted.insert(domain), "boosted twice");
+                self.most_boosted = self.most_boosted.max(self.boosted.len());
             }
             Action::Unboost { domain } => {
                 self.log.push(format!("unboost {domain}"));
