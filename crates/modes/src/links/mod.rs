@@ -125,6 +125,8 @@ impl<C: Clock> AgentLinks<C> {
     /// a CPU that no agent needs.
     pub fn look_for(&mut self, at_most: Duration) {
         self.look_for = at_most;
+    }
+
     /// Lets agents in by other ways than the socket, too. A domain with a way of its own has no agent by
     /// another.
     ///
