@@ -28,7 +28,9 @@ fn tls_host(folder: tempfile::TempDir, own: Files, domains: &[&str]) -> Host {
         key: own.key,
         authority: own.authority,
     };
-    let links = domains.iter().map(|domain| ((*domain).to_owned(), AgentLink::Tls {}));
+    let links = domains
+        .iter()
+        .map(|domain| ((*domain).to_owned(), AgentLink::Tls {}));
     let ways = Ways {
         links: links.collect(),
         listeners: AgentListeners {

@@ -192,7 +192,9 @@ impl SerialLine {
                         0 => (&mut left[0], &mut right[0]),
                         _ => (&mut right[0], &mut left[0]),
                     };
-                    let Some(stream) = near.as_mut() else { continue };
+                    let Some(stream) = near.as_mut() else {
+                        continue;
+                    };
                     let to = far.as_mut().map(|far| far as &mut dyn Stream);
                     match direction.pass(stream, to, &mut draws, stormy) {
                         Ok(passed) => idle &= !passed,

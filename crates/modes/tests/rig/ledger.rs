@@ -35,7 +35,10 @@ impl Ledger {
         for at in begins.chain([now]).filter(|at| *at >= now) {
             let in_force = self.held.values().map(|held| {
                 let mut before = held.iter().rev();
-                &before.find(|(from, _)| *from <= at).expect("one from the start").1
+                &before
+                    .find(|(from, _)| *from <= at)
+                    .expect("one from the start")
+                    .1
             });
             // All periods are the same here.
             let sum: u64 = in_force.clone().map(|one| one.budget.as_nanos()).sum();

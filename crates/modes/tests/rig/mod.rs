@@ -42,8 +42,10 @@ pub fn interface(budget: u64) -> ResourceInterface {
 }
 
 /// What is reserved for two domains on one CPU, full in either mode: they take turns.
-pub const BUDGETS: [(&str, [(&str, u64); 2]); 2] =
-    [("run", [("arm", 7), ("eye", 2)]), ("rest", [("arm", 2), ("eye", 7)])];
+pub const BUDGETS: [(&str, [(&str, u64); 2]); 2] = [
+    ("run", [("arm", 7), ("eye", 2)]),
+    ("rest", [("arm", 2), ("eye", 7)]),
+];
 
 fn table() -> ModeTable {
     let local = |mode: &str, budget: u64| LocalMode {
@@ -129,7 +131,9 @@ impl Host {
         self.serve_until("a change is made as a whole", |host| {
             let there = ["arm", "eye"].iter().all(|domain| host.is_present(domain));
             let made = there && host.change(mode).is_there();
-            made && agents.iter().all(|agent| agent.runs() == [task.clone()].into())
+            made && agents
+                .iter()
+                .all(|agent| agent.runs() == [task.clone()].into())
         });
     }
 }
