@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use tailbound_modes::tls::Files;
 
 /// Who vouches.
@@ -19,6 +19,7 @@ impl Authority {
     pub fn new(folder: &Path, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
         let issuer = CertifiedIssuer::self_signed(params, key).unwrap();
         fs::write(folder.join(format!("{name}.pem")), issuer.pem()).unwrap();
