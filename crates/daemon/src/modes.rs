@@ -14,12 +14,12 @@ use tailbound_enforcement::{Changed, EnforcementStatus, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::PeerCredentials;
-use tailbound_linux::process::effective_uid;
+use tailbound_linux::process::{effective_uid, user_of};
 use tailbound_linux::scheduling::set_affinity;
 use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo};
 use tailbound_model::ResourceInterface;
 use tailbound_modes::enforced::{Enforced, Enforcing, limits};
-use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
+use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR, Ways};
 use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report};
 use tailbound_modes::table::ModeTable;
 use tailbound_time::{Clock, Duration, Instant};
@@ -129,8 +129,11 @@ impl Modes {
         let listener = listen(socket).map_err(failed)?;
         let (mut links, commands) =
             AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
+        let opened = links.open(ways(&table, &standing));
+        opened.map_err(|error| refused(error.to_string()))?;
         let own_cpus = cpus_without_domains(&host, &standing);
-        if !own_cpus.is_empty() {
+        // A machine's emulator may need these CPUs for what is looked for.
+        if !own_cpus.is_empty() && table.links().is_empty() {
             links.look_for(LOOK_FOR);
         }
         let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
@@ -265,6 +268,9 @@ impl Work {
     }
 
     fn take_note<R: Reservations>(&self, manager: &mut Manager<R>, last: Option<Report>) {
+        for reason in manager.agents().take_reasons() {
+            note(format_args!("agents: {reason}"));
+        }
         let agents = manager.agents().present();
         let agents = agents.into_iter().map(str::to_owned).collect();
         *lock(&self.status) = status_of(manager, agents, &self.socket, last);
@@ -365,7 +371,7 @@ fn authority(standing: &EnforcementStatus) -> tailbound_modes::links::Authority 
         };
         let is_member = match target {
             Target::Processes(pids) => pids.contains(&peer.pid),
-            Target::Threads(_) | Target::Cgroup(_) => false,
+            Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) => false,
         };
         match peer.uid == 0 || peer.uid == own || is_member {
             true => Ok(()),
@@ -375,6 +381,22 @@ fn authority(standing: &EnforcementStatus) -> tailbound_modes::links::Authority 
             )),
         }
     })
+}
+
+/// How agents come to this host; the user of a virtual machine may hold its port.
+fn ways(table: &ModeTable, standing: &EnforcementStatus) -> Ways {
+    let owners = standing.domains.iter().filter_map(|one| match &one.target {
+        Target::Machine(machine) => {
+            let user = user_of(*machine.vcpus.first()?).ok()?;
+            Some((one.domain.clone(), user))
+        }
+        _ => None,
+    });
+    Ways {
+        links: table.links().clone(),
+        listeners: table.listeners().clone(),
+        owners: owners.collect(),
+    }
 }
 
 /// Listens where everybody may connect; who may be an agent is checked then.

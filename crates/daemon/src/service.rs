@@ -261,8 +261,10 @@ impl<R: Reservations + Send + 'static> Service<R> {
             return Ok(());
         };
         for request in requests {
-            let (Target::Processes(numbers) | Target::Threads(numbers)) = &request.target else {
-                continue;
+            let numbers = match &request.target {
+                Target::Processes(numbers) | Target::Threads(numbers) => numbers,
+                Target::Machine(machine) => &machine.vcpus,
+                Target::Cgroup(_) => continue,
             };
             if numbers.contains(&watchdog) {
                 return Err(Refusal::new(

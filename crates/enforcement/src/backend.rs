@@ -19,8 +19,32 @@ pub enum Target {
     Processes(Vec<u32>),
     /// Single threads, such as vCPUs.
     Threads(Vec<u32>),
+    /// The virtual CPUs of a machine, as single threads; the emulator's other threads serve them.
+    Machine(MachineThreads),
     /// Everything in a cgroup, relative to the cgroup v2 root, such as a running container's.
     Cgroup(PathBuf),
+}
+
+/// The threads of a virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineThreads {
+    /// Those of its virtual CPUs, in their order.
+    pub vcpus: Vec<u32>,
+    /// The emulator's others. They deliver messages to the guest, so they come before all domains.
+    pub emulator: Vec<u32>,
+    /// Where those run.
+    pub emulator_cpus: CpuSet,
+}
+
+impl Target {
+    /// Single threads that it is for, if it is not for whole processes.
+    pub fn single_threads(&self) -> Option<&[u32]> {
+        match self {
+            Self::Threads(tids) => Some(tids),
+            Self::Machine(machine) => Some(&machine.vcpus),
+            Self::Processes(_) | Self::Cgroup(_) => None,
+        }
+    }
 }
 
 /// A reservation that someone asks for.

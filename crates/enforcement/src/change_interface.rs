@@ -5,7 +5,7 @@ use crate::executor::{make, members, undo_after};
 use crate::journal::{Journal, Record};
 use crate::kernel::KernelState;
 use crate::managers::Managers;
-use crate::{Change, Plan, Target};
+use crate::{Change, Plan};
 use tailbound_time::Instant;
 
 /// Makes those changes of `plan` that differ from what stands; if one fails, the old interface
@@ -80,7 +80,7 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
         }
     }
     if let Some(setting) = plan.inheritance.scheduling
-        && !matches!(plan.request.target, Target::Threads(_))
+        && plan.request.target.single_threads().is_none()
     {
         for tid in members(kernel, &plan.inheritance) {
             let change = Change::SetScheduling { tid, setting };

@@ -16,6 +16,7 @@ use crate::executor::{carry_out, members, take_back};
 use crate::journal::{self, HeldDomain, Journal, Record, Turn};
 use crate::kernel::KernelState;
 use crate::linux_kernel::LinuxKernel;
+use crate::machine::with_emulator;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
 use crate::{Change, Plan, ReservationRequest, Target};
@@ -205,7 +206,8 @@ impl Enforcer {
         admit(active, requests, &self.host)?;
         let plan = |standing: &Standing| {
             let request = &standing.request;
-            backend(request.backend).plan(request, &self.host, self.kernel.as_ref())
+            let plan = backend(request.backend).plan(request, &self.host, self.kernel.as_ref())?;
+            Ok::<Plan, EnforcementError>(with_emulator(plan))
         };
         let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;
@@ -497,12 +499,12 @@ impl Enforcer {
         let held = self.journal.history().domains.iter();
         let domains = held.map(|held| {
             let request = &held.request;
-            let threads = match &request.target {
-                Target::Threads(tids) => {
+            let threads = match request.target.single_threads() {
+                Some(tids) => {
                     let alive = tids.iter().filter(|&&tid| self.kernel.started(tid).is_ok());
                     alive.count()
                 }
-                _ => members(self.kernel.as_ref(), &held.inheritance).len(),
+                None => members(self.kernel.as_ref(), &held.inheritance).len(),
             };
             DomainStatus {
                 domain: request.domain.clone(),

@@ -9,7 +9,7 @@ use crate::error::EnforcementError;
 use crate::journal::{Entry, HeldDomain, Journal, Previous, Record};
 use crate::kernel::{KernelState, KernelView};
 use crate::managers::Managers;
-use crate::{Change, Inheritance, Plan, SchedulingSetting, Target};
+use crate::{Change, Inheritance, Plan, SchedulingSetting};
 
 /// How often the threads of a domain are listed again, since they may start others meanwhile.
 const ROUNDS: u32 = 16;
@@ -27,7 +27,7 @@ pub(crate) fn carry_out(
     for change in &plan.changes {
         make(kernel, journal, &plan.request.domain, change)?;
     }
-    if !matches!(plan.request.target, Target::Threads(_)) {
+    if plan.request.target.single_threads().is_none() {
         treat_newcomers(kernel, journal, plan)?;
     }
     Ok(())

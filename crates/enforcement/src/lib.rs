@@ -16,6 +16,7 @@ pub mod fake_kernel;
 pub mod journal;
 pub mod kernel;
 pub mod linux_kernel;
+pub mod machine;
 pub mod managers;
 pub mod recovery;
 
@@ -23,8 +24,8 @@ mod change_interface;
 mod executor;
 
 pub use backend::{
-    Backend, Capabilities, Inheritance, Manager, MissingRequirement, Plan, ReservationRequest,
-    Target,
+    Backend, Capabilities, Inheritance, MachineThreads, Manager, MissingRequirement, Plan,
+    ReservationRequest, Target,
 };
 pub use change::{Change, SchedulingSetting};
 pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer};

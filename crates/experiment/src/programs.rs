@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration as Pause;
 
-use tailbound_enforcement::Target;
+use tailbound_enforcement::{Target, machine};
 use tailbound_linux::spawn;
 use tailbound_model::{Builtin, Description, Domain, DomainKind, Scheduling};
 
@@ -60,6 +60,16 @@ impl Programs {
             children: Vec::new(),
             attached: None,
         };
+        if let Some(machine) = &domain.machine {
+            let target = machine::target(machine, description.emulator_cpus(domain));
+            let target = target.map_err(|error| ExperimentError::Domain {
+                domain: name.into(),
+                what: error.to_string(),
+                remedy: "start it before the run".into(),
+            })?;
+            programs.attached = Some(target);
+            return Ok(programs);
+        }
         if domain.kind == DomainKind::Container {
             programs.attached = domain.cgroup.clone().map(Target::Cgroup);
             return Ok(programs);

@@ -296,6 +296,20 @@ pub fn connect_unix_non_blocking(path: &Path) -> io::Result<UnixStream> {
     Ok(UnixStream::from(socket))
 }
 
+/// Opens a device for reading and writing, such that neither ever blocks.
+///
+/// # Errors
+/// What the kernel says, such as that somebody else has it.
+pub fn open_non_blocking(path: &Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::File::options();
+    options
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
+    options.open(path)
+}
+
 /// Lets timed waits of the calling thread end on time: ordinary threads have 50 us of slack, with
 /// which the kernel bundles wake-ups; FIFO threads have none.
 ///

@@ -69,6 +69,24 @@ pub fn process_of(tid: u32) -> io::Result<u32> {
         .ok_or_else(|| malformed(&path))
 }
 
+/// The user that thread `tid` runs as.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn user_of(tid: u32) -> io::Result<u32> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(fs::metadata(format!("/proc/{tid}")).map_err(gone)?.uid())
+}
+
+/// The name of thread `tid`, as it gave itself; of at most 15 bytes.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn thread_name(tid: u32) -> io::Result<String> {
+    let name = read_proc(&format!("/proc/{tid}/comm"))?;
+    Ok(name.trim_end_matches('\n').to_owned())
+}
+
 /// The fields of /proc/TID/stat from the third on: the second, the name, may hold anything.
 fn stat_fields(tid: u32) -> io::Result<Vec<String>> {
     let path = format!("/proc/{tid}/stat");

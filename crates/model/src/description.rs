@@ -13,6 +13,7 @@ use crate::interface::{
     CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
 };
 use crate::locks::{CriticalSection, LockProtocol};
+use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
 use crate::mode_changes::{Agent, ModeChanges};
 use crate::schema::Name;
@@ -93,6 +94,10 @@ pub struct Domain {
     /// The cgroup of a running container, relative to the cgroup v2 root (kind `container`).
     #[serde(default)]
     pub cgroup: Option<PathBuf>,
+    /// The virtual machine that runs already (kinds `qemu-vm` and `libvirt-vm`); without it such a domain
+    /// is only simulated.
+    #[serde(default)]
+    pub machine: Option<Machine>,
     /// How many copies of the command or built-in are started.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
@@ -183,6 +188,7 @@ impl Domain {
             builtin: None,
             pids: Vec::new(),
             cgroup: None,
+            machine: None,
             instances: 1,
             cpus: CpuSet::new(),
             cpu_bound: false,
@@ -215,9 +221,9 @@ pub enum DomainKind {
     Process,
     /// A container that something else runs.
     Container,
-    /// A QEMU virtual machine; only simulated.
+    /// A QEMU virtual machine; only simulated without `machine`.
     QemuVm,
-    /// A virtual machine under libvirt; only simulated.
+    /// A virtual machine under libvirt; only simulated without `machine`.
     LibvirtVm,
     /// A Xen domain; only simulated.
     XenVm,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
 use crate::interface::CpuSet;
+use crate::machine::AgentListeners;
 
 /// One machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +32,9 @@ pub struct Host {
     /// What the operating system takes for itself. Only simulation reckons with it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overheads: HostOverheads,
+    /// Where it listens for agents beside its Unix socket.
+    #[serde(default, skip_serializing_if = "AgentListeners::is_default")]
+    pub agents: AgentListeners,
     /// The cycle of the windows of its time partitions.
     #[serde(default)]
     pub major_frame: Option<Duration>,
@@ -46,6 +50,7 @@ impl Host {
             placement: Placement::default(),
             speeds: Vec::new(),
             overheads: HostOverheads::default(),
+            agents: AgentListeners::default(),
             major_frame: None,
         }
     }

@@ -12,6 +12,7 @@ mod inputs;
 pub mod interface;
 pub mod kernel_trace;
 mod locks;
+mod machine;
 mod mode;
 mod mode_changes;
 mod named_files;
@@ -36,6 +37,7 @@ pub use interface::{
     ResourceInterface, ServerKind,
 };
 pub use locks::{CriticalSection, LockProtocol};
+pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use mode::{LocalMode, Metric, Mode, Trigger};
 pub use mode_changes::{
     Agent, AgentPlace, ChangePolicy, ModeChanges, RequestsMeanwhile, TaskStart,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
 use crate::description::{BackendKind, Description, Domain};
+use crate::machine::AgentLink;
 
 /// How changes from mode to mode are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +110,9 @@ pub struct Agent {
     /// switch; if left out, the whole change is taken back then.
     #[serde(default)]
     pub fallback: Option<String>,
+    /// How it is reached.
+    #[serde(default, skip_serializing_if = "AgentLink::is_default")]
+    pub link: AgentLink,
 }
 
 /// Where an agent gets its CPU time from.
@@ -143,6 +147,7 @@ impl Default for Agent {
             execution_time: default_switch(),
             may_request: Vec::new(),
             fallback: None,
+            link: AgentLink::default(),
         }
     }
 }

@@ -12,12 +12,15 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 25] = [
+const SECTIONS: [(&str, &str); 29] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
     ("HostTick", "`tick` of `[hosts.NAME.overheads]`"),
+    ("AgentListeners", "`[hosts.NAME.agents]`"),
+    ("TlsListener", "`[hosts.NAME.agents.tls]`"),
     ("Domain", "`[domains.NAME]`"),
+    ("Machine", "`[domains.NAME.machine]`"),
     (
         "Reservation",
         "`[domains.NAME.reservation]`, `[domains.NAME.modes.NAME.reservation]`, \
@@ -40,6 +43,7 @@ const SECTIONS: [(&str, &str); 25] = [
     ("Slo", "`[[services.NAME.slos]]`"),
     ("LocalMode", "`[domains.NAME.modes.NAME]`"),
     ("Agent", "`[domains.NAME.agent]`"),
+    ("AgentLink", "`link` of an agent"),
     ("Mode", "`[modes.NAME]`"),
     ("Trigger", "`[[modes.NAME.triggers]]`"),
     ("ModeChanges", "`[mode_changes]`"),

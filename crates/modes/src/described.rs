@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_analysis::resolution::{ResolutionError, ResolvedDomain, as_described, resolve};
-use tailbound_model::{BackendKind, Description, Mode};
+use tailbound_model::{AgentLink, BackendKind, Description, Mode};
 
 use crate::table::{Agent, ModeTable, Settings, TableError};
 use crate::transition::{LocalMode, Options};
@@ -75,7 +75,14 @@ pub fn table_of(description: &Description) -> Result<ModeTable, DescribedError> 
         longest_boost: changes.boost,
         least_gap: changes.least_gap,
     };
-    Ok(ModeTable::new(initial.clone(), modes, agents, settings)?)
+    let links = description.domains.iter().filter_map(|(name, domain)| {
+        let link = &domain.agent.as_ref()?.link;
+        (*link != AgentLink::default()).then(|| (name.clone(), link.clone()))
+    });
+    let host = description.hosts.values().next();
+    let listeners = host.map(|host| host.agents.clone()).unwrap_or_default();
+    let table = ModeTable::new(initial.clone(), modes, agents, settings)?;
+    Ok(table.reached(links.collect(), listeners))
 }
 
 /// What holds for each reserved domain in a mode.

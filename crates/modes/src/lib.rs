@@ -12,6 +12,8 @@ pub mod enforced;
 pub mod frame;
 pub mod links;
 pub mod manager;
+pub mod preamble;
 pub mod table;
+pub mod tls;
 pub mod transition;
 pub mod wire;

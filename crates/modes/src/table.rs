@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{AgentPlace, RequestsMeanwhile};
+use tailbound_model::{AgentLink, AgentListeners, AgentPlace, RequestsMeanwhile};
 use tailbound_time::Duration;
 
 use crate::transition::{LocalMode, Options};
@@ -40,6 +40,10 @@ pub struct ModeTable {
     modes: BTreeMap<String, BTreeMap<String, LocalMode>>,
     agents: BTreeMap<String, Agent>,
     settings: Settings,
+    #[serde(default)]
+    links: BTreeMap<String, AgentLink>,
+    #[serde(default)]
+    listeners: AgentListeners,
 }
 
 /// Why there is no table.
@@ -86,7 +90,29 @@ impl ModeTable {
             modes,
             agents,
             settings,
+            links: BTreeMap::new(),
+            listeners: AgentListeners::default(),
         })
+    }
+
+    /// The same, where agents are reached in these ways; those that are not named by the Unix socket.
+    #[must_use]
+    pub fn reached(self, links: BTreeMap<String, AgentLink>, listeners: AgentListeners) -> Self {
+        Self {
+            links,
+            listeners,
+            ..self
+        }
+    }
+
+    /// How agents are reached that do not use the Unix socket.
+    pub fn links(&self) -> &BTreeMap<String, AgentLink> {
+        &self.links
+    }
+
+    /// Where the host listens beside its Unix socket.
+    pub fn listeners(&self) -> &AgentListeners {
+        &self.listeners
     }
 
     /// The mode that the system starts in.

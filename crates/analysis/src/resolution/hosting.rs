@@ -156,8 +156,11 @@ pub fn unenforceable(description: &Description) -> Option<String> {
 /// What of a domain there is nothing to enforce on.
 fn not_there(domain: &Domain) -> Option<&'static str> {
     match domain.kind {
-        DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::XenVm => {
-            Some("virtual machines are only simulated so far; describe the process that runs it")
+        DomainKind::QemuVm | DomainKind::LibvirtVm if domain.machine.is_none() => {
+            Some("nothing tells which virtual machine it is; give `machine`")
+        }
+        DomainKind::XenVm => {
+            Some("Xen domains are only simulated so far; describe the process that runs it")
         }
         DomainKind::Process
             if domain.command.is_empty() && domain.builtin.is_none() && domain.pids.is_empty() =>

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use tailbound_analysis::resolution::resolve;
 use tailbound_daemon::{Client, Lease, StartOptions};
-use tailbound_enforcement::{Enforcer, ReservationRequest, Target, state_directory};
-use tailbound_model::{BackendKind, Description, Domain, DomainKind, Variant};
+use tailbound_enforcement::{Enforcer, ReservationRequest, Target, machine, state_directory};
+use tailbound_model::{BackendKind, Description, DomainKind, Variant};
 use tailbound_modes::table::ModeTable;
 
 use crate::arguments::ApplyArguments;
@@ -117,7 +117,7 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
         if resolved.backend == BackendKind::None {
             continue;
         }
-        let Some(target) = target(&description.domains[&name]) else {
+        let Some(target) = target(description, &name)? else {
             return Err(Failure::with_help(
                 format!("domain \"{name}\" is to be started by a run, so it has no processes yet"),
                 format!(
@@ -143,10 +143,18 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
     Ok(requests)
 }
 
-fn target(domain: &Domain) -> Option<Target> {
-    match domain.kind {
+fn target(description: &Description, name: &str) -> Result<Option<Target>, Failure> {
+    let domain = &description.domains[name];
+    if let Some(machine) = &domain.machine {
+        let target = machine::target(machine, description.emulator_cpus(domain));
+        return match target {
+            Ok(target) => Ok(Some(target)),
+            Err(error) => Err(Failure::error(format!("domain \"{name}\": {error}"))),
+        };
+    }
+    Ok(match domain.kind {
         DomainKind::Container => domain.cgroup.clone().map(Target::Cgroup),
         _ if domain.pids.is_empty() => None,
         _ => Some(Target::Processes(domain.pids.clone())),
-    }
+    })
 }

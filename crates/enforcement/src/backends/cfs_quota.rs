@@ -14,7 +14,6 @@ use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
     Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-    Target,
 };
 
 /// The kernel's least quota and period (min_cfs_quota_period).
@@ -98,7 +97,7 @@ impl Backend for CfsQuota {
             tid,
             cpus: interface.cpus.clone(),
         }));
-        let single = matches!(request.target, Target::Threads(_));
+        let single = request.target.single_threads().is_some();
         let file = match v1_root {
             Some(_) => format!("cpu.cfs_quota_us {quota_us}, cpu.cfs_period_us {period_us}"),
             None => format!("cpu.max \"{quota_us} {period_us}\""),
@@ -133,7 +132,7 @@ fn in_v1(
     (quota_us, period_us): (u64, u64),
     view: &dyn KernelView,
 ) -> Result<(Vec<Change>, PathBuf), PlanError> {
-    let single = matches!(request.target, Target::Threads(_));
+    let single = request.target.single_threads().is_some();
     if !single {
         members.check_unsplit(request, root, view)?;
     }
@@ -160,7 +159,7 @@ fn in_v2(
     if let Some(cgroup) = members.cgroup.clone() {
         return Ok((vec![write(&cgroup, "cpu.max", limit)], cgroup));
     }
-    if matches!(request.target, Target::Threads(_)) {
+    if request.target.single_threads().is_some() {
         return Err(not_supported(
             request,
             "limits whole processes in cgroup v2",

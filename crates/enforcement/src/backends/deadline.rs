@@ -155,7 +155,7 @@ impl Backend for Deadline {
             inheritance: Inheritance {
                 // Children come out of SCHED_DEADLINE by RESET_ON_FORK, into the same cpuset.
                 pids: match request.target {
-                    Target::Threads(_) => Vec::new(),
+                    Target::Threads(_) | Target::Machine(_) => Vec::new(),
                     _ => members.processes,
                 },
                 ..Inheritance::default()
@@ -174,7 +174,7 @@ fn reserved_threads(
     members: &Members,
 ) -> Result<Vec<u32>, PlanError> {
     let threads = match &request.target {
-        Target::Threads(_) => members.threads.clone(),
+        Target::Threads(_) | Target::Machine(_) => members.threads.clone(),
         // Of a process, the thread that it started with.
         Target::Processes(_) | Target::Cgroup(_) => members.processes.clone(),
     };

@@ -10,7 +10,6 @@ use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
 use crate::{
     Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-    Target,
 };
 
 /// Sets the affinity, and leaves it to the caller to keep others off those CPUs.
@@ -57,7 +56,7 @@ impl Backend for Dedicated {
             tid,
             cpus: cpus.clone(),
         });
-        let single = matches!(request.target, Target::Threads(_));
+        let single = request.target.single_threads().is_some();
         Ok(Plan {
             request: request.clone(),
             changes: changes.collect(),

@@ -87,7 +87,9 @@ impl Backend for DsFreeze {
             Target::Processes(_) => {
                 group_of_processes(request, root, &members, view, &mut changes)?
             }
-            Target::Threads(_) => groups_of_threads(request, root, &members, view, &mut changes)?,
+            Target::Threads(_) | Target::Machine(_) => {
+                groups_of_threads(request, root, &members, view, &mut changes)?
+            }
             Target::Cgroup(_) => group_in_place(request, &members, &mut changes)?,
         };
         let priority = request.interface.priority.0;
@@ -109,7 +111,7 @@ impl Backend for DsFreeze {
             changes.push(Change::SetScheduling { tid, setting });
         }
         let managers: Vec<Manager> = groups.into_iter().map(|(group, _)| group).collect();
-        let single = matches!(request.target, Target::Threads(_));
+        let single = request.target.single_threads().is_some();
         Ok(Plan {
             mapping: mapping(request, &managers),
             inheritance: Inheritance {

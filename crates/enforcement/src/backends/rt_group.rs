@@ -10,7 +10,7 @@ use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
 use crate::{
     Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-    SchedulingSetting, Target,
+    SchedulingSetting,
 };
 
 /// The kernel enforces group budgets at ticks; at 1 ms and below the share was seen to fall from
@@ -95,7 +95,7 @@ impl Backend for RtGroup {
             write(&directory, "cpu.rt_period_us", period_us.to_string()),
             write(&directory, "cpu.rt_runtime_us", budget_us.to_string()),
         ];
-        let single = matches!(request.target, Target::Threads(_));
+        let single = request.target.single_threads().is_some();
         changes.extend(members.threads.iter().map(|&tid| Change::SetAffinity {
             tid,
             cpus: interface.cpus.clone(),

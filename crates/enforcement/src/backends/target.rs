@@ -28,6 +28,7 @@ impl Members {
         let members = match &request.target {
             Target::Processes(pids) => Self::of_processes(request, pids, view)?,
             Target::Threads(tids) => Self::of_threads(request, tids, view)?,
+            Target::Machine(machine) => Self::of_threads(request, &machine.vcpus, view)?,
             Target::Cgroup(path) => Self::of_cgroup(request, path, v2_root, view)?,
         };
         if members.threads.is_empty() {

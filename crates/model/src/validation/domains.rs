@@ -170,7 +170,7 @@ its own",
     }
 }
 
-/// What runs in a domain that is only simulated is told by tasks, services and `cpu_bound`.
+/// What runs in a domain that something else runs, or that is only simulated, is told by tasks, services and `cpu_bound`.
 fn simulated(check: &mut Check<'_>, place: &Place, domain: &Domain) {
     let strangers = [
         ("command", !domain.command.is_empty()),
@@ -181,7 +181,9 @@ fn simulated(check: &mut Check<'_>, place: &Place, domain: &Domain) {
     for (key, _) in strangers.iter().filter(|(_, given)| *given) {
         check.error(
             &place.key(*key),
-            format!("`{key}` is for processes and containers; this kind is only simulated"),
+            format!(
+                "`{key}` is for processes and containers; something else runs a domain of this kind"
+            ),
             "leave it out, and describe `tasks`, or write cpu_bound = true",
         );
     }

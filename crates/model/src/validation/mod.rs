@@ -11,6 +11,7 @@ mod experiment;
 mod hosts;
 mod local_modes;
 mod locks;
+mod machines;
 mod mode_changes;
 mod modes;
 mod nesting;
@@ -64,6 +65,7 @@ pub(crate) fn findings(description: &Description, tree: &Tree) -> Vec<Finding> {
     local_modes::local_modes(&mut check);
     mode_changes::mode_changes(&mut check);
     agents::agents(&mut check);
+    machines::machines(&mut check);
     triggers::triggers(&mut check);
     unchanging::unchanging(&mut check);
     bandwidth::bandwidth(&mut check);

@@ -7,11 +7,11 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Agent, AgentPlace, Arrivals, BackendKind, Bin, Builtin, ChangePolicy, Cpu, Description, Domain,
-    DomainKind, ExecutionTime, Experiment, Gaps, Host, HostOverheads, HostScheduling, LocalMode,
-    Metric, Mode, ModeChanges, Percent, PercentagePoints, Percentile, Placement, Priority,
-    Protocol, Request, RequestsMeanwhile, Reservation, Scheduling, Service, Slo, Task, TaskStart,
-    Trigger, Variant,
+    Agent, AgentLink, AgentListeners, AgentPlace, Arrivals, BackendKind, Bin, Builtin,
+    ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
+    HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints,
+    Percentile, Placement, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling,
+    Service, Slo, Task, TaskStart, Trigger, Variant,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -72,6 +72,7 @@ fn host() -> Host {
         placement: Placement::default(),
         speeds: Vec::new(),
         overheads: HostOverheads::default(),
+        agents: AgentListeners::default(),
         major_frame: None,
     }
 }
@@ -150,6 +151,7 @@ fn agent(reservation: &Reservation, first: &str, second: &str) -> Option<Agent> 
         execution_time: Duration::from_nanos(budget.as_nanos() % 1_000 + 1),
         may_request: vec![first.to_owned()],
         fallback: Some(second.to_owned()),
+        link: AgentLink::default(),
     })
 }
 

@@ -4,16 +4,25 @@ use std::path::PathBuf;
 
 use tailbound_time::{Duration, ParseDurationError};
 
+use crate::agent::routes::Address;
+use crate::tls::Files;
 use crate::wire::{Name, NotAName};
 
 /// What `--help` prints.
 pub const HELP: &str = "\
 Switches the tasks of one domain when the host mode manager says so.
 
-Usage: tailbound-agent --domain NAME --connect unix:PATH [--task NAME=HOW]... [options]
+Usage: tailbound-agent --domain NAME --connect ADDRESS [--task NAME=HOW]... [options]
 
   --domain NAME        the domain, as in the description
-  --connect unix:PATH  the host mode manager's socket
+  --connect ADDRESS    where the host mode manager is:
+      unix:PATH            a Unix socket of this host
+      virtio:NAME          a virtio-serial port of this guest, by its name or device
+      vsock:CID:PORT       a vsock port; the host of a guest has the CID 2
+      tls:HOST:PORT        a TCP port, by TLS, with the three files that follow
+  --certificate FILE   the agent's certificate, which names the domain (PEM)
+  --key FILE           its private key (PEM)
+  --authority FILE     the certificates of who vouches for the host (PEM)
   --task NAME=HOW      a task and how it is stopped and started, once per task:
       pid:PID[,PID]...     processes, by SIGSTOP and SIGCONT; PID@TICKS for the one that
                            started then (field 22 of /proc/PID/stat)
@@ -43,8 +52,10 @@ pub enum Command {
 pub struct Arguments {
     /// The domain.
     pub domain: Name,
-    /// The socket of the host mode manager.
-    pub socket: PathBuf,
+    /// Where the host mode manager is.
+    pub host: Address,
+    /// The files for TLS.
+    pub files: Option<Files>,
     /// The tasks, each with the way to switch it.
     pub tasks: Vec<(Name, TaskSource)>,
     /// The named pipe that requests come from.
@@ -103,7 +114,10 @@ pub enum ArgumentError {
         source: NotAName,
     },
     /// An address that is none.
-    #[error("--connect {0:?}: use unix:PATH, such as unix:/run/tailbound/modes")]
+    #[error(
+        "--connect {0:?}: use unix:PATH, virtio:NAME, vsock:CID:PORT or tls:HOST:PORT, such as \
+         unix:/run/tailbound/modes"
+    )]
     Address(String),
     /// A task that is not NAME=HOW.
     #[error(
@@ -163,9 +177,12 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Arg
     given.finish().map(Command::Serve)
 }
 
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 11] = [
     "--domain",
     "--connect",
+    "--certificate",
+    "--key",
+    "--authority",
     "--task",
     "--requests",
     "--stop-within",
@@ -178,7 +195,10 @@ const OPTIONS: [&str; 8] = [
 #[derive(Default)]
 struct Given {
     domain: Option<Name>,
-    socket: Option<PathBuf>,
+    host: Option<Address>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    authority: Option<PathBuf>,
     tasks: Vec<(Name, TaskSource)>,
     requests: Option<PathBuf>,
     stop_within: Option<Duration>,
@@ -191,7 +211,10 @@ impl Given {
     fn take(&mut self, option: &'static str, value: String) -> Result<(), ArgumentError> {
         match option {
             "--domain" => once(option, &mut self.domain, name(option, value)?),
-            "--connect" => once(option, &mut self.socket, address(value)?),
+            "--connect" => once(option, &mut self.host, address(value)?),
+            "--certificate" => once(option, &mut self.certificate, value.into()),
+            "--key" => once(option, &mut self.key, value.into()),
+            "--authority" => once(option, &mut self.authority, value.into()),
             "--task" => {
                 let task = task(&value)?;
                 if self.tasks.iter().any(|(known, _)| *known == task.0) {
@@ -216,9 +239,11 @@ impl Given {
     }
 
     fn finish(self) -> Result<Arguments, ArgumentError> {
+        let files = self.files()?;
         Ok(Arguments {
+            files,
             domain: self.domain.ok_or(ArgumentError::Missing("--domain"))?,
-            socket: self.socket.ok_or(ArgumentError::Missing("--connect"))?,
+            host: self.host.ok_or(ArgumentError::Missing("--connect"))?,
             tasks: self.tasks,
             requests: self.requests,
             stop_within: self.stop_within.unwrap_or(Duration::from_millis(50)),
@@ -226,6 +251,26 @@ impl Given {
             host_uid: self.host_uid,
             fifo: self.fifo,
         })
+    }
+}
+
+impl Given {
+    /// The files for TLS: all three, or none where there is no TLS.
+    fn files(&self) -> Result<Option<Files>, ArgumentError> {
+        let given = [&self.certificate, &self.key, &self.authority];
+        let is_tls = matches!(self.host, Some(Address::Tls { .. }));
+        if !is_tls && given.iter().all(|file| file.is_none()) {
+            return Ok(None);
+        }
+        let needed = |file: &Option<PathBuf>, option| {
+            let file = file.clone();
+            file.ok_or(ArgumentError::Missing(option))
+        };
+        Ok(Some(Files {
+            certificate: needed(&self.certificate, "--certificate")?,
+            key: needed(&self.key, "--key")?,
+            authority: needed(&self.authority, "--authority")?,
+        }))
     }
 }
 
@@ -257,11 +302,8 @@ fn number(option: &'static str, text: String, least: u32, most: u32) -> Result<u
     }
 }
 
-fn address(text: String) -> Result<PathBuf, ArgumentError> {
-    match text.strip_prefix("unix:") {
-        Some(path) if !path.is_empty() => Ok(path.into()),
-        _ => Err(ArgumentError::Address(text)),
-    }
+fn address(text: String) -> Result<Address, ArgumentError> {
+    Address::parse(&text).ok_or(ArgumentError::Address(text))
 }
 
 fn task(text: &str) -> Result<(Name, TaskSource), ArgumentError> {
@@ -336,6 +378,8 @@ mod tests {
         assert!(error("--domain").contains("needs a value"));
         assert!(error("--domain A").contains("is not a name"));
         assert!(error("--connect tcp:x").contains("unix:PATH"));
+        let files = error("--domain a --connect tls:x:1 --certificate /c --key /k");
+        assert!(files.contains("--authority is missing"), "{files}");
         assert!(error("--task x").contains("NAME=pid:PID"));
         assert!(error("--task x=pid:0").contains("NAME=pid:PID"));
         assert!(error("--task x=cgroup:relative").contains("ABSOLUTE"));

@@ -4,7 +4,7 @@
 //! - [`session`]: what is done with each message, a state machine without clock or I/O;
 //! - [`engine`], [`task_table`]: how tasks are switched, and put back where one of them fails;
 //! - [`signals`], [`freezer`], [`units`], [`callback`]: the ways to stop and start a task;
-//! - [`link`](mod@link), [`controls`], [`service`]: connections, and the loop that serves them;
+//! - [`link`](mod@link), [`routes`], [`port`](mod@port), [`controls`], [`service`]: connections, and the loop that serves them;
 //! - [`requests`]: what asks for modes from inside the domain;
 //! - [`arguments`], [`assembly`]: what the program `tailbound-agent` is told, and what becomes of
 //!   it.
@@ -16,7 +16,9 @@ pub mod controls;
 pub mod engine;
 pub mod freezer;
 pub mod link;
+pub mod port;
 pub mod requests;
+pub mod routes;
 pub mod service;
 pub mod session;
 pub mod signals;

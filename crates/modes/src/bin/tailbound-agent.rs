@@ -12,8 +12,8 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::takes_short_write;
 use tailbound_linux::{memory, polling, process, thread};
 use tailbound_modes::agent::arguments::{self, Arguments, Command};
-use tailbound_modes::agent::link::UnixConnector;
-use tailbound_modes::agent::{Agent, Event, Patience, assembly, requests};
+use tailbound_modes::agent::routes::Route;
+use tailbound_modes::agent::{Agent, Event, assembly, requests};
 use tailbound_modes::wire::AgentMessage;
 
 /// What the shell's own commands end with where they are used wrongly.
@@ -47,14 +47,12 @@ fn print(text: &str) -> ExitCode {
 fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let signals = catch_signals()?;
     let tasks = assembly::tasks(arguments)?;
-    let mut connector = UnixConnector::new(arguments.socket.clone());
-    if let Some(uid) = arguments.host_uid {
-        connector = connector.trusting(uid);
-    }
+    let host = arguments.host.clone();
+    let patience = host.patience();
+    let route = Route::to(host, arguments.files.as_ref(), arguments.host_uid)?;
     let boot = process::boot_id()?;
     let domain = arguments.domain.clone();
-    let patience = Patience::default();
-    let mut agent = Agent::new(domain, &boot, connector, tasks, Monotonic, patience)?;
+    let mut agent = Agent::new(domain, &boot, route, tasks, Monotonic, patience)?;
     agent.end_on(signals)?;
     if let Some(pipe) = &arguments.requests {
         requests::pass_on_from(pipe, agent.handle(), note)

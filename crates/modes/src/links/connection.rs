@@ -1,23 +1,58 @@
 //! One connection to an agent.
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
-use tailbound_linux::control_socket::PeerCredentials;
-use tailbound_time::Instant;
+use tailbound_linux::vsock::VsockStream;
+use tailbound_time::{Duration, Instant};
 
+use super::doors::Peer;
 use crate::frame::decode;
+use crate::tls::TlsStream;
 use crate::wire::{AgentMessage, Decoder, HostMessage, decoder, encode};
 
 /// So many messages of one agent are taken per look; the rest waits until others were heard.
 const MOST_MESSAGES: usize = 32;
 /// So many bytes are read per look.
 const READ_BYTES: usize = 16 * 1024;
+/// How often an agent is asked whether it is there, where the link does not tell.
+const PING_AFTER: Duration = Duration::from_secs(1);
+/// How long one may be silent there: the virtual CPUs of a machine may have to wait for their budget.
+const SILENT_FOR: Duration = Duration::from_secs(10);
+
+/// What a connection goes over; it never blocks.
+pub(super) trait Channel: Read + Write + AsFd + Send {
+    /// Does what is due by now; when something is due next.
+    fn nudge(&mut self, _: Instant) -> io::Result<Option<Instant>> {
+        Ok(None)
+    }
+
+    /// Whether it holds more to be read, which its descriptor does not tell.
+    fn holds_more(&mut self) -> bool {
+        false
+    }
+
+    /// Begins another session in place of one that went wrong; whether it can.
+    fn begin_anew(&mut self) -> bool {
+        false
+    }
+}
+
+impl Channel for UnixStream {}
+
+impl Channel for VsockStream {}
+
+impl Channel for TlsStream {
+    fn holds_more(&mut self) -> bool {
+        TlsStream::holds_more(self)
+    }
+}
 
 /// A connection, perhaps before its agent has said whose it is.
 pub(super) struct Connection {
-    pub(super) stream: UnixStream,
-    pub(super) peer: PeerCredentials,
+    pub(super) stream: Box<dyn Channel>,
+    pub(super) peer: Peer,
     /// When it was opened.
     pub(super) since: Instant,
     /// Whose agent it is.
@@ -25,6 +60,8 @@ pub(super) struct Connection {
     /// Whether its times are of our clock.
     pub(super) same_clock: bool,
     decoder: Decoder,
+    heard: Instant,
+    pinged: Instant,
 }
 
 /// Why nothing more will be heard.
@@ -34,6 +71,8 @@ pub(super) enum Heard {
     End,
     /// What it has sent is no message.
     Nonsense,
+    /// Another session begins.
+    Anew,
 }
 
 /// What was read.
@@ -43,15 +82,54 @@ pub(super) struct Reading {
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream, peer: PeerCredentials, since: Instant) -> Self {
+    pub(super) fn new(stream: impl Channel + 'static, peer: Peer, since: Instant) -> Self {
         Self {
-            stream,
+            stream: Box::new(stream),
             peer,
             since,
             domain: None,
             same_clock: false,
             decoder: decoder(),
+            heard: since,
+            pinged: since,
         }
+    }
+
+    /// Whether it may be silent for good: a port whose machine has no agent yet.
+    pub(super) fn may_wait(&self) -> bool {
+        matches!(self.peer, Peer::Port(_))
+    }
+
+    /// Asks an agent that may have gone unnoticed whether it is there; when something is due next.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub(super) fn nudge(&mut self, now: Instant) -> io::Result<Option<Instant>> {
+        let due = self.stream.nudge(now)?;
+        if self.domain.is_none() || matches!(self.peer, Peer::Process(_)) {
+            return Ok(due);
+        }
+        if now >= self.heard.saturating_add(SILENT_FOR) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        if now >= self.pinged.saturating_add(PING_AFTER) {
+            self.pinged = now;
+            self.send(&HostMessage::Ping {
+                nonce: now.as_nanos(),
+            })?;
+        }
+        let next = self.pinged.saturating_add(PING_AFTER);
+        Ok(Some(due.map_or(next, |due| due.min(next))))
+    }
+
+    /// Forgets a session; another one follows on the same connection.
+    pub(super) fn forget(&mut self, now: Instant) {
+        self.decoder.clear();
+        self.domain = None;
+        self.same_clock = false;
+        self.since = now;
+        self.heard = now;
+        self.pinged = now;
     }
 
     /// Sends a message; it is short, and an agent that does not read for so long that it does not fit is
@@ -64,19 +142,25 @@ impl Connection {
         }
     }
 
-    /// Reads what is there, within bounds.
-    pub(super) fn read(&mut self) -> Reading {
+    /// Reads what is there at `now`, within bounds.
+    pub(super) fn read(&mut self, now: Instant) -> Reading {
         let mut ending = None;
         let mut bytes = [0; READ_BYTES];
         match self.stream.read(&mut bytes) {
             Ok(0) => ending = Some(Heard::End),
-            Ok(count) => self.decoder.push(&bytes[..count]),
+            Ok(count) => {
+                self.heard = now;
+                self.decoder.push(&bytes[..count]);
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {
+                ending = Some(Heard::Anew);
+            }
             Err(_) => ending = Some(Heard::End),
         }
         let mut messages = Vec::new();
-        while ending != Some(Heard::Nonsense) {
+        while !matches!(ending, Some(Heard::Nonsense | Heard::Anew)) {
             let payload = match self.decoder.next_payload() {
                 Ok(None) => break,
                 Ok(Some(payload)) => payload,

@@ -1,10 +1,13 @@
 //! The host's ends of the connections to agents.
 //!
 //! One thread waits for all of them, without a thread or an allocation per message that would make it
-//! late. Who connects is checked by what the kernel says of the peer; what it sends is bounded in
+//! late. Who connects is checked by what the kernel, or a certificate, says of the peer; what it sends is bounded in
 //! length and in number per look, so that no agent holds up the others.
 
 mod connection;
+mod doorman;
+mod doors;
+mod ports;
 #[cfg(test)]
 mod tests;
 
@@ -14,11 +17,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tailbound_linux::control_socket::{PeerCredentials, peer_credentials, wait_readable};
+use tailbound_linux::vsock::VsockListener;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::manager::{Agents, Asker, News, Order};
 use crate::wire::{AgentMessage, HostMessage, Name, Text};
 use connection::{Connection, Heard};
+use doors::{Doors, Peer};
+
+pub use doors::{WayError, Ways};
 
 /// The most connections, with and without a domain.
 const MOST_CONNECTIONS: usize = 256;
@@ -28,6 +35,9 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// How long to look for an answer that is about to come: agents on one CPU answer one after another,
 /// within some tens of microseconds each.
 pub const LOOK_FOR: Duration = Duration::from_micros(250);
+
+/// So many reasons are remembered until somebody takes them.
+const MOST_REASONS: usize = 16;
 
 /// Whether a process may be the agent of a domain, or why not.
 pub type Authority = Box<dyn Fn(&PeerCredentials, &str) -> Result<(), String> + Send>;
@@ -59,6 +69,7 @@ impl Commands {
 pub struct AgentLinks<C> {
     listener: UnixListener,
     authority: Authority,
+    doors: Doors,
     clock: C,
     /// Names this boot, by which agents' times compare with ours.
     boot: String,
@@ -73,6 +84,7 @@ pub struct AgentLinks<C> {
     /// The latest change that each domain was told, with its mode.
     told: BTreeMap<String, (u64, String)>,
     refused: u64,
+    reasons: VecDeque<String>,
 }
 
 impl<C: Clock> AgentLinks<C> {
@@ -93,6 +105,7 @@ impl<C: Clock> AgentLinks<C> {
         let links = Self {
             listener,
             authority,
+            doors: Doors::default(),
             clock,
             boot: tailbound_linux::process::boot_id()?,
             connections: Vec::new(),
@@ -103,6 +116,7 @@ impl<C: Clock> AgentLinks<C> {
             expecting: false,
             told: BTreeMap::new(),
             refused: 0,
+            reasons: VecDeque::new(),
         };
         Ok((links, Commands { sender, wake }))
     }
@@ -111,6 +125,34 @@ impl<C: Clock> AgentLinks<C> {
     /// a CPU that no agent needs.
     pub fn look_for(&mut self, at_most: Duration) {
         self.look_for = at_most;
+    }
+
+    /// Lets agents in by other ways than the socket, too. A domain with a way of its own has no agent by
+    /// another.
+    ///
+    /// # Errors
+    /// Why one of the ways cannot be opened.
+    pub fn open(&mut self, ways: Ways) -> Result<(), WayError> {
+        self.doors = Doors::open(ways)?;
+        Ok(())
+    }
+
+    /// Where agents with certificates connect, if they can.
+    pub fn tls_address(&self) -> Option<std::net::SocketAddr> {
+        self.doors.doorman.as_ref().map(doorman::Doorman::address)
+    }
+
+    /// Why somebody was refused since this was last asked, the latest last.
+    pub fn take_reasons(&mut self) -> Vec<String> {
+        self.reasons.drain(..).collect()
+    }
+
+    fn refuse_for(&mut self, reason: String) {
+        self.refused += 1;
+        if self.reasons.len() == MOST_REASONS {
+            self.reasons.pop_front();
+        }
+        self.reasons.push_back(reason);
     }
 
     /// The domains whose agents are there.
@@ -144,15 +186,53 @@ impl<C: Clock> AgentLinks<C> {
         sent
     }
 
+    /// Does what is due, and connects to ports; when something is due next.
+    fn attend(&mut self, now: Instant) -> Option<Instant> {
+        let mut due = None;
+        let mut sooner = |at: Option<Instant>| due = due.into_iter().chain(at).min();
+        for place in (0..self.connections.len()).rev() {
+            match self.connections[place].nudge(now) {
+                Ok(next) => sooner(next),
+                Err(_) => self.end(place),
+            }
+        }
+        for place in 0..self.doors.ports.len() {
+            let port = &mut self.doors.ports[place];
+            match port.connect(now) {
+                Ok(Some(channel)) => {
+                    let peer = Peer::Port(port.domain.clone());
+                    self.connections.push(Connection::new(channel, peer, now));
+                }
+                Ok(None) => {}
+                Err(reason) => self.refuse_for(reason),
+            }
+            sooner(self.doors.ports[place].wake());
+        }
+        due
+    }
+
     /// Looks once at everything, waiting until an instant for something to happen.
     fn look(&mut self, until: Option<Instant>) {
         let now = self.clock.now();
-        let waiting = self.connections.iter().filter(|one| one.domain.is_none());
+        let due = self.attend(now);
+        let waiting = self.connections.iter();
+        let waiting = waiting.filter(|one| one.domain.is_none() && !one.may_wait());
         let hello = waiting.map(|one| one.since.saturating_add(HELLO_WITHIN));
-        let until = hello.chain(until).min();
-        let timeout = until.map(|until| until.saturating_since(now));
+        let until = hello.chain(until).chain(due).min();
+        let mut timeout = until.map(|until| until.saturating_since(now));
+        let holding = self
+            .connections
+            .iter_mut()
+            .map(|one| one.stream.holds_more());
+        let holding: Vec<bool> = holding.collect();
+        if holding.contains(&true) {
+            timeout = Some(Duration::ZERO);
+        }
         let mut polled: Vec<BorrowedFd<'_>> = vec![self.listener.as_fd(), self.woken.as_fd()];
         polled.extend(self.connections.iter().map(|one| one.stream.as_fd()));
+        // Behind the connections, whose places are told by theirs.
+        polled.extend(self.doors.guests.as_ref().map(AsFd::as_fd));
+        polled.extend(self.doors.doorman.as_ref().map(AsFd::as_fd));
         // A failing poll must not become a busy loop; it fails for want of memory alone.
         let Ok(ready) = wait_readable(&polled, timeout) else {
             return;
@@ -162,8 +242,9 @@ impl<C: Clock> AgentLinks<C> {
             found.is_some_and(|found| found.readable || found.closed)
         };
         let talking: Vec<usize> = (0..self.connections.len())
-            .filter(|place| is_ready(place + 2))
+            .filter(|place| holding[*place] || is_ready(place + 2))
             .collect();
+        let visited = (self.connections.len() + 2..polled.len()).any(is_ready);
         let (accepts, commanded) = (is_ready(0), is_ready(1));
         // From the last on, since ending one moves those behind it.
         for place in talking.into_iter().rev() {
@@ -174,6 +255,9 @@ impl<C: Clock> AgentLinks<C> {
         }
         if accepts {
             self.accept();
+        }
+        if visited {
+            self.let_in();
         }
         self.end_silent();
     }
@@ -195,9 +279,35 @@ impl<C: Clock> AgentLinks<C> {
             match (known, opened) {
                 (Ok(peer), Ok(())) if self.connections.len() < MOST_CONNECTIONS => {
                     let now = self.clock.now();
-                    self.connections.push(Connection::new(stream, peer, now));
+                    let connection = Connection::new(stream, Peer::Process(peer), now);
+                    self.connections.push(connection);
                 }
                 _ => self.refused += 1,
+            }
+        }
+    }
+
+    /// Lets in who has come by another way than the socket.
+    fn let_in(&mut self) {
+        let now = self.clock.now();
+        let mut come = Vec::new();
+        while let Some(Ok((stream, cid))) = self.doors.guests.as_ref().map(VsockListener::accept) {
+            come.push(Connection::new(stream, Peer::Guest(cid), now));
+        }
+        let visits = self.doors.doorman.as_mut().map(doorman::Doorman::visits);
+        for visit in visits.unwrap_or_default() {
+            match visit {
+                Ok((stream, certificate)) => {
+                    let peer = Peer::Certified(certificate);
+                    come.push(Connection::new(stream, peer, now));
+                }
+                Err(reason) => self.refuse_for(reason),
+            }
+        }
+        for connection in come {
+            match self.connections.len() < MOST_CONNECTIONS {
+                true => self.connections.push(connection),
+                false => self.refuse_for("there are too many connections".to_owned()),
             }
         }
     }
@@ -205,34 +315,58 @@ impl<C: Clock> AgentLinks<C> {
     fn end_silent(&mut self) {
         let now = self.clock.now();
         let before = self.connections.len();
-        self.connections
-            .retain(|one| one.domain.is_some() || one.since.saturating_add(HELLO_WITHIN) > now);
+        self.connections.retain(|one| {
+            let in_time = one.since.saturating_add(HELLO_WITHIN) > now;
+            one.domain.is_some() || one.may_wait() || in_time
+        });
         self.refused += (before - self.connections.len()) as u64;
     }
 
     /// Ends a connection; its domain is without an agent.
     fn end(&mut self, place: usize) {
         let ended = self.connections.swap_remove(place);
+        if let Peer::Port(of) = &ended.peer {
+            let now = self.clock.now();
+            let ports = self.doors.ports.iter_mut();
+            for port in ports.filter(|port| port.domain == *of) {
+                port.ended(now);
+            }
+        }
         if let Some(domain) = ended.domain {
             self.inbox.push_back(News::Left { domain });
         }
     }
 
+    /// Begins another session on a connection, or ends it where it has none.
+    fn begin_anew(&mut self, place: usize, told: bool) {
+        if !told && !self.connections[place].stream.begin_anew() {
+            return self.end(place);
+        }
+        let now = self.clock.now();
+        let one = &mut self.connections[place];
+        let domain = one.domain.clone();
+        one.forget(now);
+        if let Some(domain) = domain {
+            self.inbox.push_back(News::Left { domain });
+        }
+    }
+
     fn hear(&mut self, place: usize) {
-        let heard = self.connections[place].read();
+        let heard = self.connections[place].read(self.clock.now());
         for message in heard.messages {
-            if self.take(place, message).is_err() {
-                self.refused += 1;
-                self.end(place);
-                return;
+            if let Err(reason) = self.take(place, message) {
+                self.refuse_for(reason);
+                return self.begin_anew(place, false);
             }
         }
         match heard.ending {
             None => {}
             Some(Heard::End) => self.end(place),
+            Some(Heard::Anew) => self.begin_anew(place, true),
             Some(Heard::Nonsense) => {
-                self.refused += 1;
-                self.end(place);
+                let from = self.connections[place].peer.told();
+                self.refuse_for(format!("{from} sends what is no message"));
+                self.begin_anew(place, false);
             }
         }
     }
@@ -240,8 +374,8 @@ impl<C: Clock> AgentLinks<C> {
     /// Makes news of a message, or nothing.
     ///
     /// # Errors
-    /// Where the connection is to be ended.
-    fn take(&mut self, place: usize, message: AgentMessage) -> Result<(), ()> {
+    /// Why the connection is to be ended.
+    fn take(&mut self, place: usize, message: AgentMessage) -> Result<(), String> {
         if let AgentMessage::Hello {
             domain,
             clock,
@@ -254,7 +388,10 @@ impl<C: Clock> AgentLinks<C> {
         }
         let one = &self.connections[place];
         let Some(domain) = one.domain.clone() else {
-            return Err(());
+            return Err(format!(
+                "{} does not say first whose agent it is",
+                one.peer.told()
+            ));
         };
         let now = self.clock.now();
         // Times of another clock say nothing here; the arrival is no earlier.
@@ -298,11 +435,14 @@ impl<C: Clock> AgentLinks<C> {
         domain: &str,
         change: u64,
         same_clock: bool,
-    ) -> Result<(), ()> {
+    ) -> Result<(), String> {
         let one = &self.connections[place];
-        if one.domain.is_some() || (self.authority)(&one.peer, domain).is_err() {
-            return Err(());
+        let told = one.peer.told();
+        if one.domain.is_some() {
+            return Err(format!("{told} says twice whose agent it is"));
         }
+        let admitted = self.doors.admit(&one.peer, domain, &self.authority);
+        admitted.map_err(|why| format!("{told} is not the agent of \"{domain}\": {why}"))?;
         // An agent that was started anew takes the place of one that has not been missed yet.
         for old in &mut self.connections {
             if old.domain.as_deref() == Some(domain) {
@@ -317,14 +457,14 @@ impl<C: Clock> AgentLinks<C> {
         let one = &mut self.connections[place];
         one.domain = Some(domain.to_owned());
         one.same_clock = same_clock;
-        let name = Name::try_from(domain.to_owned()).map_err(|_| ())?;
+        let name = Name::try_from(domain.to_owned()).map_err(|error| error.to_string())?;
         let number = number.max(change);
         one.send(&HostMessage::Welcome {
             domain: name,
             mode,
             change: number,
         })
-        .map_err(|_| ())?;
+        .map_err(|error| format!("{told} takes nothing in: {error}"))?;
         let domain = domain.to_owned();
         self.inbox.push_back(News::Joined { domain, number });
         Ok(())

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tailbound_daemon::{Client, Selection};
 use tailbound_enforcement::ReservationRequest;
-use tailbound_model::Description;
+use tailbound_model::{AgentLink, Description};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
 
@@ -96,11 +96,27 @@ fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
             .map(|task| format!(" --task {task}=pid:PID"))
             .collect();
         lines.push(format!(
-            "start the agent of {domain}: tailbound-agent --domain {domain} --connect unix:{}{tasks}",
-            socket.display()
+            "start the agent of {domain}: tailbound-agent --domain {domain} --connect {}{tasks}",
+            address(table, domain, socket)
         ));
     }
     lines
+}
+
+/// Where the agent of a domain connects to.
+fn address(table: &ModeTable, domain: &str, socket: &Path) -> String {
+    let listeners = table.listeners();
+    match table.links().get(domain) {
+        None | Some(AgentLink::Unix {}) => format!("unix:{}", socket.display()),
+        Some(AgentLink::VirtioSerial { .. }) => "virtio:PORT".to_owned(),
+        Some(AgentLink::Vsock { .. }) => {
+            format!("vsock:2:{}", listeners.vsock_port.unwrap_or_default())
+        }
+        Some(AgentLink::Tls {}) => {
+            let listen = listeners.tls.as_ref().map_or("", |tls| &tls.listen);
+            format!("tls:{listen} --certificate FILE --key FILE --authority FILE")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,61 @@
+//! Virtual machines of libvirt: `virsh` passes a question on to their monitors.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tailbound_linux::process::die_with_parent;
+
+use super::monitor::threads;
+
+/// How long `virsh` may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// The threads of the virtual CPUs of a machine of the system's libvirt, in their order.
+pub(super) fn vcpus(name: &str) -> Result<Vec<u32>, String> {
+    let answer = ask(name)?;
+    let value: Value = serde_json::from_str(&answer).map_err(|_| {
+        format!(
+            "virsh says: {}",
+            answer.trim().chars().take(200).collect::<String>()
+        )
+    })?;
+    threads(value.get("return").unwrap_or(&Value::Null))
+        .ok_or_else(|| "virsh tells no virtual CPUs; is the machine running?".to_owned())
+}
+
+fn ask(name: &str) -> Result<String, String> {
+    let mut command = Command::new("virsh");
+    command
+        .args(["--connect", "qemu:///system", "qemu-monitor-command", name])
+        .arg(r#"{"execute": "query-cpus-fast"}"#)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = die_with_parent(&mut command)
+        .spawn()
+        .map_err(|error| format!("cannot run virsh: {error}; install libvirt-clients"))?;
+    let (sender, receiver) = mpsc::channel();
+    let (out, errors) = (child.stdout.take(), child.stderr.take());
+    std::thread::spawn(move || {
+        let mut said = String::new();
+        let streams: [Option<Box<dyn Read + Send>>; 2] = [
+            out.map(|stream| Box::new(stream) as Box<dyn Read + Send>),
+            errors.map(|stream| Box::new(stream) as Box<dyn Read + Send>),
+        ];
+        for stream in streams.into_iter().flatten() {
+            // What cannot be read, or is no text, is no answer either.
+            let _unread = stream.take(ANSWER_BYTES_MAX).read_to_string(&mut said);
+        }
+        let _nobody_waits = sender.send(said);
+    });
+    let said = receiver.recv_timeout(PATIENCE);
+    // It has ended, or is to.
+    let _ended = child.kill();
+    let _reaped = child.wait();
+    said.map_err(|_| "virsh has not answered within 10 s; is libvirtd running?".to_owned())
+}
