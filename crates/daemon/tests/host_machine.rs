@@ -27,7 +27,7 @@ use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{Ending, LocalMode, Options, StepKind};
 use tailbound_time::Duration;
 
-use crate::stage::{Stage, State, eventually};
+use crate::stage::{Stage, State};
 
 /// Prints a line again and again, so that the console tells whether it runs.
 const BEAT: &str = "beat=sh -c \"while :; do echo beat; usleep 20000; done\"";
@@ -36,6 +36,18 @@ const SPIN: &str = "spin=sh -c \"while :; do :; done\"";
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
+}
+
+/// Waits until `holds`: a guest under emulation beside other programs takes many times what it takes
+/// alone.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..4_500 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("never: {what}");
 }
 
 fn repository() -> PathBuf {
