@@ -27,7 +27,7 @@ use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{Ending, LocalMode, Options, StepKind};
 use tailbound_time::Duration;
 
-use crate::stage::{Stage, State, eventually};
+use crate::stage::{Stage, State};
 
 /// Prints a line again and again, so that the console tells whether it runs.
 const BEAT: &str = "beat=sh -c \"while :; do echo beat; usleep 20000; done\"";
@@ -36,6 +36,18 @@ const SPIN: &str = "spin=sh -c \"while :; do :; done\"";
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
+}
+
+/// Waits until `holds`: a guest under emulation beside other programs takes many times what it takes
+/// alone.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..4_500 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("never: {what}");
 }
 
 fn repository() -> PathBuf {
@@ -235,6 +247,41 @@ fn used_us(client: &mut Client, domain: &str) -> u64 {
     used.as_nanos() / 1_000 / (now.periods - before.periods)
 }
 
+fn expect_changes(client: &mut Client, guest: &Guest, domain: &str) {
+    let report = client.set_mode("rest").unwrap();
+    assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
+    eprintln!("the guest has answered after {}", answered_after(&report));
+    guest.expect_no_beat();
+    let little = used_us(client, domain);
+    let report = client.set_mode("run").unwrap();
+    assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
+    guest.expect_beating();
+    let much = used_us(client, domain);
+    eprintln!("its virtual CPU has had {little} and {much} us in 20 ms");
+    assert!(little < much, "{little} {much}");
+    // It spins, so no message would have reached it early without a boost.
+    assert!(ledger(client, domain).boosts > 0);
+}
+
+/// Killed while its mode changes: the change comes to its end, and the domain has its fallback's
+/// reservation.
+fn expect_fallback_without(mut client: Client, guest: &mut Guest, domain: &str) -> Client {
+    let changing = std::thread::spawn(move || (client.set_mode("rest"), client));
+    guest.emulator.kill().unwrap();
+    guest.emulator.wait().unwrap();
+    let (report, mut client) = changing.join().unwrap();
+    let report = report.unwrap();
+    // It may have been quicker than the kill.
+    assert!(report.is_there(), "{report:?}");
+    eventually("the agent is gone", || !is_present(&mut client, domain));
+    let report = client.set_mode("run").unwrap();
+    let is_fallback = report.is_there() && report.outcome.ending != Ending::Completed;
+    assert!(is_fallback, "{report:?}");
+    let held = client.status().unwrap().reservations;
+    assert_eq!(held[0].enforced.interface.budget, ms(2), "its fallback");
+    client
+}
+
 #[test]
 fn a_guest_changes_modes_and_may_die() {
     let test = "a_guest_changes_modes_and_may_die";
@@ -248,77 +295,41 @@ fn a_guest_changes_modes_and_may_die() {
     let domain = format!("guest-{}", std::process::id());
     let mut guest = Guest::boot(stage.path(), &domain);
     let reserved = stage.request().interface.cpus;
-    let others = affinity_of(std::process::id())
-        .unwrap()
-        .into_iter()
-        .map(Cpu);
+    let others = affinity_of(std::process::id()).unwrap();
+    let others = others.into_iter().map(Cpu);
     let target = guest.target(others.filter(|cpu| !reserved.contains(cpu)).collect());
     let Target::Machine(threads) = &target else {
         panic!("{target:?}");
     };
-    let all: Vec<u32> = threads
-        .vcpus
-        .iter()
-        .chain(&threads.emulator)
-        .copied()
-        .collect();
+    let all = [threads.vcpus.clone(), threads.emulator.clone()].concat();
     let states = |stage: &Stage| {
-        all.iter()
-            .map(|tid| stage.state_of(*tid))
-            .collect::<Vec<State>>()
+        let states = all.iter().map(|tid| stage.state_of(*tid));
+        states.collect::<Vec<State>>()
     };
     let before = states(&stage);
-    let request = ReservationRequest {
+    let requests = [ReservationRequest {
         domain: domain.clone(),
         target: target.clone(),
         interface: interface(&stage, ms(12)),
         backend: BackendKind::DsFreeze,
-    };
+    }];
     let mut client = stage.client();
-    let requests = std::slice::from_ref(&request);
-    client.apply(requests, Lease::Persistent).unwrap();
-    assert!(
-        states(&stage)
-            .iter()
-            .zip(&before)
-            .all(|(now, before)| now != before)
-    );
+    for _ in 0..2 {
+        client.apply(&requests, Lease::Persistent).unwrap();
+        let now = states(&stage);
+        assert!(now.iter().zip(&before).all(|(now, before)| now != before));
+        client.load_modes(table(&stage, &guest, &domain)).unwrap();
+        eventually("the agent is there", || is_present(&mut client, &domain));
+        guest.expect_beating();
+        expect_changes(&mut client, &guest, &domain);
+        // The emulator's threads are put back, too; and the agent finds another manager.
+        client.revert(tailbound_daemon::Selection::All).unwrap();
+        assert_eq!(states(&stage), before);
+    }
+    client.apply(&requests, Lease::Persistent).unwrap();
     client.load_modes(table(&stage, &guest, &domain)).unwrap();
     eventually("the agent is there", || is_present(&mut client, &domain));
-    guest.expect_beating();
-
-    let vcpu = threads.vcpus[0];
-    for _ in 0..2 {
-        let report = client.set_mode("rest").unwrap();
-        assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
-        eprintln!("the guest has answered after {}", answered_after(&report));
-        guest.expect_no_beat();
-        let little = used_us(&mut client, &domain);
-        let report = client.set_mode("run").unwrap();
-        assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
-        guest.expect_beating();
-        let much = used_us(&mut client, &domain);
-        eprintln!("virtual CPU {vcpu}: {little} and {much} us in a period of 20 ms");
-        assert!(little < much, "{little} {much}");
-    }
-    // It spins, so no message would have reached it early without a boost.
-    assert!(ledger(&mut client, &domain).boosts > 0);
-    // Killed while its mode changes: the others would go on, and nothing is left behind.
-    let changing = std::thread::spawn(move || (client.set_mode("rest"), client));
-    guest.emulator.kill().unwrap();
-    guest.emulator.wait().unwrap();
-    let (report, mut client) = changing.join().unwrap();
-    let report = report.unwrap();
-    // It may have been quicker than the kill.
-    assert!(report.is_there(), "{report:?}");
-    eventually("the agent is gone", || !is_present(&mut client, &domain));
-    let report = client.set_mode("run").unwrap();
-    assert!(
-        report.is_there() && report.outcome.ending != Ending::Completed,
-        "{report:?}"
-    );
-    let held = client.status().unwrap().reservations;
-    assert_eq!(held[0].enforced.interface.budget, ms(2), "its fallback");
+    let mut client = expect_fallback_without(client, &mut guest, &domain);
     client.revert(tailbound_daemon::Selection::All).unwrap();
     assert!(client.modes().unwrap().is_none());
     stage.expect_restored();

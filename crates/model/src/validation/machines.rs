@@ -10,8 +10,6 @@ use crate::reading::Place;
 
 /// The longest path of a Unix socket, in bytes.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// Context identifiers below are those of hypervisor, loopback and host.
-const FIRST_GUEST_CID: u32 = 3;
 
 /// Checks the virtual machines, and the links of all agents.
 pub(super) fn machines(check: &mut Check<'_>) {
@@ -35,13 +33,6 @@ pub(super) fn machines(check: &mut Check<'_>) {
         let place = Place::root().key("hosts").key(name).key("agents");
         if let Some(tls) = &host.agents.tls {
             listener(check, &place.key("tls"), tls);
-        }
-        if host.agents.vsock_port == Some(0) {
-            check.error(
-                &place.key("vsock_port"),
-                "0 is no port",
-                "name a port from 1 on, such as 7171",
-            );
         }
     }
 }
@@ -71,7 +62,7 @@ fn one(check: &mut Check<'_>, place: &Place, domain: &Domain, machine: &Machine)
             place,
             match given.as_slice() {
                 [] => "nothing tells which machine it is".to_owned(),
-                given => format!("{} for this kind", given.join(" and ")),
+                given => format!("{} given for this kind", given.join(" and ")),
             },
             format!("give exactly one of: {}", right.join(", ")),
         ),
@@ -114,14 +105,7 @@ fn link(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain, link:
     match link {
         AgentLink::Unix {} => {}
         AgentLink::VirtioSerial { path } => socket(check, &place.key("path"), path),
-        AgentLink::Vsock { cid } => {
-            if *cid < FIRST_GUEST_CID {
-                check.error(
-                    &place.key("cid"),
-                    format!("{cid} is the number of no guest"),
-                    "name the guest's context identifier, 3 or more",
-                );
-            }
+        AgentLink::Vsock { .. } => {
             if host.is_some() && listeners.vsock_port.is_none() {
                 check.error(
                     place,

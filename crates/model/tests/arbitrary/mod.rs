@@ -215,6 +215,7 @@ fn domain(cpus: BTreeSet<Cpu>) -> Domain {
         builtin: None,
         pids: Vec::new(),
         cgroup: None,
+        machine: None,
         instances: 1,
         cpus,
         cpu_bound: false,

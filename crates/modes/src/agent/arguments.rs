@@ -44,7 +44,7 @@ pub enum Command {
     /// Print the release.
     Version,
     /// Serve a domain.
-    Serve(Arguments),
+    Serve(Box<Arguments>),
 }
 
 /// How to serve a domain.
@@ -174,7 +174,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Arg
         let value = inline.or_else(|| arguments.next());
         given.take(option, value.ok_or(ArgumentError::NoValue(option))?)?;
     }
-    given.finish().map(Command::Serve)
+    let arguments = given.finish()?;
+    Ok(Command::Serve(Box::new(arguments)))
 }
 
 const OPTIONS: [&str; 11] = [

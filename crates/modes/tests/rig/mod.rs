@@ -32,9 +32,9 @@ pub fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-pub fn interface(budget: u64) -> ResourceInterface {
+pub fn interface(budget_ms: u64) -> ResourceInterface {
     ResourceInterface {
-        budget: ms(budget),
+        budget: ms(budget_ms),
         period: ms(10),
         priority: Priority(50),
         cpus: [Cpu(0)].into(),
@@ -48,9 +48,9 @@ pub const BUDGETS: [(&str, [(&str, u64); 2]); 2] = [
 ];
 
 fn table() -> ModeTable {
-    let local = |mode: &str, budget: u64| LocalMode {
+    let local = |mode: &str, budget_ms: u64| LocalMode {
         name: mode.into(),
-        interface: interface(budget),
+        interface: interface(budget_ms),
         tasks: [format!("{mode}-task")].into(),
     };
     let modes = BUDGETS.map(|(mode, domains)| {
