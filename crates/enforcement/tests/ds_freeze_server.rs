@@ -245,7 +245,11 @@ fn a_change_may_have_to_wait_for_a_later_grid_point() {
         (20_000, 20),
         (39_000, 40),
     ] {
-        assert_eq!(server.in_force_at(at(from)), at(expected * 1_000), "{from}");
+        assert_eq!(
+            server.in_force_at(at(from)),
+            Some(at(expected * 1_000)),
+            "{from}"
+        );
     }
     let from = ChangeAt::ReplenishmentFrom(at(10_001));
     assert!(server.change(half, from, at(3_000), us(0)).is_none());
@@ -253,6 +257,46 @@ fn a_change_may_have_to_wait_for_a_later_grid_point() {
     assert_eq!(actions.sleep_until, at(20_000), "the old period");
     let (actions, _) = server.replenish(at(20_000), us(0));
     assert_eq!(actions.sleep_until, at(22_000), "the new one");
+}
+
+#[test]
+fn a_later_change_does_not_replace_an_earlier_one() {
+    let of = |budget, period| ServerParameters {
+        budget: us(budget),
+        period: us(period),
+    };
+    let mut server = FixedGridServer::new(of(5_000, 10_000), NONE, at(0), us(0));
+    server.replenish(at(0), us(0));
+    let mut ask = |server: &mut FixedGridServer, parameters, from| {
+        let in_force_at = server.in_force_at(at(from));
+        let from = ChangeAt::ReplenishmentFrom(at(from));
+        assert!(server.change(parameters, from, at(1_000), us(0)).is_none());
+        in_force_at
+    };
+    // Less soon, and more when somebody else gives it back.
+    assert_eq!(ask(&mut server, of(1_000, 10_000), 1_000), Some(at(10_000)));
+    assert_eq!(ask(&mut server, of(2_000, 5_000), 12_000), Some(at(20_000)));
+    assert_eq!(ask(&mut server, of(4_000, 5_000), 21_000), Some(at(25_000)));
+    assert_eq!(ask(&mut server, of(3_000, 5_000), 26_000), Some(at(30_000)));
+    // There is no room behind them, but in place of any of them.
+    assert!(!server.has_room());
+    assert_eq!(ask(&mut server, of(9_000, 10_000), 31_000), None);
+    assert_eq!(ask(&mut server, of(4_500, 5_000), 24_000), Some(at(25_000)));
+    for (now, budget) in [
+        (10_000, 1_000),
+        (20_000, 2_000),
+        (25_000, 4_500),
+        (30_000, 4_500),
+    ] {
+        server.replenish(at(now), us(0));
+        assert_eq!(server.parameters().budget, us(budget), "{now}");
+    }
+    // Of those whose grid points all passed unserved the last one holds.
+    assert_eq!(ask(&mut server, of(1_000, 5_000), 31_000), Some(at(35_000)));
+    assert_eq!(ask(&mut server, of(2_000, 5_000), 36_000), Some(at(40_000)));
+    assert_eq!(ask(&mut server, of(3_000, 5_000), 90_000), Some(at(90_000)));
+    server.replenish(at(51_000), us(0));
+    assert_eq!(server.parameters().budget, us(2_000));
 }
 
 #[test]

@@ -270,15 +270,13 @@ impl ServedState {
         };
         let opened = server.opens_at(now);
         if let Some(opened) = opened {
-            let (period, unsettled) = (server.parameters().period, server.changes_period());
-            self.posted.show(opened, period, unsettled);
+            show(&self.posted, opened, server);
             take_posted(&self.posted, &mut self.posted_seen, server, now, used);
         }
         let (actions, closed) = server.replenish(now, used);
         if let Some(opened) = opened {
             // The period may have changed.
-            let (period, unsettled) = (server.parameters().period, server.changes_period());
-            self.posted.show(opened, period, unsettled);
+            show(&self.posted, opened, server);
         }
         if let Some(closed) = closed {
             self.enter(&closed, now);
@@ -286,25 +284,24 @@ impl ServedState {
         self.carry_out(actions, now);
     }
 
-    /// Changes its budget and period; when that is in force.
-    pub(super) fn change(&mut self, parameters: ServerParameters, at: ChangeAt) -> Instant {
+    /// Changes its budget and period; when that is in force. `None` if too many changes wait already.
+    pub(super) fn change(&mut self, parameters: ServerParameters, at: ChangeAt) -> Option<Instant> {
         let used = self.used();
         let now = Monotonic.now();
         let Some(server) = &mut self.server else {
             self.parameters = parameters;
-            return self.origin.unwrap_or(now).max(now);
+            return Some(self.origin.unwrap_or(now).max(now));
         };
         // What was posted before is older than this.
         take_posted(&self.posted, &mut self.posted_seen, server, now, used);
         let in_force_at = match at {
-            ChangeAt::NextReplenishment => server.in_force_at(Instant::ORIGIN),
-            ChangeAt::ReplenishmentFrom(from) => server.in_force_at(from),
+            ChangeAt::NextReplenishment => server.in_force_at(Instant::ORIGIN)?,
+            ChangeAt::ReplenishmentFrom(from) => server.in_force_at(from)?,
             ChangeAt::Now => now,
         };
         let changed = server.change(parameters, at, now, used);
         if let Some(opened) = server.opened_at() {
-            let (period, unsettled) = (server.parameters().period, server.changes_period());
-            self.posted.show(opened, period, unsettled);
+            show(&self.posted, opened, server);
         }
         if let Some((actions, closed)) = changed {
             if let Some(closed) = closed {
@@ -312,7 +309,7 @@ impl ServedState {
             }
             self.carry_out(actions, now);
         }
-        in_force_at
+        Some(in_force_at)
     }
 
     /// Lets the server say anew what is to be done.
@@ -465,6 +462,12 @@ impl ServedState {
         }
         self.used_before
     }
+}
+
+/// Shows what whoever posts a budget has to know.
+fn show(posted: &PostedBudget, opened: Instant, server: &FixedGridServer) {
+    let unsettled = server.changes_period() || !server.has_room();
+    posted.show(opened, server.parameters().period, unsettled);
 }
 
 /// Tells the server of the latest posted budget, if it is news.

@@ -107,6 +107,17 @@ pub enum ManagerError {
         /// How many it can serve.
         limit: usize,
     },
+    /// Too many changes of a domain are not in force yet.
+    #[error(
+        "domain \"{domain}\": {limit} changes of its reservation are not in force yet, and no more can \
+         wait; ask again when one of them is"
+    )]
+    Pending {
+        /// The domain.
+        domain: String,
+        /// How many can wait.
+        limit: usize,
+    },
     /// The manager did not take up a request or did not end.
     #[error(
         "the manager of CPU {cpu} did not answer within {waited}; it may be dead or kept from \

@@ -64,7 +64,7 @@ pub(super) enum Reply {
     Removed(Box<ServedState>),
     /// There is no such domain.
     Unknown,
-    /// There is no room for another domain.
+    /// There is no room for another domain, or for another change that waits.
     Full,
 }
 

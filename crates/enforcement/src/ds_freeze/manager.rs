@@ -19,7 +19,7 @@ use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
 use super::mailbox::{Mailbox, Note, Reply, Request};
 use super::posted::PostedBudget;
-use super::server::{ChangeAt, StopLead};
+use super::server::{ChangeAt, MOST_PENDING, StopLead};
 use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
 
 /// How long a manager may take to answer: far beyond any stall of a host that is worth serving.
@@ -244,7 +244,8 @@ impl CpuManager {
     /// a replenishment on does not even wake the manager.
     ///
     /// # Errors
-    /// [`ManagerError::Parameters`], [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
+    /// [`ManagerError::Parameters`], [`ManagerError::Unknown`], [`ManagerError::Pending`],
+    /// [`ManagerError::Unresponsive`].
     pub fn set_interface(
         &self,
         domain: &str,
@@ -270,6 +271,10 @@ impl CpuManager {
             at,
         })? {
             Reply::InForce(instant) => Ok(instant),
+            Reply::Full => Err(ManagerError::Pending {
+                domain: domain.into(),
+                limit: MOST_PENDING,
+            }),
             _ => Err(self.unknown(domain)),
         }
     }

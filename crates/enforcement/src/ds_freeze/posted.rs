@@ -68,12 +68,14 @@ pub(super) struct PostedBudget {
     posted: [Triple; 2],
     /// Of the last one that was posted.
     number: AtomicU64,
+    /// When that one was to be in force.
+    last_in_force_ns: AtomicU64,
 }
 
 impl PostedBudget {
     /// For one requester at a time: has a budget taken up at the first replenishment that is not before
     /// an instant, and says when that is. `None` if the manager has to be asked: the period changes, or
-    /// the manager is just there.
+    /// the manager is just there, or the last one is to be in force before this one and may not be lost.
     pub(super) fn post(&self, parameters: ServerParameters, from: Instant) -> Option<Instant> {
         let (version, [opened_ns, period_ns, unsettled]) = self.shown.read_soon()?;
         if version == 0 || unsettled != 0 || period_ns != parameters.period.as_nanos() {
@@ -81,6 +83,12 @@ impl PostedBudget {
         }
         let next = Instant::from_nanos(opened_ns.saturating_add(period_ns));
         let in_force_at = first_grid_point(next, parameters.period, from);
+        let last_ns = self.last_in_force_ns.load(Ordering::Relaxed);
+        if opened_ns < last_ns && last_ns < in_force_at.as_nanos() {
+            return None;
+        }
+        self.last_in_force_ns
+            .store(in_force_at.as_nanos(), Ordering::Relaxed);
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
         let budget_ns = parameters.budget.as_nanos();
         let place = usize::from(number.is_multiple_of(2));
@@ -138,7 +146,25 @@ mod tests {
         let at = |nanos| Some(Instant::from_nanos(nanos));
         assert_eq!(board.post(budget(5), Instant::ORIGIN), at(1_100));
         assert_eq!(board.post(budget(5), Instant::from_nanos(1_100)), at(1_100));
-        assert_eq!(board.post(budget(5), Instant::from_nanos(1_101)), at(1_200));
+    }
+
+    #[test]
+    fn a_later_budget_is_not_posted_over_an_earlier_one() {
+        let board = PostedBudget::default();
+        let at = Instant::from_nanos;
+        board.show(at(1_000), PERIOD, false);
+        assert_eq!(board.post(budget(5), at(1_150)), Some(at(1_200)));
+        // What is in force sooner, or at the same time, replaces it.
+        assert_eq!(board.post(budget(6), at(1_200)), Some(at(1_200)));
+        assert_eq!(board.post(budget(7), at(1_100)), Some(at(1_100)));
+        assert_eq!(board.post(budget(8), at(1_101)), None);
+        board.show(at(1_100), PERIOD, false);
+        let mut seen = 0;
+        assert_eq!(
+            board.take(&mut seen),
+            Some((Duration::from_nanos(7), at(1_100)))
+        );
+        assert_eq!(board.post(budget(8), at(1_101)), Some(at(1_200)));
     }
 
     /// A manager opens period after period while budgets are posted: each that was promised for a grid

@@ -104,6 +104,9 @@ pub const COARSENESS: Duration = Duration::from_micros(10);
 /// The most that [`StopLead::Learnt`] begins early.
 pub const LONGEST_LEAD: Duration = Duration::from_micros(200);
 
+/// So many changes of one server can wait for their grid points at a time.
+pub const MOST_PENDING: usize = 4;
+
 /// The first point of a grid that is not before an instant, and no earlier than `next`, one of its points.
 pub(super) fn first_grid_point(next: Instant, period: Duration, not_before: Instant) -> Instant {
     let wait = not_before.saturating_since(next);
@@ -116,8 +119,10 @@ pub(super) fn first_grid_point(next: Instant, period: Duration, not_before: Inst
 #[derive(Clone, Debug)]
 pub struct FixedGridServer {
     parameters: ServerParameters,
-    /// What holds from the first grid point on that is not before an instant.
-    pending: Option<(Instant, ServerParameters)>,
+    /// What holds from the first grid point on that is not before an instant, one after the other, the
+    /// places behind the last one empty. A later one does not replace an earlier one: what that gives back
+    /// may be promised to others from its instant on.
+    pending: [Option<(Instant, ServerParameters)>; MOST_PENDING],
     policy: StopLead,
     /// Begin to stop this much before the budget ends.
     stop_lead: Duration,
@@ -150,7 +155,7 @@ impl FixedGridServer {
         };
         Self {
             parameters,
-            pending: None,
+            pending: [None; MOST_PENDING],
             policy,
             stop_lead,
             current: ClosedPeriod::default(),
@@ -230,15 +235,47 @@ impl FixedGridServer {
             0
         };
         let index = first + skipped;
-        if let Some((_, parameters)) = self.pending.take_if(|(from, _)| *from <= grid_start) {
-            self.parameters = parameters;
-        }
+        self.take_pending(grid_start);
         (self.open(index, grid_start, now, used_total), closed)
     }
 
-    /// When a change that may not hold before an instant takes hold.
-    pub fn in_force_at(&self, not_before: Instant) -> Instant {
-        first_grid_point(self.next_grid, self.parameters.period, not_before)
+    /// When a change that may not hold before an instant takes hold; `None` if there are too many before
+    /// it already.
+    pub fn in_force_at(&self, not_before: Instant) -> Option<Instant> {
+        let (place, at) = self.place_of(not_before);
+        (place < MOST_PENDING).then_some(at)
+    }
+
+    /// Where among the pending changes one belongs that may not hold before an instant, and its grid
+    /// point: behind all that hold sooner.
+    fn place_of(&self, not_before: Instant) -> (usize, Instant) {
+        let (mut next, mut period) = (self.next_grid, self.parameters.period);
+        for (place, pending) in self.pending.iter().enumerate() {
+            let at = first_grid_point(next, period, not_before);
+            let Some((from, parameters)) = pending else {
+                return (place, at);
+            };
+            let sooner = first_grid_point(next, period, *from);
+            if at <= sooner {
+                return (place, at);
+            }
+            next = sooner.saturating_add(parameters.period);
+            period = parameters.period;
+        }
+        (MOST_PENDING, first_grid_point(next, period, not_before))
+    }
+
+    /// Goes over to what holds from a grid point on.
+    fn take_pending(&mut self, grid_start: Instant) {
+        let due = |pending: &&Option<(Instant, ServerParameters)>| {
+            pending.is_some_and(|(from, _)| from <= grid_start)
+        };
+        let passed = self.pending.iter().take_while(due).count();
+        if let Some((_, parameters)) = passed.checked_sub(1).and_then(|last| self.pending[last]) {
+            self.parameters = parameters;
+            self.pending[..passed].fill(None);
+            self.pending.rotate_left(passed);
+        }
     }
 
     /// The grid point whose period [`FixedGridServer::replenish`] would open now, if it would.
@@ -256,11 +293,18 @@ impl FixedGridServer {
 
     /// Whether the period will be another one.
     pub fn changes_period(&self) -> bool {
-        let pending = self.pending.map(|(_, parameters)| parameters.period);
-        pending.is_some_and(|period| period != self.parameters.period)
+        let mut pending = self.pending.iter().flatten();
+        pending.any(|(_, parameters)| parameters.period != self.parameters.period)
     }
 
-    /// Changes budget and period. Unless it is [`ChangeAt::Now`] nothing is to be done now.
+    /// Whether another change can wait, whenever it is to hold.
+    pub fn has_room(&self) -> bool {
+        self.pending[MOST_PENDING - 1].is_none()
+    }
+
+    /// Changes budget and period. Unless it is [`ChangeAt::Now`] nothing is to be done now. Changes that
+    /// wait to hold then or later are dropped, earlier ones are not. It is not taken if
+    /// [`FixedGridServer::in_force_at`] knows no instant.
     pub fn change(
         &mut self,
         parameters: ServerParameters,
@@ -274,7 +318,12 @@ impl FixedGridServer {
             ChangeAt::Now => None,
         };
         if let Some(from) = from {
-            self.pending = Some((from, parameters));
+            let (place, _) = self.place_of(from);
+            if let Some((first, later)) = self.pending[place.min(MOST_PENDING)..].split_first_mut()
+            {
+                *first = Some((from, parameters));
+                later.fill(None);
+            }
             return None;
         }
         let period = self.parameters.period.as_nanos();
@@ -282,7 +331,7 @@ impl FixedGridServer {
             .checked_since(self.next_grid)
             .map_or(0, |late| late.as_nanos() / period + 1);
         let closed = self.close(used_total, missed);
-        self.pending = None;
+        self.pending = [None; MOST_PENDING];
         self.parameters = parameters;
         let index = if self.begun {
             self.current.index + 1 + missed

@@ -227,7 +227,8 @@ impl ServiceLoop {
                 let Some(domain) = self.domains.iter_mut().find(|d| d.name == *name) else {
                     return Reply::Unknown;
                 };
-                Reply::InForce(domain.change(*parameters, *at))
+                let in_force_at = domain.change(*parameters, *at);
+                in_force_at.map_or(Reply::Full, Reply::InForce)
             }
         }
     }

@@ -6,6 +6,8 @@
 //! wait, or replace those that wait, or end the transition, as the description says.
 
 mod ports;
+#[cfg(test)]
+mod promises;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -18,8 +20,8 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::table::ModeTable;
 use crate::transition::{
-    Action, Cause, DomainChange, Ending, Event, Limits, LocalMode, Options, Outcome, Timeline,
-    Transition, TransitionError,
+    Action, Cause, DomainChange, Ending, Event, Holdings, Limits, LocalMode, Options, Outcome,
+    Timeline, Transition, TransitionError,
 };
 pub use ports::{Agents, Asker, News, Order, Reservations};
 pub use state::{DomainState, State};
@@ -84,6 +86,8 @@ pub struct HostModeManager<R, A, C> {
     table: ModeTable,
     limits: Limits,
     state: State,
+    /// What is in force and what will be; the state knows what was accepted.
+    holdings: Holdings,
     reservations: R,
     agents: A,
     clock: C,
@@ -116,6 +120,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             state: State::initial(&table),
             table,
             limits,
+            holdings: Holdings::default(),
             reservations,
             agents,
             clock,
@@ -239,7 +244,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         transition: Transition,
     ) -> Report {
         let mut course = Course {
-            transition,
+            transition: transition.after(&self.holdings),
             numbers: BTreeMap::new(),
             later: Vec::new(),
             events: VecDeque::new(),
@@ -260,6 +265,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         };
         self.reservations.end_changes();
         self.agents.expect(false);
+        self.holdings = course.transition.holdings();
         self.state.take_over(changes, &outcome);
         for domain in &course.stale {
             self.tell(domain);

@@ -52,8 +52,17 @@ pub struct Overload {
 #[derive(Clone, Debug)]
 struct Held {
     now: ResourceInterface,
-    /// What was accepted and is in force from an instant on.
-    later: Option<(Instant, ResourceInterface)>,
+    /// What was accepted and is in force from an instant on, each from a later one.
+    later: Vec<(Instant, ResourceInterface)>,
+    /// What was asked for, and may be in force from an instant on.
+    promised: Option<(Instant, ResourceInterface)>,
+}
+
+/// What domains have and were promised, from one transition to the next: what one of them has accepted
+/// need not be in force when the next one begins.
+#[derive(Clone, Debug, Default)]
+pub struct Holdings {
+    by_domain: BTreeMap<String, Held>,
 }
 
 fn share(interface: &ResourceInterface) -> Fraction {
@@ -61,21 +70,28 @@ fn share(interface: &ResourceInterface) -> Fraction {
 }
 
 impl Held {
-    /// What it may take of a CPU at an instant or after it.
+    /// The most that it may take of a CPU at an instant or after it.
     fn share_from(&self, cpu: Cpu, at: Instant) -> Fraction {
-        let none = Fraction::new(0, 1);
+        let passed = self.later.partition_point(|(from, _)| *from <= at);
+        let then = match passed.checked_sub(1) {
+            Some(last) => &self.later[last].1,
+            None => &self.now,
+        };
+        let after = self.later[passed..].iter().chain(&self.promised);
         let of = |interface: &ResourceInterface| match interface.cpus.contains(&cpu) {
             true => share(interface),
-            false => none,
+            false => Fraction::new(0, 1),
         };
-        match &self.later {
-            None => of(&self.now),
-            Some((from, later)) if *from <= at => of(later),
-            Some((_, later)) => {
-                let (now, later) = (of(&self.now), of(later));
-                if now > later { now } else { later }
-            }
-        }
+        after.fold(of(then), |most, (_, interface)| {
+            let share = of(interface);
+            if share > most { share } else { most }
+        })
+    }
+
+    /// Instants at which it changes.
+    fn instants(&self) -> impl Iterator<Item = Instant> {
+        let all = self.later.iter().chain(&self.promised);
+        all.map(|(from, _)| *from)
     }
 }
 
@@ -94,9 +110,28 @@ impl Capacity {
 
     /// Takes note of what a domain has.
     pub(super) fn hold(&mut self, domain: &str, interface: &ResourceInterface) {
-        let now = interface.clone();
-        self.held
-            .insert(domain.to_owned(), Held { now, later: None });
+        let held = Held {
+            now: interface.clone(),
+            later: Vec::new(),
+            promised: None,
+        };
+        self.held.insert(domain.to_owned(), held);
+    }
+
+    /// Takes note of what the domains of another account have, in place of what was noted.
+    pub(super) fn take_over(&mut self, holdings: &Holdings) {
+        for (domain, held) in &mut self.held {
+            if let Some(known) = holdings.by_domain.get(domain) {
+                held.clone_from(known);
+            }
+        }
+    }
+
+    /// What the domains have.
+    pub(super) fn holdings(&self) -> Holdings {
+        Holdings {
+            by_domain: self.held.clone(),
+        }
     }
 
     /// From when on a domain may have an interface, all others having what they have or are promised;
@@ -110,8 +145,8 @@ impl Capacity {
         interface: &ResourceInterface,
         now: Instant,
     ) -> Result<Instant, Overload> {
-        let promised = self.held.values().filter_map(|held| held.later.as_ref());
-        let mut instants: Vec<Instant> = promised.map(|(from, _)| (*from).max(now)).collect();
+        let promised = self.held.values().flat_map(Held::instants);
+        let mut instants: Vec<Instant> = promised.map(|from| from.max(now)).collect();
         instants.push(now);
         // Domains of one period have their replenishments, and so their changes, at the same instants.
         instants.sort_unstable();
@@ -153,28 +188,34 @@ impl Capacity {
 
     /// A larger interface is asked for, from an instant on: nobody else may count on its share.
     pub(super) fn promise(&mut self, domain: &str, interface: &ResourceInterface, from: Instant) {
-        self.accept(domain, interface, from);
+        if let Some(held) = self.held.get_mut(domain) {
+            held.promised = Some((from, interface.clone()));
+        }
     }
 
     /// What was promised is refused.
     pub(super) fn refuse(&mut self, domain: &str) {
         if let Some(held) = self.held.get_mut(domain) {
-            held.later = None;
+            held.promised = None;
         }
     }
 
-    /// An interface was accepted, and is in force from an instant on.
+    /// An interface was accepted, and is in force from an instant on, in place of what would have been
+    /// from then on or later.
     pub(super) fn accept(&mut self, domain: &str, interface: &ResourceInterface, from: Instant) {
         if let Some(held) = self.held.get_mut(domain) {
-            held.later = Some((from, interface.clone()));
+            held.promised = None;
+            held.later.retain(|(other, _)| *other < from);
+            held.later.push((from, interface.clone()));
         }
     }
 
-    /// What was promised is in force by now.
+    /// What was accepted is in force by now.
     pub(super) fn pass(&mut self, now: Instant) {
         for held in self.held.values_mut() {
-            if let Some((_, later)) = held.later.take_if(|(from, _)| *from <= now) {
-                held.now = later;
+            let passed = held.later.partition_point(|(from, _)| *from <= now);
+            if let Some((_, interface)) = held.later.drain(..passed).next_back() {
+                held.now = interface;
             }
         }
     }

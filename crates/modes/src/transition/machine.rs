@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tailbound_model::{AgentPlace, TaskStart};
 use tailbound_time::Instant;
 
-use super::capacity::{Capacity, Limits, Overload};
+use super::capacity::{Capacity, Holdings, Limits, Overload};
 use super::domain::{Direction, DomainChange, LocalMode};
 use super::events::{Action, Event, Options};
 use super::outcome::{Cause, Ending, Held, Outcome, Settled};
@@ -138,8 +138,21 @@ impl Transition {
         self
     }
 
+    /// The same transition after another one, which has accepted what is not in force yet.
+    #[must_use]
+    pub fn after(mut self, holdings: &Holdings) -> Self {
+        self.capacity.take_over(holdings);
+        self
+    }
+
+    /// What the domains have and were promised, for the transition after this one.
+    pub fn holdings(&self) -> Holdings {
+        self.capacity.holdings()
+    }
+
     /// Begins.
     pub fn begin(&mut self, now: Instant) -> Vec<Action> {
+        self.capacity.pass(now);
         self.timeline.began_at = Some(now);
         self.go_on(now)
     }

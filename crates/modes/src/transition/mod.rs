@@ -24,7 +24,7 @@ mod timeline;
 #[cfg(test)]
 mod world;
 
-pub use capacity::{Limits, Overload};
+pub use capacity::{Holdings, Limits, Overload};
 pub use domain::{Direction, DomainChange, LocalMode};
 pub use events::{Action, Event, Options};
 pub use machine::{Transition, TransitionError};

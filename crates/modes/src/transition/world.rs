@@ -154,8 +154,8 @@ impl World {
         let earliest = not_before.max(self.now.saturating_add(self.accepting));
         let grid = earliest.as_nanos().div_ceil(period_ns) * period_ns;
         let in_force_at = Instant::from_nanos(grid);
-        // One that is not in force yet is replaced.
-        history.interfaces.retain(|(at, _)| *at <= self.now);
+        // One that would be in force then, or later, is replaced.
+        history.interfaces.retain(|(at, _)| *at < in_force_at);
         history.interfaces.push((in_force_at, interface));
         self.later(
             self.accepting,
