@@ -109,7 +109,10 @@ class Decoder:
 def _message(payload: bytes) -> Message:
     try:
         message = json.loads(
-            payload.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant
+            payload.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_constant=_no_constant,
         )
         return _checked(message)
     except (ValueError, KeyError, RecursionError) as error:
@@ -121,6 +124,12 @@ def _object(pairs: List[Tuple[str, Any]]) -> Message:
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
     return found
+
+
+def _integer(text: str) -> int:
+    if text.startswith("-"):
+        raise ValueError("no number here is negative")
+    return int(text)
 
 
 def _no_constant(text: str) -> None:
