@@ -21,6 +21,8 @@ pub enum Target {
     Threads(Vec<u32>),
     /// Everything in a cgroup, relative to the cgroup v2 root, such as a running container's.
     Cgroup(PathBuf),
+    /// The virtual CPUs of a Xen domain, by its name in `xl list`.
+    XenDomain(String),
 }
 
 /// A reservation that someone asks for.

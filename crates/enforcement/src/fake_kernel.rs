@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailbound_linux::scheduling::parse_cpu_list;
+use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Duration, Instant};
@@ -52,6 +53,8 @@ pub struct FakeState {
     pub cgroups: BTreeMap<PathBuf, BTreeMap<String, String>>,
     /// The threads, by number.
     pub threads: BTreeMap<u32, FakeThread>,
+    /// Virtual CPUs of Xen domains.
+    pub vcpus: Vec<Vcpu>,
 }
 
 #[derive(Debug, Default)]
@@ -394,6 +397,18 @@ impl KernelView for FakeKernel {
             .and_then(|(files, name)| files.get(name));
         value.cloned().ok_or(io::ErrorKind::NotFound.into())
     }
+
+    fn xen_vcpus(&self) -> io::Result<Vec<Vcpu>> {
+        Ok(self.lock().state.vcpus.clone())
+    }
+
+    fn xen_pools(&self) -> io::Result<Vec<Pool>> {
+        Ok(vec![Pool {
+            name: "Pool-0".into(),
+            cpus: 2,
+            scheduler: "rtds".into(),
+        }])
+    }
 }
 
 impl KernelState for FakeKernel {
@@ -481,6 +496,15 @@ impl KernelState for FakeKernel {
     fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()> {
         self.write(|state| {
             state.thread_mut(tid)?.affinity = cpus.clone();
+            Ok(())
+        })
+    }
+
+    fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
+        self.write(|state| {
+            let mut vcpus = state.vcpus.iter_mut();
+            let found = vcpus.find(|one| (one.id, one.vcpu) == (domain, vcpu));
+            found.ok_or(io::ErrorKind::NotFound)?.setting = setting;
             Ok(())
         })
     }

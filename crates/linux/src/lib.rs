@@ -18,5 +18,6 @@ pub mod task_group;
 pub mod task_process;
 pub mod thread;
 pub mod timer;
+pub mod xen;
 
 pub use capabilities::HostCapabilities;

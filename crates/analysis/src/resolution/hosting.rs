@@ -123,6 +123,11 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
         );
     }
     let (name, host) = description.host_of(domain)?;
+    let of_xen = domain.reservation.as_ref();
+    if of_xen.is_some_and(|reservation| reservation.backend == BackendKind::XenRtds) {
+        // Its host is as RTDS schedules, which `check` sees to.
+        return None;
+    }
     if host.placement == Placement::Global {
         return Some(format!(
             "host `{name}` schedules it on all CPUs (placement = \"global\"), which is only simulated"
@@ -156,7 +161,13 @@ pub fn unenforceable(description: &Description) -> Option<String> {
 /// What of a domain there is nothing to enforce on.
 fn not_there(domain: &Domain) -> Option<&'static str> {
     match domain.kind {
-        DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::XenVm => {
+        DomainKind::XenVm => {
+            let reservation = domain.reservation.as_ref()?;
+            (reservation.backend != BackendKind::XenRtds).then_some(
+                "a Xen domain gets its CPU time from Xen alone; write backend = \"xen-rtds\"",
+            )
+        }
+        DomainKind::QemuVm | DomainKind::LibvirtVm => {
             Some("virtual machines are only simulated so far; describe the process that runs it")
         }
         DomainKind::Process

@@ -117,7 +117,7 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
         if resolved.backend == BackendKind::None {
             continue;
         }
-        let Some(target) = target(&description.domains[&name]) else {
+        let Some(target) = target(&name, &description.domains[&name]) else {
             return Err(Failure::with_help(
                 format!("domain \"{name}\" is to be started by a run, so it has no processes yet"),
                 format!(
@@ -143,8 +143,9 @@ fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationReq
     Ok(requests)
 }
 
-fn target(domain: &Domain) -> Option<Target> {
+fn target(name: &str, domain: &Domain) -> Option<Target> {
     match domain.kind {
+        DomainKind::XenVm => Some(Target::XenDomain(name.to_owned())),
         DomainKind::Container => domain.cgroup.clone().map(Target::Cgroup),
         _ if domain.pids.is_empty() => None,
         _ => Some(Target::Processes(domain.pids.clone())),

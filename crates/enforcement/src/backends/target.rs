@@ -29,6 +29,14 @@ impl Members {
             Target::Processes(pids) => Self::of_processes(request, pids, view)?,
             Target::Threads(tids) => Self::of_threads(request, tids, view)?,
             Target::Cgroup(path) => Self::of_cgroup(request, path, v2_root, view)?,
+            Target::XenDomain(name) => {
+                return Err(PlanError::TargetNotSupported {
+                    domain: request.domain.clone(),
+                    backend: request.backend,
+                    reason: format!("cannot reach into the Xen domain \"{name}\""),
+                    remedy: "choose back end xen-rtds for it".into(),
+                });
+            }
         };
         if members.threads.is_empty() {
             return Err(PlanError::EmptyTarget(request.domain.clone()));
