@@ -216,7 +216,11 @@ impl fmt::Display for Change {
                 domain,
                 vcpu,
                 setting,
-            } => write!(out, "xl {}", words_to_set(*domain, *vcpu, *setting).join(" ")),
+            } => write!(
+                out,
+                "xl {}",
+                words_to_set(*domain, *vcpu, *setting).join(" ")
+            ),
         }
     }
 }

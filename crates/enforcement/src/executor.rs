@@ -397,10 +397,10 @@ fn restore(
             }
         }
         (Change::SetXenVcpu { domain, vcpu, .. }, Previous::XenVcpu { setting }) => {
-            match xen_vcpu(kernel, *domain, *vcpu)? == *setting {
+            xen_vcpu(kernel, *domain, *vcpu).and_then(|now| match now == *setting {
                 true => Ok(()),
                 false => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
-            }
+            })
         }
         _ => Ok(()),
     };

@@ -89,7 +89,10 @@ fn what_others_have_counts() {
     // 40% of dom0, 2 x 40% of cell: 80% are left of two CPUs.
     enforcer.apply(&[of("arm", 80)]).unwrap();
     let error = enforcer.apply(&[of("cell", 41)]).unwrap_err().to_string();
-    assert!(error.contains("Pool-0") && error.contains("2 CPUs"), "{error}");
+    assert!(
+        error.contains("Pool-0") && error.contains("2 CPUs"),
+        "{error}"
+    );
     assert!(error.contains("Domain-0.0"), "{error}");
     enforcer.apply(&[of("cell", 40)]).unwrap();
     let more = interface(81, 100, 50, &[0, 1]);
@@ -113,7 +116,14 @@ fn the_next_enforcer_puts_back_what_a_dead_one_set() {
         kernel.become_process(2);
         let mut second = kernel.clone();
         recover_with(directory.path(), &mut second).unwrap();
-        assert_eq!(settings(&kernel), before.vcpus.iter().map(|one| one.setting).collect::<Vec<_>>());
+        assert_eq!(
+            settings(&kernel),
+            before
+                .vcpus
+                .iter()
+                .map(|one| one.setting)
+                .collect::<Vec<_>>()
+        );
     }
 }
 

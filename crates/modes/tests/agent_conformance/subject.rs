@@ -42,7 +42,10 @@ pub fn compile(program: &str) -> PathBuf {
     let here = root().join("crates/modes/tests/agent_conformance");
     let library = root().join("libraries/c");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let built = folder.join(format!("agent-conformance-{program}-{}", std::process::id()));
+    let built = folder.join(format!(
+        "agent-conformance-{program}-{}",
+        std::process::id()
+    ));
     let output = Command::new("cc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
         .args(["-g", "-O1", "-fsanitize=address,undefined"])
