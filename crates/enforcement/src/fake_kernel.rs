@@ -4,6 +4,8 @@
 //! and are removed only when empty, a new group has the kernel's default values, entering a cpuset
 //! sets the affinity, and controllers are switched on and off by name.
 
+mod xen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -403,11 +405,7 @@ impl KernelView for FakeKernel {
     }
 
     fn xen_pools(&self) -> io::Result<Vec<Pool>> {
-        Ok(vec![Pool {
-            name: "Pool-0".into(),
-            cpus: 2,
-            scheduler: "rtds".into(),
-        }])
+        Ok(xen::pools())
     }
 }
 
@@ -501,12 +499,7 @@ impl KernelState for FakeKernel {
     }
 
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
-        self.write(|state| {
-            let mut vcpus = state.vcpus.iter_mut();
-            let found = vcpus.find(|one| (one.id, one.vcpu) == (domain, vcpu));
-            found.ok_or(io::ErrorKind::NotFound)?.setting = setting;
-            Ok(())
-        })
+        self.write(|state| xen::set(&mut state.vcpus, domain, vcpu, setting))
     }
 }
 

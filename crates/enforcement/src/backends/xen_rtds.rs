@@ -144,7 +144,7 @@ fn look<T>(
 /// The first pool that would be too full; or what `xl` says.
 pub(crate) fn admit_vcpus(plans: &[Plan], view: &dyn KernelView) -> Result<(), EnforcementError> {
     let ours = |plan: &&Plan| plan.request.backend == BackendKind::XenRtds;
-    let Some(last) = plans.iter().filter(ours).next_back() else {
+    let Some(last) = plans.iter().rfind(ours) else {
         return Ok(());
     };
     let vcpus = look(&last.request, "virtual CPUs", view.xen_vcpus())?;
