@@ -136,10 +136,7 @@ fn grid_points(stretch: &Stretch, phase: Duration, period: Duration) -> Vec<Inst
 fn best_grid(stretch: &Stretch, period: Duration) -> Option<Grid> {
     let since_ns = |gap: &Gap| gap.begin.saturating_since(stretch.begin).as_nanos();
     // With the phase of every gap as the grid's, the ticks seen are those up to `late` behind it.
-    let phases = stretch
-        .gaps
-        .iter()
-        .map(|gap| since_ns(gap) % period.as_nanos());
+    let phases = stretch.gaps.iter().map(|gap| since_ns(gap) % period.as_nanos());
     let mut phases_ns: Vec<u64> = phases.collect();
     phases_ns.sort_unstable();
     let count = phases_ns.len();
