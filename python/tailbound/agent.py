@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import collections
 import errno
+import functools
 import json
 import os
 import re
@@ -517,9 +518,11 @@ class Agent:
             _boot_id() if boot is None else boot,
             on_event=self._event,
         )
-        self._connect = (
-            connect if callable(connect) else (lambda path=connect: connect_unix(path, host_uid))
-        )
+        self._connect: Callable[[], socket.socket]
+        if callable(connect):
+            self._connect = connect
+        else:
+            self._connect = functools.partial(connect_unix, connect, host_uid)
         self._answer_within = answer_within
         self._pause_least, self._pause_most = pause_least, pause_most
         self._pause = pause_least
