@@ -12,7 +12,7 @@ FLAGS := --workspace --locked
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test lint python zookeeper bench install clean
+.PHONY: help setup setup-demo demo build test lint python zookeeper test-xen bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,10 @@ python: ## Build the Python package, install it in a virtual environment below t
 
 zookeeper: ## Build the ZooKeeper server and client, and all they need, below java/
 	@java/build
+
+test-xen: ## The back end xen-rtds on a real Xen, booted under emulation; builds Xen the first time
+	$(CARGO) build $(FLAGS) --bins
+	@tools/test-xen $(BINARIES)
 
 bench: ## Side-by-side comparisons with peers; each prints a table and writes JSON
 	@tools/setup build demo test bench

@@ -11,6 +11,8 @@
 //! - `<!-- run: skip="why" -->`: the block is not run, and the reason is printed;
 //! - `<!-- file: NAME -->` before any block: its text becomes that file in the scratch folder.
 //!
+//! `$TAILBOUND` is the folder of the repository.
+//!
 //! Lines shown must be printed in that order; `[..]` stands for any text, and lines that are not
 //! shown do not matter.
 
@@ -21,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use crate::host::Need;
 use crate::markdown::Fence;
+use crate::repository;
 
 /// The longest that one command of a document may take.
 const LONGEST: Duration = Duration::from_secs(180);
@@ -218,6 +221,7 @@ fn shell(line: &str, folder: &Path, programs: &Path) -> Result<(Option<i32>, Str
         ])
         .current_dir(folder)
         .env("PATH", format!("{}:{path}", programs.display()))
+        .env("TAILBOUND", repository::root())
         .stdin(Stdio::null())
         .stdout(file)
         .stderr(copy)

@@ -22,6 +22,10 @@ pub enum Need {
     IpcLock,
     /// A cgroup v2 hierarchy to make groups in, which can be frozen.
     Freezer,
+    /// A C compiler.
+    Compiler,
+    /// A `python3` on the PATH.
+    Python,
 }
 
 impl Need {
@@ -34,6 +38,8 @@ impl Need {
             Self::SysNice,
             Self::IpcLock,
             Self::Freezer,
+            Self::Compiler,
+            Self::Python,
         ];
         all.into_iter().find(|need| need.to_string() == name)
     }
@@ -42,11 +48,9 @@ impl Need {
     pub fn is_met(self) -> bool {
         match self {
             Self::Root => effective_user() == Some(0),
-            Self::Redis => Command::new("redis-server")
-                .arg("--version")
-                .stdout(Stdio::null())
-                .status()
-                .is_ok_and(|status| status.success()),
+            Self::Redis => answers("redis-server"),
+            Self::Compiler => answers("cc"),
+            Self::Python => answers("python3"),
             Self::TwoCpus => std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() >= 2),
             Self::SysNice => has_capability(23),
             Self::IpcLock => has_capability(14),
@@ -64,8 +68,19 @@ impl fmt::Display for Need {
             Self::SysNice => "CAP_SYS_NICE",
             Self::IpcLock => "CAP_IPC_LOCK",
             Self::Freezer => "cgroup-v2-freezer",
+            Self::Compiler => "cc",
+            Self::Python => "python3",
         })
     }
+}
+
+/// Whether a program is there.
+fn answers(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn effective_user() -> Option<u32> {

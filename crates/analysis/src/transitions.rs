@@ -227,7 +227,10 @@ fn bandwidth(domain: &Domain) -> Option<Bandwidth> {
 /// What is promised to a domain of each of its CPUs; `None` without a promise.
 fn guaranteed(domain: &Domain) -> Option<Bandwidth> {
     match domain.reservation.as_ref()?.backend {
-        BackendKind::DsFreeze | BackendKind::Deadline | BackendKind::RtGroup => bandwidth(domain),
+        BackendKind::DsFreeze
+        | BackendKind::Deadline
+        | BackendKind::RtGroup
+        | BackendKind::XenRtds => bandwidth(domain),
         BackendKind::Dedicated => {
             let whole = Duration::from_secs(1);
             Bandwidth::new(whole, whole)

@@ -371,7 +371,9 @@ fn authority(standing: &EnforcementStatus) -> tailbound_modes::links::Authority 
         };
         let is_member = match target {
             Target::Processes(pids) => pids.contains(&peer.pid),
-            Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) => false,
+            Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
+                false
+            }
         };
         match peer.uid == 0 || peer.uid == own || is_member {
             true => Ok(()),

@@ -264,7 +264,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
             let numbers = match &request.target {
                 Target::Processes(numbers) | Target::Threads(numbers) => numbers,
                 Target::Machine(machine) => &machine.vcpus,
-                Target::Cgroup(_) => continue,
+                Target::Cgroup(_) | Target::XenDomain(_) => continue,
             };
             if numbers.contains(&watchdog) {
                 return Err(Refusal::new(

@@ -23,6 +23,8 @@ pub enum Target {
     Machine(MachineThreads),
     /// Everything in a cgroup, relative to the cgroup v2 root, such as a running container's.
     Cgroup(PathBuf),
+    /// The virtual CPUs of a Xen domain, by its name in `xl list`.
+    XenDomain(String),
 }
 
 /// The threads of a virtual machine.
@@ -42,7 +44,7 @@ impl Target {
         match self {
             Self::Threads(tids) => Some(tids),
             Self::Machine(machine) => Some(&machine.vcpus),
-            Self::Processes(_) | Self::Cgroup(_) => None,
+            Self::Processes(_) | Self::Cgroup(_) | Self::XenDomain(_) => None,
         }
     }
 }

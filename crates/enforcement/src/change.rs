@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::scheduling::{RESET_ON_FORK, Scheduling, format_cpu_list};
+use tailbound_linux::xen::{VcpuSetting, words_to_set};
 use tailbound_model::CpuSet;
 
 /// A change of the kernel's state. Everything that Tailbound ever does to a host is one of these.
@@ -53,6 +54,15 @@ pub enum Change {
         tid: u32,
         /// The CPUs that it may run on.
         cpus: CpuSet,
+    },
+    /// Set what Xen's RTDS gives a virtual CPU; undone by setting what it had.
+    SetXenVcpu {
+        /// The number of its Xen domain.
+        domain: u32,
+        /// Its number in the domain.
+        vcpu: u32,
+        /// What it gets.
+        setting: VcpuSetting,
     },
 }
 
@@ -118,7 +128,7 @@ impl Change {
             Self::MoveThread { tid, .. }
             | Self::SetScheduling { tid, .. }
             | Self::SetAffinity { tid, .. } => Some(*tid),
-            Self::MakeCgroup { .. } | Self::WriteFile { .. } => None,
+            Self::MakeCgroup { .. } | Self::WriteFile { .. } | Self::SetXenVcpu { .. } => None,
         }
     }
 
@@ -161,6 +171,14 @@ impl Change {
             ) => a == b && to == also_to,
             (C::SetScheduling { tid: a, .. }, C::SetScheduling { tid: b, .. }) => a == b,
             (C::SetAffinity { tid: a, .. }, C::SetAffinity { tid: b, .. }) => a == b,
+            (
+                C::SetXenVcpu {
+                    domain: a, vcpu: i, ..
+                },
+                C::SetXenVcpu {
+                    domain: b, vcpu: j, ..
+                },
+            ) => a == b && i == j,
             _ => false,
         }
     }
@@ -194,6 +212,15 @@ impl fmt::Display for Change {
                 let cpus = format_cpu_list(cpus.iter().map(|cpu| cpu.0));
                 write!(out, "sched_setaffinity({tid}, {{{cpus}}})")
             }
+            Self::SetXenVcpu {
+                domain,
+                vcpu,
+                setting,
+            } => write!(
+                out,
+                "xl {}",
+                words_to_set(*domain, *vcpu, *setting).join(" ")
+            ),
         }
     }
 }

@@ -76,6 +76,10 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
             {
                 policies.push(change.clone());
             }
+            // What stands is told by the journal; asking Xen again would take longer than the change.
+            Change::SetXenVcpu { .. } if stands.is_none_or(|entry| entry.change != *change) => {
+                policies.push(change.clone());
+            }
             _ => {}
         }
     }

@@ -9,7 +9,7 @@ use tailbound_model::{BackendKind, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 use crate::admission::{Standing, admit, check_request};
-use crate::backends::backend;
+use crate::backends::{admit_vcpus, backend};
 use crate::change_interface::change_interface;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
@@ -211,6 +211,7 @@ impl Enforcer {
         };
         let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;
+        admit_vcpus(&plans, self.kernel.as_ref())?;
         Ok(plans)
     }
 

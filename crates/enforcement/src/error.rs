@@ -102,6 +102,22 @@ pub enum AdmissionError {
         /// Those that are.
         online: String,
     },
+    /// The virtual CPUs of a pool of Xen's would have more than its CPUs.
+    #[error(
+        "domain \"{domain}\": the virtual CPUs in Xen's pool {pool} would have {sum_percent} of a CPU together, and it has {cpus} CPUs; lower a budget, or set others' by xl sched-rtds: {holders}"
+    )]
+    PoolTooFull {
+        /// The domain.
+        domain: String,
+        /// The pool.
+        pool: String,
+        /// How many CPUs it has.
+        cpus: u32,
+        /// What is asked of it.
+        sum_percent: String,
+        /// Who has how much then.
+        holders: String,
+    },
     /// The interface names no CPU.
     #[error("domain \"{0}\": no CPU is named; a reservation holds on at least one")]
     NoCpu(String),
@@ -317,6 +333,7 @@ pub fn backend_name(kind: BackendKind) -> &'static str {
         BackendKind::CfsQuota => "cfs-quota",
         BackendKind::Dedicated => "dedicated",
         BackendKind::None => "none",
+        BackendKind::XenRtds => "xen-rtds",
     }
 }
 

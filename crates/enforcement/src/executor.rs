@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use tailbound_linux::xen::VcpuSetting;
+
 use crate::change::is_subtree_control;
 use crate::error::EnforcementError;
 use crate::journal::{Entry, HeldDomain, Journal, Previous, Record};
@@ -98,7 +100,19 @@ fn previous(kernel: &dyn KernelView, change: &Change) -> io::Result<Previous> {
         Change::SetAffinity { tid, .. } => Previous::Affinity {
             cpus: kernel.affinity(*tid)?,
         },
+        Change::SetXenVcpu { domain, vcpu, .. } => Previous::XenVcpu {
+            setting: xen_vcpu(kernel, *domain, *vcpu)?,
+        },
     })
+}
+
+/// What a virtual CPU of Xen's has.
+fn xen_vcpu(kernel: &dyn KernelView, domain: u32, vcpu: u32) -> io::Result<VcpuSetting> {
+    let vcpus = kernel.xen_vcpus()?;
+    let found = vcpus
+        .iter()
+        .find(|one| (one.id, one.vcpu) == (domain, vcpu));
+    Ok(found.ok_or(io::ErrorKind::NotFound)?.setting)
 }
 
 /// Whether a cgroup is empty. One of ours that is so was left behind by an enforcer whose journal
@@ -134,6 +148,19 @@ fn perform(kernel: &mut dyn KernelState, entry: &Entry) -> io::Result<()> {
         (Change::MoveThread { tid, directory, .. }, _) => kernel.move_thread(*tid, directory),
         (Change::SetScheduling { tid, setting }, _) => kernel.set_scheduling(*tid, *setting),
         (Change::SetAffinity { tid, cpus }, _) => kernel.set_affinity(*tid, cpus),
+        (Change::SetXenVcpu { setting, .. }, Previous::XenVcpu { setting: now })
+            if setting == now =>
+        {
+            Ok(())
+        }
+        (
+            Change::SetXenVcpu {
+                domain,
+                vcpu,
+                setting,
+            },
+            _,
+        ) => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
     }
 }
 
@@ -368,6 +395,12 @@ fn restore(
                 true => Ok(()),
                 false => kernel.set_affinity(*tid, cpus),
             }
+        }
+        (Change::SetXenVcpu { domain, vcpu, .. }, Previous::XenVcpu { setting }) => {
+            xen_vcpu(kernel, *domain, *vcpu).and_then(|now| match now == *setting {
+                true => Ok(()),
+                false => kernel.set_xen_vcpu(*domain, *vcpu, *setting),
+            })
         }
         _ => Ok(()),
     };

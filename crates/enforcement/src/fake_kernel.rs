@@ -4,12 +4,15 @@
 //! and are removed only when empty, a new group has the kernel's default values, entering a cpuset
 //! sets the affinity, and controllers are switched on and off by name.
 
+mod xen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailbound_linux::scheduling::parse_cpu_list;
+use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Duration, Instant};
@@ -52,6 +55,8 @@ pub struct FakeState {
     pub cgroups: BTreeMap<PathBuf, BTreeMap<String, String>>,
     /// The threads, by number.
     pub threads: BTreeMap<u32, FakeThread>,
+    /// Virtual CPUs of Xen domains.
+    pub vcpus: Vec<Vcpu>,
 }
 
 #[derive(Debug, Default)]
@@ -394,6 +399,14 @@ impl KernelView for FakeKernel {
             .and_then(|(files, name)| files.get(name));
         value.cloned().ok_or(io::ErrorKind::NotFound.into())
     }
+
+    fn xen_vcpus(&self) -> io::Result<Vec<Vcpu>> {
+        Ok(self.lock().state.vcpus.clone())
+    }
+
+    fn xen_pools(&self) -> io::Result<Vec<Pool>> {
+        Ok(xen::pools())
+    }
 }
 
 impl KernelState for FakeKernel {
@@ -483,6 +496,10 @@ impl KernelState for FakeKernel {
             state.thread_mut(tid)?.affinity = cpus.clone();
             Ok(())
         })
+    }
+
+    fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
+        self.write(|state| xen::set(&mut state.vcpus, domain, vcpu, setting))
     }
 }
 

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_model::CpuSet;
 
 use crate::SchedulingSetting;
@@ -99,6 +100,18 @@ pub trait KernelView {
     /// # Errors
     /// What the kernel says.
     fn read_file(&self, file: &Path) -> io::Result<String>;
+
+    /// The virtual CPUs under Xen's RTDS.
+    ///
+    /// # Errors
+    /// This is no control domain of a Xen host, or what `xl` says.
+    fn xen_vcpus(&self) -> io::Result<Vec<Vcpu>>;
+
+    /// Xen's pools of CPUs.
+    ///
+    /// # Errors
+    /// As [`KernelView::xen_vcpus`].
+    fn xen_pools(&self) -> io::Result<Vec<Pool>>;
 }
 
 /// Changes the kernel's state: one method per kind of [`crate::Change`].
@@ -144,4 +157,10 @@ pub trait KernelState: KernelView {
     /// # Errors
     /// What the kernel says.
     fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()>;
+
+    /// Sets what Xen's RTDS gives a virtual CPU.
+    ///
+    /// # Errors
+    /// `NotFound` if its domain has gone; otherwise what `xl` says.
+    fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()>;
 }

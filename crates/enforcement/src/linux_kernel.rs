@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
 use tailbound_linux::cgroup::{self, Hierarchy};
-use tailbound_linux::{process, scheduling};
+use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+use tailbound_linux::{process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
 
 use crate::SchedulingSetting;
@@ -102,6 +103,14 @@ impl KernelView for LinuxKernel {
     fn read_file(&self, file: &Path) -> io::Result<String> {
         cgroup::read_control(file)
     }
+
+    fn xen_vcpus(&self) -> io::Result<Vec<Vcpu>> {
+        xen::vcpus()
+    }
+
+    fn xen_pools(&self) -> io::Result<Vec<Pool>> {
+        xen::pools()
+    }
 }
 
 impl KernelState for LinuxKernel {
@@ -148,6 +157,10 @@ impl KernelState for LinuxKernel {
 
     fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()> {
         scheduling::set_affinity(tid, &cpus.iter().map(|cpu| cpu.0).collect())
+    }
+
+    fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
+        xen::set_vcpu(domain, vcpu, setting)
     }
 }
 

@@ -74,6 +74,10 @@ impl Programs {
             programs.attached = domain.cgroup.clone().map(Target::Cgroup);
             return Ok(programs);
         }
+        if domain.kind == DomainKind::XenVm {
+            programs.attached = Some(Target::XenDomain(name.to_owned()));
+            return Ok(programs);
+        }
         if !domain.pids.is_empty() {
             programs.attached = Some(Target::Processes(domain.pids.clone()));
             return Ok(programs);

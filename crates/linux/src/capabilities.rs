@@ -53,11 +53,13 @@ pub enum Feature {
     SchedExt,
     /// Memory of our real-time threads can be locked.
     LockMemory,
+    /// Xen's RTDS scheduler, from the control domain.
+    XenRtds,
 }
 
 impl Feature {
     /// All there are.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::CgroupV2,
         Self::FreezerV2,
         Self::ThreadedCgroups,
@@ -74,6 +76,7 @@ impl Feature {
         Self::PerfCgroupEvents,
         Self::SchedExt,
         Self::LockMemory,
+        Self::XenRtds,
     ];
 
     /// The name in `TAILBOUND_WITHOUT` and in results.
@@ -95,6 +98,7 @@ impl Feature {
             Self::PerfCgroupEvents => "perf-cgroup-events",
             Self::SchedExt => "sched-ext",
             Self::LockMemory => "lock-memory",
+            Self::XenRtds => "xen-rtds",
         }
     }
 

@@ -19,5 +19,6 @@ pub mod task_process;
 pub mod thread;
 pub mod timer;
 pub mod vsock;
+pub mod xen;
 
 pub use capabilities::HostCapabilities;

@@ -225,7 +225,7 @@ pub enum DomainKind {
     QemuVm,
     /// A virtual machine under libvirt; only simulated without `machine`.
     LibvirtVm,
-    /// A Xen domain; only simulated.
+    /// A Xen domain, named here as in `xl list`; enforced by back end `xen-rtds` alone.
     XenVm,
     /// A cyclic time partition, which runs in its windows alone; only simulated.
     TimePartition,
@@ -351,6 +351,9 @@ pub enum BackendKind {
     Dedicated,
     /// Nothing: the kernel's default.
     None,
+    /// Xen's RTDS scheduler: a deferrable server for each virtual CPU of a Xen domain, the earliest
+    /// end of a period first.
+    XenRtds,
 }
 
 /// Something in a domain that answers requests.
@@ -564,7 +567,7 @@ impl BackendKind {
     /// The rule that the back end enforces; `None` where it has no budget, or guarantees none.
     pub fn server_kind(self) -> Option<ServerKind> {
         match self {
-            Self::DsFreeze | Self::RtGroup => Some(ServerKind::Deferrable),
+            Self::DsFreeze | Self::RtGroup | Self::XenRtds => Some(ServerKind::Deferrable),
             Self::Deadline => Some(ServerKind::ConstantBandwidth),
             Self::CfsQuota | Self::Dedicated | Self::None => None,
         }

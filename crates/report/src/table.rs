@@ -393,5 +393,6 @@ pub(crate) fn backend_words(backend: BackendKind) -> &'static str {
         BackendKind::CfsQuota => "CFS quota",
         BackendKind::Dedicated => "dedicated CPU",
         BackendKind::None => "no reservation",
+        BackendKind::XenRtds => "Xen RTDS",
     }
 }

@@ -123,6 +123,11 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
         );
     }
     let (name, host) = description.host_of(domain)?;
+    let of_xen = domain.reservation.as_ref();
+    if of_xen.is_some_and(|reservation| reservation.backend == BackendKind::XenRtds) {
+        // Its host is as RTDS schedules, which `check` sees to.
+        return None;
+    }
     if host.placement == Placement::Global {
         return Some(format!(
             "host `{name}` schedules it on all CPUs (placement = \"global\"), which is only simulated"
@@ -160,7 +165,10 @@ fn not_there(domain: &Domain) -> Option<&'static str> {
             Some("nothing tells which virtual machine it is; give `machine`")
         }
         DomainKind::XenVm => {
-            Some("Xen domains are only simulated so far; describe the process that runs it")
+            let reservation = domain.reservation.as_ref()?;
+            (reservation.backend != BackendKind::XenRtds).then_some(
+                "a Xen domain gets its CPU time from Xen alone; write backend = \"xen-rtds\"",
+            )
         }
         DomainKind::Process
             if domain.command.is_empty() && domain.builtin.is_none() && domain.pids.is_empty() =>

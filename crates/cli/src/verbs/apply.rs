@@ -153,6 +153,7 @@ fn target(description: &Description, name: &str) -> Result<Option<Target>, Failu
         };
     }
     Ok(match domain.kind {
+        DomainKind::XenVm => Some(Target::XenDomain(name.to_owned())),
         DomainKind::Container => domain.cgroup.clone().map(Target::Cgroup),
         _ if domain.pids.is_empty() => None,
         _ => Some(Target::Processes(domain.pids.clone())),

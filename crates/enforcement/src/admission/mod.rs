@@ -48,7 +48,9 @@ pub fn check_request(
     if interface.cpus.is_empty() {
         return Err(AdmissionError::NoCpu(domain));
     }
-    let offline = |cpu: &&Cpu| !host.online_cpus.contains(&cpu.0);
+    // Xen's CPUs have numbers of their own, of which its control domain knows nothing.
+    let is_xen = request.backend == BackendKind::XenRtds;
+    let offline = |cpu: &&Cpu| !is_xen && !host.online_cpus.contains(&cpu.0);
     if let Some(&cpu) = interface.cpus.iter().find(offline) {
         return Err(AdmissionError::CpuNotOnline {
             domain,
@@ -182,7 +184,10 @@ pub fn bound(kind: BackendKind, host: &HostCapabilities) -> Fraction {
             share.saturating_sub(Fraction::new(FAIR_SERVER_SHARE.0, FAIR_SERVER_SHARE.1))
         }
         BackendKind::DsFreeze => Fraction::new(real_time_limit(host).rate_per_mille(), 1_000),
-        BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::None => one,
+        BackendKind::CfsQuota
+        | BackendKind::Dedicated
+        | BackendKind::None
+        | BackendKind::XenRtds => one,
         _ => share,
     }
 }
@@ -198,7 +203,10 @@ fn reason_of_bound(kind: BackendKind, host: &HostCapabilities) -> String {
             format!("{reason}, less 5 % for the fair server")
         }
         BackendKind::DsFreeze => format!("{reason}; the manager keeps 2 % clear of it"),
-        BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::None => "a whole CPU".into(),
+        BackendKind::CfsQuota
+        | BackendKind::Dedicated
+        | BackendKind::None
+        | BackendKind::XenRtds => "a whole CPU".into(),
         _ => reason,
     }
 }

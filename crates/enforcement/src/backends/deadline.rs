@@ -176,7 +176,9 @@ fn reserved_threads(
     let threads = match &request.target {
         Target::Threads(_) | Target::Machine(_) => members.threads.clone(),
         // Of a process, the thread that it started with.
-        Target::Processes(_) | Target::Cgroup(_) => members.processes.clone(),
+        Target::Processes(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
+            members.processes.clone()
+        }
     };
     let cpus = request.interface.cpus.len();
     if threads.len() == cpus {

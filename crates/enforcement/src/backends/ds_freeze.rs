@@ -90,7 +90,10 @@ impl Backend for DsFreeze {
             Target::Threads(_) | Target::Machine(_) => {
                 groups_of_threads(request, root, &members, view, &mut changes)?
             }
-            Target::Cgroup(_) => group_in_place(request, &members, &mut changes)?,
+            // What Xen runs has no members here, so that it has been refused by now.
+            Target::Cgroup(_) | Target::XenDomain(_) => {
+                group_in_place(request, &members, &mut changes)?
+            }
         };
         let priority = request.interface.priority.0;
         let setting = SchedulingSetting::Fifo {

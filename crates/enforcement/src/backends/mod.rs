@@ -7,6 +7,7 @@ mod ds_freeze;
 mod none;
 mod rt_group;
 mod target;
+mod xen_rtds;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,8 @@ pub use ds_freeze::DsFreeze;
 pub use none::Unreserved;
 pub use rt_group::RtGroup;
 pub(crate) use target::Members;
+pub use xen_rtds::XenRtds;
+pub(crate) use xen_rtds::admit_vcpus;
 
 use crate::error::AdmissionError;
 use crate::{Backend, Change, MissingRequirement, ReservationRequest};
@@ -30,13 +33,14 @@ use crate::{Backend, Change, MissingRequirement, ReservationRequest};
 pub(crate) const THREADED_ROOT_PREFIX: &str = ".threads-";
 
 /// All back ends, the default first.
-pub const ALL: [&dyn Backend; 6] = [
+pub const ALL: [&dyn Backend; 7] = [
     &DsFreeze,
     &Deadline,
     &RtGroup,
     &CfsQuota,
     &Dedicated,
     &Unreserved,
+    &XenRtds,
 ];
 
 /// The back end of that kind.
@@ -48,6 +52,7 @@ pub fn backend(kind: BackendKind) -> &'static dyn Backend {
         BackendKind::CfsQuota => &CfsQuota,
         BackendKind::Dedicated => &Dedicated,
         BackendKind::None => &Unreserved,
+        BackendKind::XenRtds => &XenRtds,
     }
 }
 

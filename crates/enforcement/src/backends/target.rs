@@ -30,6 +30,14 @@ impl Members {
             Target::Threads(tids) => Self::of_threads(request, tids, view)?,
             Target::Machine(machine) => Self::of_threads(request, &machine.vcpus, view)?,
             Target::Cgroup(path) => Self::of_cgroup(request, path, v2_root, view)?,
+            Target::XenDomain(name) => {
+                return Err(PlanError::TargetNotSupported {
+                    domain: request.domain.clone(),
+                    backend: request.backend,
+                    reason: format!("cannot reach into the Xen domain \"{name}\""),
+                    remedy: "choose back end xen-rtds for it".into(),
+                });
+            }
         };
         if members.threads.is_empty() {
             return Err(PlanError::EmptyTarget(request.domain.clone()));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use tailbound_linux::xen::VcpuSetting;
 use tailbound_model::CpuSet;
 
 use crate::admission::Standing;
@@ -108,6 +109,11 @@ pub enum Previous {
     Affinity {
         /// The CPUs.
         cpus: CpuSet,
+    },
+    /// What a virtual CPU of Xen's had.
+    XenVcpu {
+        /// The budget and period.
+        setting: VcpuSetting,
     },
 }
 

@@ -4,6 +4,7 @@
 mod journals;
 mod refusals;
 mod stage;
+mod xen;
 
 use std::path::Path;
 

@@ -51,6 +51,7 @@ pub(super) fn probe() -> HostCapabilities {
     );
     host.findings.insert(Feature::SchedExt, extensible);
     host.findings.insert(Feature::LockMemory, lock_memory());
+    host.findings.insert(Feature::XenRtds, xen_rtds());
     host
 }
 
@@ -68,6 +69,31 @@ fn finding(outcome: Result<String, String>, remedy: &str) -> Finding {
             remedy: remedy.into(),
         },
     }
+}
+
+/// Whether this is the control domain of a Xen host with a pool under RTDS.
+fn xen_rtds() -> Finding {
+    if !crate::xen::is_control_domain() {
+        return finding(
+            Err("this is no control domain of a Xen host".into()),
+            "run in dom0 of a Xen that was built with SCHED_RTDS and booted with sched=rtds",
+        );
+    }
+    let pools = crate::xen::pools().map_err(|error| error.to_string());
+    let found = pools.and_then(|pools| {
+        let told: Vec<String> = pools
+            .iter()
+            .map(|pool| format!("{}: {}, {} CPUs", pool.name, pool.scheduler, pool.cpus))
+            .collect();
+        match pools.iter().any(|pool| pool.scheduler == "rtds") {
+            true => Ok(told.join("; ")),
+            false => Err(format!("no pool under rtds ({})", told.join("; "))),
+        }
+    });
+    finding(
+        found,
+        "boot Xen, built with SCHED_RTDS, with sched=rtds; run as root with xl on the PATH",
+    )
 }
 
 fn number_in<T: std::str::FromStr>(file: &str) -> Option<T> {

@@ -140,7 +140,7 @@ fn scheduling(
                 "domain {name} has its priority but no budget: rt-app cannot limit it"
             ));
         }
-        (BackendKind::CfsQuota | BackendKind::Dedicated, ..) => {
+        (BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::XenRtds, ..) => {
             comments.push(format!(
                 "domain {name} has its CPUs but no reservation: rt-app cannot make one"
             ));

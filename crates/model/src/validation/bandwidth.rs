@@ -119,7 +119,10 @@ fn share_of(check: &Check<'_>, held: &Held<'_>) -> Share {
     match reservation.backend {
         BackendKind::None | BackendKind::CfsQuota => return Share::ZERO,
         BackendKind::Dedicated => return Share::WHOLE,
-        BackendKind::DsFreeze | BackendKind::Deadline | BackendKind::RtGroup => {}
+        BackendKind::DsFreeze
+        | BackendKind::Deadline
+        | BackendKind::RtGroup
+        | BackendKind::XenRtds => {}
     }
     if let (Some(budget), Some(period)) = (reservation.budget, reservation.period) {
         // A budget longer than its period is complained about where it stands.

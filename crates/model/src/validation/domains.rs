@@ -24,10 +24,10 @@ pub(super) fn domains(check: &mut Check<'_>) {
         match domain.kind {
             DomainKind::Process => process(check, &place, name, domain),
             DomainKind::Container => container(check, &place, name, domain),
-            DomainKind::QemuVm
-            | DomainKind::LibvirtVm
-            | DomainKind::XenVm
-            | DomainKind::TimePartition => simulated(check, &place, domain),
+            DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {
+                simulated(check, &place, domain);
+            }
+            DomainKind::XenVm => started_by_xen(check, &place, domain),
         }
         instances(check, &place, name, domain);
         cpu_bound(check, &place, name, domain);
@@ -170,8 +170,23 @@ its own",
     }
 }
 
-/// What runs in a domain that something else runs, or that is only simulated, is told by tasks, services and `cpu_bound`.
+/// What runs in a Xen domain is Xen's and its own business.
+fn started_by_xen(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    strangers(check, place, domain, "xl runs the Xen domain");
+}
+
+/// What runs in a domain that something else runs, or that is only simulated, is told by tasks, services
+/// and `cpu_bound`.
 fn simulated(check: &mut Check<'_>, place: &Place, domain: &Domain) {
+    strangers(
+        check,
+        place,
+        domain,
+        "something else runs a domain of this kind",
+    );
+}
+
+fn strangers(check: &mut Check<'_>, place: &Place, domain: &Domain, why: &str) {
     let strangers = [
         ("command", !domain.command.is_empty()),
         ("builtin", domain.builtin.is_some()),
@@ -181,9 +196,7 @@ fn simulated(check: &mut Check<'_>, place: &Place, domain: &Domain) {
     for (key, _) in strangers.iter().filter(|(_, given)| *given) {
         check.error(
             &place.key(*key),
-            format!(
-                "`{key}` is for processes and containers; something else runs a domain of this kind"
-            ),
+            format!("`{key}` is for processes and containers; {why}"),
             "leave it out, and describe `tasks`, or write cpu_bound = true",
         );
     }

@@ -2,8 +2,8 @@
 
 use super::Check;
 use super::domains::within_host;
-use crate::description::{BackendKind, Domain, Reservation, Scheduling};
-use crate::host::HostScheduling;
+use crate::description::{BackendKind, Domain, DomainKind, Reservation, Scheduling};
+use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
 use crate::reading::Place;
 
@@ -25,6 +25,7 @@ pub(super) fn reservations(check: &mut Check<'_>) {
             within_host(check, &place.key("cpus"), domain, &reservation.cpus);
             housekeeping(check, &place, domain, reservation);
             order(check, &place, domain, reservation);
+            xen(check, &place, domain, reservation);
         }
     }
 }
@@ -183,6 +184,30 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
             "choose constant-bandwidth, or order reservations by deadlines",
         ),
         _ => {}
+    }
+}
+
+/// RTDS is for Xen domains, on all CPUs of the pool, the earliest end of a period first.
+fn xen(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
+    if reservation.backend != BackendKind::XenRtds {
+        return;
+    }
+    let here = place.key("backend");
+    if domain.kind != DomainKind::XenVm {
+        let message = "xen-rtds gives CPU time to Xen domains, and this is none";
+        let remedy = "set kind = \"xen-vm\", or choose another back end";
+        return check.error(&here, message, remedy);
+    }
+    let as_rtds = check.description.host_of(domain).is_none_or(|(_, host)| {
+        host.scheduling == HostScheduling::EarliestDeadlineFirst
+            && host.placement == Placement::Global
+    });
+    if !as_rtds {
+        check.error(
+            &here,
+            "RTDS runs the virtual CPU whose period ends first, on any CPU",
+            "write scheduling = \"earliest-deadline-first\" and placement = \"global\" at its host",
+        );
     }
 }
 

@@ -101,5 +101,6 @@ fn word(backend: BackendKind) -> &'static str {
         BackendKind::CfsQuota => "cfs-quota",
         BackendKind::Dedicated => "dedicated",
         BackendKind::None => "none",
+        BackendKind::XenRtds => "xen-rtds",
     }
 }

@@ -77,6 +77,8 @@ pub struct AgentLinks<C> {
     inbox: VecDeque<News>,
     commands: std::sync::mpsc::Receiver<(u64, String)>,
     woken: UnixStream,
+    /// The other end of it, so that it never counts as ended when nobody is left to give commands.
+    _wake: UnixStream,
     /// How long to look for an answer that is about to come before sleeping.
     look_for: Duration,
     /// Whether answers are about to come.
@@ -112,6 +114,7 @@ impl<C: Clock> AgentLinks<C> {
             inbox: VecDeque::new(),
             commands,
             woken,
+            _wake: wake.try_clone()?,
             look_for: Duration::ZERO,
             expecting: false,
             told: BTreeMap::new(),

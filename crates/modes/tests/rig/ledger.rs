@@ -49,6 +49,10 @@ impl Ledger {
 }
 
 impl Reservations for Ledger {
+    fn begin_changes(&mut self) {}
+
+    fn end_changes(&mut self) {}
+
     fn change(
         &mut self,
         domain: &str,

@@ -1,0 +1,26 @@
+//! A Xen in memory: one pool of two CPUs.
+
+use std::io;
+
+use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
+
+pub(super) fn pools() -> Vec<Pool> {
+    vec![Pool {
+        name: "Pool-0".into(),
+        cpus: 2,
+        scheduler: "rtds".into(),
+    }]
+}
+
+pub(super) fn set(
+    vcpus: &mut [Vcpu],
+    domain: u32,
+    vcpu: u32,
+    setting: VcpuSetting,
+) -> io::Result<()> {
+    let found = vcpus
+        .iter_mut()
+        .find(|one| (one.id, one.vcpu) == (domain, vcpu));
+    found.ok_or(io::ErrorKind::NotFound)?.setting = setting;
+    Ok(())
+}
