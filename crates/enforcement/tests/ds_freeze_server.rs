@@ -267,7 +267,7 @@ fn a_later_change_does_not_replace_an_earlier_one() {
     };
     let mut server = FixedGridServer::new(of(5_000, 10_000), NONE, at(0), us(0));
     server.replenish(at(0), us(0));
-    let mut ask = |server: &mut FixedGridServer, parameters, from| {
+    let ask = |server: &mut FixedGridServer, parameters, from| {
         let in_force_at = server.in_force_at(at(from));
         let from = ChangeAt::ReplenishmentFrom(at(from));
         assert!(server.change(parameters, from, at(1_000), us(0)).is_none());
