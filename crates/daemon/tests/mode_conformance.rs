@@ -1,0 +1,222 @@
+//! Mode changes by the real daemon over every back end that the host has: the same modes, the same agent,
+//! the same expectations.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod modes_stage;
+// What other tests need of it is not needed here.
+#[allow(dead_code)]
+mod stage;
+
+use tailbound_daemon::{Client, RefusalKind};
+use tailbound_linux::process::process_started;
+use tailbound_model::{BackendKind, RequestsMeanwhile};
+use tailbound_modes::transition::{Cause, Ending};
+use tailbound_time::Duration;
+
+use crate::modes_stage::{Manner, ModesStage, Shares};
+use crate::stage::eventually;
+
+const fn mode(mode: &'static str, thousandths: [u64; 2], periods: u64, works: bool) -> Shares {
+    Shares {
+        mode,
+        thousandths,
+        periods,
+        works,
+    }
+}
+
+/// What is changed to, one after the other; the last one is refused by every back end.
+const MODES: [Shares; 6] = [
+    mode("run", [400, 200], 1, true),
+    mode("rest", [150, 450], 1, false),
+    mode("swapped", [200, 400], 1, true),
+    mode("slow", [300, 200], 2, true),
+    mode("shrunk", [200, 150], 2, true),
+    mode("refused", [0, 200], 1, true),
+];
+/// Where budgets end at ticks they have to be long.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How often a share is measured before it counts as wrong: the host may stall.
+const ATTEMPTS: u32 = 3;
+
+/// The second domain is always busy, so it has its share; on a loaded host perhaps somewhat less.
+fn expect_share(stage: &ModesStage, mode: &Shares, guaranteed: bool) {
+    let length = PERIOD * mode.periods * 3;
+    let bandwidth = mode.thousandths[1] as f64 / 1_000.0;
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let share = stage.share(1, length);
+        // A budget more may lie within three periods.
+        let most = bandwidth * 4.0 / 3.0 * 1.15;
+        let least = if guaranteed { bandwidth * 2.0 / 3.0 * 0.8 } else { 0.0 };
+        if (least..most).contains(&share) {
+            return;
+        }
+        seen.push(share);
+    }
+    panic!("{}: shares {seen:?} of {bandwidth}", mode.mode);
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(')').next().unwrap().trim().starts_with('T')
+}
+
+fn changes_modes(backend: BackendKind, guaranteed: bool) {
+    let test = format!("mode changes over {backend:?}");
+    let queue = RequestsMeanwhile::Queue;
+    let Some((stage, mut client)) = ModesStage::set(&test, backend, PERIOD, &MODES, queue) else {
+        return;
+    };
+    let worker = stage.busy[0].id();
+    // What a plan sets is known before; whether it stands is asked of the kernel.
+    let planned = |client: &mut Client, mode: &Shares| client.plan(&stage.requests(mode)).unwrap();
+    for to in MODES[1..5].iter().chain(&MODES[..1]) {
+        let report = stage.change(&mut client, to.mode);
+        assert_eq!(report.outcome.ending, Ending::Completed, "{test}: {report:?}");
+        stage.expect_settings(&planned(&mut client, to), &format!("{test}, {}", to.mode));
+        eventually("tasks are as the mode says", || is_stopped(worker) != to.works);
+        expect_share(&stage, to, guaranteed);
+    }
+    // Refused by the back end: all is as before.
+    let report = stage.change(&mut client, "refused");
+    let refused = matches!(&report.outcome.ending, Ending::GivenUp(Cause::Refused { .. }));
+    assert!(refused, "{test}: {report:?}");
+    stage.expect_settings(&planned(&mut client, &MODES[0]), &test);
+    assert!(!is_stopped(worker));
+    // An agent that hangs: the other domain goes on, and this one gets its fallback.
+    stage.behave(Manner::Hangs);
+    let report = stage.change(&mut client, "rest");
+    let partly = matches!(&report.outcome.ending, Ending::Partly(causes) if causes.len() == 1);
+    assert!(partly, "{test}: {report:?}");
+    stage.expect_settings(&planned(&mut client, &MODES[1]), &test);
+    assert!(!is_stopped(worker), "nobody has stopped it");
+    expect_share(&stage, &MODES[1], guaranteed);
+    stage.behave(Manner::Obeys);
+    eventually("it is told again", || is_stopped(worker));
+    let report = stage.change(&mut client, "run");
+    assert_eq!(report.outcome.ending, Ending::Completed, "{test}: {report:?}");
+    eventually("it works again", || !is_stopped(worker));
+    stage.expect_restored(client);
+}
+
+#[test]
+fn modes_change_over_ds_freeze() {
+    changes_modes(BackendKind::DsFreeze, true);
+}
+
+#[test]
+fn modes_change_over_deadline() {
+    changes_modes(BackendKind::Deadline, true);
+}
+
+#[test]
+fn modes_change_over_rt_group() {
+    changes_modes(BackendKind::RtGroup, true);
+}
+
+#[test]
+fn modes_change_over_cfs_quota() {
+    changes_modes(BackendKind::CfsQuota, false);
+}
+
+/// A liar's task goes on, on what its domain has in the new mode: nobody else has less for it.
+#[test]
+fn an_agent_that_lies_takes_nothing_from_others() {
+    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
+    let set = ModesStage::set("an_agent_that_lies", ds_freeze, PERIOD, &MODES, queue);
+    let Some((stage, mut client)) = set else {
+        return;
+    };
+    stage.behave(Manner::Lies);
+    let report = stage.change(&mut client, "rest");
+    assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
+    assert!(!is_stopped(stage.busy[0].id()), "it has lied");
+    expect_share(&stage, &MODES[1], true);
+    let own = stage.share(0, PERIOD * 5);
+    assert!(own < 0.15 * 6.0 / 5.0 * 1.15, "{own}");
+    stage.expect_restored(client);
+}
+
+/// Agents that send as much as they can: changes of others come to their ends, the daemon keeps its
+/// size, and the floods are ended.
+#[test]
+fn a_flood_of_requests_and_garbage_holds_nobody_up() {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use tailbound_modes::wire::{AgentMessage, encode};
+
+    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
+    let set = ModesStage::set("a_flood", ds_freeze, PERIOD, &MODES, queue);
+    let Some((stage, mut client)) = set else {
+        return;
+    };
+    let socket = client.modes().unwrap().unwrap().socket;
+    let hello = modes_stage::hello(&stage.domain(1));
+    let mut request = encode(&hello).unwrap();
+    let asking = AgentMessage::Request {
+        mode: "shrunk".parse().unwrap(),
+    };
+    request.extend(encode(&asking).unwrap().repeat(2_000));
+    let garbage = vec![0xa5_u8; 1 << 16];
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", client.daemon_pid()));
+        let status = status.unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let number = line.unwrap().split_whitespace().nth(1).unwrap();
+        number.parse::<u64>().unwrap()
+    };
+    let before_kib = resident();
+    let ending = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let floods: Vec<_> = [request, garbage]
+        .into_iter()
+        .map(|bytes| {
+            let (ending, socket) = (std::sync::Arc::clone(&ending), socket.clone());
+            std::thread::spawn(move || {
+                let (mut sent, mut ended) = (0_u64, 0_u64);
+                while !ending.load(std::sync::atomic::Ordering::SeqCst) {
+                    let Ok(mut stream) = UnixStream::connect(&socket) else {
+                        continue;
+                    };
+                    let limit = std::time::Duration::from_millis(500);
+                    stream.set_write_timeout(Some(limit)).unwrap();
+                    while stream.write_all(&bytes).is_ok()
+                        && !ending.load(std::sync::atomic::Ordering::SeqCst)
+                    {
+                        sent += 1;
+                    }
+                    ended += 1;
+                }
+                (sent, ended)
+            })
+        })
+        .collect();
+    let mut endings = Vec::new();
+    for to in ["rest", "run", "swapped", "run"] {
+        let mut other = Client::connect(stage.path()).unwrap();
+        endings.push(stage.change(&mut other, to).outcome.ending);
+    }
+    let after_kib = resident();
+    ending.store(true, std::sync::atomic::Ordering::SeqCst);
+    let ended: Vec<_> = floods.into_iter().map(|flood| flood.join().unwrap()).collect();
+    assert!(endings.iter().all(|it| *it == Ending::Completed), "{endings:?}");
+    assert!(ended.iter().all(|(_, ended)| *ended > 1), "not ended: {ended:?}");
+    assert!(after_kib < before_kib + 32 * 1_024, "{before_kib} KiB became {after_kib}");
+    assert_eq!(client.modes().unwrap().unwrap().state.mode, "run");
+    assert!(process_started(client.daemon_pid()).is_ok());
+    stage.expect_restored(client);
+}
+
+/// Back ends without budgets have no modes to go between.
+#[test]
+fn without_budgets_no_mode_changes_a_reservation() {
+    let queue = RequestsMeanwhile::Queue;
+    let test = "without_budgets";
+    let none = ModesStage::set(test, BackendKind::None, PERIOD, &MODES[..2], queue);
+    if let Some((stage, mut client)) = none {
+        let report = stage.change(&mut client, "rest");
+        eprintln!("none: {:?}", report.outcome.ending);
+        let _kind: Option<RefusalKind> = None;
+        stage.expect_restored(client);
+    }
+}
