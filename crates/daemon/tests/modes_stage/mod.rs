@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
 use tailbound_daemon::{Client, Lease, RefusalKind, Selection, StartOptions};
-use tailbound_enforcement::{Change, ReservationRequest, Target, recover};
+use tailbound_enforcement::linux_kernel::LinuxKernel;
+use tailbound_enforcement::{Change, KernelView, Plan, ReservationRequest, Target, recover};
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{
     boot_id, die_with_parent, own_thread, process_started, send_signal,
@@ -76,6 +77,8 @@ pub struct ModesStage {
     backend: BackendKind,
     period: Duration,
     modes: Vec<Shares>,
+    /// What a plan of each mode sets; whether it stands is asked of the kernel.
+    plans: BTreeMap<&'static str, Vec<Plan>>,
     processes: Vec<u32>,
     before: [Before; 2],
     agent: Option<(AgentHandle, JoinHandle<()>)>,
@@ -114,6 +117,7 @@ impl ModesStage {
             backend,
             period,
             modes: modes.to_vec(),
+            plans: BTreeMap::new(),
             processes: Vec::new(),
             before,
             agent: None,
@@ -126,6 +130,12 @@ impl ModesStage {
         };
         let mut client = Client::connect_or_start(stage.directory.path(), &options).unwrap();
         stage.processes.push(client.daemon_pid());
+        for mode in modes {
+            // The back end refuses one of them, and perhaps all: that is told next.
+            if let Ok(plans) = client.plan(&stage.requests(mode)) {
+                stage.plans.insert(mode.mode, plans);
+            }
+        }
         match client.apply(&stage.requests(&modes[0]), Lease::Persistent) {
             Ok(_) => {}
             Err(error) if error.refusal_kind() == Some(RefusalKind::MissingRequirement) => {
@@ -183,8 +193,9 @@ impl ModesStage {
             },
         };
         let modes = self.modes.iter().map(|mode| {
-            let locals: BTreeMap<String, LocalMode> =
-                (0..2).map(|it| (self.domain(it), local(mode, it))).collect();
+            let locals: BTreeMap<String, LocalMode> = (0..2)
+                .map(|it| (self.domain(it), local(mode, it)))
+                .collect();
             (mode.mode.to_owned(), locals)
         });
         let smallest = self.modes.iter().find(|mode| !mode.works);
@@ -231,8 +242,7 @@ impl ModesStage {
         let connector = UnixConnector::new(socket);
         let boot = boot_id().unwrap();
         let patience = Patience::default();
-        let mut agent =
-            Agent::new(domain, &boot, connector, tasks, Monotonic, patience).unwrap();
+        let mut agent = Agent::new(domain, &boot, connector, tasks, Monotonic, patience).unwrap();
         let handle = agent.handle();
         let thread = std::thread::spawn(move || agent.run(&mut |_| {}).unwrap());
         self.agent = Some((handle, thread));
@@ -254,11 +264,11 @@ impl ModesStage {
     }
 
     /// The kernel's settings are those that a plan of this mode makes.
-    pub fn expect_settings(&self, plans: &[tailbound_enforcement::Plan], what: &str) {
-        use tailbound_enforcement::KernelView;
-        let kernel = tailbound_enforcement::linux_kernel::LinuxKernel::new().unwrap();
+    pub fn expect_settings(&self, mode: &str) {
+        let kernel = LinuxKernel::new().unwrap();
+        let what = format!("{:?}, {mode}", self.backend);
         let mut seen = 0;
-        for change in plans.iter().flat_map(|plan| &plan.changes) {
+        for change in self.plans[mode].iter().flat_map(|plan| &plan.changes) {
             match change {
                 Change::WriteFile { file, value } if file.to_string_lossy().contains("modes-") => {
                     let is = std::fs::read_to_string(file).unwrap();
@@ -316,7 +326,11 @@ impl Drop for ModesStage {
             let _ended = send_signal(*pid, SIGKILL);
         }
         for _ in 0..300 {
-            if self.processes.iter().all(|pid| process_started(*pid).is_err()) {
+            if self
+                .processes
+                .iter()
+                .all(|pid| process_started(*pid).is_err())
+            {
                 break;
             }
             std::thread::sleep(StdDuration::from_millis(20));

@@ -57,6 +57,9 @@ struct Running {
     change: DomainChange,
     phase: Phase,
     boosted: bool,
+    /// How many domains had shrunk when its larger interface was refused; it is asked for again when more
+    /// have.
+    refused_after: Option<usize>,
     settled: Settled,
 }
 
@@ -116,6 +119,7 @@ impl Transition {
                 }),
             },
             boosted: false,
+            refused_after: None,
             change,
         });
         Ok(Self {
@@ -305,6 +309,9 @@ impl Transition {
             if grows_last(policy) && others.any(|other| other.phase != Phase::Settled) {
                 return None;
             }
+            if running.refused_after == Some(self.have_shrunk()) {
+                continue;
+            }
             let change = &running.change;
             match self
                 .capacity
@@ -334,6 +341,13 @@ impl Transition {
         !self.domains.iter().any(|running| {
             running.phase != Phase::Settled && running.change.direction() == Direction::Shrinks
         })
+    }
+
+    fn have_shrunk(&self) -> usize {
+        let shrunk = self.domains.iter().filter(|running| {
+            running.phase == Phase::Settled && running.change.direction() == Direction::Shrinks
+        });
+        shrunk.count()
     }
 
     fn begin_domain(&mut self, place: usize, now: Instant) {
@@ -479,6 +493,13 @@ impl Transition {
         }
         let refused = reason.clone();
         self.note(place, now, StepKind::InterfaceRefused { reason: refused });
+        // A back end may need more room than shares tell: perhaps there is when others have shrunk.
+        let over = self.given_up.is_some() || self.nobody_will_shrink();
+        if phase == Phase::Growing && !over {
+            self.domains[place].refused_after = Some(self.have_shrunk());
+            self.domains[place].phase = Phase::Waiting;
+            return;
+        }
         let owned = domain.to_owned();
         self.fail(
             domain,

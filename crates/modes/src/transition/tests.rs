@@ -210,6 +210,33 @@ fn a_refused_interface_ends_the_transition() {
     assert_eq!(outcome.domains["small"].interface, Held::New);
 }
 
+/// A back end may need more room than shares tell: by its own analysis of priorities, for one.
+#[test]
+fn what_was_refused_is_asked_for_again_when_others_have_shrunk() {
+    let wide = |times: usize| {
+        run(
+            &four(),
+            limit(200),
+            options(ChangePolicy::Greedy),
+            |world| {
+                world.refuses_at_first.insert("modest".into(), times);
+            },
+        )
+    };
+    let asked = |world: &World| {
+        let all = world.log.iter();
+        all.filter(|done| done.starts_with("set modest")).count()
+    };
+    let (world, _, outcome) = wide(2);
+    assert_eq!(outcome.ending, Ending::Completed);
+    assert_eq!(asked(&world), 3, "{:?}", world.log);
+    // Two shrink, so that it is asked for three times, and not again.
+    let (world, _, outcome) = wide(3);
+    let refused = matches!(&outcome.ending, Ending::GivenUp(Cause::Refused { .. }));
+    assert!(refused, "{outcome:?}");
+    assert_eq!(asked(&world), 3, "{:?}", world.log);
+}
+
 #[test]
 fn another_request_ends_what_is_under_way_and_begins_nothing() {
     let mut transition =

@@ -71,6 +71,8 @@ pub struct World {
     pub accepting: Duration,
     /// Interfaces of these domains are refused.
     pub refuses: BTreeSet<String>,
+    /// Interfaces of these domains are refused so many times.
+    pub refuses_at_first: BTreeMap<String, usize>,
     pub boosted: BTreeSet<String>,
     /// So many agents were boosted at once.
     pub most_boosted: usize,
@@ -95,6 +97,7 @@ impl World {
             histories: names().zip(changes.iter().map(history)).collect(),
             accepting: Duration::from_micros(5),
             refuses: BTreeSet::new(),
+            refuses_at_first: BTreeMap::new(),
             boosted: BTreeSet::new(),
             most_boosted: 0,
             log: Vec::new(),
@@ -143,7 +146,15 @@ impl World {
     fn set_interface(&mut self, domain: String, interface: ResourceInterface, not_before: Instant) {
         let bandwidth = format!("{}/{}", interface.budget, interface.period);
         self.log.push(format!("set {domain} {bandwidth}"));
-        if self.refuses.contains(&domain) {
+        let left = self.refuses_at_first.get_mut(&domain);
+        let not_yet = left.is_some_and(|left| match left.checked_sub(1) {
+            Some(less) => {
+                *left = less;
+                true
+            }
+            None => false,
+        });
+        if not_yet || self.refuses.contains(&domain) {
             let reason = "no".to_owned();
             self.later(self.accepting, Event::InterfaceRefused { domain, reason });
             return;
