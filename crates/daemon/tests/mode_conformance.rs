@@ -80,7 +80,7 @@ fn changes_modes(backend: BackendKind, guaranteed: bool) {
             Ending::Completed,
             "{test}: {report:?}"
         );
-        stage.expect_settings(to.mode);
+        stage.expect_settings(&mut client, to.mode);
         eventually("tasks are as the mode says", || {
             is_stopped(worker) != to.works
         });
@@ -93,14 +93,14 @@ fn changes_modes(backend: BackendKind, guaranteed: bool) {
         Ending::GivenUp(Cause::Refused { .. })
     );
     assert!(refused, "{test}: {report:?}");
-    stage.expect_settings("run");
+    stage.expect_settings(&mut client, "run");
     assert!(!is_stopped(worker));
     // An agent that hangs: the other domain goes on, and this one gets its fallback.
     stage.behave(Manner::Hangs);
     let report = stage.change(&mut client, "rest");
     let partly = matches!(&report.outcome.ending, Ending::Partly(causes) if causes.len() == 1);
     assert!(partly, "{test}: {report:?}");
-    stage.expect_settings("rest");
+    stage.expect_settings(&mut client, "rest");
     assert!(!is_stopped(worker), "nobody has stopped it");
     expect_share(&stage, &MODES[1], guaranteed);
     stage.behave(Manner::Obeys);

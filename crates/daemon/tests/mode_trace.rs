@@ -118,7 +118,7 @@ impl Ran {
             if let Some((which, since_ns)) = running.take() {
                 ran.add(which, since_ns, at_ns);
             }
-            let next = next.split_whitespace().next().unwrap().parse().unwrap();
+            let next: u32 = next.split_whitespace().next().unwrap().parse().unwrap();
             running = threads
                 .iter()
                 .position(|tid| *tid == next)

@@ -2,7 +2,7 @@
 //! changes their modes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -263,14 +263,20 @@ impl ModesStage {
         report
     }
 
-    /// The kernel's settings are those that a plan of this mode makes.
-    pub fn expect_settings(&self, mode: &str) {
+    /// The daemon says that a mode's reservations hold, and the kernel's settings are those that a plan
+    /// of it makes.
+    pub fn expect_settings(&self, client: &mut Client, mode: &str) {
+        for one in client.status().unwrap().reservations {
+            let requests = self.plans[mode].iter().map(|plan| &plan.request);
+            let wanted = requests.clone().find(|it| it.domain == one.enforced.domain);
+            assert_eq!(one.enforced.interface, wanted.unwrap().interface, "{mode}");
+        }
         let kernel = LinuxKernel::new().unwrap();
         let what = format!("{:?}, {mode}", self.backend);
         let mut seen = 0;
         for change in self.plans[mode].iter().flat_map(|plan| &plan.changes) {
             match change {
-                Change::WriteFile { file, value } if file.to_string_lossy().contains("modes-") => {
+                Change::WriteFile { file, value } if self.is_setting(file) => {
                     let is = std::fs::read_to_string(file).unwrap();
                     assert_eq!(is.trim(), value.trim(), "{what}: {}", file.display());
                     seen += 1;
@@ -283,6 +289,12 @@ impl ModesStage {
             }
         }
         assert!(seen >= 2, "{what}: the plans set nothing that can be read");
+    }
+
+    /// Whether it is a file of one of the domains that nothing but a change of modes writes.
+    fn is_setting(&self, file: &Path) -> bool {
+        let own = file.to_string_lossy().contains("modes-");
+        own && file.file_name().is_some_and(|name| name != "cgroup.freeze")
     }
 
     /// The share of the CPU that a process gets for a while.
@@ -314,7 +326,7 @@ impl ModesStage {
     }
 
     /// The state directory.
-    pub fn path(&self) -> &std::path::Path {
+    pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }
