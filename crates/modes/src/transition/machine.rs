@@ -57,9 +57,9 @@ struct Running {
     change: DomainChange,
     phase: Phase,
     boosted: bool,
-    /// How many domains had shrunk when its larger interface was refused; it is asked for again when more
-    /// have.
-    refused_after: Option<usize>,
+    /// How many domains had shrunk when its larger interface was asked for; if it is refused, it is asked
+    /// for again when more have.
+    asked_after: Option<usize>,
     settled: Settled,
 }
 
@@ -119,7 +119,7 @@ impl Transition {
                 }),
             },
             boosted: false,
-            refused_after: None,
+            asked_after: None,
             change,
         });
         Ok(Self {
@@ -309,7 +309,7 @@ impl Transition {
             if grows_last(policy) && others.any(|other| other.phase != Phase::Settled) {
                 return None;
             }
-            if running.refused_after == Some(self.have_shrunk()) {
+            if running.asked_after == Some(self.have_shrunk()) {
                 continue;
             }
             let change = &running.change;
@@ -365,6 +365,7 @@ impl Transition {
             Ok(not_before) => {
                 self.domains[place].phase = phase;
                 if phase == Phase::Growing {
+                    self.domains[place].asked_after = Some(self.have_shrunk());
                     self.capacity.promise(&domain, &mode.interface, not_before);
                 }
                 self.note(place, now, StepKind::InterfaceAsked);
@@ -494,9 +495,9 @@ impl Transition {
         let refused = reason.clone();
         self.note(place, now, StepKind::InterfaceRefused { reason: refused });
         // A back end may need more room than shares tell: perhaps there is when others have shrunk.
-        let over = self.given_up.is_some() || self.nobody_will_shrink();
-        if phase == Phase::Growing && !over {
-            self.domains[place].refused_after = Some(self.have_shrunk());
+        let since = self.domains[place].asked_after != Some(self.have_shrunk());
+        let hope = self.given_up.is_none() && (since || !self.nobody_will_shrink());
+        if phase == Phase::Growing && hope {
             self.domains[place].phase = Phase::Waiting;
             return;
         }
