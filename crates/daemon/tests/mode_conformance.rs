@@ -7,10 +7,15 @@ mod modes_stage;
 #[allow(dead_code)]
 mod stage;
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
 use tailbound_daemon::Client;
 use tailbound_linux::process::process_started;
 use tailbound_model::{BackendKind, RequestsMeanwhile};
+use tailbound_modes::frame::decode;
 use tailbound_modes::transition::{Cause, Ending};
+use tailbound_modes::wire::{AgentMessage, HostMessage, Name, decoder, encode};
 use tailbound_time::Duration;
 
 use crate::modes_stage::{Manner, ModesStage, Shares};
@@ -153,14 +158,61 @@ fn an_agent_that_lies_takes_nothing_from_others() {
     stage.expect_restored(client);
 }
 
+/// An agent that dies between the message and its answer: the other domain goes on, and its own has the
+/// fallback's reservation.
+#[test]
+fn an_agent_that_dies_over_a_message_holds_nobody_up() {
+    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
+    let set = ModesStage::set("an_agent_that_dies", ds_freeze, PERIOD, &MODES, queue);
+    let Some((mut stage, mut client)) = set else {
+        return;
+    };
+    stage.end_agent();
+    let own = stage.domain(0);
+    let is_there = |client: &mut Client| {
+        let agents = client.modes().unwrap().unwrap().agents;
+        agents.contains(&own)
+    };
+    eventually("the other agent is gone", || !is_there(&mut client));
+    let socket = client.modes().unwrap().unwrap().socket;
+    let mut agent = UnixStream::connect(&socket).unwrap();
+    let limit = std::time::Duration::from_secs(10);
+    agent.set_read_timeout(Some(limit)).unwrap();
+    let mut hello = modes_stage::hello(&stage.domain(0));
+    if let AgentMessage::Hello { tasks, started, .. } = &mut hello {
+        let work: Name = "work".parse().unwrap();
+        (*tasks, *started) = (vec![work.clone()], vec![work]);
+    }
+    agent.write_all(&encode(&hello).unwrap()).unwrap();
+    eventually("the agent is there", || is_there(&mut client));
+    let dying = std::thread::spawn(move || {
+        let mut decoder = decoder();
+        let mut bytes = [0; 4_096];
+        loop {
+            while let Some(payload) = decoder.next_payload().unwrap() {
+                let said: HostMessage = decode(&payload).unwrap();
+                if matches!(&said, HostMessage::Change { mode, .. } if mode.as_str() == "rest") {
+                    return true;
+                }
+            }
+            match agent.read(&mut bytes) {
+                Ok(0) | Err(_) => return false,
+                Ok(count) => decoder.push(&bytes[..count]),
+            }
+        }
+    });
+    let report = stage.change(&mut client, "rest");
+    assert!(dying.join().unwrap(), "it was told");
+    let partly = matches!(&report.outcome.ending, Ending::Partly(causes) if causes.len() == 1);
+    assert!(partly, "{report:?}");
+    stage.expect_settings(&mut client, "rest");
+    stage.expect_restored(client);
+}
+
 /// Agents that send as much as they can: changes of others come to their ends, the daemon keeps its
 /// size, and the floods are ended.
 #[test]
 fn a_flood_of_requests_and_garbage_holds_nobody_up() {
-    use std::io::Write;
-    use std::os::unix::net::UnixStream;
-    use tailbound_modes::wire::{AgentMessage, encode};
-
     let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
     let set = ModesStage::set("a_flood", ds_freeze, PERIOD, &MODES, queue);
     let Some((stage, mut client)) = set else {

@@ -315,7 +315,8 @@ impl ModesStage {
         }
     }
 
-    fn end_agent(&mut self) {
+    /// There is no agent from now on, and the process goes on.
+    pub fn end_agent(&mut self) {
         self.behave(Manner::Obeys);
         if let Some((handle, thread)) = self.agent.take() {
             handle.end();
