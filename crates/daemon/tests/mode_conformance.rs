@@ -9,6 +9,10 @@ mod stage;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use tailbound_daemon::Client;
 use tailbound_linux::process::process_started;
@@ -209,6 +213,30 @@ fn an_agent_that_dies_over_a_message_holds_nobody_up() {
     stage.expect_restored(client);
 }
 
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let number = line.unwrap().split_whitespace().nth(1).unwrap();
+    number.parse().unwrap()
+}
+
+/// Sends these bytes again and again, over a new connection whenever one ends; how many ended.
+fn flood(bytes: Vec<u8>, socket: PathBuf, ending: Arc<AtomicBool>) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut ended = 0;
+        while !ending.load(Ordering::SeqCst) {
+            let Ok(mut stream) = UnixStream::connect(&socket) else {
+                continue;
+            };
+            let limit = std::time::Duration::from_millis(500);
+            stream.set_write_timeout(Some(limit)).unwrap();
+            while stream.write_all(&bytes).is_ok() && !ending.load(Ordering::SeqCst) {}
+            ended += 1;
+        }
+        ended
+    })
+}
+
 /// Agents that send as much as they can: changes of others come to their ends, the daemon keeps its
 /// size, and the floods are ended.
 #[test]
@@ -226,57 +254,22 @@ fn a_flood_of_requests_and_garbage_holds_nobody_up() {
     };
     request.extend(encode(&asking).unwrap().repeat(2_000));
     let garbage = vec![0xa5_u8; 1 << 16];
-    let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", client.daemon_pid()));
-        let status = status.unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let number = line.unwrap().split_whitespace().nth(1).unwrap();
-        number.parse::<u64>().unwrap()
-    };
-    let before_kib = resident();
-    let ending = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let floods: Vec<_> = [request, garbage]
-        .into_iter()
-        .map(|bytes| {
-            let (ending, socket) = (std::sync::Arc::clone(&ending), socket.clone());
-            std::thread::spawn(move || {
-                let (mut sent, mut ended) = (0_u64, 0_u64);
-                while !ending.load(std::sync::atomic::Ordering::SeqCst) {
-                    let Ok(mut stream) = UnixStream::connect(&socket) else {
-                        continue;
-                    };
-                    let limit = std::time::Duration::from_millis(500);
-                    stream.set_write_timeout(Some(limit)).unwrap();
-                    while stream.write_all(&bytes).is_ok()
-                        && !ending.load(std::sync::atomic::Ordering::SeqCst)
-                    {
-                        sent += 1;
-                    }
-                    ended += 1;
-                }
-                (sent, ended)
-            })
-        })
-        .collect();
+    let before_kib = resident_kib(client.daemon_pid());
+    let ending = Arc::new(AtomicBool::new(false));
+    let floods = [request, garbage].map(|bytes| flood(bytes, socket.clone(), Arc::clone(&ending)));
     let mut endings = Vec::new();
     for to in ["rest", "run", "swapped", "run"] {
         let mut other = Client::connect(stage.path()).unwrap();
         endings.push(stage.change(&mut other, to).outcome.ending);
     }
-    let after_kib = resident();
-    ending.store(true, std::sync::atomic::Ordering::SeqCst);
-    let ended: Vec<_> = floods
-        .into_iter()
-        .map(|flood| flood.join().unwrap())
-        .collect();
+    let after_kib = resident_kib(client.daemon_pid());
+    ending.store(true, Ordering::SeqCst);
+    let ended = floods.map(|flood| flood.join().unwrap());
     assert!(
         endings.iter().all(|it| *it == Ending::Completed),
         "{endings:?}"
     );
-    assert!(
-        ended.iter().all(|(_, ended)| *ended > 1),
-        "not ended: {ended:?}"
-    );
+    assert!(ended.iter().all(|ended| *ended > 1), "not ended: {ended:?}");
     assert!(
         after_kib < before_kib + 32 * 1_024,
         "{before_kib} KiB became {after_kib}"
