@@ -14,4 +14,5 @@ pub mod links;
 pub mod manager;
 pub mod table;
 pub mod transition;
+pub mod triggers;
 pub mod wire;

@@ -7,6 +7,7 @@ use tailbound_model::{AgentPlace, RequestsMeanwhile};
 use tailbound_time::Duration;
 
 use crate::transition::{LocalMode, Options};
+use crate::triggers::Trigger;
 
 /// Who switches the tasks of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub struct ModeTable {
     modes: BTreeMap<String, BTreeMap<String, LocalMode>>,
     agents: BTreeMap<String, Agent>,
     settings: Settings,
+    #[serde(default)]
+    triggers: Vec<Trigger>,
 }
 
 /// Why there is no table.
@@ -86,7 +89,20 @@ impl ModeTable {
             modes,
             agents,
             settings,
+            triggers: Vec::new(),
         })
+    }
+
+    /// The same with what asks for its modes.
+    #[must_use]
+    pub fn with_triggers(mut self, triggers: Vec<Trigger>) -> Self {
+        self.triggers = triggers;
+        self
+    }
+
+    /// What asks for the modes.
+    pub fn triggers(&self) -> &[Trigger] {
+        &self.triggers
     }
 
     /// The mode that the system starts in.
