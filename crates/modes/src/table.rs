@@ -161,6 +161,34 @@ impl ModeTable {
         agent.is_some_and(|agent| agent.may_request.contains(mode))
     }
 
+    /// The modes that this table has and another one has not, if all else in them is the same.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn added_to(&self, known: &Self) -> Result<Vec<&str>, String> {
+        if self.initial != known.initial {
+            return Err("the initial mode".into());
+        }
+        if self.settings != known.settings {
+            return Err("[mode_changes]".into());
+        }
+        if self.agents != known.agents {
+            return Err("an agent".into());
+        }
+        for (name, locals) in &known.modes {
+            if self.modes.get(name) != Some(locals) {
+                return Err(format!("mode `{name}`"));
+            }
+            let of_it = |one: &&Trigger| one.mode == *name;
+            let (ours, theirs) = (self.triggers.iter(), known.triggers.iter());
+            if !ours.filter(of_it).eq(theirs.filter(of_it)) {
+                return Err(format!("a trigger of mode `{name}`"));
+            }
+        }
+        let added = self.modes.keys().filter(|name| !known.modes.contains_key(*name));
+        Ok(added.map(String::as_str).collect())
+    }
+
     /// All tasks that a domain has in any mode, or in its fallback.
     pub fn all_tasks(&self, domain: &str) -> BTreeSet<String> {
         let locals = self.modes.values().filter_map(|locals| locals.get(domain));

@@ -108,7 +108,8 @@ impl Record {
 }
 
 /// What becomes of a transition whose manager died.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Fate {
     /// None was under way.
     NoneUnderWay,

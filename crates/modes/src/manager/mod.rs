@@ -5,6 +5,7 @@
 //! done is rolled back by another one, from what holds to what held. RequestsMeanwhile that come meanwhile
 //! wait, or replace those that wait, or end the transition, as the description says.
 
+mod addition;
 pub mod journal;
 mod ports;
 mod state;
@@ -22,6 +23,7 @@ use crate::transition::{
     Action, Cause, DomainChange, Ending, Event, Limits, LocalMode, Options, Outcome, Timeline,
     Transition, TransitionError,
 };
+pub use addition::AdditionError;
 pub use journal::{Journal, Record};
 pub use ports::{Agents, Asker, News, Order, Reservations};
 pub use state::{DomainState, State};

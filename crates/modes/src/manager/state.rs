@@ -49,19 +49,7 @@ pub struct State {
 impl State {
     /// The initial mode.
     pub fn initial(table: &ModeTable) -> Self {
-        let mode = table.initial().to_owned();
-        let locals = table.mode(&mode).into_iter().flatten();
-        let domains = locals.map(|(domain, local)| {
-            let state = DomainState {
-                interface: local.clone(),
-                tasks: Some(local.clone()),
-            };
-            (domain.clone(), state)
-        });
-        Self {
-            domains: domains.collect(),
-            mode,
-        }
+        table.in_mode(table.initial())
     }
 
     /// What changes from here to a mode.
@@ -131,6 +119,24 @@ impl State {
                     }
                 }
             }
+        }
+    }
+}
+
+impl ModeTable {
+    /// What holds when all domains are in a mode; no domain where there is no such mode.
+    pub fn in_mode(&self, name: &str) -> State {
+        let locals = self.mode(name).into_iter().flatten();
+        let domains = locals.map(|(domain, local)| {
+            let state = DomainState {
+                interface: local.clone(),
+                tasks: Some(local.clone()),
+            };
+            (domain.clone(), state)
+        });
+        State {
+            domains: domains.collect(),
+            mode: name.to_owned(),
         }
     }
 }

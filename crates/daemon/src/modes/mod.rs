@@ -1,5 +1,9 @@
 //! The modes of the host: a thread with the host mode manager and the links to the agents.
 
+pub mod journal;
+pub mod resuming;
+mod triggering;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -19,13 +23,16 @@ use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_model::ResourceInterface;
 use tailbound_modes::enforced::{Enforced, Enforcing, limits};
 use tailbound_modes::links::{AgentLinks, Commands};
-use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report};
+use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report, State};
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::triggers::Triggers;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::leases::{Leases, Reservations};
 use crate::log::note;
-use crate::protocol::{ModesStatus, Refusal, RefusalKind};
+use crate::protocol::{ModesStatus, Refusal, RefusalKind, RunningDescription};
+use journal::ModesJournal;
 
 /// Above all domains, below the managers of budgets: a mode change waits for neither of the former.
 const PRIORITY: u8 = 96;
@@ -41,6 +48,28 @@ pub type SharedLeases<R> = Arc<Mutex<Leases<R>>>;
 type Answer = Result<Report, ModeError>;
 type Answers = Arc<Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>>;
 
+/// Modes to be added: the table with them, the description with them, and who waits for the answer.
+type Addition = (
+    ModeTable,
+    Option<RunningDescription>,
+    mpsc::Sender<Result<(), Refusal>>,
+);
+type Additions = Arc<Mutex<Vec<Addition>>>;
+
+/// What is to be known.
+pub struct Loading {
+    /// The modes.
+    pub table: ModeTable,
+    /// What holds, where that is not the initial mode.
+    pub state: Option<State>,
+    /// Where the modes are from.
+    pub description: Option<RunningDescription>,
+    /// What is noted of them for the next daemon.
+    pub journal: Option<ModesJournal>,
+    /// What became of a change in which another daemon died.
+    pub resumed: Option<Fate>,
+}
+
 /// The modes of the host, as long as they are known.
 pub struct Modes {
     commands: Commands,
@@ -50,6 +79,9 @@ pub struct Modes {
     next: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
     socket: PathBuf,
+    additions: Additions,
+    description: Arc<Mutex<Option<RunningDescription>>>,
+    journal: Option<ModesJournal>,
 }
 
 /// Locks what a panic of another holder has not broken: every holder leaves it whole.
@@ -99,39 +131,39 @@ type Manager<R> = HostModeManager<Enforced<Leased<R>, Monotonic>, AgentLinks<Mon
 /// # Errors
 /// Which domain stands against it.
 pub fn check<R: Reservations>(table: &ModeTable, leases: &SharedLeases<R>) -> Result<(), Refusal> {
-    check_initial(table, &lock(leases).reservations().status())
+    let standing = lock(leases).reservations().status();
+    check_state(&State::initial(table), &standing)
 }
 
 impl Modes {
-    /// Knows the modes of a table, whose initial one is in force. Agents connect to `socket`.
+    /// Knows the modes of a table, one of which is in force. Agents connect to `socket`.
     ///
     /// # Errors
-    /// If a domain of the table is not active as the initial mode says, or the socket cannot be made.
+    /// If a domain of the table is not active as that mode says, or the socket cannot be made.
     pub fn load<R: Reservations + Send + 'static>(
-        table: ModeTable,
+        loading: Loading,
         leases: &SharedLeases<R>,
         socket: &Path,
     ) -> Result<Self, Refusal> {
-        let standing = lock(leases).reservations().status();
-        check_initial(&table, &standing)?;
-        let host = HostCapabilities::probe();
-        let takes_part = |domain: &str| of_initial(&table, domain).is_some();
-        let cpus = standing.domains.iter().flat_map(|one| &one.interface.cpus);
-        let limits = limits(cpus.copied(), &standing, takes_part, &host);
-        let authority = authority(&standing);
         let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
-        let listener = listen(socket).map_err(failed)?;
-        let (links, commands) = AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
-        let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
-        let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
-        let status = Arc::new(Mutex::new(status_of(&manager, Vec::new(), socket, None)));
+        let journal = loading.journal.clone();
+        let description = Arc::new(Mutex::new(loading.description.clone()));
+        let (mut manager, commands) = manager_of(&loading, leases, socket)?;
+        let told = Told::new(manager.table(), loading.resumed);
+        let status = Arc::new(Mutex::new(status_of(&mut manager, socket, &told)));
         let (answers, ending) = (Answers::default(), Arc::new(AtomicBool::new(false)));
+        let additions = Additions::default();
         let thread = {
             let work = Work {
                 answers: Arc::clone(&answers),
                 status: Arc::clone(&status),
                 ending: Arc::clone(&ending),
                 socket: socket.to_owned(),
+                leases: Arc::clone(leases),
+                additions: Arc::clone(&additions),
+                description: Arc::clone(&description),
+                journal: loading.journal,
+                told,
             };
             let builder = std::thread::Builder::new().name("modes".into());
             builder.spawn(move || work.run(manager)).map_err(failed)?
@@ -144,7 +176,44 @@ impl Modes {
             next: AtomicU64::new(1),
             thread: Mutex::new(Some(thread)),
             socket: socket.to_owned(),
+            additions,
+            description,
+            journal,
         })
+    }
+
+    /// Where the modes are from, if that was told.
+    pub fn description(&self) -> Option<RunningDescription> {
+        lock(&self.description).clone()
+    }
+
+    /// Knows more modes from now on: those of `table` that are not known yet.
+    ///
+    /// # Errors
+    /// If it differs in something else, or a new mode cannot be changed to or from.
+    pub fn add(
+        &self,
+        table: ModeTable,
+        description: Option<RunningDescription>,
+    ) -> Result<(), Refusal> {
+        let (sender, receiver) = mpsc::channel();
+        lock(&self.additions).push((table, description, sender));
+        self.wake()?;
+        let answer = receiver.recv_timeout(CHANGED_WITHIN);
+        answer.unwrap_or_else(|_| Err(refused("the modes were unloaded meanwhile, or a change lasts")))
+    }
+
+    fn wake(&self) -> Result<(), Refusal> {
+        let ended = |_| refused("the modes were unloaded meanwhile");
+        // There is no such mode, and nobody waits for the answer.
+        self.commands.ask(0, String::new()).map_err(ended)
+    }
+
+    /// If the daemon dies from here on, nothing is made again.
+    pub fn forget_journal(&self) {
+        if let Some(journal) = &self.journal {
+            journal.remove();
+        }
     }
 
     /// Changes to a mode, and waits until that has ended.
@@ -190,12 +259,14 @@ impl Modes {
             return;
         };
         self.ending.store(true, Ordering::Release);
-        // It wakes the thread; there is no such mode.
-        let _woken = self.commands.ask(0, String::new());
+        // It fails if the thread has ended.
+        let _woken = self.wake();
         if thread.join().is_err() {
             note("the thread of the modes panicked");
         }
         lock(&self.answers).clear();
+        lock(&self.additions).clear();
+        self.forget_journal();
         // Gone already if somebody tidied up.
         let _gone = fs::remove_file(&self.socket);
     }
@@ -207,44 +278,100 @@ impl Drop for Modes {
     }
 }
 
+/// What is told of the modes beside what the manager knows.
+struct Told {
+    last: Option<Report>,
+    triggers: Triggers,
+    resumed: Option<Fate>,
+    at: Instant,
+}
+
+impl Told {
+    fn new(table: &ModeTable, resumed: Option<Fate>) -> Self {
+        let now = Monotonic.now();
+        Self {
+            last: None,
+            triggers: Triggers::new(table.triggers(), now),
+            resumed,
+            at: now,
+        }
+    }
+}
+
 /// What the thread works with.
-struct Work {
+struct Work<R> {
     answers: Answers,
     status: Arc<Mutex<ModesStatus>>,
     ending: Arc<AtomicBool>,
     socket: PathBuf,
+    leases: SharedLeases<R>,
+    additions: Additions,
+    description: Arc<Mutex<Option<RunningDescription>>>,
+    journal: Option<ModesJournal>,
+    told: Told,
 }
 
-impl Work {
-    fn run<R: Reservations>(&self, mut manager: Manager<R>) {
+impl<R: Reservations> Work<R> {
+    fn run(mut self, mut manager: Manager<R>) {
         if let Err(error) = make_current_thread_fifo(PRIORITY) {
             note(format_args!(
                 "mode changes wait for other programs: {error}"
             ));
         }
-        let mut last = None;
         while !self.ending.load(Ordering::Acquire) {
-            let served = manager.serve_one(Some(Monotonic.now() + LOOK_AFTER));
-            if let Some((asker, answer)) = served {
-                tell(&asker, &answer);
-                if let Ok(report) = &answer {
-                    last = Some(report.clone());
+            let now = Monotonic.now();
+            let fired = triggering::look(&mut self.told.triggers, &mut manager, &self.leases, now);
+            let added = self.take_additions(&mut manager);
+            let at_latest = now.saturating_add(LOOK_AFTER);
+            let until = self.told.triggers.next_look();
+            let until = until.map_or(at_latest, |next| next.min(at_latest));
+            match manager.serve_one(Some(until)) {
+                Some((asker, answer)) => self.served(&mut manager, &asker, answer),
+                None if fired || added || Monotonic.now() >= self.told.at.saturating_add(LOOK_AFTER) => {
+                    self.take_note(&mut manager);
                 }
-                self.take_note(&mut manager, last.clone());
-                self.answer(&mut manager, &asker, answer);
-            } else {
-                self.take_note(&mut manager, last.clone());
+                None => {}
             }
         }
     }
 
-    fn take_note<R: Reservations>(&self, manager: &mut Manager<R>, last: Option<Report>) {
-        let agents = manager.agents().present();
-        let agents = agents.into_iter().map(str::to_owned).collect();
-        *lock(&self.status) = status_of(manager, agents, &self.socket, last);
+    fn served(&mut self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
+        tell(asker, &answer);
+        if let Ok(report) = &answer {
+            self.told.last = Some(report.clone());
+            self.told.triggers.mode_has_changed();
+        }
+        self.take_note(manager);
+        self.answer(manager, asker, answer);
     }
 
-    fn answer<R: Reservations>(&self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
+    fn take_note(&mut self, manager: &mut Manager<R>) {
+        self.told.at = Monotonic.now();
+        *lock(&self.status) = status_of(manager, &self.socket, &self.told);
+    }
+
+    /// Adds modes; whether there were some to add.
+    fn take_additions(&mut self, manager: &mut Manager<R>) -> bool {
+        let additions = std::mem::take(&mut *lock(&self.additions));
+        let some = !additions.is_empty();
+        for (table, description, sender) in additions {
+            let added = manager.check_addition(&table).map(|()| {
+                if let Some(journal) = &self.journal {
+                    journal.set_modes(table.clone(), description.clone());
+                }
+                *lock(&self.description) = description;
+                manager.add_modes(table);
+                let triggers = manager.table().triggers();
+                self.told.triggers.keep(triggers, Monotonic.now());
+            });
+            self.take_note(manager);
+            // Who asked may have gone.
+            let _gone = sender.send(added.map_err(|error| refused(error.to_string())));
+        }
+        some
+    }
+
+    fn answer(&self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
                 if let Some(sender) = lock(&self.answers).remove(number) {
@@ -279,47 +406,73 @@ fn tell(asker: &Asker, answer: &Answer) {
     }
 }
 
-fn status_of<R: Reservations>(
-    manager: &Manager<R>,
-    agents: Vec<String>,
+/// The manager of what is loaded, and the end by which others ask for modes.
+fn manager_of<R: Reservations>(
+    loading: &Loading,
+    leases: &SharedLeases<R>,
     socket: &Path,
-    last: Option<Report>,
+) -> Result<(Manager<R>, Commands), Refusal> {
+    let table = loading.table.clone();
+    let state = loading.state.clone();
+    let state = state.unwrap_or_else(|| State::initial(&table));
+    let standing = lock(leases).reservations().status();
+    check_state(&state, &standing)?;
+    let host = HostCapabilities::probe();
+    let takes_part = |domain: &str| state.domains.contains_key(domain);
+    let cpus = standing.domains.iter().flat_map(|one| &one.interface.cpus);
+    let limits = limits(cpus.copied(), &standing, takes_part, &host);
+    let authority = authority(&standing);
+    let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
+    let listener = listen(socket).map_err(failed)?;
+    let (links, commands) = AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
+    let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
+    let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
+    let manager = manager.in_state(state);
+    let manager = match &loading.journal {
+        Some(journal) => manager.with_journal(Box::new(journal.clone())),
+        None => manager,
+    };
+    Ok((manager, commands))
+}
+
+fn status_of<R: Reservations>(
+    manager: &mut Manager<R>,
+    socket: &Path,
+    told: &Told,
 ) -> ModesStatus {
+    let agents = manager.agents().present().into_iter();
+    let agents = agents.map(str::to_owned).collect();
     ModesStatus {
         table: manager.table().clone(),
         state: manager.state().clone(),
         agents,
         socket: socket.to_owned(),
-        last,
+        last: told.last.clone(),
+        triggers: told.triggers.status(),
+        resumed: told.resumed,
     }
 }
 
-fn of_initial<'a>(
-    table: &'a ModeTable,
-    domain: &str,
-) -> Option<&'a tailbound_modes::transition::LocalMode> {
-    table.mode(table.initial())?.get(domain)
-}
-
-/// Refuses a table whose initial mode is not in force.
-fn check_initial(table: &ModeTable, standing: &EnforcementStatus) -> Result<(), Refusal> {
-    for (domain, local) in table.mode(table.initial()).into_iter().flatten() {
+/// Refuses a state that is not in force.
+fn check_state(state: &State, standing: &EnforcementStatus) -> Result<(), Refusal> {
+    for (domain, held) in &state.domains {
         let active = standing.domains.iter().find(|one| one.domain == *domain);
         let Some(active) = active else {
             return Err(refused(format!(
                 "domain \"{domain}\" of mode `{}` has no active reservation; apply the description first",
-                table.initial()
+                state.mode
             )));
         };
-        if active.interface != local.interface {
+        let wanted = &held.interface.interface;
+        if active.interface != *wanted {
             return Err(refused(format!(
                 "domain \"{domain}\" has {} every {}, and mode `{}` says {} every {}; revert it and apply \
                  the description again",
                 active.interface.budget,
                 active.interface.period,
-                table.initial(),
-                local.interface.budget,
-                local.interface.period,
+                state.mode,
+                wanted.budget,
+                wanted.period,
             )));
         }
     }
