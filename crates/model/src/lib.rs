@@ -42,6 +42,8 @@ pub use mode_changes::{
 };
 pub use named_files::{FilePurpose, files_named};
 pub use problem::{Problem, Problems, Severity};
-pub use reading::{Checked, LoadError, LoadedDescription, check, load, parse};
+pub use reading::{
+    Checked, Extended, LoadError, LoadedDescription, check, load, parse, with_modes,
+};
 pub use schema::json_schema;
 pub use writing::{NotWritable, overheads_to_toml, to_toml};
