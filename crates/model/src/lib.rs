@@ -38,7 +38,7 @@ pub use interface::{
 pub use locks::{CriticalSection, LockProtocol};
 pub use mode::{LocalMode, Metric, Mode, Trigger};
 pub use mode_changes::{
-    Agent, AgentPlace, ChangePolicy, ModeChanges, RequestsMeanwhile, TaskStart,
+    Agent, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile, TaskStart,
 };
 pub use named_files::{FilePurpose, files_named};
 pub use problem::{Problem, Problems, Severity};

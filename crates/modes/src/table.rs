@@ -43,6 +43,21 @@ pub struct ModeTable {
     settings: Settings,
     #[serde(default)]
     triggers: Vec<Trigger>,
+    #[serde(default)]
+    offsets: Vec<StartOffset>,
+}
+
+/// How long the new tasks of a domain wait in a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartOffset {
+    /// The mode before.
+    pub from: String,
+    /// The mode after.
+    pub to: String,
+    /// The domain.
+    pub domain: String,
+    /// From the stop of its old tasks to the start of its new ones.
+    pub offset: Duration,
 }
 
 /// Why there is no table.
@@ -90,6 +105,7 @@ impl ModeTable {
             agents,
             settings,
             triggers: Vec::new(),
+            offsets: Vec::new(),
         })
     }
 
@@ -98,6 +114,23 @@ impl ModeTable {
     pub fn with_triggers(mut self, triggers: Vec<Trigger>) -> Self {
         self.triggers = triggers;
         self
+    }
+
+    /// The same with waits of new tasks.
+    #[must_use]
+    pub fn with_offsets(mut self, offsets: Vec<StartOffset>) -> Self {
+        self.offsets = offsets;
+        self
+    }
+
+    /// How long the new tasks of a domain wait in a change; from a mixture of modes as long as in the
+    /// change that takes longest.
+    pub fn offset(&self, from: Option<&str>, to: &str, domain: &str) -> Duration {
+        let of_it = |one: &&StartOffset| {
+            one.domain == domain && one.to == to && from.is_none_or(|from| one.from == from)
+        };
+        let found = self.offsets.iter().filter(of_it).map(|one| one.offset);
+        found.max().unwrap_or_default()
     }
 
     /// What asks for the modes.

@@ -60,7 +60,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         let Some(target) = table.mode(to) else {
             return Ok(());
         };
-        let changes = table.in_mode(from).changes_to(table, target);
+        let changes = table.in_mode(from).changes_to(table, to, target);
         Transition::new(changes, self.limits.clone(), table.options()).map_err(infeasible)?;
         Ok(())
     }

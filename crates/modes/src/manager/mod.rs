@@ -228,7 +228,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         self.last_begun = Some(self.clock.now());
         let from = self.state.mode.clone();
         let old = self.state.clone();
-        let changes = self.state.changes_to(&self.table, &target);
+        let changes = self.state.changes_to(&self.table, mode, &target);
         let options = self.table.options();
         let transition = Transition::new(changes.clone(), self.limits.clone(), options)?;
         self.note(|| Record::begin(&old, mode, &changes));
@@ -241,6 +241,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 self.note(|| Record::begin_back(&old));
                 let undone = self.carry_out(mode, &from, &back, undoing.regardless());
                 report.rolled_back = Some(Box::new(undone));
+                self.tell_where_unknown();
             }
         } else {
             self.state.mode = mode.to_owned();
@@ -546,6 +547,17 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         let flooded = self.answered.len() >= MOST_ANSWERS;
         if !flooded || matches!(asker, Asker::Command(_)) {
             self.answered.push_back((asker, error));
+        }
+    }
+
+    /// Tells agents what should hold where it is not known what does: one may have stopped old tasks
+    /// and not started new ones.
+    fn tell_where_unknown(&mut self) {
+        let domains = self.state.domains.iter();
+        let unknown = domains.filter(|(_, state)| state.tasks.is_none());
+        let unknown: Vec<String> = unknown.map(|(domain, _)| domain.clone()).collect();
+        for domain in unknown {
+            self.tell(&domain);
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use tailbound_time::Duration;
+
 use crate::table::ModeTable;
 use crate::transition::{DomainChange, Held, LocalMode, Outcome};
 
@@ -56,10 +58,18 @@ impl State {
     pub fn changes_to(
         &self,
         table: &ModeTable,
+        mode: &str,
         target: &BTreeMap<String, LocalMode>,
     ) -> Vec<DomainChange> {
         let to = |domain: &str| target.get(domain).cloned();
-        self.changes(table, to, true)
+        let mut changes = self.changes(table, to, true);
+        // Only in a mode as a whole it is known which tasks are old.
+        let is_whole = table.in_mode(&self.mode).domains == self.domains;
+        let from = is_whole.then_some(self.mode.as_str());
+        for change in &mut changes {
+            change.offset = table.offset(from, mode, &change.domain);
+        }
+        changes
     }
 
     /// What changes from here to what held; without fallbacks, since this is one itself.
@@ -83,6 +93,7 @@ impl State {
                 domain: domain.clone(),
                 from: state.as_mode(&table.all_tasks(domain)),
                 to: to(domain)?,
+                offset: Duration::ZERO,
                 tasks_known: state.tasks.is_some(),
                 fallback: table.fallback(domain).filter(|_| forward).cloned(),
                 // One that has just not answered is not asked again; it is told when it speaks.

@@ -8,6 +8,7 @@ use tailbound_model::{Description, LoadedDescription};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
 
+use super::super::protocols;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
 
@@ -20,7 +21,8 @@ pub fn of(description: &Description) -> Result<Option<ModeTable>, Failure> {
         return Ok(None);
     }
     let table = table_of(description).map_err(Failure::from_error)?;
-    Ok(Some(table))
+    let offsets = protocols::offsets(description)?;
+    Ok(Some(table.with_offsets(offsets)))
 }
 
 /// Refuses a table with domains whose reservations are not made.

@@ -13,7 +13,7 @@ use tailbound_model::{Extended, LoadedDescription, with_modes};
 use tailbound_modes::described::table_of;
 
 use super::super::transitions::{self, OneTransition};
-use super::super::{apply, check};
+use super::super::{apply, check, protocols};
 use super::REMEDY;
 use crate::arguments::ModeAddArguments;
 use crate::excerpt;
@@ -54,6 +54,7 @@ pub fn carry_out(
     };
     let transitions = admitted(&loaded, &added, output)?;
     let table = table_of(&loaded.description).map_err(Failure::from_error)?;
+    let table = table.with_offsets(protocols::offsets(&loaded.description)?);
     let analysed = begun.elapsed();
     let description = RunningDescription {
         file: running.file,

@@ -152,7 +152,8 @@ struct Told {
 struct ToldTrigger {
     name: String,
     mode: String,
-    when: When,
+    #[serde(flatten)]
+    when: ToldWhen,
     fired: u64,
     last_fired_at_ns: Option<u64>,
 }
@@ -191,11 +192,49 @@ fn told(status: &ModesStatus) -> Told {
     }
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+enum ToldWhen {
+    Schedule {
+        every_ns: u64,
+        offset_ns: u64,
+    },
+    Condition {
+        domain: String,
+        metric: Metric,
+        side: Side,
+        threshold_ppm: u32,
+        window_ns: u64,
+    },
+}
+
+fn told_when(when: &When) -> ToldWhen {
+    match when {
+        When::Schedule { every, offset } => ToldWhen::Schedule {
+            every_ns: every.as_nanos(),
+            offset_ns: offset.as_nanos(),
+        },
+        When::Condition {
+            domain,
+            metric,
+            side,
+            threshold_ppm,
+            window,
+        } => ToldWhen::Condition {
+            domain: domain.clone(),
+            metric: *metric,
+            side: *side,
+            threshold_ppm: *threshold_ppm,
+            window_ns: window.as_nanos(),
+        },
+    }
+}
+
 fn told_trigger(status: &TriggerStatus) -> ToldTrigger {
     ToldTrigger {
         name: status.trigger.name.clone(),
         mode: status.trigger.mode.clone(),
-        when: status.trigger.when.clone(),
+        when: told_when(&status.trigger.when),
         fired: status.fired,
         last_fired_at_ns: status.last_fired_at.map(Instant::as_nanos),
     }
