@@ -24,8 +24,8 @@ use tailbound_model::{
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskTable};
-use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{Cause, Ending, LocalMode, Options};
+use tailbound_modes::table::{self, ModeTable, Settings, StartOffset};
+use tailbound_modes::transition::{Cause, Ending, LocalMode, Options, StepKind};
 use tailbound_modes::triggers::Trigger;
 use tailbound_modes::wire::Name;
 use tailbound_time::Duration;
@@ -304,5 +304,36 @@ fn modes_are_added_to_those_that_are_known() {
     let other = client.add_modes(with(2), None).unwrap_err().to_string();
     assert!(other.contains("mode `more` differs"), "{other}");
     client.revert(tailbound_daemon::Selection::All).unwrap();
+    stage.expect_restored();
+}
+
+#[test]
+fn new_tasks_wait_for_what_is_left_of_old_ones() {
+    let Some(mut stage) = Stage::set("new_tasks_wait") else {
+        return;
+    };
+    let mut client = stage.client();
+    let request = stage.request();
+    let offset = StartOffset {
+        from: "rest".into(),
+        to: "run".into(),
+        domain: stage.domain(),
+        offset: ms(60),
+    };
+    let table = table(&stage, &request.interface).with_offsets(vec![offset]);
+    client.apply(&[request], Lease::Persistent).unwrap();
+    let socket = client.load_modes(table).unwrap();
+    let agent = start_agent(&stage, &socket);
+    eventually("the agent is there", || !agents(&mut client).is_empty());
+    assert!(client.set_mode("rest").unwrap().is_there());
+    let report = client.set_mode("run").unwrap();
+    assert!(report.is_there(), "{report:?}");
+    let steps = &report.timeline.steps;
+    let at = |is: fn(&StepKind) -> bool| steps.iter().find(|step| is(&step.kind)).unwrap().at;
+    let accepted = at(|kind| matches!(kind, StepKind::InterfaceAccepted { .. }));
+    let told = at(|kind| *kind == StepKind::Sent);
+    assert!(told.saturating_since(accepted) >= ms(60), "{report:?}");
+    client.revert(tailbound_daemon::Selection::All).unwrap();
+    agent.end();
     stage.expect_restored();
 }
