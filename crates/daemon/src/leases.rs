@@ -7,9 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_enforcement::{
-    Changed, EnforcementStatus, LedgerSummary, Plan, ReservationRequest,
-};
+use tailbound_enforcement::{Changed, EnforcementStatus, LedgerSummary, Plan, ReservationRequest};
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 

@@ -294,7 +294,10 @@ impl<R: Reservations + Send + 'static> Service<R> {
             return;
         };
         let state_and_fate = |state| (state, left.fate);
-        let instead = left.otherwise.clone().map(|state| (state, Fate::RolledBack));
+        let instead = left
+            .otherwise
+            .clone()
+            .map(|state| (state, Fate::RolledBack));
         let tried = std::iter::once(state_and_fate(left.state.clone())).chain(instead);
         for (state, fate) in tried {
             let mode = state.mode.clone();

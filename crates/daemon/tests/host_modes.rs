@@ -229,9 +229,7 @@ fn a_schedule_and_a_condition_change_modes() {
         return;
     };
     let mut client = stage.client();
-    client
-        .apply(&[stage.request()], Lease::Persistent)
-        .unwrap();
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
     // The process uses up whatever it gets, in each mode.
     let exhausted = model::Trigger::Condition {
         domain: stage.domain(),
@@ -274,9 +272,7 @@ fn modes_are_added_to_those_that_are_known() {
         return;
     };
     let mut client = stage.client();
-    client
-        .apply(&[stage.request()], Lease::Persistent)
-        .unwrap();
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
     let table = table_with_triggers(&stage, &[]);
     let none = client.add_modes(table.clone(), None).unwrap_err();
     assert_eq!(none.refusal_kind(), Some(RefusalKind::Mode), "{none}");
@@ -293,7 +289,10 @@ fn modes_are_added_to_those_that_are_known() {
         ModeTable::new("run".into(), modes, BTreeMap::new(), settings()).unwrap()
     };
     let refused = client.add_modes(with(10), None).unwrap_err().to_string();
-    assert!(refused.contains("mode `more`") && refused.contains("does not fit"), "{refused}");
+    assert!(
+        refused.contains("mode `more`") && refused.contains("does not fit"),
+        "{refused}"
+    );
     let unknown = client.set_mode("more").unwrap_err().to_string();
     assert!(unknown.contains("rest, run"), "{unknown}");
     client.add_modes(with(3), None).unwrap();

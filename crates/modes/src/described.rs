@@ -246,7 +246,12 @@ mod tests {
         assert_eq!(schedule.mode, "calibrate");
         let (every, offset) = (Duration::from_secs(10), Duration::from_secs(3));
         assert_eq!(schedule.when, When::Schedule { every, offset });
-        let When::Condition { threshold_ppm, side, .. } = &condition.when else {
+        let When::Condition {
+            threshold_ppm,
+            side,
+            ..
+        } = &condition.when
+        else {
             panic!("{condition:?}");
         };
         assert_eq!((*threshold_ppm, *side), (125_000, Side::Above));

@@ -218,7 +218,10 @@ impl ModeTable {
                 return Err(format!("a trigger of mode `{name}`"));
             }
         }
-        let added = self.modes.keys().filter(|name| !known.modes.contains_key(*name));
+        let added = self
+            .modes
+            .keys()
+            .filter(|name| !known.modes.contains_key(*name));
         Ok(added.map(String::as_str).collect())
     }
 

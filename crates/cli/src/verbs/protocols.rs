@@ -2,7 +2,6 @@
 //! them.
 
 use serde::Serialize;
-use tailbound_analysis::resolution::with_agents;
 use tailbound_experiment::schedulability::protocols::{ProtocolVerdict, protocols};
 use tailbound_model::{ChangeProtocol, Description};
 use tailbound_modes::table::StartOffset;
@@ -11,7 +10,14 @@ use tailbound_time::Duration;
 use crate::failure::Failure;
 
 /// The columns of the table for people.
-pub const HEADER: [&str; 6] = ["from", "to", "domain", "in time", "new tasks start after", "at most"];
+pub const HEADER: [&str; 6] = [
+    "from",
+    "to",
+    "domain",
+    "in time",
+    "new tasks start after",
+    "at most",
+];
 
 /// A change under the protocol.
 #[derive(Serialize)]
@@ -29,7 +35,7 @@ pub struct OneProtocol {
 
 /// Every change in which tasks of a domain change; none without a protocol.
 pub fn of(description: &Description) -> Result<Vec<OneProtocol>, Failure> {
-    let found = protocols(&with_agents(description)).map_err(Failure::from_error)?;
+    let found = protocols(description).map_err(Failure::from_error)?;
     Ok(found.iter().map(OneProtocol::of).collect())
 }
 
@@ -84,7 +90,9 @@ impl OneProtocol {
         row.push(if self.schedulable { "met" } else { "undecided" }.into());
         row.push(match (&self.why, self.offset_ns) {
             (Some(why), _) => why.clone(),
-            (None, Some(offset)) => format!("new tasks start after {}", Duration::from_nanos(offset)),
+            (None, Some(offset)) => {
+                format!("new tasks start after {}", Duration::from_nanos(offset))
+            }
             (None, None) => "new tasks start at the first idle instant".into(),
         });
         row.push(self.method.unwrap_or_default().into());
@@ -98,11 +106,6 @@ impl OneProtocol {
         Some(format!(
             "the change from mode {from} to {to} is not shown to keep the deadlines of {domain}: {why}"
         ))
-    }
-
-    /// Whether it goes to or from a mode.
-    pub fn concerns(&self, mode: &str) -> bool {
-        self.from == mode || self.to == mode
     }
 }
 

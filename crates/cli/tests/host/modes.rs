@@ -138,15 +138,18 @@ fn modes_are_added_and_triggers_are_listed() {
 [modes.park]
 tasks = []
 reservations = { changing = { budget = "BUDGET", period = "10ms", cpus = [0] } }
-triggers = [{ kind = "condition", domain = "changing", metric = "depletions", above = 99.5, for = "1h" }]
+triggers = [{ kind = "condition", domain = "changing", metric = "depletions", above = 99.5, for = "1s" }]
 "#;
     bench.write("large.toml", &park.replace("BUDGET", "9.9ms"));
     let too_much = ["mode park does not fit", "nothing is added"];
-    bench.run(&["mode", "add", "large.toml"]).expect(2, &too_much);
-    bench.write("wrong.toml", &park.replace("BUDGET", "fast"));
     bench
-        .run(&["mode", "add", "wrong.toml"])
-        .expect(1, &["wrong.toml:4:", "modes.park.reservations.changing.budget"]);
+        .run(&["mode", "add", "large.toml"])
+        .expect(2, &too_much);
+    bench.write("wrong.toml", &park.replace("BUDGET", "fast"));
+    bench.run(&["mode", "add", "wrong.toml"]).expect(
+        1,
+        &["wrong.toml:4:", "modes.park.reservations.changing.budget"],
+    );
     bench
         .run(&["mode", "set", "park"])
         .expect(1, &["no mode `park`"]);
@@ -155,7 +158,7 @@ triggers = [{ kind = "condition", domain = "changing", metric = "depletions", ab
     let added = json(&added.expect(0, &[]));
     assert_eq!(added["added"], serde_json::json!(["park"]));
     assert_eq!(added["transitions"].as_array().unwrap().len(), 4);
-    let listed = "trigger of park: depletions of changing above 99.5% for 1h; has not asked yet";
+    let listed = "trigger of park: depletions of changing above 99.5% for 1s; has not asked yet";
     bench.run(&["mode", "list"]).expect(0, &[listed]);
     bench
         .run(&["mode", "set", "park"])

@@ -120,7 +120,8 @@ impl Loaded {
             let applied = self.domains.get(domain);
             let applied = applied.ok_or_else(|| Unresumable::Unknown(domain.clone()))?;
             if let Target::Processes(numbers) | Target::Threads(numbers) = &applied.target {
-                let is_same = |pid: &&u32| process_started(**pid).ok() == applied.started.get(*pid).copied();
+                let is_same =
+                    |pid: &&u32| process_started(**pid).ok() == applied.started.get(*pid).copied();
                 if let Some(pid) = numbers.iter().find(|pid| !is_same(pid)) {
                     let (domain, pid) = (domain.clone(), *pid);
                     return Err(Unresumable::Gone { domain, pid });
@@ -238,7 +239,10 @@ impl Inner {
         text.extend(state);
         let new = self.path.with_extension("state-new");
         remove_file(&new);
-        let mut file = OpenOptions::new().create_new(true).append(true).open(&new)?;
+        let mut file = OpenOptions::new()
+            .create_new(true)
+            .append(true)
+            .open(&new)?;
         file.write_all(&text)?;
         fs::rename(&new, &self.path)?;
         self.file = Some(file);
@@ -281,7 +285,8 @@ fn read(text: &[u8], boot: &str) -> Result<Option<(Loaded, Resumption)>, String>
     // A line without its end was being written when the daemon died; it was not acted on.
     let mut whole = std::iter::from_fn(|| lines.next().filter(|line| line.ends_with(b"\n")));
     let first = whole.next().ok_or("it is empty")?;
-    let loaded: Loaded = serde_json::from_slice(first).map_err(|error| format!("line 1: {error}"))?;
+    let loaded: Loaded =
+        serde_json::from_slice(first).map_err(|error| format!("line 1: {error}"))?;
     if loaded.format != FORMAT {
         return Err(format!("its format is {}, not {FORMAT}", loaded.format));
     }

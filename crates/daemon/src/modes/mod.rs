@@ -200,7 +200,11 @@ impl Modes {
         lock(&self.additions).push((table, description, sender));
         self.wake()?;
         let answer = receiver.recv_timeout(CHANGED_WITHIN);
-        answer.unwrap_or_else(|_| Err(refused("the modes were unloaded meanwhile, or a change lasts")))
+        answer.unwrap_or_else(|_| {
+            Err(refused(
+                "the modes were unloaded meanwhile, or a change lasts",
+            ))
+        })
     }
 
     fn wake(&self) -> Result<(), Refusal> {
@@ -327,7 +331,10 @@ impl<R: Reservations> Work<R> {
             let until = until.map_or(at_latest, |next| next.min(at_latest));
             match manager.serve_one(Some(until)) {
                 Some((asker, answer)) => self.served(&mut manager, &asker, answer),
-                None if fired || added || Monotonic.now() >= self.told.at.saturating_add(LOOK_AFTER) => {
+                None if fired
+                    || added
+                    || Monotonic.now() >= self.told.at.saturating_add(LOOK_AFTER) =>
+                {
                     self.take_note(&mut manager);
                 }
                 None => {}
@@ -435,11 +442,7 @@ fn manager_of<R: Reservations>(
     Ok((manager, commands))
 }
 
-fn status_of<R: Reservations>(
-    manager: &mut Manager<R>,
-    socket: &Path,
-    told: &Told,
-) -> ModesStatus {
+fn status_of<R: Reservations>(manager: &mut Manager<R>, socket: &Path, told: &Told) -> ModesStatus {
     let agents = manager.agents().present().into_iter();
     let agents = agents.map(str::to_owned).collect();
     ModesStatus {

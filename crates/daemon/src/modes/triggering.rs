@@ -37,7 +37,10 @@ pub(super) fn look<R: Reservations>(
     let holds = manager.state().mode.clone();
     let asking = triggers.look(now, &holds, &counts);
     for trigger in &asking {
-        note(format_args!("{} asks for mode `{}`", trigger.name, trigger.mode));
+        note(format_args!(
+            "{} asks for mode `{}`",
+            trigger.name, trigger.mode
+        ));
         manager.ask(Asker::Trigger(trigger.name.clone()), &trigger.mode);
     }
     !asking.is_empty()

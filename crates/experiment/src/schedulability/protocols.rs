@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::interfaces::SupplyBound;
+use tailbound_analysis::resolution::with_agents;
 use tailbound_analysis::schedulability::mode_change::{
     ModeChange, ModeTask, NewModeStart, Supplies, tasks_of_mode, transition_protocols,
 };
@@ -58,9 +59,11 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
     if protocol == ChangeProtocol::None || description.modes.is_empty() {
         return Ok(Vec::new());
     }
+    // Agents take their time as tasks do; local modes are told by the modes of the system.
+    let hosted = with_agents(description);
     let mut judged = BTreeMap::new();
-    for mode in modes(description) {
-        let held = Held::of(description, &mode)?;
+    for mode in modes(&hosted) {
+        let held = Held::of(&hosted, &mode)?;
         let cpus = held.judge()?;
         let name = mode.mode.unwrap_or_default().to_owned();
         judged.insert(name, Judged { mode, held, cpus });
@@ -104,7 +107,12 @@ fn in_transit(
     };
     let given = |judged: &Judged<'_>| judged.held.given_to(domain, &judged.cpus);
     let (old_given, new_given) = (given(old)?, given(new)?);
-    comparable(domain, (&before, &after), (&old_given, &new_given), (old, new))?;
+    comparable(
+        domain,
+        (&before, &after),
+        (&old_given, &new_given),
+        (old, new),
+    )?;
     let told = |error: AnalysisError| error.to_string();
     let old_supply = old_given.supply().map_err(told)?;
     let new_supply = new_given.supply().map_err(told)?;
@@ -195,7 +203,10 @@ fn tasks(domain: &str, mode: &InMode<'_>) -> Result<Vec<ModeTask>, String> {
     match released.as_slice() {
         [] => Ok(Vec::new()),
         [(_, one)] => tasks_of_mode(&one.tasks, one.scheduling).map_err(|error| error.to_string()),
-        _ => Err("several services share its reservation, and nothing says how they rank; make them one".into()),
+        _ => Err(
+            "several services share its reservation, and nothing says how they rank; make them one"
+                .into(),
+        ),
     }
 }
 
@@ -230,8 +241,7 @@ mod tests {
         domains = {{ arm = "rest" }}
     "#
         );
-        let description = tailbound_model::parse(&text, "cell.toml").unwrap();
-        tailbound_analysis::resolution::with_agents(&description)
+        tailbound_model::parse(&text, "cell.toml").unwrap()
     }
 
     #[test]
@@ -240,10 +250,17 @@ mod tests {
         let ms = Duration::from_millis;
         let of = |protocol: &str| {
             let found = protocols(&cell(protocol, "10ms")).unwrap();
-            let names: Vec<_> = found.iter().map(|one| (one.from.clone(), one.to.clone())).collect();
-            let expected = [("rest", "run"), ("run", "rest")].map(|(from, to)| (from.into(), to.into()));
+            let names: Vec<_> = found
+                .iter()
+                .map(|one| (one.from.clone(), one.to.clone()))
+                .collect();
+            let expected =
+                [("rest", "run"), ("run", "rest")].map(|(from, to)| (from.into(), to.into()));
             assert_eq!(names, expected);
-            found.into_iter().map(|one| one.found.unwrap()).collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(|one| one.found.unwrap())
+                .collect::<Vec<_>>()
         };
         let idle = of("idle-time");
         assert!(idle.iter().all(|one| one.offset.is_none()));

@@ -46,7 +46,8 @@ pub fn with_modes(text: &str, fragment: &str, file: &str) -> Result<Extended, Pr
     let of_fragment = problems.into_iter().filter_map(|problem| {
         let is_in_fragment = problem.span.start >= offset;
         let counts = is_in_fragment || problem.severity == Severity::Error;
-        let span = problem.span.start.saturating_sub(offset)..problem.span.end.saturating_sub(offset);
+        let span =
+            problem.span.start.saturating_sub(offset)..problem.span.end.saturating_sub(offset);
         let Problem {
             severity,
             key,
@@ -94,7 +95,13 @@ fn added(text: &str, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
     let of_description = |table: &'static str| known.root.entry(table);
     for (name, span, node) in entries(&tree.root) {
         match name {
-            "modes" => known_already(of_description("modes"), "modes", node, &mut problems, &error),
+            "modes" => known_already(
+                of_description("modes"),
+                "modes",
+                node,
+                &mut problems,
+                &error,
+            ),
             "domains" => {
                 for (domain, span, content) in entries(node) {
                     let key = format!("domains.{domain}");
@@ -142,7 +149,8 @@ fn known_already(
     for (name, span, _) in entries(given) {
         if known.and_then(|known| known.entry(name)).is_some() {
             let message = "there is a mode of this name already".to_owned();
-            let remedy = "choose another name; modes that are known are not changed while they are in use";
+            let remedy =
+                "choose another name; modes that are known are not changed while they are in use";
             problems.push(error(span, &format!("{place}.{name}"), message, remedy));
         }
     }
@@ -182,7 +190,9 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
 "#;
 
     fn wrong(fragment: &str) -> String {
-        with_modes(CELL, fragment, "more.toml").unwrap_err().to_string()
+        with_modes(CELL, fragment, "more.toml")
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -201,17 +211,29 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
     #[test]
     fn what_is_wrong_is_told_where_it_stands() {
         let found = wrong("[modes.rest]\ndomains = { arm = \"fly\" }\n");
-        assert!(found.starts_with("more.toml:2:") && found.contains("fly"), "{found}");
+        assert!(
+            found.starts_with("more.toml:2:") && found.contains("fly"),
+            "{found}"
+        );
         let found = wrong("\n[modes.run]\n");
-        assert!(found.starts_with("more.toml:2:") && found.contains("modes.run: there is"), "{found}");
+        assert!(
+            found.starts_with("more.toml:2:") && found.contains("modes.run: there is"),
+            "{found}"
+        );
         let found = wrong("[modes.a]\n[domains.arm.modes.rest]\n");
-        assert!(found.contains("domains.arm.modes.rest: there is"), "{found}");
+        assert!(
+            found.contains("domains.arm.modes.rest: there is"),
+            "{found}"
+        );
         for (fragment, says) in [
             ("[modes.rest]\ndomains = {", "more.toml:2:"),
             ("modes.rest = {}\n", "begin with a header"),
             ("", "no mode to add"),
             ("[hosts.cell]\ncpus = [1]\n", "hosts: only modes"),
-            ("[modes.a]\n[domains.arm]\npids = [2]\n", "domains.arm.pids: only modes"),
+            (
+                "[modes.a]\n[domains.arm]\npids = [2]\n",
+                "domains.arm.pids: only modes",
+            ),
             ("[modes.a]\n[domains.leg.modes.a]\n", "no domain `leg`"),
             ("[modes.a]\nbudget = 1\n", "more.toml:2:"),
             ("[modes]\na = 3\n", "more.toml:2:"),
@@ -223,7 +245,7 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
 
     #[test]
     fn a_description_whose_modes_stand_in_one_line_takes_no_others() {
-        let inline = CELL.replace("[modes.run]\n", "") ;
+        let inline = CELL.replace("[modes.run]\n", "");
         let inline = inline.replace("hosts.cell.cpus", "modes = { run = {} }\nhosts.cell.cpus");
         let found = with_modes(&inline, "[modes.rest]\n", "more.toml");
         assert!(found.is_err());

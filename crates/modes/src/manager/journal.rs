@@ -192,7 +192,8 @@ pub fn resumption(
 
 impl UnderWay {
     fn asks(&mut self, domain: String, interface: &ResourceInterface) {
-        let (Some(fallback), Some(to)) = (self.fallbacks.get(&domain), self.to.domains.get(&domain))
+        let (Some(fallback), Some(to)) =
+            (self.fallbacks.get(&domain), self.to.domains.get(&domain))
         else {
             return;
         };

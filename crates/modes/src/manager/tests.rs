@@ -476,7 +476,8 @@ fn a_dead_managers_change_is_finished_once_all_that_shrink_have_stopped_their_ta
     let found = resumptions(|_| {}, "rest");
     assert_eq!(found.first().unwrap().2, Fate::NoneUnderWay);
     assert_eq!(found.last().unwrap().1, (1, 5));
-    let switched = |one: &Option<Record>| matches!(one, Some(Record::Switched { domain }) if domain == "a");
+    let switched =
+        |one: &Option<Record>| matches!(one, Some(Record::Switched { domain }) if domain == "a");
     let stopped = found.iter().position(|(last, ..)| switched(last)).unwrap();
     for (place, (last, budgets, fate)) in found.iter().enumerate() {
         let expected = match (place, last) {
@@ -493,9 +494,10 @@ fn a_dead_managers_change_is_finished_once_all_that_shrink_have_stopped_their_ta
 fn a_dead_managers_change_that_was_being_taken_back_is_taken_back() {
     for manner in [Manner::Fails, Manner::Hangs, Manner::Absent] {
         let found = resumptions(|host| host.manner("b", manner), "rest");
-        let mut begins = found.iter().enumerate().filter(|(_, (last, ..))| {
-            matches!(last, Some(Record::Begins { .. }))
-        });
+        let mut begins = found
+            .iter()
+            .enumerate()
+            .filter(|(_, (last, ..))| matches!(last, Some(Record::Begins { .. })));
         let (_, back) = (begins.next().unwrap(), begins.next().unwrap().0);
         for (last, budgets, _) in &found[back..] {
             assert_eq!(*budgets, (5, 1), "{manner:?} {last:?}");
@@ -506,7 +508,10 @@ fn a_dead_managers_change_that_was_being_taken_back_is_taken_back() {
 #[test]
 fn nothing_is_told_again_to_an_agent_that_has_answered() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
-    let joined = |number| News::Joined { domain: "a".into(), number };
+    let joined = |number| News::Joined {
+        domain: "a".into(),
+        number,
+    };
     for (manner, is_known) in [(Manner::Obeys, true), (Manner::Fails, false)] {
         host.manner("a", manner);
         host.later(10, joined(7));

@@ -279,18 +279,29 @@ fn new_tasks_wait_for_their_offset_after_the_old_ones_are_stopped() {
     let mut one = change("arm", from, to);
     one.offset = Duration::from_millis(30);
     let begun = || Transition::new(vec![one.clone()], limit(80), options(ChangePolicy::Prompt));
-    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
     let answer = |at: Instant| Event::Acknowledged {
         domain: "arm".into(),
         received_at: at,
         switched_at: at,
     };
     let mut transition = begun().unwrap();
-    assert_eq!(sent(transition.begin(ms(1))), [(names(&["old"]), names(&[]))]);
+    assert_eq!(
+        sent(transition.begin(ms(1))),
+        [(names(&["old"]), names(&[]))]
+    );
     assert_eq!(sent(transition.handle(answer(ms(4)), ms(5))), []);
     assert_eq!(transition.next_wake(), Some(ms(35)));
     assert_eq!(sent(transition.handle(Event::Woken, ms(34))), []);
-    assert_eq!(sent(transition.handle(Event::Woken, ms(35))), [(names(&[]), names(&["new"]))]);
+    assert_eq!(
+        sent(transition.handle(Event::Woken, ms(35))),
+        [(names(&[]), names(&["new"]))]
+    );
     transition.handle(answer(ms(36)), ms(36));
     assert_eq!(transition.outcome().unwrap().ending, Ending::Completed);
     // One that cannot start the new tasks has no old ones, either: nobody knows what runs.

@@ -42,7 +42,10 @@ pub fn carry_out(
     let begun = Instant::now();
     let fragment = fs::read_to_string(&arguments.file).map_err(|error| {
         let file = arguments.file.display();
-        Failure::with_help(format!("cannot read {file}: {error}"), "name a file of modes (TOML)")
+        Failure::with_help(
+            format!("cannot read {file}: {error}"),
+            "name a file of modes (TOML)",
+        )
     })?;
     let extended = extended(&running, &fragment, &arguments.file, output)?;
     let added = extended.added.clone();
@@ -146,7 +149,9 @@ fn missed(verdict: &ModeVerdict, output: &Output) -> Vec<String> {
                 against.push(format!("mode {mode}: {name} can miss its deadline: {why}"));
             }
             Verdict::Undecided => {
-                output.note(format!("warning: mode {mode}: {name} is not analysed: {why}"));
+                output.note(format!(
+                    "warning: mode {mode}: {name} is not analysed: {why}"
+                ));
             }
             Verdict::Met | Verdict::NoDeadline => {}
         }
@@ -160,7 +165,10 @@ fn missed(verdict: &ModeVerdict, output: &Output) -> Vec<String> {
     }
     for cpu in verdict.cpus.iter().filter(|cpu| !cpu.admitted) {
         let failures = cpu.failures.join("; ");
-        against.push(format!("mode {mode}: CPU {} is overloaded: {failures}", cpu.cpu));
+        against.push(format!(
+            "mode {mode}: CPU {} is overloaded: {failures}",
+            cpu.cpu
+        ));
     }
     against
 }

@@ -79,13 +79,18 @@ fn text(status: &ModesStatus) -> String {
     );
     if let Some(fate) = status.resumed {
         let told = resuming::told(fate, &status.state.mode);
-        text.push_str(&format!("a daemon died, and another one took over: {told}\n"));
+        text.push_str(&format!(
+            "a daemon died, and another one took over: {told}\n"
+        ));
     }
     let now = Monotonic.now();
     for one in &status.triggers {
         text.push_str(&trigger(one, now));
     }
-    text.push_str(&format!("agents connect to unix:{}\n", status.socket.display()));
+    text.push_str(&format!(
+        "agents connect to unix:{}\n",
+        status.socket.display()
+    ));
     text
 }
 
@@ -105,12 +110,19 @@ fn trigger(status: &TriggerStatus, now: Instant) -> String {
                 Side::Below => "below",
             };
             let share = f64::from(*threshold_ppm) / 1e4;
-            format!("{} of {domain} {side} {share}% for {window}", metric_word(*metric))
+            format!(
+                "{} of {domain} {side} {share}% for {window}",
+                metric_word(*metric)
+            )
         }
     };
     let last = status.last_fired_at.map(|at| {
         let ago = now.saturating_since(at).as_nanos() / 1_000_000;
-        format!("asked {} times, last {} ago", status.fired, Duration::from_millis(ago))
+        format!(
+            "asked {} times, last {} ago",
+            status.fired,
+            Duration::from_millis(ago)
+        )
     });
     format!(
         "trigger of {}: {when}; {}\n",

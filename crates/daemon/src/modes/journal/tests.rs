@@ -109,7 +109,13 @@ fn steps_that_count_no_more_are_not_kept_for_good() {
     let (_, resumption) = left(directory).unwrap().unwrap();
     assert_eq!(resumption.state.mode, "rest");
     // Others are loaded: the file follows.
-    journal.set_modes(table(), Some(RunningDescription { file: "x".into(), text: "y".into() }));
+    journal.set_modes(
+        table(),
+        Some(RunningDescription {
+            file: "x".into(),
+            text: "y".into(),
+        }),
+    );
     let state = table().in_mode("run");
     journal.note(&Record::Holds { state });
     assert!(left(directory).unwrap().unwrap().0.description.is_some());
@@ -125,10 +131,16 @@ fn another_boot_and_other_processes_are_told_apart() {
     let own = std::process::id();
     let arm = loaded.domains.get_mut("arm").unwrap();
     *arm.started.get_mut(&own).unwrap() += 1;
-    let gone = Unresumable::Gone { domain: "arm".into(), pid: own };
+    let gone = Unresumable::Gone {
+        domain: "arm".into(),
+        pid: own,
+    };
     assert_eq!(loaded.requests(&state), Err(gone));
     loaded.domains.clear();
-    assert_eq!(loaded.requests(&state), Err(Unresumable::Unknown("arm".into())));
+    assert_eq!(
+        loaded.requests(&state),
+        Err(Unresumable::Unknown("arm".into()))
+    );
 }
 
 #[test]
