@@ -177,7 +177,9 @@ fn comparable(
     let is_held_up = !given.0.jitter.is_zero() || !given.1.jitter.is_zero();
     let others = |judged: &Judged<'_>| -> BTreeMap<String, Reservation> {
         let all = judged.mode.reservations.iter();
-        let others = all.filter(|(name, _)| **name != domain);
+        // Those below it never do.
+        let may_hold_up = |one: &Reservation| one.priority >= before.priority;
+        let others = all.filter(|(name, one)| **name != domain && may_hold_up(one));
         others
             .map(|(name, one)| ((*name).to_owned(), (*one).clone()))
             .collect()
