@@ -18,7 +18,8 @@ use crate::connection::{is_timeout, remaining, std_duration, write_within};
 use crate::frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::launch::{self, LaunchError, StartOptions};
 use crate::protocol::{
-    DaemonStatus, Lease, ModesStatus, Refusal, RefusalKind, Request, Response, Selection,
+    DaemonStatus, Lease, ModesStatus, Refusal, RefusalKind, Request, Response, RunningDescription,
+    Selection,
 };
 use crate::state_directory::StateDirectory;
 
@@ -254,9 +255,49 @@ impl Client {
     /// # Errors
     /// If the initial mode is not in force, or the daemon cannot be asked.
     pub fn load_modes(&mut self, table: ModeTable) -> Result<PathBuf, ClientError> {
+        self.load_described_modes(table, None)
+    }
+
+    /// The same with the description that the modes are from, so that others can be added to it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn load_described_modes(
+        &mut self,
+        table: ModeTable,
+        description: Option<RunningDescription>,
+    ) -> Result<PathBuf, ClientError> {
         let table = Box::new(table);
-        match self.ask(&Request::LoadModes { table })? {
+        match self.ask(&Request::LoadModes { table, description })? {
             Response::ModesLoaded { socket } => Ok(socket),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// Makes the daemon know those modes of a table that it does not know yet.
+    ///
+    /// # Errors
+    /// If all else in it is not as it is known, a new mode cannot be changed to or from, or the daemon
+    /// cannot be asked.
+    pub fn add_modes(
+        &mut self,
+        table: ModeTable,
+        description: Option<RunningDescription>,
+    ) -> Result<(), ClientError> {
+        let table = Box::new(table);
+        match self.ask(&Request::AddModes { table, description })? {
+            Response::ModesAdded {} => Ok(()),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// The description that the modes are from; nothing if none are loaded, or it was not told.
+    ///
+    /// # Errors
+    /// If the daemon cannot be asked.
+    pub fn modes_description(&mut self) -> Result<Option<RunningDescription>, ClientError> {
+        match self.ask(&Request::ModesDescription {})? {
+            Response::ModesDescription { description } => Ok(description),
             other => Err(nonsense(&other)),
         }
     }

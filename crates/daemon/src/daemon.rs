@@ -24,9 +24,9 @@ use crate::frame::{self, RESPONSE_BYTES_MAX};
 use crate::guardian::{Guardian, Stopping, WatchdogParts};
 use crate::leases::{ConnectionId, Reservations};
 use crate::log::note;
-use crate::protocol::{Refusal, RefusalKind, Response, Selection};
+use crate::protocol::{Refusal, RefusalKind, Response};
 use crate::reservations::EnforcerReservations;
-use crate::service::{Counters, Service};
+use crate::service::{Counters, ModesKeeping, Service};
 use crate::state_directory::{StateDirectory, StateDirectoryError};
 
 /// The line on standard output that says that the control socket takes connections.
@@ -114,7 +114,11 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         reservations,
         Box::new(guardian.clone()),
         recovered,
-        directory.modes_socket(),
+        ModesKeeping {
+            socket: directory.modes_socket(),
+            directory: directory.path().to_owned(),
+            exit_when_idle: options.exit_when_idle,
+        },
     );
     let daemon = Arc::new(Daemon {
         service,
@@ -127,6 +131,8 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let guardian_thread = guardian
         .keep(move || for_guardian.give_up_everything())
         .map_err(system("start the guardian"))?;
+    // Before anybody can ask for something else.
+    daemon.service.resume_modes();
     let listener = listen(directory)?;
     let ran = daemon.serve(&listener, &signals, options.exit_when_idle);
     drop(listener);
@@ -369,7 +375,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
     /// No watchdog can be started any longer.
     fn give_up_everything(&self) {
         note("no watchdog can be started; taking everything back");
-        if let Err(refusal) = self.service.leases().revert(&Selection::All) {
+        if let Err(refusal) = self.service.give_up() {
             note(refusal);
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_enforcement::{Changed, EnforcementStatus, Plan, ReservationRequest};
+use tailbound_enforcement::{Changed, EnforcementStatus, LedgerSummary, Plan, ReservationRequest};
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 
@@ -81,6 +81,13 @@ pub trait Reservations {
 
     /// What is enforced now.
     fn status(&self) -> EnforcementStatus;
+
+    /// What the manager of a domain has seen, where there is one.
+    fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
+        let domains = self.status().domains.into_iter();
+        let mut of_it = domains.filter(|one| one.domain == domain);
+        of_it.next()?.ledger
+    }
 }
 
 /// A connection as the daemon counts them; never used twice.

@@ -30,6 +30,6 @@ pub mod watchdog;
 pub use client::{Client, ClientError};
 pub use launch::{LaunchError, StartOptions};
 pub use protocol::{
-    DaemonStatus, HeldBy, Lease, ModesStatus, Refusal, RefusalKind, ReservationStatus, Selection,
-    WatchdogStatus,
+    DaemonStatus, HeldBy, Lease, ModesStatus, Refusal, RefusalKind, ReservationStatus,
+    RunningDescription, Selection, WatchdogStatus,
 };

@@ -9,8 +9,10 @@ use tailbound_enforcement::{
     ReservationRequest,
 };
 use tailbound_model::ResourceInterface;
+use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Report, State};
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::triggers::TriggerStatus;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +47,19 @@ pub enum Request {
     LoadModes {
         /// The modes.
         table: Box<ModeTable>,
+        /// Where they are from.
+        #[serde(default)]
+        description: Option<RunningDescription>,
     },
+    /// Know more modes: those of the table that are not known yet. All else in it is as it was.
+    AddModes {
+        /// All modes.
+        table: Box<ModeTable>,
+        /// Where they are from.
+        description: Option<RunningDescription>,
+    },
+    /// Where the modes are from.
+    ModesDescription {},
     /// Change to another mode, and answer when that has ended.
     SetMode {
         /// Which.
@@ -133,6 +147,13 @@ pub enum Response {
         /// Where agents connect.
         socket: PathBuf,
     },
+    /// To `add-modes`: they are known.
+    ModesAdded {},
+    /// To `modes-description`: nothing if no modes are loaded, or nothing was told.
+    ModesDescription {
+        /// What they are from.
+        description: Option<RunningDescription>,
+    },
     /// To `set-mode`: what came of it, which may be that the system is in its old mode.
     ModeSet {
         /// The transition.
@@ -185,6 +206,21 @@ pub struct ModesStatus {
     pub socket: PathBuf,
     /// What came of the last transition.
     pub last: Option<Report>,
+    /// What asks for modes, and when it did.
+    pub triggers: Vec<TriggerStatus>,
+    /// What became of a change in which another daemon died, if this one has made its reservations
+    /// again.
+    pub resumed: Option<Fate>,
+}
+
+/// The description that modes are from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunningDescription {
+    /// Its file, absolute; what it names is beside it.
+    pub file: PathBuf,
+    /// What it says, with what was added since.
+    pub text: String,
 }
 
 /// The state of the daemon.

@@ -7,7 +7,7 @@ use std::path::Path;
 use tailbound_enforcement::ds_freeze::Heartbeat;
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
-    Changed, EnforcementError, EnforcementStatus, Enforcer, Plan, ReservationRequest,
+    Changed, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
@@ -101,5 +101,9 @@ impl Reservations for EnforcerReservations {
 
     fn status(&self) -> EnforcementStatus {
         self.enforcer.status()
+    }
+
+    fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
+        self.enforcer.ledger(domain)
     }
 }

@@ -8,15 +8,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tailbound_enforcement::{Recovery, ReservationRequest, Target};
 use tailbound_model::CpuSet;
+use tailbound_modes::manager::State;
+use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::table::ModeTable;
+use tailbound_time::Duration;
 
 use crate::leases::{ConnectionId, Leases, Owner, Reservations};
 use crate::log::note;
 use crate::metrics;
-use crate::modes::{self, Modes, SharedLeases};
+use crate::modes::journal::{self, Loaded, ModesJournal};
+use crate::modes::{self, Loading, Modes, SharedLeases, resuming};
 use crate::protocol::{
     DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, Request, ReservationStatus, Response,
-    WatchdogStatus,
+    RunningDescription, Selection, WatchdogStatus,
 };
 
 /// The process that takes everything back if the daemon dies, as the service needs it.
@@ -72,11 +76,22 @@ fn no_modes() -> Refusal {
     )
 }
 
+/// Where what belongs to modes is.
+#[derive(Clone, Debug)]
+pub struct ModesKeeping {
+    /// Where agents of domains connect.
+    pub socket: PathBuf,
+    /// Where the journal of mode changes lies.
+    pub directory: PathBuf,
+    /// How long the daemon may be idle, for the one that is started if this one dies.
+    pub exit_when_idle: Option<Duration>,
+}
+
 /// The daemon's state, shared by its connections.
 pub struct Service<R> {
     leases: SharedLeases<R>,
     modes: Mutex<Option<Arc<Modes>>>,
-    modes_socket: PathBuf,
+    keeping: ModesKeeping,
     protection: Box<dyn Protection>,
     recovered: Recovery,
     counters: Counters,
@@ -84,17 +99,17 @@ pub struct Service<R> {
 
 impl<R: Reservations + Send + 'static> Service<R> {
     /// A service over `reservations`, guarded by `protection`; `recovered` is what was found at
-    /// the start, and agents of domains are to connect to `modes_socket`.
+    /// the start, and `keeping` is where modes are kept.
     pub fn new(
         reservations: R,
         protection: Box<dyn Protection>,
         recovered: Recovery,
-        modes_socket: PathBuf,
+        keeping: ModesKeeping,
     ) -> Self {
         Self {
             leases: Arc::new(Mutex::new(Leases::new(reservations))),
             modes: Mutex::default(),
-            modes_socket,
+            keeping,
             protection,
             recovered,
             counters: Counters::default(),
@@ -171,7 +186,17 @@ impl<R: Reservations + Send + 'static> Service<R> {
                     plan: Box::new(plan),
                 })
             }
-            Request::LoadModes { table } => self.load_modes(*table),
+            Request::LoadModes { table, description } => self.load_modes(*table, description),
+            Request::AddModes { table, description } => {
+                let modes = self.modes().clone();
+                modes.ok_or_else(no_modes)?.add(*table, description)?;
+                Ok(Response::ModesAdded {})
+            }
+            Request::ModesDescription {} => {
+                let modes = self.modes();
+                let description = modes.as_ref().and_then(|modes| modes.description());
+                Ok(Response::ModesDescription { description })
+            }
             Request::SetMode { mode } => {
                 let modes = self.modes().clone();
                 let modes = modes.ok_or_else(no_modes)?;
@@ -184,6 +209,8 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 Ok(Response::Modes { modes })
             }
             Request::Revert { selection } => {
+                // If we die in between, what is to be taken back must not be made again.
+                self.forget_journal_of(&selection);
                 let result = self.leases().revert(&selection);
                 self.forget_modes_of_nothing();
                 self.tell_served_cpus();
@@ -210,15 +237,135 @@ impl<R: Reservations + Send + 'static> Service<R> {
         self.modes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn load_modes(&self, table: ModeTable) -> Result<Response, Refusal> {
+    fn load_modes(
+        &self,
+        table: ModeTable,
+        description: Option<RunningDescription>,
+    ) -> Result<Response, Refusal> {
         // One that is refused takes nothing away.
         modes::check(&table, &self.leases)?;
         // The old ones first: there is one socket.
         self.forget_modes();
-        let modes = Modes::load(table, &self.leases, &self.modes_socket)?;
+        journal::forget_restarts(&self.keeping.directory);
+        let modes = Modes::load(
+            Loading {
+                journal: self.journal(&table, description.clone()),
+                table,
+                state: None,
+                description,
+                resumed: None,
+            },
+            &self.leases,
+            &self.keeping.socket,
+        )?;
         let socket = modes.socket().to_owned();
         *self.modes() = Some(Arc::new(modes));
         Ok(Response::ModesLoaded { socket })
+    }
+
+    /// A journal for the daemon after this one, if the reservations are to outlive those who asked for
+    /// them.
+    fn journal(
+        &self,
+        table: &ModeTable,
+        description: Option<RunningDescription>,
+    ) -> Option<ModesJournal> {
+        let leases = self.leases();
+        let domains = table.in_mode(table.initial()).domains;
+        let mut owners = domains.keys().map(|domain| leases.owners().get(domain));
+        if !owners.all(|owner| owner == Some(&Owner::Persistent)) {
+            return None;
+        }
+        let standing = leases.reservations().status();
+        drop(leases);
+        let idle_time = self.keeping.exit_when_idle;
+        match Loaded::new(table.clone(), &standing, description, idle_time) {
+            Ok(loaded) => Some(ModesJournal::new(&self.keeping.directory, loaded)),
+            Err(error) => {
+                note(format_args!("no journal of mode changes: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Makes again what was in force with modes when another daemon died.
+    pub fn resume_modes(&self) {
+        let Some(left) = resuming::left(&self.keeping.directory) else {
+            return;
+        };
+        let state_and_fate = |state| (state, left.fate);
+        let instead = left
+            .otherwise
+            .clone()
+            .map(|state| (state, Fate::RolledBack));
+        let tried = std::iter::once(state_and_fate(left.state.clone())).chain(instead);
+        for (state, fate) in tried {
+            let mode = state.mode.clone();
+            match self.resume(&left.loaded, state, fate) {
+                Ok(()) => {
+                    note(resuming::told(fate, &mode));
+                    return;
+                }
+                Err(refusal) => note(format_args!("mode `{mode}` is not made again: {refusal}")),
+            }
+        }
+        journal::forget(&self.keeping.directory);
+    }
+
+    fn resume(&self, loaded: &Loaded, state: State, fate: Fate) -> Result<(), Refusal> {
+        let requests = loaded.requests(&state);
+        let requests =
+            requests.map_err(|error| Refusal::new(RefusalKind::Target, error.to_string()))?;
+        self.protection.ensure()?;
+        let id = self.leases().connect();
+        let applied = self.leases().apply(id, &requests, Lease::Persistent);
+        self.disconnect(id);
+        applied?;
+        let (table, description) = (loaded.table.clone(), loaded.description.clone());
+        let modes = Modes::load(
+            Loading {
+                journal: self.journal(&table, description.clone()),
+                table,
+                state: Some(state),
+                description,
+                resumed: Some(fate),
+            },
+            &self.leases,
+            &self.keeping.socket,
+        );
+        match modes {
+            Ok(modes) => {
+                *self.modes() = Some(Arc::new(modes));
+                Ok(())
+            }
+            Err(refusal) => {
+                self.leases().revert(&Selection::All)?;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Takes everything back, for nobody guards it any longer.
+    ///
+    /// # Errors
+    /// What could not be restored.
+    pub fn give_up(&self) -> Result<(), Refusal> {
+        self.forget_journal_of(&Selection::All);
+        self.leases().revert(&Selection::All)?;
+        Ok(())
+    }
+
+    /// Has nothing made again after our death, if a domain with modes is selected.
+    fn forget_journal_of(&self, selection: &Selection) {
+        if let Some(modes) = self.modes().as_ref() {
+            let concerns = match selection {
+                Selection::All => true,
+                Selection::Domain(domain) => modes.status().state.domains.contains_key(domain),
+            };
+            if concerns {
+                modes.forget_journal();
+            }
+        }
     }
 
     /// Ends what changes modes; reservations stay as they are.

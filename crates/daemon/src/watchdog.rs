@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time;
 
 use tailbound_enforcement::ds_freeze::{Liveness, WatchdogView};
@@ -18,12 +19,15 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::{ProcessHandle, begin_session, wait_readable};
 use tailbound_linux::memory::lock_touched_pages;
 use tailbound_linux::process::own_thread;
-use tailbound_linux::scheduling::{affinity_of, set_affinity};
+use tailbound_linux::scheduling::{Scheduling, affinity_of, set_affinity, set_scheduling};
 use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_model::CpuSet;
 use tailbound_time::{Clock, Duration, Instant};
 
+use crate::launch;
 use crate::log::note;
+use crate::modes::journal;
+use crate::state_directory::StateDirectory;
 use crate::stuck::{StuckDetector, Verdict};
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
 
@@ -36,6 +40,9 @@ const KILLED_WITHIN: Duration = Duration::from_secs(10);
 /// How often recovery is tried, and the time between.
 const RECOVERY_ATTEMPTS: u32 = 50;
 const BETWEEN_ATTEMPTS: time::Duration = time::Duration::from_millis(100);
+
+/// How long a daemon that is started again may take to be ready.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Why a watchdog could not watch.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +107,9 @@ pub fn run() -> Result<(), WatchdogError> {
                 }
             ));
             watch.end_daemon();
-            watch.take_back()
+            watch.take_back()?;
+            restart(watch);
+            Ok(())
         }
     }
 }
@@ -269,6 +278,39 @@ impl Watch {
             }
         }
         Err(WatchdogError::NotRecovered(problem))
+    }
+}
+
+/// Starts another daemon if the dead one knew modes; it makes their reservations again.
+fn restart(watch: Watch) {
+    let directory = StateDirectory::new(watch.journals.clone());
+    let loaded = match journal::left(directory.path()) {
+        Ok(Some((loaded, _))) => loaded,
+        // The next daemon that somebody starts tells what is wrong with it.
+        Ok(None) | Err(_) => return,
+    };
+    // The lock goes, so that the daemon may have it.
+    drop(watch);
+    // What there was to do before everything else is done.
+    if let Err(error) = set_scheduling(own_thread(), Scheduling::Other { nice: 0 }) {
+        note(format_args!("watchdog: cannot leave real time: {error}"));
+    }
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => {
+            note(format_args!("watchdog: no daemon is started: {error}"));
+            return;
+        }
+    };
+    let mut command = Command::new(program);
+    command.arg("--state-dir").arg(directory.path());
+    if let Some(idle_time) = loaded.exit_when_idle {
+        let idle_time = format!("{}ns", idle_time.as_nanos());
+        command.args(["--exit-when-idle", "--idle-time", &idle_time]);
+    }
+    match launch::detach(command, &directory, RESTARTED_WITHIN) {
+        Ok(()) => note("watchdog: started another daemon, for the modes"),
+        Err(error) => note(format_args!("watchdog: no daemon is started: {error}")),
     }
 }
 

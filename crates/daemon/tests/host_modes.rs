@@ -15,23 +15,38 @@ use std::thread::JoinHandle;
 
 use tailbound_daemon::{Client, Lease, RefusalKind};
 use tailbound_linux::clock::Monotonic;
-use tailbound_linux::process::{boot_id, send_signal};
+use tailbound_linux::process::boot_id;
 use tailbound_linux::task_process::TaskProcess;
-use tailbound_model::{AgentPlace, ChangePolicy, RequestsMeanwhile, ResourceInterface, TaskStart};
+use tailbound_model::{
+    self as model, AgentPlace, ChangePolicy, Metric, Percent, RequestsMeanwhile, ResourceInterface,
+    TaskStart,
+};
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskTable};
-use tailbound_modes::table::{self, ModeTable, Settings};
-use tailbound_modes::transition::{Cause, Ending, LocalMode, Options};
+use tailbound_modes::table::{self, ModeTable, Settings, StartOffset};
+use tailbound_modes::transition::{Cause, Ending, LocalMode, Options, StepKind};
+use tailbound_modes::triggers::Trigger;
 use tailbound_modes::wire::Name;
 use tailbound_time::Duration;
 
 use crate::stage::{Stage, eventually};
 
-const SIGKILL: i32 = 9;
-
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
+}
+
+fn settings() -> Settings {
+    Settings {
+        options: Options {
+            policy: ChangePolicy::Prompt,
+            start: TaskStart::InForce,
+            timeout: ms(2_000),
+        },
+        requests: RequestsMeanwhile::Queue,
+        longest_boost: Duration::from_micros(500),
+        least_gap: ms(1),
+    }
 }
 
 /// The domain with its task in `run`, and with less and without it in `rest`.
@@ -57,16 +72,7 @@ fn table(stage: &Stage, initial: &ResourceInterface) -> ModeTable {
         may_request: ["rest".to_owned()].into(),
         fallback: None,
     };
-    let settings = Settings {
-        options: Options {
-            policy: ChangePolicy::Prompt,
-            start: TaskStart::InForce,
-            timeout: ms(2_000),
-        },
-        requests: RequestsMeanwhile::Queue,
-        longest_boost: Duration::from_micros(500),
-        least_gap: ms(1),
-    };
+    let settings = settings();
     let agents = [(stage.domain(), agent)].into();
     ModeTable::new("run".into(), modes.into(), agents, settings).unwrap()
 }
@@ -196,35 +202,137 @@ fn a_mode_changes_a_reservation_and_stops_a_process() {
     stage.expect_restored();
 }
 
-#[test]
-fn a_daemon_killed_while_modes_change_is_undone() {
-    for after_us in [0, 300, 3_000, 20_000] {
-        let Some(mut stage) = Stage::set("a_daemon_killed_while_modes_change") else {
-            return;
+/// The busy process with less in `rest` than in `run`, without an agent.
+fn table_with_triggers(stage: &Stage, triggers: &[Trigger]) -> ModeTable {
+    let initial = stage.request().interface;
+    let mode = |name: &str, budget: Duration| {
+        let local = LocalMode {
+            name: name.into(),
+            interface: ResourceInterface {
+                budget,
+                ..initial.clone()
+            },
+            tasks: BTreeSet::new(),
         };
-        let mut client = stage.client();
-        let request = stage.request();
-        let table = table(&stage, &request.interface);
-        client.apply(&[request], Lease::Persistent).unwrap();
-        let socket = client.load_modes(table).unwrap();
-        let agent = start_agent(&stage, &socket);
-        eventually("the agent is there", || !agents(&mut client).is_empty());
-        let daemon = client.daemon_pid();
-        let switching = std::thread::spawn(move || {
-            for mode in ["rest", "run"].iter().cycle() {
-                if client.set_mode(mode).is_err() {
-                    return;
-                }
-            }
-        });
-        std::thread::sleep(std::time::Duration::from_micros(after_us));
-        send_signal(daemon, SIGKILL).unwrap();
-        switching.join().unwrap();
-        agent.end();
-        // Which tasks run is the agent's, and stays; everything else is put back.
-        let work = TaskProcess::open(stage.busy.id(), None).unwrap();
-        work.resume().unwrap();
-        stage.expect_gone(daemon);
-        stage.expect_restored();
-    }
+        let locals: BTreeMap<String, LocalMode> = [(stage.domain(), local)].into();
+        (name.to_owned(), locals)
+    };
+    let modes = [mode("run", initial.budget), mode("rest", ms(1))].into();
+    let (agents, settings) = (BTreeMap::new(), settings());
+    let table = ModeTable::new("run".into(), modes, agents, settings).unwrap();
+    table.with_triggers(triggers.to_vec())
+}
+
+#[test]
+fn a_schedule_and_a_condition_change_modes() {
+    let Some(mut stage) = Stage::set("a_schedule_and_a_condition") else {
+        return;
+    };
+    let mut client = stage.client();
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
+    // The process uses up whatever it gets, in each mode.
+    let exhausted = model::Trigger::Condition {
+        domain: stage.domain(),
+        metric: Metric::Depletions,
+        above: Some(Percent(50.0)),
+        below: None,
+        window: ms(100),
+    };
+    let by_the_clock = model::Trigger::Schedule {
+        every: ms(400),
+        offset: ms(800),
+    };
+    let triggers = [
+        Trigger::described("rest", 0, &exhausted),
+        Trigger::described("run", 0, &by_the_clock),
+    ];
+    client
+        .load_modes(table_with_triggers(&stage, &triggers))
+        .unwrap();
+    let mut fired = || {
+        let modes = client.modes().unwrap().unwrap();
+        let fired: Vec<u64> = modes.triggers.iter().map(|one| one.fired).collect();
+        (modes.state.mode, fired)
+    };
+    eventually("the condition has asked", || fired().1[0] == 1);
+    eventually("the schedule has asked, and got it", || {
+        let (mode, fired) = fired();
+        mode == "run" && fired[1] > 0
+    });
+    // It holds still, and it has not ceased to.
+    assert_eq!(fired().1[0], 1);
+    assert_eq!(budget(&mut client), stage.request().interface.budget);
+    client.revert(tailbound_daemon::Selection::All).unwrap();
+    stage.expect_restored();
+}
+
+#[test]
+fn modes_are_added_to_those_that_are_known() {
+    let Some(mut stage) = Stage::set("modes_are_added") else {
+        return;
+    };
+    let mut client = stage.client();
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
+    let table = table_with_triggers(&stage, &[]);
+    let none = client.add_modes(table.clone(), None).unwrap_err();
+    assert_eq!(none.refusal_kind(), Some(RefusalKind::Mode), "{none}");
+    client.load_modes(table.clone()).unwrap();
+    let with = |budget_ms: u64| {
+        let mut modes: BTreeMap<_, _> = table
+            .names()
+            .into_iter()
+            .map(|name| (name.to_owned(), table.mode(name).unwrap().clone()))
+            .collect();
+        let mut locals = modes["run"].clone();
+        locals.get_mut(&stage.domain()).unwrap().interface.budget = ms(budget_ms);
+        modes.insert("more".into(), locals);
+        ModeTable::new("run".into(), modes, BTreeMap::new(), settings()).unwrap()
+    };
+    let refused = client.add_modes(with(10), None).unwrap_err().to_string();
+    assert!(
+        refused.contains("mode `more`") && refused.contains("does not fit"),
+        "{refused}"
+    );
+    let unknown = client.set_mode("more").unwrap_err().to_string();
+    assert!(unknown.contains("rest, run"), "{unknown}");
+    client.add_modes(with(3), None).unwrap();
+    assert!(client.set_mode("more").unwrap().is_there());
+    assert_eq!(budget(&mut client), ms(3));
+    let again = client.add_modes(with(3), None).unwrap_err().to_string();
+    assert!(again.contains("known already"), "{again}");
+    let other = client.add_modes(with(2), None).unwrap_err().to_string();
+    assert!(other.contains("mode `more` differs"), "{other}");
+    client.revert(tailbound_daemon::Selection::All).unwrap();
+    stage.expect_restored();
+}
+
+#[test]
+fn new_tasks_wait_for_what_is_left_of_old_ones() {
+    let Some(mut stage) = Stage::set("new_tasks_wait") else {
+        return;
+    };
+    let mut client = stage.client();
+    let request = stage.request();
+    let offset = StartOffset {
+        from: "rest".into(),
+        to: "run".into(),
+        domain: stage.domain(),
+        offset: ms(60),
+    };
+    let table = table(&stage, &request.interface).with_offsets(vec![offset]);
+    client.apply(&[request], Lease::Persistent).unwrap();
+    let socket = client.load_modes(table).unwrap();
+    let agent = start_agent(&stage, &socket);
+    eventually("the agent is there", || !agents(&mut client).is_empty());
+    assert!(client.set_mode("rest").unwrap().is_there());
+    let report = client.set_mode("run").unwrap();
+    assert!(report.is_there(), "{report:?}");
+    let steps = &report.timeline.steps;
+    let at = |is: fn(&StepKind) -> bool| steps.iter().find(|step| is(&step.kind)).unwrap().at;
+    let accepted = at(|kind| matches!(kind, StepKind::InterfaceAccepted { .. }));
+    let told = at(|kind| *kind == StepKind::Sent);
+    assert!(told.saturating_since(accepted) >= ms(60), "{report:?}");
+    client.revert(tailbound_daemon::Selection::All).unwrap();
+    agent.end();
+    stage.expect_restored();
 }

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use tailbound_daemon::connection::{End, Patience, serve};
 use tailbound_daemon::frame::{Decoder, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, decode, encode};
 use tailbound_daemon::protocol::{Request, Response};
-use tailbound_daemon::service::{Protection, Service};
+use tailbound_daemon::service::{ModesKeeping, Protection, Service};
 use tailbound_daemon::{HeldBy, Lease, RefusalKind};
 use tailbound_enforcement::Recovery;
 use tailbound_time::Duration;
@@ -30,8 +30,12 @@ impl Server {
     fn new(patience: Patience, protection: Box<dyn Protection>) -> Self {
         let kernel = FakeKernel::default();
         // Nobody loads modes here.
-        let socket = std::path::PathBuf::from("/nonexistent/modes.sock");
-        let service = Service::new(kernel.clone(), protection, Recovery::default(), socket);
+        let keeping = ModesKeeping {
+            socket: "/nonexistent/modes.sock".into(),
+            directory: "/nonexistent".into(),
+            exit_when_idle: None,
+        };
+        let service = Service::new(kernel.clone(), protection, Recovery::default(), keeping);
         Self {
             service: Arc::new(service),
             kernel,

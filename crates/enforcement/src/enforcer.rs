@@ -495,6 +495,11 @@ impl Enforcer {
         self.take_back_all(&domains)
     }
 
+    /// What the manager of a domain has seen, where there is one. It costs less than the whole status.
+    pub fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
+        self.managers.ledger(domain)
+    }
+
     /// What is enforced now.
     pub fn status(&self) -> EnforcementStatus {
         let held = self.journal.history().domains.iter();

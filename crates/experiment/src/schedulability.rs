@@ -3,6 +3,7 @@
 mod admission;
 mod earliest_deadline;
 mod order;
+pub mod protocols;
 
 use std::collections::BTreeMap;
 

@@ -40,10 +40,12 @@ pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use mode::{LocalMode, Metric, Mode, Trigger};
 pub use mode_changes::{
-    Agent, AgentPlace, ChangePolicy, ModeChanges, RequestsMeanwhile, TaskStart,
+    Agent, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile, TaskStart,
 };
 pub use named_files::{FilePurpose, files_named};
 pub use problem::{Problem, Problems, Severity};
-pub use reading::{Checked, LoadError, LoadedDescription, check, load, parse};
+pub use reading::{
+    Checked, Extended, LoadError, LoadedDescription, check, load, parse, with_modes,
+};
 pub use schema::json_schema;
 pub use writing::{NotWritable, overheads_to_toml, to_toml};

@@ -23,6 +23,8 @@ pub struct ModeChanges {
     pub least_gap: Duration,
     /// When tasks of a domain that gets more CPU time may start.
     pub start: TaskStart,
+    /// How new tasks are kept from old ones, so that none misses a deadline in a change.
+    pub protocol: ChangeProtocol,
 }
 
 impl Default for ModeChanges {
@@ -34,6 +36,7 @@ impl Default for ModeChanges {
             boost: Duration::from_micros(500),
             least_gap: Duration::from_secs(1),
             start: TaskStart::default(),
+            protocol: ChangeProtocol::default(),
         }
     }
 }
@@ -88,6 +91,23 @@ pub enum TaskStart {
     /// than the reservation in force.
     #[default]
     InForce,
+}
+
+/// How new tasks are kept from old ones (docs/concepts/mode-change-protocols.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeProtocol {
+    /// Not at all: new tasks start as soon as the old ones are stopped and the reservation allows.
+    #[default]
+    None,
+    /// They start at the first idle instant (Tindell and Alonso 1996). It is analysed only: nothing here
+    /// notices idle instants.
+    IdleTime,
+    /// They start a longest period of the old tasks after these were stopped (Bailey 1993).
+    MaximumPeriodOffset,
+    /// They start when nothing can be left of the old tasks, as the analysis finds; tasks of both modes
+    /// go on (Real and Crespo 2004, with periodicity).
+    MinimumSingleOffset,
 }
 
 /// What switches the tasks of a domain when it is asked to: its domain mode manager (thesis, section

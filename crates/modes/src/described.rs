@@ -7,6 +7,7 @@ use tailbound_model::{AgentLink, BackendKind, Description, Mode};
 
 use crate::table::{Agent, ModeTable, Settings, TableError};
 use crate::transition::{LocalMode, Options};
+use crate::triggers::Trigger;
 
 /// Why a description has no table of modes.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +83,19 @@ pub fn table_of(description: &Description) -> Result<ModeTable, DescribedError> 
     let host = description.hosts.values().next();
     let listeners = host.map(|host| host.agents.clone()).unwrap_or_default();
     let table = ModeTable::new(initial.clone(), modes, agents, settings)?;
-    Ok(table.reached(links.collect(), listeners))
+    let table = table.reached(links.collect(), listeners);
+    Ok(table.with_triggers(triggers(description)))
+}
+
+/// What asks for the modes of a description.
+fn triggers(description: &Description) -> Vec<Trigger> {
+    let modes = description.modes.iter();
+    modes
+        .flat_map(|(name, mode)| {
+            let numbered = mode.triggers.iter().enumerate();
+            numbered.map(|(place, one)| Trigger::described(name, place, one))
+        })
+        .collect()
 }
 
 /// What holds for each reserved domain in a mode.
@@ -158,6 +171,7 @@ mod tests {
     use tailbound_time::Duration;
 
     use super::*;
+    use crate::triggers::{Side, When};
 
     const CELL: &str = r#"
         schema_version = 1
@@ -189,6 +203,10 @@ mod tests {
         [modes.calibrate]
         domains = { arm = "rest" }
         reservations = { camera = { budget = "5ms", period = "10ms", cpus = [1], priority = 40 } }
+        triggers = [
+            { kind = "schedule", every = "10s", offset = "3s" },
+            { kind = "condition", domain = "arm", metric = "depletions", above = 12.5, for = "1s" },
+        ]
     "#;
 
     #[test]
@@ -222,6 +240,28 @@ mod tests {
             (options.timeout, table.requests()),
             (ms(20), RequestsMeanwhile::Merge)
         );
+    }
+
+    #[test]
+    fn triggers_become_those_of_the_table() {
+        let description = tailbound_model::parse(CELL, "cell.toml").unwrap();
+        let table = table_of(&description).unwrap();
+        let [schedule, condition] = table.triggers() else {
+            panic!("{:?}", table.triggers());
+        };
+        assert_eq!(schedule.name, "calibrate.triggers[0]");
+        assert_eq!(schedule.mode, "calibrate");
+        let (every, offset) = (Duration::from_secs(10), Duration::from_secs(3));
+        assert_eq!(schedule.when, When::Schedule { every, offset });
+        let When::Condition {
+            threshold_ppm,
+            side,
+            ..
+        } = &condition.when
+        else {
+            panic!("{condition:?}");
+        };
+        assert_eq!((*threshold_ppm, *side), (125_000, Side::Above));
     }
 
     #[test]

@@ -16,4 +16,5 @@ pub mod preamble;
 pub mod table;
 pub mod tls;
 pub mod transition;
+pub mod triggers;
 pub mod wire;

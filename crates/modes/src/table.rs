@@ -7,6 +7,7 @@ use tailbound_model::{AgentLink, AgentListeners, AgentPlace, RequestsMeanwhile};
 use tailbound_time::Duration;
 
 use crate::transition::{LocalMode, Options};
+use crate::triggers::Trigger;
 
 /// Who switches the tasks of a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,23 @@ pub struct ModeTable {
     links: BTreeMap<String, AgentLink>,
     #[serde(default)]
     listeners: AgentListeners,
+    #[serde(default)]
+    triggers: Vec<Trigger>,
+    #[serde(default)]
+    offsets: Vec<StartOffset>,
+}
+
+/// How long the new tasks of a domain wait in a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartOffset {
+    /// The mode before.
+    pub from: String,
+    /// The mode after.
+    pub to: String,
+    /// The domain.
+    pub domain: String,
+    /// From the stop of its old tasks to the start of its new ones.
+    pub offset: Duration,
 }
 
 /// Why there is no table.
@@ -92,6 +110,8 @@ impl ModeTable {
             settings,
             links: BTreeMap::new(),
             listeners: AgentListeners::default(),
+            triggers: Vec::new(),
+            offsets: Vec::new(),
         })
     }
 
@@ -113,6 +133,35 @@ impl ModeTable {
     /// Where the host listens beside its Unix socket.
     pub fn listeners(&self) -> &AgentListeners {
         &self.listeners
+    }
+
+    /// The same with what asks for its modes.
+    #[must_use]
+    pub fn with_triggers(mut self, triggers: Vec<Trigger>) -> Self {
+        self.triggers = triggers;
+        self
+    }
+
+    /// The same with waits of new tasks.
+    #[must_use]
+    pub fn with_offsets(mut self, offsets: Vec<StartOffset>) -> Self {
+        self.offsets = offsets;
+        self
+    }
+
+    /// How long the new tasks of a domain wait in a change; from a mixture of modes as long as in the
+    /// change that takes longest.
+    pub fn offset(&self, from: Option<&str>, to: &str, domain: &str) -> Duration {
+        let of_it = |one: &&StartOffset| {
+            one.domain == domain && one.to == to && from.is_none_or(|from| one.from == from)
+        };
+        let found = self.offsets.iter().filter(of_it).map(|one| one.offset);
+        found.max().unwrap_or_default()
+    }
+
+    /// What asks for the modes.
+    pub fn triggers(&self) -> &[Trigger] {
+        &self.triggers
     }
 
     /// The mode that the system starts in.
@@ -169,6 +218,37 @@ impl ModeTable {
     pub fn may_request(&self, domain: &str, mode: &str) -> bool {
         let agent = self.agents.get(domain);
         agent.is_some_and(|agent| agent.may_request.contains(mode))
+    }
+
+    /// The modes that this table has and another one has not, if all else in them is the same.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn added_to(&self, known: &Self) -> Result<Vec<&str>, String> {
+        if self.initial != known.initial {
+            return Err("the initial mode".into());
+        }
+        if self.settings != known.settings {
+            return Err("[mode_changes]".into());
+        }
+        if self.agents != known.agents {
+            return Err("an agent".into());
+        }
+        for (name, locals) in &known.modes {
+            if self.modes.get(name) != Some(locals) {
+                return Err(format!("mode `{name}`"));
+            }
+            let of_it = |one: &&Trigger| one.mode == *name;
+            let (ours, theirs) = (self.triggers.iter(), known.triggers.iter());
+            if !ours.filter(of_it).eq(theirs.filter(of_it)) {
+                return Err(format!("a trigger of mode `{name}`"));
+            }
+        }
+        let added = self
+            .modes
+            .keys()
+            .filter(|name| !known.modes.contains_key(*name));
+        Ok(added.map(String::as_str).collect())
     }
 
     /// All tasks that a domain has in any mode, or in its fallback.

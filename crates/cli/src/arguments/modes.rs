@@ -21,6 +21,19 @@ pub enum ModeWhat {
     ///
     /// Exit status: 0 if the mode holds then, 2 if the change was given up, 1 on errors.
     Set(ModeSetArguments),
+    /// Add modes to those of the applied description, while it is in force.
+    ///
+    /// The file holds tables [modes.NAME] and [domains.DOMAIN.modes.NAME] alone. They are checked with
+    /// the applied description: whether each new mode fits and is schedulable, and how long changes to
+    /// and from it take. Exit status: 0 if they are known then, 2 if they do not fit, 1 on errors.
+    Add(ModeAddArguments),
+}
+
+/// Arguments of `mode add`.
+#[derive(Debug, Args)]
+pub struct ModeAddArguments {
+    /// The file with the new modes (TOML).
+    pub file: std::path::PathBuf,
 }
 
 /// Arguments of `mode set`.

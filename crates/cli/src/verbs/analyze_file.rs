@@ -10,6 +10,7 @@ use tailbound_experiment::schedulability::{
 };
 use tailbound_time::Duration;
 
+use super::protocols::{self, OneProtocol};
 use super::transitions::{self, OneTransition};
 use crate::failure::Failure;
 use crate::output::{Output, table};
@@ -21,6 +22,9 @@ struct Answer {
     modes: Vec<Mode>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     transitions: Vec<OneTransition>,
+    /// What the protocol of mode changes keeps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    protocols: Vec<OneProtocol>,
 }
 
 #[derive(Serialize)]
@@ -102,13 +106,19 @@ pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
             "describe a service with tasks, or name them here: tailbound analyze --task 10ms/100ms",
         ));
     }
+    let of_protocol = protocols::of(&loaded.description)?;
+    let against: Vec<String> = of_protocol
+        .iter()
+        .filter_map(OneProtocol::objection)
+        .collect();
     let answer = Answer {
-        schedulable: found.iter().all(ModeVerdict::holds),
+        schedulable: found.iter().all(ModeVerdict::holds) && against.is_empty(),
         modes: found.iter().map(mode).collect(),
         transitions: transitions::of(&loaded.description)?,
+        protocols: of_protocol,
     };
     render(&answer, output)?;
-    verdict(&found)
+    verdict(&found, against)
 }
 
 fn mode(found: &ModeVerdict) -> Mode {
@@ -242,8 +252,13 @@ fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
             true => String::new(),
             false => format!("\n{}\n", table(&transitions::HEADER, &changes)),
         };
+        let under: Vec<Vec<String>> = answer.protocols.iter().map(|one| one.cells()).collect();
+        let under = match under.is_empty() {
+            true => String::new(),
+            false => format!("\n{}\n", table(&protocols::HEADER, &under)),
+        };
         let (tasks, cpus) = (table(&TASKS, &tasks), table(&CPUS, &cpus));
-        format!("{tasks}\n\n{middle}{cpus}\n{end}")
+        format!("{tasks}\n\n{middle}{cpus}\n{end}{under}")
     };
     output.rows_with(for_people, &CSV, &csv_rows(answer), answer)
 }
@@ -348,6 +363,7 @@ fn csv_rows(answer: &Answer) -> Vec<Vec<String>> {
         }
     }
     rows.extend(answer.transitions.iter().map(OneTransition::csv_row));
+    rows.extend(answer.protocols.iter().map(OneProtocol::csv_row));
     rows
 }
 
@@ -360,7 +376,7 @@ fn verdict_word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn verdict(found: &[ModeVerdict]) -> Result<(), Failure> {
+fn verdict(found: &[ModeVerdict], against: Vec<String>) -> Result<(), Failure> {
     let mut no = Vec::new();
     for mode in found {
         let place = match &mode.mode {
@@ -394,6 +410,7 @@ fn verdict(found: &[ModeVerdict]) -> Result<(), Failure> {
             ));
         }
     }
+    no.extend(against);
     if no.is_empty() {
         return Ok(());
     }

@@ -18,7 +18,7 @@ use crate::output::Output;
 /// applied as its initial mode says.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
-    let table = modes::of(&loaded.description, output)?;
+    let table = modes::of(&loaded.description)?;
     let requests = match &table {
         None => requests(&loaded.description, &arguments.file)?,
         Some(table) => initial_requests(&loaded.description, table, &arguments.file)?,
@@ -37,7 +37,7 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
         }
     }
     if let Some(table) = &table {
-        modes::load(&mut client, table, &requests, output)?;
+        modes::load(&mut client, table, &loaded, &requests, output)?;
     }
     let names: Vec<&str> = requests
         .iter()
@@ -97,7 +97,10 @@ fn initial_requests(
 }
 
 /// A request per reserved domain; they must run already, since nothing is started here.
-fn requests(description: &Description, file: &Path) -> Result<Vec<ReservationRequest>, Failure> {
+pub(super) fn requests(
+    description: &Description,
+    file: &Path,
+) -> Result<Vec<ReservationRequest>, Failure> {
     let as_described = Variant {
         name: "as described".into(),
         backend: None,

@@ -64,9 +64,9 @@ struct UnfitVariant {
 
 /// A mode that asks for more than there is.
 #[derive(Serialize)]
-struct UnfitMode {
-    mode: String,
-    reason: String,
+pub(super) struct UnfitMode {
+    pub(super) mode: String,
+    pub(super) reason: String,
 }
 
 /// Loads, resolves every variant and admits it; applies nothing. Status 2 if one does not fit.
@@ -156,7 +156,7 @@ fn of_modes(
 }
 
 /// The modes, as described and with what agents take before all domains, that the host cannot hold.
-fn unfit_modes(
+pub(super) fn unfit_modes(
     description: &Description,
     host: &HostCapabilities,
 ) -> Result<Vec<UnfitMode>, Failure> {

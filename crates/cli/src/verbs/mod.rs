@@ -14,6 +14,7 @@ pub mod measure;
 pub mod mode;
 pub mod predict;
 pub mod predict_recovery;
+mod protocols;
 pub mod report;
 pub mod revert;
 pub mod run_command;

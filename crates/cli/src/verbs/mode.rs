@@ -1,5 +1,6 @@
 //! `tailbound mode`: the modes of an applied description.
 
+mod add;
 mod answer;
 mod list;
 mod set;
@@ -24,6 +25,7 @@ pub fn carry_out(arguments: &ModeArguments, output: &Output) -> Result<(), Failu
     let mut client = connect()?;
     match &arguments.what {
         ModeWhat::List => list::carry_out(&mut client, output),
+        ModeWhat::Add(arguments) => add::carry_out(&mut client, arguments, output),
         ModeWhat::Set(arguments) => set::carry_out(&mut client, arguments, output),
     }
 }

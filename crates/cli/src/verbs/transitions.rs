@@ -63,6 +63,11 @@ impl OneTransition {
         }
     }
 
+    /// Whether it goes to or from a mode.
+    pub fn concerns(&self, mode: &str) -> bool {
+        self.from == mode || self.to == mode
+    }
+
     /// A row of the table for people.
     pub fn cells(&self) -> Vec<String> {
         vec![

@@ -125,3 +125,48 @@ fn modes_that_the_daemon_does_not_take_leave_nothing_in_force() {
     drop(sleeper);
     bench.assert_clean("changing");
 }
+
+#[test]
+fn modes_are_added_and_triggers_are_listed() {
+    let Some((bench, sleeper)) = prepared("modes::added", "") else {
+        return;
+    };
+    bench
+        .run(&["apply", "modes.toml"])
+        .expect(0, &["mode run of rest, run"]);
+    let park = r#"
+[modes.park]
+tasks = []
+reservations = { changing = { budget = "BUDGET", period = "10ms", cpus = [0] } }
+triggers = [{ kind = "condition", domain = "changing", metric = "depletions", above = 99.5, for = "1s" }]
+"#;
+    bench.write("large.toml", &park.replace("BUDGET", "9.9ms"));
+    let too_much = ["mode park does not fit", "nothing is added"];
+    bench
+        .run(&["mode", "add", "large.toml"])
+        .expect(2, &too_much);
+    bench.write("wrong.toml", &park.replace("BUDGET", "fast"));
+    bench.run(&["mode", "add", "wrong.toml"]).expect(
+        1,
+        &["wrong.toml:4:", "modes.park.reservations.changing.budget"],
+    );
+    bench
+        .run(&["mode", "set", "park"])
+        .expect(1, &["no mode `park`"]);
+    bench.write("park.toml", &park.replace("BUDGET", "500us"));
+    let added = bench.run(&["mode", "add", "park.toml", "--format", "json"]);
+    let added = json(&added.expect(0, &[]));
+    assert_eq!(added["added"], serde_json::json!(["park"]));
+    assert_eq!(added["transitions"].as_array().unwrap().len(), 4);
+    let listed = "trigger of park: depletions of changing above 99.5% for 1s; has not asked yet";
+    bench.run(&["mode", "list"]).expect(0, &[listed]);
+    bench
+        .run(&["mode", "set", "park"])
+        .expect(0, &["run -> park: completed"]);
+    bench
+        .run(&["mode", "add", "park.toml"])
+        .expect(1, &["park.toml:2:", "there is a mode of this name already"]);
+    bench.run(&["revert"]).expect(0, &[]);
+    drop(sleeper);
+    bench.assert_clean("changing");
+}

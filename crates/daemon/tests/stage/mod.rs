@@ -216,6 +216,12 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        // Nothing is to be made again.
+        let _ = std::fs::remove_file(self.path().join("modes.state"));
+        // One that was started for the modes of a dead one is not known.
+        if let Ok(client) = Client::connect(self.path()) {
+            self.processes.insert(client.daemon_pid());
+        }
         for pid in &self.processes {
             // Most have ended by now.
             let _ = send_signal(*pid, SIGKILL);

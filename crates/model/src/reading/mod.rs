@@ -5,6 +5,7 @@
 //! ([`crate::validation`]). Each step goes on after a problem, so that one reading finds all of
 //! them; what is wrong in shape is cut out, and nothing more is said about it.
 
+mod fragment;
 mod load;
 mod place;
 mod shape;
@@ -12,6 +13,7 @@ mod shape_words;
 mod syntax;
 mod tree;
 
+pub use fragment::{Extended, with_modes};
 pub(crate) use load::LONGEST_TEXT;
 pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};
 pub(crate) use place::Place;

@@ -5,6 +5,8 @@
 //! done is rolled back by another one, from what holds to what held. RequestsMeanwhile that come meanwhile
 //! wait, or replace those that wait, or end the transition, as the description says.
 
+mod addition;
+pub mod journal;
 mod ports;
 #[cfg(test)]
 mod promises;
@@ -23,6 +25,8 @@ use crate::transition::{
     Action, Cause, DomainChange, Ending, Event, Holdings, Limits, LocalMode, Options, Outcome,
     Timeline, Transition, TransitionError,
 };
+pub use addition::AdditionError;
+pub use journal::{Journal, Record};
 pub use ports::{Agents, Asker, News, Order, Reservations};
 pub use state::{DomainState, State};
 
@@ -97,6 +101,9 @@ pub struct HostModeManager<R, A, C> {
     answered: VecDeque<(Asker, ModeError)>,
     /// When the last change began.
     last_begun: Option<Instant>,
+    /// The number under which each domain was told what should hold, if nothing was asked of it since.
+    told: BTreeMap<String, u64>,
+    journal: Option<Box<dyn Journal>>,
 }
 
 /// A transition under way.
@@ -128,7 +135,35 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             waiting: VecDeque::new(),
             answered: VecDeque::new(),
             last_begun: None,
+            told: BTreeMap::new(),
+            journal: None,
         }
+    }
+
+    /// The same on a host in another state than the initial one.
+    #[must_use]
+    pub fn in_state(mut self, state: State) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// The same with a journal. What holds is noted at once.
+    #[must_use]
+    pub fn with_journal(mut self, journal: Box<dyn Journal>) -> Self {
+        self.journal = Some(journal);
+        self.note_what_holds();
+        self
+    }
+
+    fn note(&mut self, record: impl FnOnce() -> Record) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(&record());
+        }
+    }
+
+    fn note_what_holds(&mut self) {
+        let state = self.state.clone();
+        self.note(|| Record::Holds { state });
     }
 
     /// What holds.
@@ -198,21 +233,25 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         self.last_begun = Some(self.clock.now());
         let from = self.state.mode.clone();
         let old = self.state.clone();
-        let changes = self.state.changes_to(&self.table, &target);
+        let changes = self.state.changes_to(&self.table, mode, &target);
         let options = self.table.options();
         let transition = Transition::new(changes.clone(), self.limits.clone(), options)?;
+        self.note(|| Record::begin(&old, mode, &changes));
         let mut report = self.carry_out(&from, mode, &changes, transition);
         if let Ending::GivenUp(cause) = &report.outcome.ending {
             // What was preempted goes on from where it is.
             if *cause != Cause::Preempted {
                 let back = self.state.changes_back(&self.table, &old);
                 let undoing = Transition::new(back.clone(), self.limits.clone(), options)?;
+                self.note(|| Record::begin_back(&old));
                 let undone = self.carry_out(mode, &from, &back, undoing.regardless());
                 report.rolled_back = Some(Box::new(undone));
+                self.tell_where_unknown();
             }
         } else {
             self.state.mode = mode.to_owned();
         }
+        self.note_what_holds();
         Ok(report)
     }
 
@@ -327,7 +366,17 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         interface: &ResourceInterface,
         not_before: Instant,
     ) {
-        let event = match self.reservations.change(&domain, interface, not_before) {
+        let (asking, asked) = (domain.clone(), interface.clone());
+        self.note(|| Record::Asks {
+            domain: asking,
+            interface: asked,
+        });
+        let changed = self.reservations.change(&domain, interface, not_before);
+        if changed.is_ok() {
+            let domain = domain.clone();
+            self.note(|| Record::Accepted { domain });
+        }
+        let event = match changed {
             Ok(in_force_at) => Event::InterfaceAccepted {
                 domain,
                 in_force_at,
@@ -354,6 +403,9 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             start,
         };
         course.numbers.insert(domain.clone(), number);
+        self.told.remove(&domain);
+        let telling = domain.clone();
+        self.note(|| Record::Tells { domain: telling });
         if !self.agents.send(&domain, order) {
             course.events.push_back(Event::Disconnected { domain });
         }
@@ -394,11 +446,15 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 number,
                 received_at,
                 switched_at,
-            } if current(course, &domain, number) => Some(Event::Acknowledged {
-                domain,
-                received_at,
-                switched_at,
-            }),
+            } if current(course, &domain, number) => {
+                let switched = domain.clone();
+                self.note(|| Record::Switched { domain: switched });
+                Some(Event::Acknowledged {
+                    domain,
+                    received_at,
+                    switched_at,
+                })
+            }
             News::Failed {
                 domain,
                 number,
@@ -430,8 +486,10 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 None
             }
             // A late answer: what runs there may not be what should.
-            News::Done { domain, .. } | News::Failed { domain, .. } => {
-                course.stale.insert(domain);
+            News::Done { domain, number, .. } | News::Failed { domain, number, .. } => {
+                if self.told.get(&domain) != Some(&number) {
+                    course.stale.insert(domain);
+                }
                 None
             }
             News::Left { .. } => None,
@@ -448,10 +506,31 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 self.number = self.number.max(number);
                 self.tell(&domain);
             }
+            News::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+                self.told.remove(&domain);
+                if let Some(state) = self.state.domains.get_mut(&domain) {
+                    let running = state.tasks_of().clone();
+                    state.tasks = Some(running);
+                }
+            }
+            // It was told what should hold, and cannot; telling it again changes nothing.
+            News::Failed { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+                self.told.remove(&domain);
+                if let Some(state) = self.state.domains.get_mut(&domain) {
+                    state.tasks = None;
+                }
+            }
             // A late answer: what runs there now may not be what should.
             News::Done { domain, .. } | News::Failed { domain, .. } => self.tell(&domain),
             News::Left { .. } => {}
         }
+    }
+
+    /// Takes a request up that comes by another way than the agents' links; it is carried out by
+    /// [`HostModeManager::serve_one`].
+    pub fn ask(&mut self, by: Asker, mode: &str) {
+        // Nothing is under way between two calls.
+        let _ends_nothing = self.enqueue(by, mode.to_owned());
     }
 
     /// Takes a request up; whether it ends the transition that is under way.
@@ -484,6 +563,17 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         }
     }
 
+    /// Tells agents what should hold where it is not known what does: one may have stopped old tasks
+    /// and not started new ones.
+    fn tell_where_unknown(&mut self) {
+        let domains = self.state.domains.iter();
+        let unknown = domains.filter(|(_, state)| state.tasks.is_none());
+        let unknown: Vec<String> = unknown.map(|(domain, _)| domain.clone()).collect();
+        for domain in unknown {
+            self.tell(&domain);
+        }
+    }
+
     /// Tells an agent what should hold in its domain.
     fn tell(&mut self, domain: &str) {
         let Some(state) = self.state.domains.get(domain) else {
@@ -498,6 +588,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             stop: all.difference(&wanted.tasks).cloned().collect(),
             start: wanted.tasks.iter().cloned().collect(),
         };
+        self.told.insert(domain.to_owned(), self.number);
         self.agents.send(domain, order);
     }
 

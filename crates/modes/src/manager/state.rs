@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use tailbound_time::Duration;
+
 use crate::table::ModeTable;
 use crate::transition::{DomainChange, Held, LocalMode, Outcome};
 
@@ -49,29 +51,25 @@ pub struct State {
 impl State {
     /// The initial mode.
     pub fn initial(table: &ModeTable) -> Self {
-        let mode = table.initial().to_owned();
-        let locals = table.mode(&mode).into_iter().flatten();
-        let domains = locals.map(|(domain, local)| {
-            let state = DomainState {
-                interface: local.clone(),
-                tasks: Some(local.clone()),
-            };
-            (domain.clone(), state)
-        });
-        Self {
-            domains: domains.collect(),
-            mode,
-        }
+        table.in_mode(table.initial())
     }
 
     /// What changes from here to a mode.
     pub fn changes_to(
         &self,
         table: &ModeTable,
+        mode: &str,
         target: &BTreeMap<String, LocalMode>,
     ) -> Vec<DomainChange> {
         let to = |domain: &str| target.get(domain).cloned();
-        self.changes(table, to, true)
+        let mut changes = self.changes(table, to, true);
+        // Only in a mode as a whole it is known which tasks are old.
+        let is_whole = table.in_mode(&self.mode).domains == self.domains;
+        let from = is_whole.then_some(self.mode.as_str());
+        for change in &mut changes {
+            change.offset = table.offset(from, mode, &change.domain);
+        }
+        changes
     }
 
     /// What changes from here to what held; without fallbacks, since this is one itself.
@@ -95,6 +93,7 @@ impl State {
                 domain: domain.clone(),
                 from: state.as_mode(&table.all_tasks(domain)),
                 to: to(domain)?,
+                offset: Duration::ZERO,
                 tasks_known: state.tasks.is_some(),
                 fallback: table.fallback(domain).filter(|_| forward).cloned(),
                 // One that has just not answered is not asked again; it is told when it speaks.
@@ -131,6 +130,24 @@ impl State {
                     }
                 }
             }
+        }
+    }
+}
+
+impl ModeTable {
+    /// What holds when all domains are in a mode; no domain where there is no such mode.
+    pub fn in_mode(&self, name: &str) -> State {
+        let locals = self.mode(name).into_iter().flatten();
+        let domains = locals.map(|(domain, local)| {
+            let state = DomainState {
+                interface: local.clone(),
+                tasks: Some(local.clone()),
+            };
+            (domain.clone(), state)
+        });
+        State {
+            domains: domains.collect(),
+            mode: name.to_owned(),
         }
     }
 }

@@ -447,3 +447,95 @@ fn a_table_is_whole() {
     assert!(table("run").unwrap_err().to_string().contains("mode `off`"));
     assert!(table("fly").unwrap_err().to_string().contains("`fly`"));
 }
+
+/// A journal that the test reads.
+#[derive(Clone, Default)]
+struct Noted(std::sync::Arc<std::sync::Mutex<Vec<Record>>>);
+
+impl Journal for Noted {
+    fn note(&mut self, record: &Record) {
+        self.0.lock().unwrap().push(record.clone());
+    }
+}
+
+/// What each beginning of the journal of a change leads to: budgets of a and c, and the fate.
+fn resumptions(
+    set_up: impl Fn(&Host),
+    mode: &str,
+) -> Vec<(Option<Record>, (u64, u64), journal::Fate)> {
+    let (host, manager) = manager(RequestsMeanwhile::Queue);
+    set_up(&host);
+    let noted = Noted::default();
+    let mut manager = manager.with_journal(Box::new(noted.clone()));
+    let _report = manager.change_to(&COMMAND, mode).unwrap();
+    let records = noted.0.lock().unwrap().clone();
+    let table = manager.table().clone();
+    let ends = 1..=records.len();
+    ends.map(|end| {
+        let found = journal::resumption(records[..end].iter().cloned(), &table).unwrap();
+        let budget = |domain: &str| {
+            let state = &found.state.domains[domain];
+            state.interface.interface.budget.as_nanos() / 1_000_000
+        };
+        // Whoever has an agent is not believed to run anything in particular.
+        let agents = found.state.domains.iter();
+        let mut agents = agents.filter(|(name, _)| table.agent_place(name).is_some());
+        assert!(agents.all(|(_, state)| state.tasks.is_none()));
+        let last = records.get(end - 1).cloned();
+        (last, (budget("a"), budget("c")), found.fate)
+    })
+    .collect()
+}
+
+#[test]
+fn a_dead_managers_change_is_finished_once_all_that_shrink_have_stopped_their_tasks() {
+    use journal::Fate;
+    let found = resumptions(|_| {}, "rest");
+    assert_eq!(found.first().unwrap().2, Fate::NoneUnderWay);
+    assert_eq!(found.last().unwrap().1, (1, 5));
+    let switched =
+        |one: &Option<Record>| matches!(one, Some(Record::Switched { domain }) if domain == "a");
+    let stopped = found.iter().position(|(last, ..)| switched(last)).unwrap();
+    for (place, (last, budgets, fate)) in found.iter().enumerate() {
+        let expected = match (place, last) {
+            (_, Some(Record::Holds { .. })) if place > 0 => ((1, 5), Fate::NoneUnderWay),
+            (0, _) => ((5, 1), Fate::NoneUnderWay),
+            _ if place < stopped => ((5, 1), Fate::RolledBack),
+            _ => ((1, 5), Fate::Finished),
+        };
+        assert_eq!((*budgets, *fate), expected, "{place}: {last:?}");
+    }
+}
+
+#[test]
+fn a_dead_managers_change_that_was_being_taken_back_is_taken_back() {
+    for manner in [Manner::Fails, Manner::Hangs, Manner::Absent] {
+        let found = resumptions(|host| host.manner("b", manner), "rest");
+        let mut begins = found
+            .iter()
+            .enumerate()
+            .filter(|(_, (last, ..))| matches!(last, Some(Record::Begins { .. })));
+        let (_, back) = (begins.next().unwrap(), begins.next().unwrap().0);
+        for (last, budgets, _) in &found[back..] {
+            assert_eq!(*budgets, (5, 1), "{manner:?} {last:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_told_again_to_an_agent_that_has_answered() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    let joined = |number| News::Joined {
+        domain: "a".into(),
+        number,
+    };
+    for (manner, is_known) in [(Manner::Obeys, true), (Manner::Fails, false)] {
+        host.manner("a", manner);
+        host.later(10, joined(7));
+        let until = Some(Instant::from_nanos(host.now().as_nanos() + 10_000_000));
+        assert!(manager.serve_one(until).is_none());
+        // One answer to the one order, and then silence.
+        assert!(host.0.borrow().news.is_empty());
+        assert_eq!(manager.state().domains["a"].tasks.is_some(), is_known);
+    }
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{AgentPlace, ResourceInterface};
+use tailbound_time::Duration;
 
 /// What holds for a domain in a mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +44,8 @@ pub struct DomainChange {
     pub fallback: Option<LocalMode>,
     /// Who switches its tasks; nobody if it has no agent.
     pub agent: Option<AgentPlace>,
+    /// How long after the stop of its old tasks the new ones start.
+    pub offset: Duration,
 }
 
 /// Whether a domain gets more CPU time.

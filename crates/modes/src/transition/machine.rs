@@ -40,6 +40,10 @@ enum Phase {
     Growing,
     /// Its interface was accepted, and is in force from then on.
     BeforeForce(Instant),
+    /// Its agent was told to stop old tasks, and has time until then to answer.
+    Stopping(Instant),
+    /// Its old tasks are stopped, and the new ones start then.
+    BeforeStart(Instant),
     /// Its agent was told to switch, and has time until then to answer.
     Asked(Instant),
     /// Its tasks are switched, and its smaller interface was asked for.
@@ -197,7 +201,11 @@ impl Transition {
         let phases = self.domains.iter().map(|running| running.phase);
         phases
             .filter_map(|phase| match phase {
-                Phase::BeforeForce(at) | Phase::Asked(at) | Phase::FallingBack(at) => Some(at),
+                Phase::BeforeForce(at)
+                | Phase::Stopping(at)
+                | Phase::BeforeStart(at)
+                | Phase::Asked(at)
+                | Phase::FallingBack(at) => Some(at),
                 _ => None,
             })
             .min()
@@ -265,7 +273,10 @@ impl Transition {
         for place in 0..self.domains.len() {
             match self.domains[place].phase {
                 Phase::BeforeForce(at) if at <= now => self.ask(place, now),
-                Phase::Asked(until) | Phase::FallingBack(until) if until <= now => {
+                Phase::BeforeStart(at) if at <= now => self.start(place, now),
+                Phase::Stopping(until) | Phase::Asked(until) | Phase::FallingBack(until)
+                    if until <= now =>
+                {
                     self.timed_out(place, now);
                 }
                 _ => {}
@@ -392,8 +403,23 @@ impl Transition {
             return;
         }
         let (stop, start) = change.switch();
+        if change.offset.is_zero() || start.is_empty() {
+            self.domains[place].phase = Phase::Asked(now.saturating_add(self.options.timeout));
+            self.send(place, &change.to, stop, start, now);
+        } else if stop.is_empty() {
+            self.domains[place].phase = Phase::BeforeStart(now.saturating_add(change.offset));
+        } else {
+            self.domains[place].phase = Phase::Stopping(now.saturating_add(self.options.timeout));
+            self.send(place, &change.to, stop, Vec::new(), now);
+        }
+    }
+
+    /// Tells the agent to start new tasks, now that nothing can be left of the old ones.
+    fn start(&mut self, place: usize, now: Instant) {
+        let change = self.domains[place].change.clone();
+        let (_, start) = change.switch();
         self.domains[place].phase = Phase::Asked(now.saturating_add(self.options.timeout));
-        self.send(place, &change.to, stop, start, now);
+        self.send(place, &change.to, Vec::new(), start, now);
     }
 
     fn send(
@@ -424,7 +450,10 @@ impl Transition {
         };
         for place in 0..self.domains.len() {
             let running = &self.domains[place];
-            let waits = matches!(running.phase, Phase::Asked(_) | Phase::FallingBack(_));
+            let waits = matches!(
+                running.phase,
+                Phase::Stopping(_) | Phase::Asked(_) | Phase::FallingBack(_)
+            );
             let inside = running.change.agent == Some(AgentPlace::Inside);
             if !waits || running.boosted || !inside {
                 continue;
@@ -527,6 +556,13 @@ impl Transition {
             switched_at,
         };
         match self.domains[place].phase {
+            Phase::Stopping(_) => {
+                self.note(place, now, step);
+                self.unboost(place, now);
+                // From the news of it, which comes no earlier than the stop.
+                let offset = self.domains[place].change.offset;
+                self.domains[place].phase = Phase::BeforeStart(now.saturating_add(offset));
+            }
             Phase::Asked(_) => {
                 self.note(place, now, step);
                 self.unboost(place, now);

@@ -36,6 +36,7 @@ fn changes() -> impl Strategy<Value = Vec<DomainChange>> {
                         to.tasks = from.tasks.clone();
                     }
                     let mut change = change(&format!("d{index}"), from, to);
+                    change.offset = Duration::from_micros(if old % 2 == 0 { old * 97 } else { 0 });
                     change.fallback = (kind == 2).then(|| mode("park", 1, 40_000, &[]));
                     change.agent = match kind {
                         1 => None,
@@ -118,6 +119,16 @@ proptest! {
                 let has = world.in_force(domain, *at);
                 let has = has.budget.as_nanos() * 1_000_000 / has.period.as_nanos();
                 prop_assert!(asked <= has, "{domain} asks for {asked} of {has}: {:?}", world.log);
+            }
+            // Where new tasks wait, they wait long enough after the last old one was stopped.
+            for pair in history.tasks.windows(2) {
+                let ((stopped, before), (started, after)) = (&pair[0], &pair[1]);
+                let starts = change.switches_tasks() && *after == change.to.tasks;
+                if starts && *before != *after && !change.offset.is_zero() {
+                    prop_assert!(before.is_empty(), "{domain}: {:?}", world.log);
+                    let waited = started.saturating_since(*stopped);
+                    prop_assert!(waited >= change.offset, "{domain}: {:?}", world.log);
+                }
             }
             let settled = &outcome.domains[domain];
             let last = &history.interfaces.last().unwrap().1;

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use tailbound_model::{ChangePolicy, TaskStart};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Instant};
 
 use super::world::{Agent, World, change, limit, mode, run};
 use super::*;
@@ -285,4 +285,68 @@ fn nothing_to_do_is_done_at_once() {
     assert_eq!(outcome.ending, Ending::Completed);
     assert_eq!(world.log, Vec::<String>::new());
     assert_eq!(transition.timeline().latency(), Some(Duration::ZERO));
+}
+
+/// The messages among these actions, as what they stop and what they start.
+fn sent(actions: Vec<Action>) -> Vec<(Vec<String>, Vec<String>)> {
+    let sent = actions.into_iter().filter_map(|action| match action {
+        Action::Send { stop, start, .. } => Some((stop, start)),
+        _ => None,
+    });
+    sent.collect()
+}
+
+#[test]
+fn new_tasks_wait_for_their_offset_after_the_old_ones_are_stopped() {
+    let ms = |count: u64| Instant::from_nanos(count * 1_000_000);
+    let (from, to) = (
+        mode("a", 4000, 10_000, &["old", "both"]),
+        mode("b", 4000, 10_000, &["new", "both"]),
+    );
+    let mut one = change("arm", from, to);
+    one.offset = Duration::from_millis(30);
+    let begun = || Transition::new(vec![one.clone()], limit(80), options(ChangePolicy::Prompt));
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let answer = |at: Instant| Event::Acknowledged {
+        domain: "arm".into(),
+        received_at: at,
+        switched_at: at,
+    };
+    let mut transition = begun().unwrap();
+    assert_eq!(
+        sent(transition.begin(ms(1))),
+        [(names(&["old"]), names(&[]))]
+    );
+    assert_eq!(sent(transition.handle(answer(ms(4)), ms(5))), []);
+    assert_eq!(transition.next_wake(), Some(ms(35)));
+    assert_eq!(sent(transition.handle(Event::Woken, ms(34))), []);
+    assert_eq!(
+        sent(transition.handle(Event::Woken, ms(35))),
+        [(names(&[]), names(&["new"]))]
+    );
+    transition.handle(answer(ms(36)), ms(36));
+    assert_eq!(transition.outcome().unwrap().ending, Ending::Completed);
+    // One that cannot start the new tasks has no old ones, either: nobody knows what runs.
+    for (waits, tasks) in [(false, Some(Held::Old)), (true, None)] {
+        let mut transition = begun().unwrap();
+        transition.begin(ms(1));
+        if waits {
+            transition.handle(answer(ms(2)), ms(2));
+            transition.handle(Event::Woken, ms(40));
+        }
+        let failed = Event::Failed {
+            domain: "arm".into(),
+            reason: "it broke".into(),
+            rolled_back: true,
+        };
+        transition.handle(failed, ms(41));
+        let outcome = transition.outcome().unwrap();
+        assert!(matches!(outcome.ending, Ending::GivenUp(_)));
+        assert_eq!(outcome.domains["arm"].tasks, tasks);
+    }
 }

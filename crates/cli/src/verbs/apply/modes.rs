@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use tailbound_daemon::{Client, Selection};
+use tailbound_daemon::{Client, RunningDescription, Selection};
 use tailbound_enforcement::ReservationRequest;
-use tailbound_model::{AgentLink, Description};
+use tailbound_model::{AgentLink, Description, LoadedDescription};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
 
+use super::super::protocols;
 use crate::failure::{Failure, chain};
 use crate::output::Output;
 
@@ -15,19 +16,13 @@ use crate::output::Output;
 ///
 /// # Errors
 /// What stands against them. Nothing has been changed then.
-pub fn of(description: &Description, output: &Output) -> Result<Option<ModeTable>, Failure> {
+pub fn of(description: &Description) -> Result<Option<ModeTable>, Failure> {
     if description.initial_mode.is_none() {
         return Ok(None);
     }
     let table = table_of(description).map_err(Failure::from_error)?;
-    for (name, mode) in &description.modes {
-        if !mode.triggers.is_empty() {
-            output.note(format!(
-                "mode {name}: its triggers are not acted on; ask for it with `tailbound mode set {name}`"
-            ));
-        }
-    }
-    Ok(Some(table))
+    let offsets = protocols::offsets(description)?;
+    Ok(Some(table.with_offsets(offsets)))
 }
 
 /// Refuses a table with domains whose reservations are not made.
@@ -48,10 +43,12 @@ pub fn check(table: &ModeTable, requests: &[ReservationRequest]) -> Result<(), F
 pub fn load(
     client: &mut Client,
     table: &ModeTable,
+    loaded: &LoadedDescription,
     requests: &[ReservationRequest],
     output: &Output,
 ) -> Result<(), Failure> {
-    let error = match client.load_modes(table.clone()) {
+    let description = running(loaded);
+    let error = match client.load_described_modes(table.clone(), description) {
         Ok(socket) => {
             for line in told(table, &socket) {
                 output.note(line);
@@ -78,6 +75,15 @@ pub fn load(
     })
 }
 
+/// The description as the daemon keeps it, for modes that are added later; nothing where it is too long
+/// for that.
+fn running(loaded: &LoadedDescription) -> Option<RunningDescription> {
+    const LONGEST: usize = 128 * 1024;
+    let file = std::path::absolute(&loaded.path).ok()?;
+    let text = loaded.text.clone();
+    (text.len() <= LONGEST).then_some(RunningDescription { file, text })
+}
+
 /// What holds, and how agents connect.
 fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
     let initial = table.initial();
@@ -85,6 +91,12 @@ fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
         "mode {initial} of {}; `tailbound mode set MODE` changes it",
         table.names().join(", ")
     )];
+    if !table.triggers().is_empty() {
+        let count = table.triggers().len();
+        lines.push(format!(
+            "{count} triggers ask for modes by themselves; `tailbound mode list` shows them"
+        ));
+    }
     let domains = table.mode(initial).into_iter().flatten();
     for (domain, _) in domains {
         if table.agent_place(domain).is_none() {
@@ -149,8 +161,7 @@ mod tests {
     #[test]
     fn each_agent_is_told_its_socket_and_its_tasks() {
         let description = tailbound_model::parse(CELL, "cell.toml").unwrap();
-        let output = Output::new(crate::arguments::Format::Table, true, 0);
-        let table = of(&description, &output).unwrap().unwrap();
+        let table = of(&description).unwrap().unwrap();
         let lines = told(&table, Path::new("/run/x/modes.sock"));
         assert!(lines[0].starts_with("mode run of rest, run;"), "{lines:?}");
         assert_eq!(

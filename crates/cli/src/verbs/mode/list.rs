@@ -1,9 +1,14 @@
 //! `tailbound mode list`: which modes there are, and what holds.
 
 use serde::Serialize;
+use tailbound_daemon::modes::resuming;
 use tailbound_daemon::{Client, ModesStatus};
-use tailbound_model::{ChangePolicy, RequestsMeanwhile, TaskStart};
+use tailbound_linux::clock::Monotonic;
+use tailbound_model::{ChangePolicy, Metric, RequestsMeanwhile, TaskStart};
 use tailbound_modes::manager::DomainState;
+use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::triggers::{Side, TriggerStatus, When};
+use tailbound_time::{Clock, Duration, Instant};
 
 use super::table::{ToldLocal, ToldMode, local, modes, tasks};
 use super::{REMEDY, answer};
@@ -67,12 +72,72 @@ fn text(status: &ModesStatus) -> String {
         None => "no change yet".to_owned(),
         Some(report) => format!("last change: {}", answer::summary(report)),
     };
-    format!(
-        "mode {} of {names}\n{}\n{last}\nagents connect to unix:{}\n",
+    let mut text = format!(
+        "mode {} of {names}\n{}\n{last}\n",
         status.state.mode,
         table(&HEADER, &rows(status)),
+    );
+    if let Some(fate) = status.resumed {
+        let told = resuming::told(fate, &status.state.mode);
+        text.push_str(&format!(
+            "a daemon died, and another one took over: {told}\n"
+        ));
+    }
+    let now = Monotonic.now();
+    for one in &status.triggers {
+        text.push_str(&trigger(one, now));
+    }
+    text.push_str(&format!(
+        "agents connect to unix:{}\n",
         status.socket.display()
+    ));
+    text
+}
+
+/// A line about a trigger.
+fn trigger(status: &TriggerStatus, now: Instant) -> String {
+    let when = match &status.trigger.when {
+        When::Schedule { every, offset } => format!("every {every} from {offset} on"),
+        When::Condition {
+            domain,
+            metric,
+            side,
+            threshold_ppm,
+            window,
+        } => {
+            let side = match side {
+                Side::Above => "above",
+                Side::Below => "below",
+            };
+            let share = f64::from(*threshold_ppm) / 1e4;
+            format!(
+                "{} of {domain} {side} {share}% for {window}",
+                metric_word(*metric)
+            )
+        }
+    };
+    let last = status.last_fired_at.map(|at| {
+        let ago = now.saturating_since(at).as_nanos() / 1_000_000;
+        format!(
+            "asked {} times, last {} ago",
+            status.fired,
+            Duration::from_millis(ago)
+        )
+    });
+    format!(
+        "trigger of {}: {when}; {}\n",
+        status.trigger.mode,
+        last.as_deref().unwrap_or("has not asked yet")
     )
+}
+
+fn metric_word(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Depletions => "depletions",
+        Metric::BudgetUsed => "budget used",
+        Metric::Skipped => "skipped replenishments",
+        Metric::Stalls => "stalls",
+    }
 }
 
 /// What is known of modes, as JSON.
@@ -90,6 +155,19 @@ struct Told {
     modes: Vec<ToldMode>,
     domains: Vec<ToldDomain>,
     last_change: Option<answer::Told>,
+    triggers: Vec<ToldTrigger>,
+    /// What became of a change in which another daemon died.
+    resumed: Option<Fate>,
+}
+
+#[derive(Serialize)]
+struct ToldTrigger {
+    name: String,
+    mode: String,
+    #[serde(flatten)]
+    when: ToldWhen,
+    fired: u64,
+    last_fired_at_ns: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -121,6 +199,56 @@ fn told(status: &ModesStatus) -> Told {
         modes: modes(table),
         domains: domains.collect(),
         last_change: status.last.as_ref().map(answer::told),
+        triggers: status.triggers.iter().map(told_trigger).collect(),
+        resumed: status.resumed,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+enum ToldWhen {
+    Schedule {
+        every_ns: u64,
+        offset_ns: u64,
+    },
+    Condition {
+        domain: String,
+        metric: Metric,
+        side: Side,
+        threshold_ppm: u32,
+        window_ns: u64,
+    },
+}
+
+fn told_when(when: &When) -> ToldWhen {
+    match when {
+        When::Schedule { every, offset } => ToldWhen::Schedule {
+            every_ns: every.as_nanos(),
+            offset_ns: offset.as_nanos(),
+        },
+        When::Condition {
+            domain,
+            metric,
+            side,
+            threshold_ppm,
+            window,
+        } => ToldWhen::Condition {
+            domain: domain.clone(),
+            metric: *metric,
+            side: *side,
+            threshold_ppm: *threshold_ppm,
+            window_ns: window.as_nanos(),
+        },
+    }
+}
+
+fn told_trigger(status: &TriggerStatus) -> ToldTrigger {
+    ToldTrigger {
+        name: status.trigger.name.clone(),
+        mode: status.trigger.mode.clone(),
+        when: told_when(&status.trigger.when),
+        fired: status.fired,
+        last_fired_at_ns: status.last_fired_at.map(Instant::as_nanos),
     }
 }
 

@@ -16,7 +16,10 @@ impl Transition {
             return;
         };
         let phase = self.domains[place].phase;
-        if !matches!(phase, Phase::Asked(_) | Phase::FallingBack(_)) {
+        if !matches!(
+            phase,
+            Phase::Stopping(_) | Phase::Asked(_) | Phase::FallingBack(_)
+        ) {
             return;
         }
         self.note(
@@ -28,7 +31,13 @@ impl Transition {
             },
         );
         self.unboost(place, now);
-        let old = (rolled_back && matches!(phase, Phase::Asked(_))).then_some(Held::Old);
+        // What is as before the start of new tasks is without the old ones.
+        let asked_once = match phase {
+            Phase::Stopping(_) => true,
+            Phase::Asked(_) => !self.waited(place),
+            _ => false,
+        };
+        let old = (rolled_back && asked_once).then_some(Held::Old);
         self.domains[place].settled.tasks = old;
         let cause = Cause::Failed {
             domain: domain.to_owned(),
@@ -36,16 +45,23 @@ impl Transition {
         };
         match (phase, self.domains[place].change.fallback.clone()) {
             // It answers, so it is asked once more, for less.
-            (Phase::Asked(_), Some(fallback)) => {
+            (Phase::Stopping(_) | Phase::Asked(_), Some(fallback)) => {
                 self.without.insert(domain.to_owned(), cause);
                 self.ask_for_fallback(place, &fallback, now);
             }
-            (Phase::Asked(_), None) => {
+            (Phase::Stopping(_) | Phase::Asked(_), None) => {
                 self.fail(domain, cause);
                 self.settle(place, now);
             }
             _ => self.reduce(place, now),
         }
+    }
+
+    /// Whether its new tasks had to wait.
+    fn waited(&self, place: usize) -> bool {
+        let change = &self.domains[place].change;
+        let (stop, start) = change.switch();
+        !change.offset.is_zero() && !start.is_empty() && !stop.is_empty()
     }
 
     fn ask_for_fallback(&mut self, place: usize, fallback: &LocalMode, now: Instant) {
@@ -68,7 +84,10 @@ impl Transition {
             return;
         };
         let phase = self.domains[place].phase;
-        if matches!(phase, Phase::Asked(_) | Phase::FallingBack(_)) {
+        if matches!(
+            phase,
+            Phase::Stopping(_) | Phase::Asked(_) | Phase::FallingBack(_)
+        ) {
             let domain = domain.to_owned();
             self.lose(place, Cause::NoAgent { domain }, now);
         }

@@ -1,32 +1,37 @@
 //! The modes of the host: a thread with the host mode manager and the links to the agents.
 
+mod entrance;
+pub mod journal;
+pub mod resuming;
+mod triggering;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
-use tailbound_enforcement::{Changed, EnforcementStatus, Target};
+use tailbound_enforcement::{Changed, EnforcementStatus};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::Monotonic;
-use tailbound_linux::control_socket::PeerCredentials;
-use tailbound_linux::process::{effective_uid, user_of};
 use tailbound_linux::scheduling::set_affinity;
 use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo};
 use tailbound_model::ResourceInterface;
 use tailbound_modes::enforced::{Enforced, Enforcing, limits};
-use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR, Ways};
-use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report};
+use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
+use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report, State};
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::triggers::Triggers;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::leases::{Leases, Reservations};
 use crate::log::note;
-use crate::protocol::{ModesStatus, Refusal, RefusalKind};
+use crate::protocol::{ModesStatus, Refusal, RefusalKind, RunningDescription};
+use entrance::{authority, cpus_without_domains, listen, ways};
+use journal::ModesJournal;
 
 /// Above all domains, below the managers of budgets: a mode change waits for neither of the former.
 const PRIORITY: u8 = 96;
@@ -42,6 +47,28 @@ pub type SharedLeases<R> = Arc<Mutex<Leases<R>>>;
 type Answer = Result<Report, ModeError>;
 type Answers = Arc<Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>>;
 
+/// Modes to be added: the table with them, the description with them, and who waits for the answer.
+type Addition = (
+    ModeTable,
+    Option<RunningDescription>,
+    mpsc::Sender<Result<(), Refusal>>,
+);
+type Additions = Arc<Mutex<Vec<Addition>>>;
+
+/// What is to be known.
+pub struct Loading {
+    /// The modes.
+    pub table: ModeTable,
+    /// What holds, where that is not the initial mode.
+    pub state: Option<State>,
+    /// Where the modes are from.
+    pub description: Option<RunningDescription>,
+    /// What is noted of them for the next daemon.
+    pub journal: Option<ModesJournal>,
+    /// What became of a change in which another daemon died.
+    pub resumed: Option<Fate>,
+}
+
 /// The modes of the host, as long as they are known.
 pub struct Modes {
     commands: Commands,
@@ -51,6 +78,9 @@ pub struct Modes {
     next: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
     socket: PathBuf,
+    additions: Additions,
+    description: Arc<Mutex<Option<RunningDescription>>>,
+    journal: Option<ModesJournal>,
 }
 
 /// Locks what a panic of another holder has not broken: every holder leaves it whole.
@@ -105,41 +135,28 @@ type Manager<R> = HostModeManager<Enforced<Leased<R>, Monotonic>, AgentLinks<Mon
 /// # Errors
 /// Which domain stands against it.
 pub fn check<R: Reservations>(table: &ModeTable, leases: &SharedLeases<R>) -> Result<(), Refusal> {
-    check_initial(table, &lock(leases).reservations().status())
+    let standing = lock(leases).reservations().status();
+    check_state(&State::initial(table), &standing)
 }
 
 impl Modes {
-    /// Knows the modes of a table, whose initial one is in force. Agents connect to `socket`.
+    /// Knows the modes of a table, one of which is in force. Agents connect to `socket`.
     ///
     /// # Errors
-    /// If a domain of the table is not active as the initial mode says, or the socket cannot be made.
+    /// If a domain of the table is not active as that mode says, or the socket cannot be made.
     pub fn load<R: Reservations + Send + 'static>(
-        table: ModeTable,
+        loading: Loading,
         leases: &SharedLeases<R>,
         socket: &Path,
     ) -> Result<Self, Refusal> {
-        let standing = lock(leases).reservations().status();
-        check_initial(&table, &standing)?;
-        let host = HostCapabilities::probe();
-        let takes_part = |domain: &str| of_initial(&table, domain).is_some();
-        let cpus = standing.domains.iter().flat_map(|one| &one.interface.cpus);
-        let limits = limits(cpus.copied(), &standing, takes_part, &host);
-        let authority = authority(&standing);
         let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
-        let listener = listen(socket).map_err(failed)?;
-        let (mut links, commands) =
-            AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
-        let opened = links.open(ways(&table, &standing));
-        opened.map_err(|error| refused(error.to_string()))?;
-        let own_cpus = cpus_without_domains(&host, &standing);
-        // A machine's emulator may need these CPUs for what is looked for.
-        if !own_cpus.is_empty() && table.links().is_empty() {
-            links.look_for(LOOK_FOR);
-        }
-        let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
-        let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
-        let status = Arc::new(Mutex::new(status_of(&manager, Vec::new(), socket, None)));
+        let journal = loading.journal.clone();
+        let description = Arc::new(Mutex::new(loading.description.clone()));
+        let (mut manager, commands, own_cpus) = manager_of(&loading, leases, socket)?;
+        let told = Told::new(manager.table(), loading.resumed);
+        let status = Arc::new(Mutex::new(status_of(&mut manager, socket, &told)));
         let (answers, ending) = (Answers::default(), Arc::new(AtomicBool::new(false)));
+        let additions = Additions::default();
         let thread = {
             let work = Work {
                 answers: Arc::clone(&answers),
@@ -147,6 +164,11 @@ impl Modes {
                 ending: Arc::clone(&ending),
                 socket: socket.to_owned(),
                 own_cpus,
+                leases: Arc::clone(leases),
+                additions: Arc::clone(&additions),
+                description: Arc::clone(&description),
+                journal: loading.journal,
+                told,
             };
             let builder = std::thread::Builder::new().name("modes".into());
             builder.spawn(move || work.run(manager)).map_err(failed)?
@@ -159,7 +181,48 @@ impl Modes {
             next: AtomicU64::new(1),
             thread: Mutex::new(Some(thread)),
             socket: socket.to_owned(),
+            additions,
+            description,
+            journal,
         })
+    }
+
+    /// Where the modes are from, if that was told.
+    pub fn description(&self) -> Option<RunningDescription> {
+        lock(&self.description).clone()
+    }
+
+    /// Knows more modes from now on: those of `table` that are not known yet.
+    ///
+    /// # Errors
+    /// If it differs in something else, or a new mode cannot be changed to or from.
+    pub fn add(
+        &self,
+        table: ModeTable,
+        description: Option<RunningDescription>,
+    ) -> Result<(), Refusal> {
+        let (sender, receiver) = mpsc::channel();
+        lock(&self.additions).push((table, description, sender));
+        self.wake()?;
+        let answer = receiver.recv_timeout(CHANGED_WITHIN);
+        answer.unwrap_or_else(|_| {
+            Err(refused(
+                "the modes were unloaded meanwhile, or a change lasts",
+            ))
+        })
+    }
+
+    fn wake(&self) -> Result<(), Refusal> {
+        let ended = |_| refused("the modes were unloaded meanwhile");
+        // There is no such mode, and nobody waits for the answer.
+        self.commands.ask(0, String::new()).map_err(ended)
+    }
+
+    /// If the daemon dies from here on, nothing is made again.
+    pub fn forget_journal(&self) {
+        if let Some(journal) = &self.journal {
+            journal.remove();
+        }
     }
 
     /// Changes to a mode, and waits until that has ended.
@@ -205,12 +268,14 @@ impl Modes {
             return;
         };
         self.ending.store(true, Ordering::Release);
-        // It wakes the thread; there is no such mode.
-        let _woken = self.commands.ask(0, String::new());
+        // It fails if the thread has ended.
+        let _woken = self.wake();
         if thread.join().is_err() {
             note("the thread of the modes panicked");
         }
         lock(&self.answers).clear();
+        lock(&self.additions).clear();
+        self.forget_journal();
         // Gone already if somebody tidied up.
         let _gone = fs::remove_file(&self.socket);
     }
@@ -222,25 +287,43 @@ impl Drop for Modes {
     }
 }
 
+/// What is told of the modes beside what the manager knows.
+struct Told {
+    last: Option<Report>,
+    triggers: Triggers,
+    resumed: Option<Fate>,
+    at: Instant,
+}
+
+impl Told {
+    fn new(table: &ModeTable, resumed: Option<Fate>) -> Self {
+        let now = Monotonic.now();
+        Self {
+            last: None,
+            triggers: Triggers::new(table.triggers(), now),
+            resumed,
+            at: now,
+        }
+    }
+}
+
 /// What the thread works with.
-struct Work {
+struct Work<R> {
     answers: Answers,
     status: Arc<Mutex<ModesStatus>>,
     ending: Arc<AtomicBool>,
     socket: PathBuf,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
     own_cpus: BTreeSet<u32>,
+    leases: SharedLeases<R>,
+    additions: Additions,
+    description: Arc<Mutex<Option<RunningDescription>>>,
+    journal: Option<ModesJournal>,
+    told: Told,
 }
 
-/// The CPUs of the host on which nothing is reserved.
-fn cpus_without_domains(host: &HostCapabilities, standing: &EnforcementStatus) -> BTreeSet<u32> {
-    let reserved = standing.domains.iter().flat_map(|one| &one.interface.cpus);
-    let reserved: BTreeSet<u32> = reserved.map(|cpu| cpu.0).collect();
-    host.online_cpus.difference(&reserved).copied().collect()
-}
-
-impl Work {
-    fn run<R: Reservations>(&self, mut manager: Manager<R>) {
+impl<R: Reservations> Work<R> {
+    fn run(mut self, mut manager: Manager<R>) {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(current_thread_id(), &self.own_cpus)
         {
@@ -251,32 +334,66 @@ impl Work {
                 "mode changes wait for other programs: {error}"
             ));
         }
-        let mut last = None;
         while !self.ending.load(Ordering::Acquire) {
-            let served = manager.serve_one(Some(Monotonic.now() + LOOK_AFTER));
-            if let Some((asker, answer)) = served {
-                tell(&asker, &answer);
-                if let Ok(report) = &answer {
-                    last = Some(report.clone());
+            let now = Monotonic.now();
+            let fired = triggering::look(&mut self.told.triggers, &mut manager, &self.leases, now);
+            let added = self.take_additions(&mut manager);
+            let at_latest = now.saturating_add(LOOK_AFTER);
+            let until = self.told.triggers.next_look();
+            let until = until.map_or(at_latest, |next| next.min(at_latest));
+            match manager.serve_one(Some(until)) {
+                Some((asker, answer)) => self.served(&mut manager, &asker, answer),
+                None if fired
+                    || added
+                    || Monotonic.now() >= self.told.at.saturating_add(LOOK_AFTER) =>
+                {
+                    self.take_note(&mut manager);
                 }
-                self.take_note(&mut manager, last.clone());
-                self.answer(&mut manager, &asker, answer);
-            } else {
-                self.take_note(&mut manager, last.clone());
+                None => {}
             }
         }
     }
 
-    fn take_note<R: Reservations>(&self, manager: &mut Manager<R>, last: Option<Report>) {
+    fn served(&mut self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
+        tell(asker, &answer);
+        if let Ok(report) = &answer {
+            self.told.last = Some(report.clone());
+            self.told.triggers.mode_has_changed();
+        }
+        self.take_note(manager);
+        self.answer(manager, asker, answer);
+    }
+
+    fn take_note(&mut self, manager: &mut Manager<R>) {
         for reason in manager.agents().take_reasons() {
             note(format_args!("agents: {reason}"));
         }
-        let agents = manager.agents().present();
-        let agents = agents.into_iter().map(str::to_owned).collect();
-        *lock(&self.status) = status_of(manager, agents, &self.socket, last);
+        self.told.at = Monotonic.now();
+        *lock(&self.status) = status_of(manager, &self.socket, &self.told);
     }
 
-    fn answer<R: Reservations>(&self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
+    /// Adds modes; whether there were some to add.
+    fn take_additions(&mut self, manager: &mut Manager<R>) -> bool {
+        let additions = std::mem::take(&mut *lock(&self.additions));
+        let some = !additions.is_empty();
+        for (table, description, sender) in additions {
+            let added = manager.check_addition(&table).map(|()| {
+                if let Some(journal) = &self.journal {
+                    journal.set_modes(table.clone(), description.clone());
+                }
+                *lock(&self.description) = description;
+                manager.add_modes(table);
+                let triggers = manager.table().triggers();
+                self.told.triggers.keep(triggers, Monotonic.now());
+            });
+            self.take_note(manager);
+            // Who asked may have gone.
+            let _gone = sender.send(added.map_err(|error| refused(error.to_string())));
+        }
+        some
+    }
+
+    fn answer(&self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
                 if let Some(sender) = lock(&self.answers).remove(number) {
@@ -311,103 +428,78 @@ fn tell(asker: &Asker, answer: &Answer) {
     }
 }
 
-fn status_of<R: Reservations>(
-    manager: &Manager<R>,
-    agents: Vec<String>,
+/// The manager of what is loaded, and the end by which others ask for modes.
+fn manager_of<R: Reservations>(
+    loading: &Loading,
+    leases: &SharedLeases<R>,
     socket: &Path,
-    last: Option<Report>,
-) -> ModesStatus {
+) -> Result<(Manager<R>, Commands, BTreeSet<u32>), Refusal> {
+    let table = loading.table.clone();
+    let state = loading.state.clone();
+    let state = state.unwrap_or_else(|| State::initial(&table));
+    let standing = lock(leases).reservations().status();
+    check_state(&state, &standing)?;
+    let host = HostCapabilities::probe();
+    let takes_part = |domain: &str| state.domains.contains_key(domain);
+    let cpus = standing.domains.iter().flat_map(|one| &one.interface.cpus);
+    let limits = limits(cpus.copied(), &standing, takes_part, &host);
+    let authority = authority(&standing);
+    let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
+    let listener = listen(socket).map_err(failed)?;
+    let (mut links, commands) = AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
+    let opened = links.open(ways(&table, &standing));
+    opened.map_err(|error| refused(error.to_string()))?;
+    let own_cpus = cpus_without_domains(&host, &standing);
+    // A machine's emulator may need these CPUs for what is looked for.
+    if !own_cpus.is_empty() && table.links().is_empty() {
+        links.look_for(LOOK_FOR);
+    }
+    let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
+    let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
+    let manager = manager.in_state(state);
+    let manager = match &loading.journal {
+        Some(journal) => manager.with_journal(Box::new(journal.clone())),
+        None => manager,
+    };
+    Ok((manager, commands, own_cpus))
+}
+
+fn status_of<R: Reservations>(manager: &mut Manager<R>, socket: &Path, told: &Told) -> ModesStatus {
+    let agents = manager.agents().present().into_iter();
+    let agents = agents.map(str::to_owned).collect();
     ModesStatus {
         table: manager.table().clone(),
         state: manager.state().clone(),
         agents,
         socket: socket.to_owned(),
-        last,
+        last: told.last.clone(),
+        triggers: told.triggers.status(),
+        resumed: told.resumed,
     }
 }
 
-fn of_initial<'a>(
-    table: &'a ModeTable,
-    domain: &str,
-) -> Option<&'a tailbound_modes::transition::LocalMode> {
-    table.mode(table.initial())?.get(domain)
-}
-
-/// Refuses a table whose initial mode is not in force.
-fn check_initial(table: &ModeTable, standing: &EnforcementStatus) -> Result<(), Refusal> {
-    for (domain, local) in table.mode(table.initial()).into_iter().flatten() {
+/// Refuses a state that is not in force.
+fn check_state(state: &State, standing: &EnforcementStatus) -> Result<(), Refusal> {
+    for (domain, held) in &state.domains {
         let active = standing.domains.iter().find(|one| one.domain == *domain);
         let Some(active) = active else {
             return Err(refused(format!(
                 "domain \"{domain}\" of mode `{}` has no active reservation; apply the description first",
-                table.initial()
+                state.mode
             )));
         };
-        if active.interface != local.interface {
+        let wanted = &held.interface.interface;
+        if active.interface != *wanted {
             return Err(refused(format!(
                 "domain \"{domain}\" has {} every {}, and mode `{}` says {} every {}; revert it and apply \
                  the description again",
                 active.interface.budget,
                 active.interface.period,
-                table.initial(),
-                local.interface.budget,
-                local.interface.period,
+                state.mode,
+                wanted.budget,
+                wanted.period,
             )));
         }
     }
     Ok(())
-}
-
-/// Root, the daemon's own user, and the processes of a domain may be its agent.
-fn authority(standing: &EnforcementStatus) -> tailbound_modes::links::Authority {
-    let targets = standing.domains.iter();
-    let targets: BTreeMap<String, Target> = targets
-        .map(|one| (one.domain.clone(), one.target.clone()))
-        .collect();
-    let own = effective_uid();
-    Box::new(move |peer: &PeerCredentials, domain: &str| {
-        let Some(target) = targets.get(domain) else {
-            return Err(format!("there is no domain \"{domain}\" with modes"));
-        };
-        let is_member = match target {
-            Target::Processes(pids) => pids.contains(&peer.pid),
-            Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
-                false
-            }
-        };
-        match peer.uid == 0 || peer.uid == own || is_member {
-            true => Ok(()),
-            false => Err(format!(
-                "user {} may not be the agent of \"{domain}\"",
-                peer.uid
-            )),
-        }
-    })
-}
-
-/// How agents come to this host; the user of a virtual machine may hold its port.
-fn ways(table: &ModeTable, standing: &EnforcementStatus) -> Ways {
-    let owners = standing.domains.iter().filter_map(|one| match &one.target {
-        Target::Machine(machine) => {
-            let user = user_of(*machine.vcpus.first()?).ok()?;
-            Some((one.domain.clone(), user))
-        }
-        _ => None,
-    });
-    Ways {
-        links: table.links().clone(),
-        listeners: table.listeners().clone(),
-        owners: owners.collect(),
-    }
-}
-
-/// Listens where everybody may connect; who may be an agent is checked then.
-fn listen(socket: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let listener = UnixListener::bind(socket)?;
-    fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
-    Ok(listener)
 }

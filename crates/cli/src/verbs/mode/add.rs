@@ -1,0 +1,186 @@
+//! `tailbound mode add`: modes that the applied description did not have, admitted while it is in force.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use serde::Serialize;
+use tailbound_analysis::resolution::with_agents;
+use tailbound_daemon::{Client, RunningDescription};
+use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge};
+use tailbound_linux::HostCapabilities;
+use tailbound_model::{Extended, LoadedDescription, with_modes};
+use tailbound_modes::described::table_of;
+
+use super::super::transitions::{self, OneTransition};
+use super::super::{apply, check, protocols};
+use super::REMEDY;
+use crate::arguments::ModeAddArguments;
+use crate::excerpt;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// What was admitted, as JSON.
+#[derive(Serialize)]
+struct Added<'a> {
+    added: &'a [String],
+    transitions: &'a [OneTransition],
+    /// To read, check and analyse the new modes.
+    analysis_ns: u64,
+    /// Until the daemon knew them.
+    daemon_ns: u64,
+}
+
+/// Adds the modes of a file, all or none.
+pub fn carry_out(
+    client: &mut Client,
+    arguments: &ModeAddArguments,
+    output: &Output,
+) -> Result<(), Failure> {
+    let running = client.modes_description().map_err(Failure::from_error)?;
+    let running = running.ok_or_else(|| Failure::with_help("no description is known", REMEDY))?;
+    let begun = Instant::now();
+    let fragment = fs::read_to_string(&arguments.file).map_err(|error| {
+        let file = arguments.file.display();
+        Failure::with_help(
+            format!("cannot read {file}: {error}"),
+            "name a file of modes (TOML)",
+        )
+    })?;
+    let extended = extended(&running, &fragment, &arguments.file, output)?;
+    let added = extended.added.clone();
+    let loaded = LoadedDescription {
+        description: extended.description,
+        path: running.file.clone(),
+        text: extended.text,
+        warnings: extended.warnings,
+    };
+    let transitions = admitted(&loaded, &added, output)?;
+    let table = table_of(&loaded.description).map_err(Failure::from_error)?;
+    let table = table.with_offsets(protocols::offsets(&loaded.description)?);
+    let analysed = begun.elapsed();
+    let description = RunningDescription {
+        file: running.file,
+        text: loaded.text,
+    };
+    client
+        .add_modes(table, Some(description))
+        .map_err(Failure::from_error)?;
+    let told = begun.elapsed().saturating_sub(analysed);
+    let data = Added {
+        added: &added,
+        transitions: &transitions,
+        analysis_ns: nanoseconds(analysed),
+        daemon_ns: nanoseconds(told),
+    };
+    let text = || text(&data);
+    let rows: Vec<Vec<String>> = transitions.iter().map(OneTransition::cells).collect();
+    output.rows_with(text, &transitions::HEADER, &rows, &data)
+}
+
+fn nanoseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The applied description with the modes of the fragment.
+fn extended(
+    running: &RunningDescription,
+    fragment: &str,
+    file: &Path,
+    output: &Output,
+) -> Result<Extended, Failure> {
+    let found = with_modes(&running.text, fragment, &file.display().to_string());
+    let extended = found.map_err(|problems| Failure::Description {
+        problems,
+        text: fragment.to_owned(),
+    })?;
+    if !extended.warnings.is_empty() && output.speaks() {
+        excerpt::render(&extended.warnings, fragment);
+    }
+    Ok(extended)
+}
+
+/// The changes to and from the new modes, if all of these can be held and keep their deadlines.
+fn admitted(
+    loaded: &LoadedDescription,
+    added: &[String],
+    output: &Output,
+) -> Result<Vec<OneTransition>, Failure> {
+    let description = &loaded.description;
+    let is_new = |mode: &String| added.contains(mode);
+    for mode in added {
+        if let Some(described) = description.in_mode(mode) {
+            apply::requests(&described, &loaded.path)?;
+        }
+    }
+    let unfit = check::unfit_modes(description, &HostCapabilities::probe())?;
+    let unfit = unfit.into_iter().filter(|one| is_new(&one.mode));
+    let mut against: Vec<String> = unfit
+        .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
+        .collect();
+    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
+        problems,
+        text: loaded.text.clone(),
+    })?;
+    let judged = judge(&with_agents(description), &inputs).map_err(Failure::from_error)?;
+    for verdict in &judged {
+        if verdict.mode.as_ref().is_some_and(is_new) {
+            against.extend(missed(verdict, output));
+        }
+    }
+    if !against.is_empty() {
+        against.push("nothing is added".into());
+        return Err(Failure::Verdict(against.join("\n")));
+    }
+    let mut transitions = transitions::of(description)?;
+    transitions.retain(|one| added.iter().any(|mode| one.concerns(mode)));
+    Ok(transitions)
+}
+
+/// What of a mode is not kept; what is not known is only said.
+fn missed(verdict: &ModeVerdict, output: &Output) -> Vec<String> {
+    let mode = verdict.mode.as_deref().unwrap_or_default();
+    let mut against = Vec::new();
+    for task in &verdict.tasks {
+        let name = format!("{}.{}", task.service, task.task);
+        let why = task.why.as_deref().unwrap_or("its bound is beyond it");
+        match task.verdict {
+            Verdict::Missed => {
+                against.push(format!("mode {mode}: {name} can miss its deadline: {why}"));
+            }
+            Verdict::Undecided => {
+                output.note(format!(
+                    "warning: mode {mode}: {name} is not analysed: {why}"
+                ));
+            }
+            Verdict::Met | Verdict::NoDeadline => {}
+        }
+    }
+    for service in &verdict.services {
+        if service.verdict == Verdict::Missed {
+            let name = &service.service;
+            let why = service.why.as_deref().unwrap_or("its demand is too large");
+            against.push(format!("mode {mode}: {name} can miss deadlines: {why}"));
+        }
+    }
+    for cpu in verdict.cpus.iter().filter(|cpu| !cpu.admitted) {
+        let failures = cpu.failures.join("; ");
+        against.push(format!(
+            "mode {mode}: CPU {} is overloaded: {failures}",
+            cpu.cpu
+        ));
+    }
+    against
+}
+
+fn text(data: &Added<'_>) -> String {
+    let rows: Vec<Vec<String>> = data.transitions.iter().map(OneTransition::cells).collect();
+    let length = |ns: u64| tailbound_time::Duration::from_nanos(ns / 1_000 * 1_000);
+    format!(
+        "added {}\n{}\nanalysed in {}, known to the daemon {} later\n",
+        data.added.join(", "),
+        crate::output::table(&transitions::HEADER, &rows),
+        length(data.analysis_ns),
+        length(data.daemon_ns),
+    )
+}

@@ -1,0 +1,327 @@
+//! A daemon that is killed while modes change, at every step and at any instant: another one finishes
+//! the change or rolls it back, and nothing else is left of the dead one.
+//!
+//! Needs what the ds-freeze back end needs; skips aloud where that is missing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+// What other tests need of it is not needed here.
+#[allow(dead_code)]
+mod stage;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread::JoinHandle;
+use std::time::Duration as StdDuration;
+
+use tailbound_daemon::{Client, Lease, ModesStatus, Selection};
+use tailbound_enforcement::ReservationRequest;
+use tailbound_linux::clock::Monotonic;
+use tailbound_linux::process::{boot_id, die_with_parent, send_signal};
+use tailbound_linux::task_process::TaskProcess;
+use tailbound_model::{AgentPlace, ChangePolicy, RequestsMeanwhile, TaskStart};
+use tailbound_modes::agent::link::UnixConnector;
+use tailbound_modes::agent::signals::SignalledProcesses;
+use tailbound_modes::agent::{Agent, AgentHandle, Patience, TaskTable};
+use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::table::{self, ModeTable, Settings};
+use tailbound_modes::transition::{LocalMode, Options};
+use tailbound_modes::wire::Name;
+use tailbound_time::Duration;
+
+use crate::stage::{Stage, cgroups_named, eventually, request_for};
+
+const SIGKILL: i32 = 9;
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// Two busy processes on a CPU: one has most of it in `run`, the other one in `rest`.
+struct Cell {
+    stage: Stage,
+    other: Child,
+    table: ModeTable,
+}
+
+fn requests(stage: &Stage, other: &Child) -> [ReservationRequest; 2] {
+    let with = |pid: u32, budget: Duration| {
+        let mut request = request_for(pid);
+        request.interface.budget = budget;
+        request
+    };
+    [with(stage.busy.id(), ms(6)), with(other.id(), ms(1))]
+}
+
+fn table(requests: &[ReservationRequest; 2]) -> ModeTable {
+    let local = |request: &ReservationRequest, mode: &str, budget: Duration, runs: bool| {
+        let mut interface = request.interface.clone();
+        interface.budget = budget;
+        let tasks = runs.then(|| "work".to_owned()).into_iter().collect();
+        let local = LocalMode {
+            name: mode.into(),
+            interface,
+            tasks,
+        };
+        (request.domain.clone(), local)
+    };
+    let [first, second] = requests;
+    let mode = |mode: &str, of_first: u64, of_second: u64| {
+        let locals: BTreeMap<_, _> = [
+            local(first, mode, ms(of_first), mode == "run"),
+            local(second, mode, ms(of_second), mode == "rest"),
+        ]
+        .into();
+        (mode.to_owned(), locals)
+    };
+    let agent = || table::Agent {
+        place: AgentPlace::Outside,
+        may_request: [].into(),
+        fallback: None,
+    };
+    let agents = requests.iter().map(|one| (one.domain.clone(), agent()));
+    let settings = Settings {
+        options: Options {
+            policy: ChangePolicy::Prompt,
+            start: TaskStart::InForce,
+            timeout: ms(5_000),
+        },
+        requests: RequestsMeanwhile::Queue,
+        longest_boost: Duration::from_micros(500),
+        least_gap: ms(1),
+    };
+    let modes = [mode("run", 6, 1), mode("rest", 1, 6)].into();
+    ModeTable::new("run".into(), modes, agents.collect(), settings).unwrap()
+}
+
+struct Running {
+    handle: AgentHandle,
+    thread: JoinHandle<()>,
+}
+
+/// An agent that stops and continues a process, in a thread of its own.
+fn start_agent(domain: &str, pid: u32, socket: &Path) -> Running {
+    let mut tasks = TaskTable::new();
+    let work: Name = "work".parse().unwrap();
+    let process = TaskProcess::open(pid, None).unwrap();
+    let control = SignalledProcesses::new(work.clone(), vec![process], ms(2_000));
+    tasks.add(work, Box::new(control)).unwrap();
+    let mut agent = Agent::new(
+        domain.parse().unwrap(),
+        &boot_id().unwrap(),
+        UnixConnector::new(socket.to_owned()),
+        tasks,
+        Monotonic,
+        Patience::default(),
+    )
+    .unwrap();
+    let handle = agent.handle();
+    let thread = std::thread::spawn(move || agent.run(&mut |_| {}).unwrap());
+    Running { handle, thread }
+}
+
+impl Cell {
+    fn set(test: &str) -> Option<Self> {
+        let stage = Stage::set(test)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        let other = die_with_parent(&mut command).spawn().unwrap();
+        let table = table(&requests(&stage, &other));
+        Some(Self {
+            stage,
+            other,
+            table,
+        })
+    }
+
+    fn pids(&self) -> [u32; 2] {
+        [self.stage.busy.id(), self.other.id()]
+    }
+
+    fn begin(&mut self) -> (Client, Vec<Running>) {
+        let mut client = self.stage.client();
+        let requests = requests(&self.stage, &self.other);
+        client.apply(&requests, Lease::Persistent).unwrap();
+        let socket = client.load_modes(self.table.clone()).unwrap();
+        let named = requests.iter().map(|one| one.domain.as_str());
+        let agents = named.zip(self.pids());
+        let agents = agents.map(|(domain, pid)| start_agent(domain, pid, &socket));
+        let agents = agents.collect();
+        settled(&mut client);
+        (client, agents)
+    }
+
+    fn journal(&self) -> std::path::PathBuf {
+        self.stage.path().join("modes.state")
+    }
+
+    /// So many lines the journal has.
+    fn lines(&self) -> usize {
+        let text = std::fs::read(self.journal()).unwrap_or_default();
+        text.iter().filter(|byte| **byte == b'\n').count()
+    }
+
+    /// The daemon after the one with this number.
+    fn next_daemon(&mut self, dead: u32) -> Client {
+        let mut found = None;
+        eventually("there is another daemon", || {
+            let client = Client::connect(self.stage.path()).ok();
+            found = client.filter(|client| client.daemon_pid() != dead);
+            found.is_some()
+        });
+        let client = found.unwrap();
+        self.stage.processes.insert(client.daemon_pid());
+        client
+    }
+
+    /// Reservations and tasks are those of the mode that holds.
+    fn assert_whole(&self, client: &mut Client) -> ModesStatus {
+        let modes = settled(client);
+        let status = client.status().unwrap();
+        for one in &status.reservations {
+            let enforced = &one.enforced;
+            let local = &self.table.mode(&modes.state.mode).unwrap()[&enforced.domain];
+            assert_eq!(enforced.interface, local.interface, "{modes:?}");
+        }
+        assert_eq!(status.reservations.len(), 2);
+        for (pid, runs_in) in self.pids().into_iter().zip(["run", "rest"]) {
+            let work = TaskProcess::open(pid, None).unwrap();
+            let stands = modes.state.mode != runs_in;
+            eventually("the task runs if it should", || {
+                (work.activity().unwrap().stopped > 0) == stands
+            });
+        }
+        modes
+    }
+
+    /// All is taken back, and everything of ours is gone.
+    fn end(mut self, mut client: Client, agents: Vec<Running>) {
+        client.revert(Selection::All).unwrap();
+        for agent in agents {
+            agent.handle.end();
+            agent.thread.join().unwrap();
+        }
+        for pid in self.pids() {
+            TaskProcess::open(pid, None).unwrap().resume().unwrap();
+        }
+        assert!(!self.journal().exists());
+        self.stage.expect_restored();
+        let other = request_for(self.other.id()).domain;
+        eventually("its cgroups are gone", || cgroups_named(&other).is_empty());
+        let now = self.stage.state_of(self.other.id());
+        assert_eq!(now, self.stage.before);
+        self.other.kill().unwrap();
+        self.other.wait().unwrap();
+    }
+}
+
+/// What holds when both agents have said what they run.
+fn settled(client: &mut Client) -> ModesStatus {
+    let mut found = None;
+    eventually("the agents have answered", || {
+        let modes = client.modes().unwrap().expect("modes are known");
+        let known = modes.state.domains.values().all(|one| one.tasks.is_some());
+        let holds = modes.agents.len() == 2 && known;
+        found = Some(modes);
+        holds
+    });
+    found.unwrap()
+}
+
+/// Changes to the other mode, and kills the daemon when `now` says so. What another one made of it.
+fn killed(
+    cell: &mut Cell,
+    mut client: Client,
+    mut now: impl FnMut(&Cell) -> bool,
+) -> (Client, ModesStatus) {
+    let from = client.modes().unwrap().unwrap().state.mode;
+    let to = if from == "run" { "rest" } else { "run" };
+    let daemon = client.daemon_pid();
+    let changing = std::thread::spawn(move || client.set_mode(to));
+    while !now(cell) && !changing.is_finished() {
+        std::hint::spin_loop();
+    }
+    send_signal(daemon, SIGKILL).unwrap();
+    // It may have ended well just before.
+    let _answer = changing.join().unwrap();
+    let mut client = cell.next_daemon(daemon);
+    let modes = cell.assert_whole(&mut client);
+    let expected = match modes.resumed.expect("it has made them again") {
+        Fate::Finished => vec![to],
+        Fate::RolledBack => vec![from.as_str()],
+        // Before the first step, or after the last.
+        Fate::NoneUnderWay => vec![from.as_str(), to],
+    };
+    assert!(expected.contains(&modes.state.mode.as_str()), "{modes:?}");
+    // This test's daemons may die as often as they like.
+    let _counted = std::fs::remove_file(cell.stage.path().join("modes.restarts"));
+    (client, modes)
+}
+
+#[test]
+fn a_change_is_finished_or_rolled_back_wherever_the_daemon_dies() {
+    let Some(mut cell) = Cell::set("a_change_is_finished_or_rolled_back") else {
+        return;
+    };
+    let (mut client, agents) = cell.begin();
+    let mut fates = Vec::new();
+    for step in 1..=10 {
+        let before = cell.lines();
+        let modes;
+        (client, modes) = killed(&mut cell, client, |cell| {
+            // It is read while it grows, and it is anew at times.
+            let lines = cell.lines();
+            lines >= before + step || lines < before
+        });
+        fates.push(modes.resumed.unwrap());
+    }
+    for after_us in [0, 500, 3_000, 12_000] {
+        let begun = std::time::Instant::now();
+        let wait = StdDuration::from_micros(after_us);
+        (client, _) = killed(&mut cell, client, |_| begun.elapsed() >= wait);
+    }
+    // The steps were hit: at the first ones nobody has stopped anything, at later ones all have.
+    assert!(fates.contains(&Fate::RolledBack), "{fates:?}");
+    assert!(fates.contains(&Fate::Finished), "{fates:?}");
+    cell.end(client, agents);
+}
+
+#[test]
+fn daemons_that_die_again_and_again_are_not_started_for_ever() {
+    let Some(mut cell) = Cell::set("daemons_that_die_again_and_again") else {
+        return;
+    };
+    let (mut client, agents) = cell.begin();
+    for _ in 0..3 {
+        let daemon = client.daemon_pid();
+        send_signal(daemon, SIGKILL).unwrap();
+        client = cell.next_daemon(daemon);
+        assert!(client.modes().unwrap().is_some());
+    }
+    let daemon = client.daemon_pid();
+    send_signal(daemon, SIGKILL).unwrap();
+    let mut client = cell.next_daemon(daemon);
+    assert!(client.modes().unwrap().is_none());
+    assert!(client.status().unwrap().reservations.is_empty());
+    cell.end(client, agents);
+}
+
+#[test]
+fn what_was_reverted_is_not_made_again() {
+    let Some(mut cell) = Cell::set("what_was_reverted_is_not_made_again") else {
+        return;
+    };
+    let (mut client, agents) = cell.begin();
+    client.revert(Selection::All).unwrap();
+    let daemon = client.daemon_pid();
+    send_signal(daemon, SIGKILL).unwrap();
+    cell.stage.expect_gone(daemon);
+    let mut client = cell.stage.client();
+    assert!(client.modes().unwrap().is_none());
+    // Without their reservations, applied anew for a command, they are not kept either.
+    let requests = requests(&cell.stage, &cell.other);
+    client.apply(&requests, Lease::Connection).unwrap();
+    client.load_modes(cell.table.clone()).unwrap();
+    assert!(!cell.journal().exists());
+    cell.end(client, agents);
+}
