@@ -191,9 +191,10 @@ fn execute(arguments: &Arguments, programs: &Path) -> Result<Executed, Box<dyn E
     let refused = |set_up| refusal(&stage, &system, set_up);
     let initial_mode_refused = refused(SetUp::InitialMode)?;
     let worst_case_refused = refused(SetUp::WorstCase)?;
-    let runs = run_all(arguments, &stage, &mut system).inspect_err(|_| {
+    let runs = run_all(arguments, &stage, &mut system).map_err(|error| {
         // Before the tasks end, which are in its reservations.
         let _said = tailbound.ask(&["-q", "revert"]);
+        with_console(error, &folder)
     })?;
     drop(system);
     Ok(Executed {

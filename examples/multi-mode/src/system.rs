@@ -22,8 +22,10 @@ const AGENT_PRIORITY: &str = "90";
 const GUEST_PRIORITIES: u8 = 50;
 const GUEST_AGENT_PRIORITY: &str = "98";
 /// What is waited for comes within a few seconds; an emulated machine on a busy host is slow.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// A command takes longer than a look.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// Ctrl-C, or SIGTERM.
 pub type Stop = Arc<AtomicBool>;
@@ -241,7 +243,7 @@ impl<'a> System<'a> {
                 continue;
             }
             let mut command = Command::new(self.tailbound.program("tailbound-agent"));
-            command.args(["--domain", domain.name, "--fifo", AGENT_PRIORITY]);
+            command.args(["--domain", domain.name]);
             command.arg("--connect").arg(format!("unix:{socket}"));
             for (task, pid) in &started.processes {
                 command.arg("--task").arg(format!("{task}=pid:{pid}"));
@@ -251,13 +253,24 @@ impl<'a> System<'a> {
             let child = tried(child, || "tailbound-agent cannot be started".into())?;
             self.agents.push(Running(child));
         }
-        wait("an agent", &self.stop, || {
+        let connected = wait("an agent", &self.stop, || {
             let modes = self.tailbound.modes()?;
             let domains = modes["domains"].as_array().cloned().unwrap_or_default();
-            Ok(domains
-                .iter()
-                .all(|one| one["agent"] == "connected" && one["tasks_known"] == true))
-        })
+            let mut all = domains.iter();
+            let all = all.all(|one| one["agent"] == "connected" && one["tasks_known"] == true);
+            sleep(
+                if all { Duration::ZERO } else { ASK_AGAIN_AFTER },
+                &self.stop,
+            )?;
+            Ok(all)
+        });
+        match connected {
+            Err(StepError::Late(what)) => {
+                let said = self.tailbound.ask(&["mode", "list"])?;
+                Err(StepError::Late(format!("{what} ({})", said.out.trim())))
+            }
+            other => other,
+        }
     }
 
     /// Ends the agents of processes.
