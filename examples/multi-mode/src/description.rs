@@ -15,9 +15,6 @@ pub const MODES: [&str; 2] = ["mode0", "mode1"];
 pub enum SetUp {
     /// One reservation for each domain, from the initial mode; the tasks are those of each mode.
     InitialMode,
-    /// The same, where who describes it believes that tasks of the second mode need no more than those of the
-    /// initial one.
-    InitialModeBelieved,
     /// One reservation for each domain, from the mode in which it needs most.
     WorstCase,
     /// A reservation for each domain and mode.
@@ -54,7 +51,7 @@ pub fn text(case: &Case, host: &Host, set_up: SetUp, policy: &str) -> String {
     let mut out = format!(
         "schema_version = 1\nname = \"multi-mode\"\ninitial_mode = \"{}\"\n\n[hosts.here]\n\
          cpus = [{}, {}]\nhousekeeping = [{}]\n\n[mode_changes]\npolicy = \"{policy}\"\n\
-         timeout = \"5s\"\nboost = \"5ms\"\n",
+         timeout = \"5s\"\nboost = \"1ms\"\n",
         MODES[0],
         host.cpu.min(host.housekeeping),
         host.cpu.max(host.housekeeping),
@@ -108,26 +105,13 @@ fn describe(out: &mut String, domain: &Domain, place: &Place, host: &Host, set_u
             ),
         ),
     }
-    let longest = |mode: usize| {
-        let tasks = domain.modes[mode].tasks.iter();
-        tasks
-            .map(|task| task.execution)
-            .max()
-            .unwrap_or(Duration::ZERO)
-    };
     for (task_name, task) in domain.tasks() {
-        let believed = set_up == SetUp::InitialModeBelieved && task_name.starts_with("m1");
-        let execution = match believed {
-            // What the initial mode's reservation has room for, twice as short for certain.
-            true => task.period.min(longest(0).min(task.execution)) / 2,
-            false => task.execution,
-        };
         put(
             out,
             format_args!(
                 "\n[domains.{name}.tasks.{task_name}]\narrivals = {{ kind = \"periodic\", period = \"{}\" }}\n\
-                 execution_time = {{ kind = \"constant\", value = \"{execution}\" }}\n",
-                task.period
+                 execution_time = {{ kind = \"constant\", value = \"{}\" }}\n",
+                task.period, task.execution
             ),
         );
     }
@@ -149,7 +133,7 @@ fn describe(out: &mut String, domain: &Domain, place: &Place, host: &Host, set_u
 
 fn budget(domain: &Domain, mode: usize, set_up: SetUp) -> Duration {
     match set_up {
-        SetUp::InitialMode | SetUp::InitialModeBelieved => domain.modes[0].budget,
+        SetUp::InitialMode => domain.modes[0].budget,
         SetUp::WorstCase => domain.worst(),
         SetUp::Modes => domain.modes[mode].budget,
     }

@@ -34,14 +34,32 @@ pub struct Executed {
     pub case: Case,
     /// Whether the first domain was a virtual machine.
     pub virtual_machine: bool,
-    /// What `tailbound check` says of one reservation for both modes, from the initial one.
-    pub initial_mode_refused: String,
-    /// What it says of the worst case.
-    pub worst_case_refused: String,
+    /// What `tailbound check` says of each set-up.
+    pub checks: Checks,
     /// The CPUs that the worst case would need.
     pub worst_case_cpus: f64,
     /// What ran.
     pub runs: Vec<Run>,
+}
+
+/// What `tailbound check` says of one set-up.
+#[derive(Serialize)]
+pub struct Checked {
+    /// Whether it would be applied.
+    pub fits: bool,
+    /// Warnings, and why not.
+    pub said: String,
+}
+
+/// What `tailbound check` says of each set-up.
+#[derive(Serialize)]
+pub struct Checks {
+    /// One reservation for both modes, from the initial one.
+    pub initial_mode: Checked,
+    /// One reservation for both modes, from the worst of them.
+    pub worst_case: Checked,
+    /// One for each mode.
+    pub modes: Checked,
 }
 
 /// Writes everything into a folder.
@@ -192,14 +210,26 @@ pub fn print_cpus(rows: &[Row]) {
 /// Prints what ran.
 pub fn print_executed(executed: &Executed) {
     let names: Vec<&str> = executed.case.domains.iter().map(|one| one.name).collect();
-    println!(
-        "\nOne reservation for both modes, from the initial one: {}",
-        executed.initial_mode_refused
+    let checks = &executed.checks;
+    let worst = format!(
+        "from the worst mode of each ({:.3} CPUs)",
+        executed.worst_case_cpus
     );
-    println!(
-        "From the worst case ({:.2} CPUs): {}",
-        executed.worst_case_cpus, executed.worst_case_refused
-    );
+    for (name, checked) in [
+        ("from the initial mode", &checks.initial_mode),
+        (worst.as_str(), &checks.worst_case),
+        ("of each mode", &checks.modes),
+    ] {
+        let fits = if checked.fits { "fits" } else { "DOES NOT FIT" };
+        println!("\n`tailbound check`, reservations {name}: {fits}");
+        for line in checked
+            .said
+            .lines()
+            .filter(|line| !line.ends_with(": well-formed"))
+        {
+            println!("  {line}");
+        }
+    }
     println!(
         "\nMissed deadlines of {} ({}):",
         names.join(", "),

@@ -243,7 +243,7 @@ impl<'a> System<'a> {
                 continue;
             }
             let mut command = Command::new(self.tailbound.program("tailbound-agent"));
-            command.args(["--domain", domain.name]);
+            command.args(["--domain", domain.name, "--fifo", AGENT_PRIORITY]);
             command.arg("--connect").arg(format!("unix:{socket}"));
             for (task, pid) in &started.processes {
                 command.arg("--task").arg(format!("{task}=pid:{pid}"));
