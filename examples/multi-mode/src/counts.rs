@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde::Serialize;
@@ -95,8 +95,6 @@ impl Output {
     /// # Errors
     /// The file cannot be read.
     pub fn read(&mut self) -> io::Result<()> {
-        // The writer has a position of its own.
-        self.file.seek(SeekFrom::Current(0))?;
         let mut new = Vec::new();
         self.file.read_to_end(&mut new)?;
         self.take(&new);
