@@ -449,30 +449,36 @@ fn check_multi_mode(executed: &Value, printed: &str) {
     let said = executed["checks"]["initial_mode"]["said"].as_str().unwrap();
     assert!(said.contains("in mode `mode1`"), "{printed}");
     let runs = executed["runs"].as_array().unwrap();
-    let missed = |set_up: &str| -> u64 {
+    let mode1 = |set_up: &str| -> &Value {
         let run = runs.iter().find(|run| run["set_up"] == set_up).unwrap();
         let phases = run["phases"].as_array().unwrap();
-        let mut missed = 0;
         for phase in phases {
             let changed = &phase["change"];
             assert!(
                 changed.is_null() || changed["completed"] == true,
                 "{printed}"
             );
-            for domain in phase["jobs"].as_array().unwrap() {
-                assert!(domain["jobs"].as_u64().unwrap() > 0, "{phase} {printed}");
-                let counts = changed.is_null() && phase["mode"] == "mode1";
-                missed += if counts {
-                    domain["missed"].as_u64().unwrap()
-                } else {
-                    0
-                };
-            }
+            assert!(sum(phase, "jobs") > 0, "{phase} {printed}");
         }
-        missed
+        let steady = |phase: &&Value| phase["change"].is_null() && phase["mode"] == "mode1";
+        phases.iter().find(steady).unwrap()
     };
-    let (fixed, changed) = (missed("initial mode"), missed("of each mode"));
+    let (fixed, changed) = (mode1("initial mode"), mode1("of each mode"));
+    if [fixed, changed]
+        .iter()
+        .any(|phase| phase["disturbed"] == true)
+    {
+        eprintln!("SKIP missed deadlines of multi-mode: something else had its CPU");
+        return;
+    }
+    let (fixed, changed) = (sum(fixed, "missed"), sum(changed, "missed"));
     assert!(changed < fixed, "{changed} of {fixed} {printed}");
+}
+
+/// Over the domains of a phase.
+fn sum(phase: &Value, key: &str) -> u64 {
+    let domains = phase["jobs"].as_array().unwrap().iter();
+    domains.map(|domain| domain[key].as_u64().unwrap()).sum()
 }
 
 fn run(example: &Shortened) {

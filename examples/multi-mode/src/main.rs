@@ -12,6 +12,7 @@ mod output;
 mod phases;
 mod restorer;
 mod system;
+mod witness;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ use crate::output::{Checked, Checks, Executed, Results};
 use crate::phases::{Plan, Stage};
 use crate::restorer::{Restorer, state_of};
 use crate::system::{Stop, System};
+use crate::witness::Witness;
 
 const POLICIES: [&str; 5] = ["sequential", "batch", "greedy", "boost", "prompt"];
 const PROGRAMS: [&str; 4] = ["tailbound", "tailboundd", "tailbound-agent", "periodic"];
@@ -182,7 +184,9 @@ fn execute(arguments: &Arguments, programs: &Path) -> Result<Executed, Box<dyn E
     let _restorer = Restorer::start(programs, &folder)?;
     let mut system = System::start(&case, &tailbound, &folder, cpus(arguments)?, &stop)
         .map_err(|error| with_console(error, &folder))?;
+    let witness = Witness::start(cpus(arguments)?.0)?;
     let stage = Stage {
+        witness: &witness,
         case: &case,
         tailbound: &tailbound,
         folder: &folder,

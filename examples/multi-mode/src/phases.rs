@@ -12,10 +12,14 @@ use crate::commands::{StepError, Tailbound, tried};
 use crate::counts::Jobs;
 use crate::description::{MODES, SetUp, text};
 use crate::system::{Stop, System, sleep};
+use crate::witness::Witness;
 
 /// From the request on, jobs are counted as those of the change for so long after its end. Tasks tell of
 /// their jobs four times a second, and the longest period is a quarter of one.
 const CHANGE_LASTS: Duration = Duration::from_millis(1000);
+
+/// A phase counts as disturbed by this much: the shortest period that a task can have.
+const DISTURBED: Duration = Duration::from_millis(25);
 
 /// A time in which nothing else happens, or a change.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +28,10 @@ pub struct Phase {
     pub mode: &'static str,
     /// Of a change.
     pub change: Option<Change>,
+    /// For how long something else had the CPU, beyond what reservations explain.
+    pub disturbed_ns: u64,
+    /// Whether that was too long to count this phase.
+    pub disturbed: bool,
     /// Of each domain, in the order of the case.
     pub jobs: Vec<Jobs>,
 }
@@ -51,9 +59,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// Jobs of all phases that `wanted` takes, of all domains.
+    /// Jobs of all undisturbed phases that `wanted` takes, of all domains. What waited at the end of a
+    /// disturbance is done in the phase after it, which does not count either.
     pub fn jobs(&self, wanted: impl Fn(&Phase) -> bool) -> Jobs {
-        let phases = self.phases.iter().filter(|phase| wanted(phase));
+        let before = std::iter::once(false).chain(self.phases.iter().map(|phase| phase.disturbed));
+        let phases = self.phases.iter().zip(before);
+        let phases = phases.filter(|(phase, before)| !phase.disturbed && !before);
+        let phases = phases.map(|(phase, _)| phase).filter(|phase| wanted(phase));
         let jobs = phases.flat_map(|phase| &phase.jobs);
         jobs.fold(Jobs::default(), |all, one| all.and(*one))
     }
@@ -79,6 +91,8 @@ pub struct Stage<'a> {
     pub case: &'a Case,
     /// The programs.
     pub tailbound: &'a Tailbound,
+    /// Of disturbances.
+    pub witness: &'a Witness,
     /// For files of ours.
     pub folder: &'a Path,
     /// Ctrl-C.
@@ -118,7 +132,7 @@ impl Stage<'_> {
         system.connect()?;
         // Until backlogs of the time without reservations are gone.
         sleep(CHANGE_LASTS, self.stop)?;
-        system.window()?;
+        self.phase(system, MODES[0], None)?;
         let mut phases = vec![self.steady(system, plan, MODES[0])?];
         for mode in [MODES[1], MODES[0]].repeat(plan.rounds as usize) {
             phases.push(self.change(system, mode)?);
@@ -140,11 +154,7 @@ impl Stage<'_> {
         mode: &'static str,
     ) -> Result<Phase, StepError> {
         sleep(plan.phase, self.stop)?;
-        Ok(Phase {
-            mode,
-            change: None,
-            jobs: system.window()?,
-        })
+        self.phase(system, mode, None)
     }
 
     fn change(&self, system: &mut System<'_>, mode: &'static str) -> Result<Phase, StepError> {
@@ -161,9 +171,22 @@ impl Stage<'_> {
             in_force_after_ns: told["in_force_after_ns"].as_u64().unwrap_or_default(),
         };
         sleep(CHANGE_LASTS, self.stop)?;
+        self.phase(system, mode, Some(change))
+    }
+
+    /// What happened since the last call.
+    fn phase(
+        &self,
+        system: &mut System<'_>,
+        mode: &'static str,
+        change: Option<Change>,
+    ) -> Result<Phase, StepError> {
+        let disturbed_ns = self.witness.disturbed_ns();
         Ok(Phase {
             mode,
-            change: Some(change),
+            change,
+            disturbed_ns,
+            disturbed: disturbed_ns >= DISTURBED.as_nanos(),
             jobs: system.window()?,
         })
     }
