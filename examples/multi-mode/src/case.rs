@@ -51,7 +51,7 @@ impl Kind {
     /// while its sibling works.
     pub fn executed(self, analysed: Duration) -> Duration {
         match self {
-            Self::Machine => analysed.scaled_down(60, 100),
+            Self::Machine => analysed.scaled_down(40, 100),
             Self::Processes => analysed.scaled_down(80, 100),
         }
     }
