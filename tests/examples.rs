@@ -404,6 +404,83 @@ fn aperiodic_policies_say_what_is_missing() {
     }
 }
 
+const MULTI_MODE: &[Need] = &[Need::Root, Need::TwoCpus, Need::SysNice, Need::Freezer];
+
+#[test]
+fn multi_mode_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let execute = !host::skip("multi-mode on the kernel", MULTI_MODE);
+    let _alone = host::alone();
+    let mut command = Command::new(binaries::program("multi-mode"));
+    command.args(["--quick", "--cases", "5", "--out"]).arg(&out);
+    if !execute {
+        command.arg("--analysis-only");
+    }
+    let output = command.output().unwrap();
+    let printed = told(&output);
+    assert!(output.status.success(), "{printed}");
+    let results = read(&out.join("results.json"));
+    let cases = results["cpus"].as_array().unwrap();
+    assert_eq!(cases.len(), 5);
+    for case in cases {
+        for count in ["at_least", "partitioned", "global"] {
+            let cpus = |needed: &Value| needed[count].as_u64().unwrap();
+            let worst = cpus(&case["worst_case"]);
+            let modes = case["modes"].as_array().unwrap().iter().map(cpus);
+            assert!(modes.max().unwrap() < worst, "{case}");
+        }
+    }
+    let chart = fs::read_to_string(out.join("cpus.svg")).unwrap();
+    assert!(chart.contains("</svg>") && !chart.contains("NaN"));
+    if execute {
+        check_multi_mode(&results["executed"], &printed);
+    }
+}
+
+/// Misses are compared within one run, never with a number: any host may stall.
+fn check_multi_mode(executed: &Value, printed: &str) {
+    if executed["virtual_machine"] == false {
+        eprintln!("SKIP the virtual machine of multi-mode: see its output: {printed}");
+    }
+    for (set_up, fits) in [("worst_case", false), ("modes", true)] {
+        assert_eq!(executed["checks"][set_up]["fits"], fits, "{printed}");
+    }
+    let said = executed["checks"]["initial_mode"]["said"].as_str().unwrap();
+    assert!(said.contains("in mode `mode1`"), "{printed}");
+    let runs = executed["runs"].as_array().unwrap();
+    let mode1 = |set_up: &str| -> &Value {
+        let run = runs.iter().find(|run| run["set_up"] == set_up).unwrap();
+        let phases = run["phases"].as_array().unwrap();
+        for phase in phases {
+            let changed = &phase["change"];
+            assert!(
+                changed.is_null() || changed["completed"] == true,
+                "{printed}"
+            );
+            assert!(sum(phase, "jobs") > 0, "{phase} {printed}");
+        }
+        let steady = |phase: &&Value| phase["change"].is_null() && phase["mode"] == "mode1";
+        phases.iter().find(steady).unwrap()
+    };
+    let (fixed, changed) = (mode1("initial mode"), mode1("of each mode"));
+    if [fixed, changed]
+        .iter()
+        .any(|phase| phase["disturbed"] == true)
+    {
+        eprintln!("SKIP missed deadlines of multi-mode: something else had its CPU");
+        return;
+    }
+    let (fixed, changed) = (sum(fixed, "missed"), sum(changed, "missed"));
+    assert!(changed < fixed, "{changed} of {fixed} {printed}");
+}
+
+/// Over the domains of a phase.
+fn sum(phase: &Value, key: &str) -> u64 {
+    let domains = phase["jobs"].as_array().unwrap().iter();
+    domains.map(|domain| domain[key].as_u64().unwrap()).sum()
+}
+
 fn run(example: &Shortened) {
     let test = format!("run of {}", example.file);
     if host::skip(&test, example.needs) {
