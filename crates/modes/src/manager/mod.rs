@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use tailbound_model::{RequestsMeanwhile, ResourceInterface};
-use tailbound_time::{Clock, Duration, Instant};
+use tailbound_time::{Clock, Instant};
 
 use crate::table::ModeTable;
 use crate::transition::{
@@ -590,11 +590,6 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         };
         self.told.insert(domain.to_owned(), self.number);
         self.agents.send(domain, order);
-    }
-
-    /// How long a boost may be.
-    pub fn longest_boost(&self) -> Duration {
-        self.table.longest_boost()
     }
 
     /// The local mode that holds in a domain, or should.

@@ -14,6 +14,8 @@ use tailbound_enforcement::ds_freeze::server::{FixedGridServer, ServerParameters
 use tailbound_enforcement::ds_freeze::{ChangeAt, StopLead};
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, TaskStart};
 
+use tailbound_time::Duration;
+
 use super::*;
 use crate::table::{Agent, Settings};
 use crate::transition::Options;

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, TaskStart};
 
+use tailbound_time::Duration;
+
 use super::*;
 use crate::table::{Agent, Settings};
 use crate::transition::Options;
