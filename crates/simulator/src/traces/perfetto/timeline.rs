@@ -51,19 +51,25 @@ impl TimelineTrack {
         }
     }
 
-    /// Puts a slice onto a track below this one that has that name and is free then; another one of
-    /// the same name is made if none is.
+    /// Puts a slice onto a track below this one that has that name, or onto the first of `NAME 2`, `NAME
+    /// 3` and so on that is free then.
     pub fn add(&mut self, below: &str, slice: TimelineSlice) {
         let overlaps = |other: &TimelineSlice| {
             other.from_ns < slice.until_ns && slice.from_ns < other.until_ns
         };
-        let free = |track: &&mut Self| track.name == below && !track.slices.iter().any(overlaps);
-        match self.below.iter_mut().find(free) {
-            Some(track) => track.slices.push(slice),
-            None => self.below.push(Self {
-                slices: vec![slice],
-                ..Self::named(below)
-            }),
+        let mut name = below.to_owned();
+        for next in 2.. {
+            match self.below.iter_mut().find(|track| track.name == name) {
+                Some(track) if track.slices.iter().any(overlaps) => {
+                    name = format!("{below} {next}");
+                }
+                Some(track) => return track.slices.push(slice),
+                None => {
+                    let mut track = Self::named(&name);
+                    track.slices.push(slice);
+                    return self.below.push(track);
+                }
+            }
         }
     }
 }
