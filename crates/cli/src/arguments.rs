@@ -16,7 +16,10 @@ use tailbound_time::{Duration, Rate};
 pub use making::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
-pub use modes::{ModeAddArguments, ModeArguments, ModeSetArguments, ModeWhat};
+pub use modes::{
+    ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
+    ModeWhat,
+};
 use values::{back_end, scale, scheduling, share};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.

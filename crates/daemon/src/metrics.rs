@@ -1,12 +1,15 @@
 //! The daemon's state as Prometheus text.
 
+mod of_modes;
+
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tailbound_enforcement::LedgerSummary;
 
-use crate::protocol::{DaemonStatus, ReservationStatus};
+use crate::protocol::{DaemonStatus, ModesStatus, ReservationStatus};
 use crate::service::Counters;
+pub use of_modes::ChangeCounts;
 
 /// A metric of one number per reservation: name, type, help, and where the number comes from.
 type PerReservation = (
@@ -16,7 +19,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 12] = [
+const PER_RESERVATION: [PerReservation; 14] = [
     (
         "tailbound_reservation_budget_seconds",
         "gauge",
@@ -88,6 +91,18 @@ const PER_RESERVATION: [PerReservation; 12] = [
         "counter",
         "How long the domain was stopped although it had budget, clear of real-time throttling.",
         |one| ledger(one).map(|ledger| ledger.held.as_secs_f64()),
+    ),
+    (
+        "tailbound_boosts_total",
+        "counter",
+        "How often the domain was boosted for a message to its agent.",
+        |one| ledger(one).map(|ledger| ledger.boosts as f64),
+    ),
+    (
+        "tailbound_boosted_seconds_total",
+        "counter",
+        "CPU time used under boosts, which came from no budget.",
+        |one| ledger(one).map(|ledger| ledger.boosted.as_secs_f64()),
     ),
 ];
 
@@ -162,7 +177,11 @@ const OF_DAEMON: [OfDaemon; 4] = [
 ];
 
 /// The text, in Prometheus' format version 0.0.4.
-pub fn render(status: &DaemonStatus, counters: &Counters) -> String {
+pub fn render(
+    status: &DaemonStatus,
+    counters: &Counters,
+    modes: Option<(&ModesStatus, &ChangeCounts)>,
+) -> String {
     let mut text = String::new();
     for (name, kind, help, number) in OF_DAEMON {
         single(&mut text, name, kind, help, number(status));
@@ -174,6 +193,7 @@ pub fn render(status: &DaemonStatus, counters: &Counters) -> String {
     for metric in PER_RESERVATION {
         of_each_reservation(&mut text, metric, &status.reservations);
     }
+    of_modes::render(&mut text, modes);
     text
 }
 
@@ -256,7 +276,7 @@ mod tests {
 
     #[test]
     fn every_sample_has_a_name_with_help_and_type_and_a_number() {
-        let text = render(&status(), &Counters::default());
+        let text = render(&status(), &Counters::default(), None);
         let mut samples = 0;
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, number) = line.rsplit_once(' ').unwrap();
@@ -268,12 +288,12 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 12);
+        assert_eq!(expected, 4 + 5 + 14);
     }
 
     #[test]
     fn values_are_in_base_units_and_labels_are_escaped() {
-        let text = render(&status(), &Counters::default());
+        let text = render(&status(), &Counters::default(), None);
         assert!(
             text.contains(
                 "tailbound_reservation_budget_seconds{domain=\"we\\\"ird\\\\name\"} 0.004\n"

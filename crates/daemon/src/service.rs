@@ -223,7 +223,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 domains: self.ledger(),
             }),
             Request::Metrics {} => Ok(Response::Metrics {
-                text: metrics::render(&self.status(), &self.counters),
+                text: self.metrics(),
             }),
             Request::Shutdown {} => {
                 self.forget_modes();
@@ -231,6 +231,13 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 Ok(Response::ShuttingDown {})
             }
         }
+    }
+
+    fn metrics(&self) -> String {
+        let modes = self.modes().clone();
+        let modes = modes.map(|modes| (modes.status(), modes.counts()));
+        let modes = modes.as_ref().map(|(status, counts)| (status, counts));
+        metrics::render(&self.status(), &self.counters, modes)
     }
 
     fn modes(&self) -> MutexGuard<'_, Option<Arc<Modes>>> {

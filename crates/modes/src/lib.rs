@@ -12,6 +12,7 @@ pub mod enforced;
 pub mod frame;
 pub mod links;
 pub mod manager;
+pub mod parts;
 pub mod preamble;
 pub mod table;
 pub mod tls;

@@ -5,7 +5,8 @@
 //! [`render_html`], [`tables`], and [`plots`] with [`render_svg`] and [`render_png`].
 //!
 //! A window of a simulated schedule is drawn by [`render_schedule_svg`] and
-//! [`render_schedule_html`].
+//! [`render_schedule_html`]; the course of a mode change by [`render_timeline_svg`] and
+//! [`render_timeline_html`].
 
 mod comparison;
 mod documents;
@@ -20,6 +21,7 @@ mod schedule;
 mod svg;
 mod table;
 mod ticks;
+mod timeline;
 mod verdict;
 mod wording;
 
@@ -37,5 +39,6 @@ pub use run_report::*;
 pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
 pub use svg::{render_svg, render_svg_on};
 pub use table::{Cell, Column, Table, tables};
+pub use timeline::{TimelinePicture, render_timeline_html, render_timeline_svg};
 pub use verdict::CONFIDENCE;
 pub use wording::{readable, readable_interval};

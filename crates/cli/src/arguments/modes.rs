@@ -1,5 +1,7 @@
 //! What can be asked of the modes of a host.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::ExportArguments;
@@ -21,6 +23,8 @@ pub enum ModeWhat {
     ///
     /// Exit status: 0 if the mode holds then, 2 if the change was given up, 1 on errors.
     Set(ModeSetArguments),
+    /// Tell how the last change went, whoever asked for it: a command, a trigger or an agent.
+    Last(ModeLastArguments),
     /// Add modes to those of the applied description, while it is in force.
     ///
     /// The file holds tables [modes.NAME] and [domains.DOMAIN.modes.NAME] alone. They are checked with
@@ -33,7 +37,7 @@ pub enum ModeWhat {
 #[derive(Debug, Args)]
 pub struct ModeAddArguments {
     /// The file with the new modes (TOML).
-    pub file: std::path::PathBuf,
+    pub file: PathBuf,
 }
 
 /// Arguments of `mode set`.
@@ -43,5 +47,30 @@ pub struct ModeSetArguments {
     pub mode: String,
     /// Where the answer is written to.
     #[command(flatten)]
-    pub export: ExportArguments,
+    pub export: ChangeExportArguments,
+}
+
+/// Arguments of `mode last`.
+#[derive(Debug, Args)]
+pub struct ModeLastArguments {
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub export: ChangeExportArguments,
+}
+
+/// Files that the course of a change is written to, beside standard output.
+#[derive(Debug, Default, Args)]
+pub struct ChangeExportArguments {
+    /// Where the answer is written to.
+    #[command(flatten)]
+    pub answer: ExportArguments,
+    /// Write the course of the change as a trace for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    pub export_perfetto: Option<PathBuf>,
+    /// Write a picture of the change as SVG.
+    #[arg(long, value_name = "FILE")]
+    pub export_svg: Option<PathBuf>,
+    /// Write a picture of the change as an HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub export_html: Option<PathBuf>,
 }

@@ -2,10 +2,12 @@
 
 mod add;
 mod answer;
+mod exports;
+mod last;
 mod list;
 mod set;
-mod steps;
 mod table;
+mod tracks;
 
 use tailbound_daemon::{Client, ClientError};
 use tailbound_enforcement::state_directory;
@@ -24,6 +26,7 @@ const REMEDY: &str =
 pub fn carry_out(arguments: &ModeArguments, output: &Output) -> Result<(), Failure> {
     let mut client = connect()?;
     match &arguments.what {
+        ModeWhat::Last(arguments) => last::carry_out(&mut client, arguments, output),
         ModeWhat::List => list::carry_out(&mut client, output),
         ModeWhat::Add(arguments) => add::carry_out(&mut client, arguments, output),
         ModeWhat::Set(arguments) => set::carry_out(&mut client, arguments, output),

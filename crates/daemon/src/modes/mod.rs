@@ -29,6 +29,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::leases::{Leases, Reservations};
 use crate::log::note;
+use crate::metrics::ChangeCounts;
 use crate::protocol::{ModesStatus, Refusal, RefusalKind, RunningDescription};
 use entrance::{authority, cpus_without_domains, listen, ways};
 use journal::ModesJournal;
@@ -74,6 +75,7 @@ pub struct Modes {
     commands: Commands,
     answers: Answers,
     status: Arc<Mutex<ModesStatus>>,
+    counts: Arc<Mutex<ChangeCounts>>,
     ending: Arc<AtomicBool>,
     next: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -157,10 +159,12 @@ impl Modes {
         let status = Arc::new(Mutex::new(status_of(&mut manager, socket, &told)));
         let (answers, ending) = (Answers::default(), Arc::new(AtomicBool::new(false)));
         let additions = Additions::default();
+        let counts = Arc::<Mutex<ChangeCounts>>::default();
         let thread = {
             let work = Work {
                 answers: Arc::clone(&answers),
                 status: Arc::clone(&status),
+                counts: Arc::clone(&counts),
                 ending: Arc::clone(&ending),
                 socket: socket.to_owned(),
                 own_cpus,
@@ -177,6 +181,7 @@ impl Modes {
             commands,
             answers,
             status,
+            counts,
             ending,
             next: AtomicU64::new(1),
             thread: Mutex::new(Some(thread)),
@@ -254,6 +259,11 @@ impl Modes {
         lock(&self.status).clone()
     }
 
+    /// What was counted of the changes, for the metrics.
+    pub fn counts(&self) -> ChangeCounts {
+        lock(&self.counts).clone()
+    }
+
     /// Where agents connect.
     pub fn socket(&self) -> &Path {
         &self.socket
@@ -311,6 +321,7 @@ impl Told {
 struct Work<R> {
     answers: Answers,
     status: Arc<Mutex<ModesStatus>>,
+    counts: Arc<Mutex<ChangeCounts>>,
     ending: Arc<AtomicBool>,
     socket: PathBuf,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
@@ -357,6 +368,7 @@ impl<R: Reservations> Work<R> {
     fn served(&mut self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
         tell(asker, &answer);
         if let Ok(report) = &answer {
+            lock(&self.counts).add(report);
             self.told.last = Some(report.clone());
             self.told.triggers.mode_has_changed();
         }
@@ -368,6 +380,7 @@ impl<R: Reservations> Work<R> {
         for reason in manager.agents().take_reasons() {
             note(format_args!("agents: {reason}"));
         }
+        lock(&self.counts).agents_refused = manager.agents().refused();
         self.told.at = Monotonic.now();
         *lock(&self.status) = status_of(manager, &self.socket, &self.told);
     }

@@ -47,6 +47,7 @@ pub use audit::{Audit, Finding};
 pub use balance::{BalanceKind, Stretch};
 pub use coarse::{Cells, Marks};
 pub use job_table::{COLUMNS, JobTable};
+pub use perfetto::timeline::{TimelineMark, TimelineSlice, TimelineTrack, write_timeline};
 pub use perfetto::{LANES, ScheduleTrace};
 pub use setting::{Row, Setting, SettingOfReservation, SettingOfTask};
 pub use window::{

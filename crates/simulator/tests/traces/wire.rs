@@ -50,6 +50,7 @@ const FACT: &[Field] = &[
     (1, "name_iid", Kind::Number),
     (2, "bool_value", Kind::Number),
     (3, "uint_value", Kind::Number),
+    (6, "string_value", Kind::Text),
 ];
 
 /// A message: its fields with their values, in order.

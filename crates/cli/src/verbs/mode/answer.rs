@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tailbound_modes::manager::Report;
+use tailbound_modes::parts::{What, parts, since};
 use tailbound_modes::transition::{Cause, Ending, Settled, Step, StepKind, Timeline};
 use tailbound_time::{Duration, Instant};
 
-use super::steps::{What, parts, since};
 use crate::output::table;
 
 /// The columns of [`rows`].
@@ -57,16 +57,21 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// The change in a few words: from, to, how it ended, how long it took.
-pub fn summary(report: &Report) -> String {
-    let ending = match &report.outcome.ending {
+/// How a change ended, in words.
+pub fn ending(report: &Report) -> String {
+    match &report.outcome.ending {
         Ending::Completed => "completed".to_owned(),
         Ending::Partly(causes) => {
             let causes: Vec<String> = causes.values().map(ToString::to_string).collect();
             format!("there, but not in every domain: {}", causes.join("; "))
         }
         Ending::GivenUp(cause) => format!("given up: {cause}"),
-    };
+    }
+}
+
+/// The change in a few words: from, to, how it ended, how long it took.
+pub fn summary(report: &Report) -> String {
+    let ending = ending(report);
     let mut text = format!("{} -> {}: {ending}", report.from, report.to);
     if let Some(latency) = report.timeline.latency() {
         text.push_str(&format!("\ntook {latency}"));

@@ -4,7 +4,7 @@ use tailbound_daemon::Client;
 use tailbound_modes::manager::Report;
 use tailbound_modes::transition::{Cause, Ending};
 
-use super::answer;
+use super::exports;
 use crate::arguments::ModeSetArguments;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -18,10 +18,7 @@ pub fn carry_out(
     let report = client
         .set_mode(&arguments.mode)
         .map_err(Failure::from_error)?;
-    let output = output.exporting(&arguments.export);
-    let data = answer::told(&report);
-    let for_people = || answer::text(&report);
-    output.rows_with(for_people, &answer::HEADER, &answer::rows(&report), &data)?;
+    exports::tell(&report, &arguments.export, output)?;
     match verdict(&report) {
         None => Ok(()),
         Some(verdict) => Err(Failure::Verdict(verdict)),

@@ -118,4 +118,6 @@ pub(super) struct DebugAnnotation {
     pub(super) bool_value: Option<bool>,
     #[prost(uint64, optional, tag = "3")]
     pub(super) uint_value: Option<u64>,
+    #[prost(string, optional, tag = "6")]
+    pub(super) string_value: Option<String>,
 }

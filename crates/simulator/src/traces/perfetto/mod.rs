@@ -7,6 +7,7 @@
 
 mod message;
 mod packets;
+pub(super) mod timeline;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -83,6 +83,7 @@ pub(super) enum Name {
 pub(super) enum Annotation {
     Number(&'static str, u64),
     Truth(&'static str, bool),
+    Text(&'static str, String),
 }
 
 pub(super) struct Event {
@@ -97,6 +98,8 @@ pub(super) struct Event {
 pub(super) struct Packets<W> {
     out: W,
     tracks: BTreeMap<Track, u64>,
+    /// So many tracks were described; they are known by their numbers from 1 on.
+    described: u64,
     events: BTreeMap<String, u64>,
     facts: BTreeMap<&'static str, u64>,
     /// What each counter was at last.
@@ -111,6 +114,7 @@ impl<W: io::Write> Packets<W> {
         Self {
             out,
             tracks: BTreeMap::new(),
+            described: 0,
             events: BTreeMap::new(),
             facts: BTreeMap::new(),
             counters: BTreeMap::new(),
@@ -136,24 +140,33 @@ impl<W: io::Write> Packets<W> {
             return *uuid;
         }
         let parent_uuid = track.parent().map(|parent| self.uuid(parent, setting));
-        let uuid = self.tracks.len() as u64 + 1;
-        self.tracks.insert(track, uuid);
         let counter = matches!(track, Track::Balance(..)).then_some(CounterDescriptor {
             unit: Some(Unit::TimeNs.into()),
         });
         let ordered = matches!(track, Track::Cpus | Track::Reservations | Track::Tasks);
+        let uuid = self.describe(TrackDescriptor {
+            name: Some(track.name(setting)),
+            parent_uuid,
+            counter,
+            child_ordering: ordered.then(|| ChildOrdering::Explicit.into()),
+            sibling_order_rank: Some(track.rank()),
+            ..TrackDescriptor::default()
+        });
+        self.tracks.insert(track, uuid);
+        uuid
+    }
+
+    /// Describes a track, and says what it is known by from then on.
+    pub(super) fn describe(&mut self, track: TrackDescriptor) -> u64 {
+        self.described += 1;
         self.write(TracePacket {
             track_descriptor: Some(TrackDescriptor {
-                uuid: Some(uuid),
-                name: Some(track.name(setting)),
-                parent_uuid,
-                counter,
-                child_ordering: ordered.then(|| ChildOrdering::Explicit.into()),
-                sibling_order_rank: Some(track.rank()),
+                uuid: Some(self.described),
+                ..track
             }),
             ..TracePacket::default()
         });
-        uuid
+        self.described
     }
 
     pub(super) fn begin(&mut self, track: u64, at: u64, event: Event) {
@@ -224,9 +237,20 @@ impl<W: io::Write> Packets<W> {
 
     fn facts(&mut self, facts: Vec<Annotation>, names: &mut InternedData) -> Vec<DebugAnnotation> {
         let annotations = facts.into_iter().map(|fact| {
-            let (name, bool_value, uint_value) = match fact {
-                Annotation::Number(name, value) => (name, None, Some(value)),
-                Annotation::Truth(name, value) => (name, Some(value), None),
+            let mut told = DebugAnnotation::default();
+            let name = match fact {
+                Annotation::Number(name, value) => {
+                    told.uint_value = Some(value);
+                    name
+                }
+                Annotation::Truth(name, value) => {
+                    told.bool_value = Some(value);
+                    name
+                }
+                Annotation::Text(name, value) => {
+                    told.string_value = Some(value);
+                    name
+                }
             };
             let next = self.facts.len() as u64 + 1;
             let iid = *self.facts.entry(name).or_insert_with(|| {
@@ -238,8 +262,7 @@ impl<W: io::Write> Packets<W> {
             });
             DebugAnnotation {
                 name_iid: Some(iid),
-                bool_value,
-                uint_value,
+                ..told
             }
         });
         annotations.collect()

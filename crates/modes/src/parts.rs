@@ -1,9 +1,10 @@
 //! The parts of a change, as they follow from its timeline.
 
 use serde::Serialize;
-use tailbound_modes::manager::Report;
-use tailbound_modes::transition::{Held, Settled, Step, StepKind, Timeline};
 use tailbound_time::{Duration, Instant};
+
+use crate::manager::Report;
+use crate::transition::{Held, Settled, Step, StepKind, Timeline};
 
 /// One part of what was done with a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,10 @@ pub struct Part {
     pub took: Option<Duration>,
     /// What else is to be said.
     pub remark: String,
+    /// From when on the reservation that was accepted is in force.
+    pub in_force_at: Option<Instant>,
+    /// What went wrong at its end, in a word or two.
+    pub failure: Option<&'static str>,
 }
 
 /// What a part is.
@@ -90,6 +95,8 @@ fn of_step(
         begins_at: from,
         took: Some(to.saturating_since(from)),
         remark,
+        in_force_at: None,
+        failure: None,
     };
     let last = |kind: &StepKind| {
         let mut before = own[..place].iter().rev();
@@ -110,11 +117,17 @@ fn of_step(
         ],
         StepKind::InterfaceAccepted { in_force_at } => {
             let remark = format!("in force after {}", since(timeline, *in_force_at));
-            vec![part(What::Change, asked(), step.at, remark)]
+            vec![Part {
+                in_force_at: Some(*in_force_at),
+                ..part(What::Change, asked(), step.at, remark)
+            }]
         }
         StepKind::InterfaceRefused { reason } => {
             let remark = format!("refused: {reason}");
-            vec![part(What::Change, asked(), step.at, remark)]
+            vec![Part {
+                failure: Some("refused"),
+                ..part(What::Change, asked(), step.at, remark)
+            }]
         }
         StepKind::Failed {
             reason,
@@ -125,9 +138,15 @@ fn of_step(
                 false => "which tasks run is not known",
             };
             let remark = format!("could not switch: {reason}; {tasks}");
-            vec![part(What::Answer, sent(), step.at, remark)]
+            vec![Part {
+                failure: Some("failed"),
+                ..part(What::Answer, sent(), step.at, remark)
+            }]
         }
-        StepKind::TimedOut => vec![part(What::Answer, sent(), step.at, "none".into())],
+        StepKind::TimedOut => vec![Part {
+            failure: Some("timed out"),
+            ..part(What::Answer, sent(), step.at, "none".into())
+        }],
         StepKind::Boosted => {
             let mut after = own[place..].iter();
             let end = after.find(|other| other.kind == StepKind::Unboosted);
