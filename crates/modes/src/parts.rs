@@ -25,6 +25,26 @@ pub struct Part {
     pub failure: Option<&'static str>,
 }
 
+impl Part {
+    fn failing(self, how: &'static str) -> Self {
+        let failure = Some(how);
+        Self { failure, ..self }
+    }
+
+    fn without_length(self) -> Self {
+        let took = None;
+        Self { took, ..self }
+    }
+
+    fn in_force(self, at: Instant) -> Self {
+        let in_force_at = Some(at);
+        Self {
+            in_force_at,
+            ..self
+        }
+    }
+}
+
 /// What a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -117,17 +137,11 @@ fn of_step(
         ],
         StepKind::InterfaceAccepted { in_force_at } => {
             let remark = format!("in force after {}", since(timeline, *in_force_at));
-            vec![Part {
-                in_force_at: Some(*in_force_at),
-                ..part(What::Change, asked(), step.at, remark)
-            }]
+            vec![part(What::Change, asked(), step.at, remark).in_force(*in_force_at)]
         }
         StepKind::InterfaceRefused { reason } => {
             let remark = format!("refused: {reason}");
-            vec![Part {
-                failure: Some("refused"),
-                ..part(What::Change, asked(), step.at, remark)
-            }]
+            vec![part(What::Change, asked(), step.at, remark).failing("refused")]
         }
         StepKind::Failed {
             reason,
@@ -138,28 +152,22 @@ fn of_step(
                 false => "which tasks run is not known",
             };
             let remark = format!("could not switch: {reason}; {tasks}");
-            vec![Part {
-                failure: Some("failed"),
-                ..part(What::Answer, sent(), step.at, remark)
-            }]
+            vec![part(What::Answer, sent(), step.at, remark).failing("failed")]
         }
-        StepKind::TimedOut => vec![Part {
-            failure: Some("timed out"),
-            ..part(What::Answer, sent(), step.at, "none".into())
-        }],
+        StepKind::TimedOut => {
+            vec![part(What::Answer, sent(), step.at, "none".into()).failing("timed out")]
+        }
         StepKind::Boosted => {
-            let mut after = own[place..].iter();
-            let end = after.find(|other| other.kind == StepKind::Unboosted);
+            let end = own[place..]
+                .iter()
+                .find(|other| other.kind == StepKind::Unboosted);
             let end = end.map_or(step.at, |end| end.at);
             vec![part(What::Boost, step.at, end, String::new())]
         }
         StepKind::Settled => {
             let told = own.iter().any(|other| other.kind == StepKind::Sent);
             let remark = settled.map_or_else(String::new, |settled| holds(settled, told));
-            vec![Part {
-                took: None,
-                ..part(What::Settled, step.at, step.at, remark)
-            }]
+            vec![part(What::Settled, step.at, step.at, remark).without_length()]
         }
     }
 }

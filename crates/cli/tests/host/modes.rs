@@ -72,6 +72,9 @@ fn a_mode_is_applied_listed_and_changed() {
     bench
         .run(&["apply", "modes.toml"])
         .expect(0, &["mode run of rest, run"]);
+    bench
+        .run(&["mode", "last"])
+        .expect(1, &["no change yet", "mode `run` holds"]);
     let set = ["mode", "set", "rest", "--export-json", "change.json"];
     bench.run(&set).expect(0, &["run -> rest: completed"]);
     let written = fs::read_to_string(bench.path().join("change.json")).unwrap();
@@ -83,6 +86,17 @@ fn a_mode_is_applied_listed_and_changed() {
     assert_eq!(listed["domains"][0]["budget_ns"], 1_000_000);
     // The parts and the timeline are those that were told then.
     assert_eq!(listed["last_change"]["timeline"], written["timeline"]);
+    let last = ["mode", "last", "--export-perfetto", "change.trace"];
+    let pictures = ["--export-svg", "change.svg", "--export-html", "change.html"];
+    bench
+        .run(&[&last[..], &pictures].concat())
+        .expect(0, &["run -> rest: completed", "in force after"]);
+    let svg = fs::read_to_string(bench.path().join("change.svg")).unwrap();
+    assert!(svg.contains("<title>run \u{2192} rest</title>"), "{svg}");
+    assert!(bench.path().join("change.html").exists());
+    let trace = fs::read(bench.path().join("change.trace")).unwrap();
+    let name = b"accepted, not yet in force";
+    assert!(trace.windows(name.len()).any(|bytes| bytes == name));
     bench
         .run(&["mode", "set", "fly"])
         .expect(1, &["no mode `fly`", "rest, run"]);
