@@ -14,7 +14,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use tailbound_linux::clock::{Monotonic, sleep_until};
-use tailbound_linux::process::die_with_parent;
 use tailbound_model::{BackendKind, RequestsMeanwhile};
 use tailbound_modes::manager::Report;
 use tailbound_modes::transition::{Ending, StepKind};
@@ -79,7 +78,8 @@ fn recorder(folder: &Path, cpu: u32) -> Option<(Child, BufReader<impl Read>)> {
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut child = die_with_parent(&mut command).spawn().ok()?;
+    // Not killed with us: it ends by its standard input, and tidies up.
+    let mut child = command.spawn().ok()?;
     let mut says = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     says.read_line(&mut line).unwrap();
