@@ -146,9 +146,9 @@ def _checked(message: Any) -> Message:
         "ping": {"nonce": _number},
         "refused": {"mode": check_name, "reason": _text},
     }
-    if not isinstance(message, dict) or message.get("order") not in kinds:
+    order = message.get("order") if isinstance(message, dict) else None
+    if not isinstance(order, str) or order not in kinds:
         raise ValueError("there is no such order")
-    order: str = message["order"]
     fields = kinds[order]
     if "mode" in fields and order == "welcome":
         message.setdefault("mode", None)

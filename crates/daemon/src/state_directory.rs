@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tailbound_linux::control_socket::try_lock_exclusively;
@@ -134,7 +134,11 @@ impl StateDirectory {
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(0o600)
             .open(&path)
+            .map_err(unusable)?;
+        // Who may open it, if only to read, may lock it.
+        file.set_permissions(fs::Permissions::from_mode(0o600))
             .map_err(unusable)?;
         let taken = try_lock_exclusively(&file).map_err(unusable)?;
         Ok(taken.then_some(file))

@@ -12,6 +12,9 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use webpki::EndEntityCert;
 
+/// So often is read from a socket at a time.
+const MOST_READS: usize = 16;
+
 /// The files by which an end shows who it is, and knows who the other one is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
@@ -195,9 +198,10 @@ impl TlsStream {
         state.is_ok_and(|state| state.plaintext_bytes_to_read() > 0)
     }
 
-    /// Takes in what has come; `false` at the end of the stream.
+    /// Takes in what has come, within bounds: records without content may come without end. `false` at
+    /// the end of the stream.
     fn take_in(&mut self) -> io::Result<bool> {
-        loop {
+        for _ in 0..MOST_READS {
             match self.tls.read_tls(&mut self.socket) {
                 Ok(0) => return Ok(false),
                 Ok(_) => {}
@@ -211,6 +215,8 @@ impl TlsStream {
                 return Ok(true);
             }
         }
+        // The rest waits in the socket.
+        Ok(true)
     }
 
     fn give_out(&mut self) -> io::Result<()> {

@@ -116,6 +116,24 @@ fn only_the_certificate_of_a_domain_is_its_agents() {
 }
 
 #[test]
+fn strangers_at_the_door_leave_room_for_agents() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = Authority::new(folder.path(), "ours");
+    let (arm, own) = (ours.certify("arm", &ours), ours.certify("127.0.0.1", &ours));
+    let mut host = tls_host(folder, own, &["arm"]);
+    let address = host.manager.agents().tls_address().unwrap();
+    let silent: Vec<_> = (0..20).map(|_| TcpStream::connect(address)).collect();
+    let mut told = String::new();
+    host.serve_until("some of them are sent away", |host| {
+        told.push_str(&host.manager.agents().take_reasons().join("\n"));
+        told.contains("too many others are at the door")
+    });
+    drop(silent);
+    let _arm = Running::start("arm", route(address.port(), &arm));
+    host.serve_until("the agent is let in", |host| host.is_present("arm"));
+}
+
+#[test]
 fn a_tls_link_that_fails_overloads_nothing_and_recovers() {
     let folder = tempfile::tempdir().unwrap();
     let ours = Authority::new(folder.path(), "ours");

@@ -2,8 +2,9 @@
 
 mod record;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +15,9 @@ use crate::kernel::KernelView;
 
 /// The variable that overrides where journals lie.
 pub const STATE_DIRECTORY_VARIABLE: &str = "TAILBOUND_STATE_DIR";
+
+/// The mode of a file that nobody else may open.
+const OWNER_ALONE: u32 = 0o600;
 
 /// Tells the journals of one process apart.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -230,7 +234,11 @@ impl Turn {
         let path = directory.join("lock");
         let open = || {
             let mut options = OpenOptions::new();
-            options.create(true).truncate(false).write(true).open(&path)
+            options.create(true).truncate(false).write(true);
+            // Who may open it, if only to read, may lock it, and keep everybody waiting.
+            let file = options.mode(OWNER_ALONE).open(&path)?;
+            file.set_permissions(Permissions::from_mode(OWNER_ALONE))?;
+            Ok::<File, io::Error>(file)
         };
         let take = || {
             let file = match open() {

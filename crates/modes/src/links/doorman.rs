@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::time::Instant as StdInstant;
 
 use rustls::ServerConfig;
@@ -23,6 +23,14 @@ use crate::tls::TlsStream;
 const MOST_GUESTS: usize = 32;
 /// How long one may take.
 const WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// So many of them from one address.
+const MOST_FROM_ONE: usize = 8;
+/// So many are taken per look; nobody who knocks again and again keeps the others from shaking hands.
+const MOST_COME: usize = 16;
+/// So many visits wait to be taken note of.
+const MOST_VISITS: usize = 64;
+/// Of those who were sent away it is told so often.
+const TOLD_AFTER: std::time::Duration = std::time::Duration::from_secs(1);
 /// How often it is looked who takes too long.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
@@ -47,8 +55,12 @@ struct Work {
     listener: TcpListener,
     config: Arc<ServerConfig>,
     guests: Vec<Guest>,
-    visits: Sender<Visit>,
+    visits: SyncSender<Visit>,
     bell: UnixStream,
+    /// When it was told last of one who was sent away.
+    told: Option<StdInstant>,
+    /// Whether there is one who was sent away and of whom it was not told.
+    owes: bool,
 }
 
 impl Doorman {
@@ -59,13 +71,15 @@ impl Doorman {
         let (bell, rings) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         rings.set_nonblocking(true)?;
-        let (sender, visits) = mpsc::channel();
+        let (sender, visits) = mpsc::sync_channel(MOST_VISITS);
         let mut work = Work {
             listener,
             config,
             guests: Vec::new(),
             visits: sender,
             bell: rings,
+            told: None,
+            owes: false,
         };
         let thread = std::thread::Builder::new().name("doorman".into());
         thread.spawn(move || while work.look().is_ok() {})?;
@@ -81,15 +95,17 @@ impl Doorman {
         self.address
     }
 
-    /// Who has come since the last look.
-    pub(super) fn visits(&mut self) -> Vec<Visit> {
+    /// Who has come since the last look; `None` after that if nobody will come any more.
+    pub(super) fn visits(&mut self) -> (Vec<Visit>, Option<()>) {
         let mut rung = [0; 64];
-        while self
-            .bell
-            .read(&mut rung)
-            .is_ok_and(|count| count == rung.len())
-        {}
-        self.visits.try_iter().collect()
+        let stays = loop {
+            match self.bell.read(&mut rung) {
+                Ok(0) => break None,
+                Ok(count) if count == rung.len() => {}
+                Ok(_) | Err(_) => break Some(()),
+            }
+        };
+        (self.visits.try_iter().collect(), stays)
     }
 }
 
@@ -126,14 +142,14 @@ impl Work {
         if accepts {
             self.accept()?;
         }
-        Ok(())
+        self.ring_for_strangers()
     }
 
     fn attend(&mut self, place: usize, moved: bool) -> io::Result<()> {
         let guest = &mut self.guests[place];
         let shaken = match moved {
+            _ if guest.until < StdInstant::now() => Err(io::ErrorKind::TimedOut.into()),
             true => guest.stream.shake_hands(),
-            false if guest.until < StdInstant::now() => Err(io::ErrorKind::TimedOut.into()),
             false => return Ok(()),
         };
         match shaken {
@@ -153,8 +169,20 @@ impl Work {
     }
 
     fn accept(&mut self) -> io::Result<()> {
-        while let Ok((socket, from)) = self.listener.accept() {
-            if self.guests.len() >= MOST_GUESTS {
+        for _ in 0..MOST_COME {
+            let (socket, from) = match self.listener.accept() {
+                Ok(come) => come,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    // Such as for want of descriptors: it stays so for a while.
+                    self.tell(Err(format!("nobody is let in: {error}")))?;
+                    std::thread::sleep(std::time::Duration::from_millis(100));
+                    break;
+                }
+            };
+            let same = |guest: &&Guest| guest.from.ip() == from.ip();
+            let of_one = self.guests.iter().filter(same).count();
+            if self.guests.len() >= MOST_GUESTS || of_one >= MOST_FROM_ONE {
                 self.tell(Err(format!(
                     "{from} is not let in: too many others are at the door"
                 )))?;
@@ -179,8 +207,33 @@ impl Work {
     }
 
     fn tell(&mut self, visit: Visit) -> io::Result<()> {
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.visits.send(visit).map_err(gone)?;
+        let is_let_in = visit.is_ok();
+        match self.visits.try_send(visit) {
+            // One who was let in and is not taken note of connects again.
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            Err(TrySendError::Disconnected(_)) => return Err(io::ErrorKind::BrokenPipe.into()),
+        }
+        match is_let_in {
+            true => self.ring(),
+            false => {
+                self.owes = true;
+                self.ring_for_strangers()
+            }
+        }
+    }
+
+    /// Strangers must not wake whoever changes modes at their pleasure.
+    fn ring_for_strangers(&mut self) -> io::Result<()> {
+        let lately = self.told.is_some_and(|told| told.elapsed() < TOLD_AFTER);
+        if !self.owes || lately {
+            return Ok(());
+        }
+        self.told = Some(StdInstant::now());
+        self.owes = false;
+        self.ring()
+    }
+
+    fn ring(&self) -> io::Result<()> {
         match io::Write::write(&mut &self.bell, &[0]) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             // A full pipe rings as well as another byte would.

@@ -118,6 +118,12 @@ impl Doors {
         })
     }
 
+    /// Whether a domain is the guest with this context identifier.
+    pub(super) fn expects_guest(&self, from: u32) -> bool {
+        let mut links = self.links.values();
+        links.any(|link| matches!(link, AgentLink::Vsock { cid } if *cid == from))
+    }
+
     /// Whether somebody may be the agent of a domain, or why not.
     pub(super) fn admit(
         &self,

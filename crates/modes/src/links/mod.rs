@@ -29,6 +29,13 @@ pub use doors::{WayError, Ways};
 
 /// The most connections, with and without a domain.
 const MOST_CONNECTIONS: usize = 256;
+/// The most connections of one user that have not said yet whose agents they are: strangers must leave
+/// room for others.
+const MOST_NAMELESS: usize = 16;
+/// So many are taken per look, so that nobody who connects again and again holds up the others.
+const MOST_COME: usize = 16;
+/// No host has made more changes: a higher number, which all later ones would have to exceed, is a lie.
+const MOST_CHANGES: u64 = 1 << 62;
 /// How long a connection may take to say whose agent it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(2);
 
@@ -276,11 +283,14 @@ impl<C: Clock> AgentLinks<C> {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        for _ in 0..MOST_COME {
+            let Ok((stream, _)) = self.listener.accept() else {
+                return;
+            };
             let known = peer_credentials(&stream);
             let opened = stream.set_nonblocking(true);
             match (known, opened) {
-                (Ok(peer), Ok(())) if self.connections.len() < MOST_CONNECTIONS => {
+                (Ok(peer), Ok(())) if self.has_room_for(&peer) => {
                     let now = self.clock.now();
                     let connection = Connection::new(stream, Peer::Process(peer), now);
                     self.connections.push(connection);
@@ -290,15 +300,38 @@ impl<C: Clock> AgentLinks<C> {
         }
     }
 
+    /// Whether one more process of a user may connect.
+    fn has_room_for(&self, peer: &PeerCredentials) -> bool {
+        let nameless = self.connections.iter().filter(|one| {
+            let same_user = matches!(&one.peer, Peer::Process(other) if other.uid == peer.uid);
+            one.domain.is_none() && same_user
+        });
+        // Root is who starts agents.
+        let few = peer.uid == 0 || nameless.count() < MOST_NAMELESS;
+        few && self.connections.len() < MOST_CONNECTIONS
+    }
+
     /// Lets in who has come by another way than the socket.
     fn let_in(&mut self) {
         let now = self.clock.now();
         let mut come = Vec::new();
-        while let Some(Ok((stream, cid))) = self.doors.guests.as_ref().map(VsockListener::accept) {
-            come.push(Connection::new(stream, Peer::Guest(cid), now));
+        for _ in 0..MOST_COME {
+            let Some(Ok((stream, cid))) = self.doors.guests.as_ref().map(VsockListener::accept)
+            else {
+                break;
+            };
+            match self.doors.expects_guest(cid) {
+                true => come.push(Connection::new(stream, Peer::Guest(cid), now)),
+                false => self.refuse_for(format!("no domain is the guest {cid}")),
+            }
         }
         let visits = self.doors.doorman.as_mut().map(doorman::Doorman::visits);
-        for visit in visits.unwrap_or_default() {
+        let (visits, stays) = visits.unwrap_or((Vec::new(), Some(())));
+        if stays.is_none() {
+            self.doors.doorman = None;
+            self.refuse_for("nobody is let in by TLS any more: its thread has ended".to_owned());
+        }
+        for visit in visits {
             match visit {
                 Ok((stream, certificate)) => {
                     let peer = Peer::Certified(certificate);
@@ -386,6 +419,12 @@ impl<C: Clock> AgentLinks<C> {
             ..
         } = message
         {
+            if change > MOST_CHANGES {
+                let told = self.connections[place].peer.told();
+                return Err(format!(
+                    "{told} tells a change number that no host has given"
+                ));
+            }
             let ours = clock.id == self.clock.id() && clock.boot.as_str() == self.boot;
             return self.welcome(place, domain.as_str(), change, ours);
         }

@@ -204,6 +204,20 @@ fn who_may_not_is_not_let_in() {
 }
 
 #[test]
+fn a_change_number_that_leaves_no_later_ones_is_refused() {
+    let mut host = host();
+    let (good, bad) = (host.agent(), host.agent());
+    say(&good, &hello("arm", 3));
+    say(&bad, &hello("camera", u64::MAX));
+    assert_eq!(host.all_news(), [joined("arm", 3)]);
+    assert_eq!(heard(&bad), None);
+    assert_eq!(
+        (host.links.present(), host.links.refused()),
+        (vec!["arm"], 1)
+    );
+}
+
+#[test]
 fn the_newer_agent_of_a_domain_counts() {
     let mut host = host();
     let (old, new) = (host.agent(), host.agent());

@@ -41,6 +41,7 @@ pub fn outlives_garbage(language: Language) {
         framed(b"{\"order\":\"ping\",\"nonce\":18446744073709551616}"),
         framed(b"{\"order\":\"ping\",\"nonce\":1} {}"),
         framed(b"{\"order\":\"obey\"}"),
+        framed(b"{\"order\":[]}"),
         framed(&[b"{\"order\":\"ping\",\"x\":".as_slice(), &[b'['; 3_000]].concat()),
     ];
     for bytes in garbage {
