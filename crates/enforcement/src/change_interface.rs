@@ -2,11 +2,27 @@
 
 use crate::error::EnforcementError;
 use crate::executor::{make, members, undo_after};
-use crate::journal::{Journal, Record};
+use crate::journal::Journal;
 use crate::kernel::KernelState;
 use crate::managers::Managers;
 use crate::{Change, Plan};
+use tailbound_model::ResourceInterface;
 use tailbound_time::Instant;
+
+/// A change that did not come about.
+pub(crate) struct NotChanged {
+    /// Why.
+    pub cause: EnforcementError,
+    /// Whether the new interface may hold all the same, or in part.
+    pub may_hold: bool,
+}
+
+impl NotChanged {
+    fn certainly(cause: EnforcementError) -> Self {
+        let may_hold = false;
+        Self { cause, may_hold }
+    }
+}
 
 /// Makes those changes of `plan` that differ from what stands; if one fails, the old interface
 /// holds again. When a manager puts it in force, no earlier than `not_before`; `None` without one:
@@ -16,39 +32,44 @@ pub(crate) fn change_interface(
     journal: &mut Journal,
     managers: &mut dyn Managers,
     plan: &Plan,
+    old: &ResourceInterface,
     not_before: Instant,
-) -> Result<Option<Instant>, EnforcementError> {
+) -> Result<Option<Instant>, NotChanged> {
     let domain = &plan.request.domain;
     let before = journal.last_sequence();
-    let outcome = differing(kernel, journal, plan)
+    let made = differing(kernel, journal, plan)
         .iter()
         .try_for_each(|change| make(kernel, journal, domain, change))
-        .and_then(|()| {
-            managers
-                .change(&plan.request, not_before)
-                .map_err(|reason| EnforcementError::Manager {
-                    domain: domain.clone(),
-                    reason,
-                })
-        });
-    let in_force_at = match outcome {
-        Ok(in_force_at) => in_force_at,
-        Err(cause) => {
-            let failures = undo_after(kernel, journal, domain, before)?;
-            return Err(match failures.is_empty() {
-                true => cause,
-                false => EnforcementError::RollBack {
-                    cause: Box::new(cause),
-                    also: Box::new(EnforcementError::NotRestored { failures }),
-                },
-            });
-        }
+        .map_err(NotChanged::certainly);
+    let mut tell = || {
+        let told = managers.change(&plan.request, old, not_before);
+        told.map_err(|refused| NotChanged {
+            cause: EnforcementError::Manager {
+                domain: domain.clone(),
+                reason: refused.reason,
+            },
+            may_hold: refused.may_hold,
+        })
     };
-    journal.append(Record::Changed {
-        request: plan.request.clone(),
-        inheritance: plan.inheritance.clone(),
-    })?;
-    Ok(in_force_at)
+    let outcome = made.and_then(|()| tell());
+    outcome.map_err(
+        |not_changed| match undo_after(kernel, journal, domain, before) {
+            Ok(failures) if failures.is_empty() => not_changed,
+            Ok(failures) => half_done(not_changed, EnforcementError::NotRestored { failures }),
+            Err(also) => half_done(not_changed, also),
+        },
+    )
+}
+
+/// What was changed before it failed could not be taken back.
+fn half_done(not_changed: NotChanged, also: EnforcementError) -> NotChanged {
+    NotChanged {
+        cause: EnforcementError::RollBack {
+            cause: Box::new(not_changed.cause),
+            also: Box::new(also),
+        },
+        may_hold: true,
+    }
 }
 
 /// The settings of the new plan that differ from what stands. Groups and places stay as they are;

@@ -1,5 +1,7 @@
 //! The one that holds reservations: admits, plans, applies, reverts.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -8,12 +10,12 @@ use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
-use crate::admission::{Standing, admit, check_request};
+pub use self::changes::Changed;
+use crate::admission::{Holding, Standing, admit_from, check_request};
 use crate::backends::{admit_vcpus, backend};
-use crate::change_interface::change_interface;
-use crate::error::{AdmissionError, EnforcementError, PlanError};
+use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
-use crate::journal::{self, HeldDomain, Journal, Record, Turn};
+use crate::journal::{self, HeldDomain, Journal, PATIENCE, Turn};
 use crate::kernel::KernelState;
 use crate::linux_kernel::LinuxKernel;
 use crate::machine::with_emulator;
@@ -45,16 +47,6 @@ pub struct DomainStatus {
     pub ledger: Option<LedgerSummary>,
 }
 
-/// An interface that was changed.
-#[derive(Clone, Debug)]
-pub struct Changed {
-    /// What was done.
-    pub plan: Plan,
-    /// When its manager puts it in force; `None` without a manager: from the kernel's next
-    /// replenishment on, by the old period at the latest.
-    pub in_force_at: Option<Instant>,
-}
-
 /// Holds reservations on this host.
 ///
 /// Dropping it reverts all of them. If the process dies instead, [`crate::recover`] does.
@@ -66,7 +58,7 @@ pub struct Enforcer {
     journal: Journal,
     recovery: Recovery,
     /// While several changes are made in one turn: what other enforcers hold.
-    changes: Option<(Turn, Vec<Standing>)>,
+    changes: Option<(Turn, Vec<Holding>)>,
 }
 
 impl Enforcer {
@@ -142,15 +134,26 @@ impl Enforcer {
     /// # Errors
     /// If the host lacks something, or there is too little CPU time, or the targets do not suit.
     pub fn plan(&self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, EnforcementError> {
+        let from = self.kernel.now();
+        self.plan_from_start(requests, from).map(|(plans, _)| plans)
+    }
+
+    /// The plans of new reservations, and from when on there is room for them.
+    fn plan_from_start(
+        &self,
+        requests: &[ReservationRequest],
+        from: Instant,
+    ) -> Result<(Vec<Plan>, Instant), EnforcementError> {
         let requested = requests.iter().cloned().map(Standing::from_start);
-        self.plan_beside(&self.active(None)?, &requested.collect::<Vec<_>>())
+        let requested: Vec<Standing> = requested.collect();
+        self.plan_beside(&self.active(None)?, &requested, from)
     }
 
     /// The reservations that count against new ones, `without` one of ours.
-    fn active(&self, without: Option<&str>) -> Result<Vec<Standing>, EnforcementError> {
+    fn active(&self, without: Option<&str>) -> Result<Vec<Holding>, EnforcementError> {
         let own = self.journal.history().domains.iter();
         let own = own.filter(|held| Some(held.request.domain.as_str()) != without);
-        let mut active: Vec<Standing> = own.map(HeldDomain::standing).collect();
+        let mut active: Vec<Holding> = own.map(HeldDomain::holding).collect();
         match &self.changes {
             Some((_, others)) => active.extend(others.iter().cloned()),
             None => active.extend(self.held_by_others()?),
@@ -158,41 +161,25 @@ impl Enforcer {
         Ok(active)
     }
 
-    fn held_by_others(&self) -> Result<Vec<Standing>, EnforcementError> {
+    fn held_by_others(&self) -> Result<Vec<Holding>, EnforcementError> {
         let own = self.journal.path();
         held_by_others(&self.state_directory, own, self.kernel.as_ref())
     }
 
-    /// Begins changes that are made one soon after another, all in one turn: other enforcers over the
-    /// same directory wait until [`Enforcer::end_changes`], so what they hold is looked up once, and
-    /// what budgets became is written once. If we die before, all that we hold is taken back anyway.
-    /// [`Enforcer::apply`] and [`Enforcer::revert`] end it, too.
-    ///
-    /// # Errors
-    /// If our turn or the others' journals cannot be had.
-    pub fn begin_changes(&mut self) -> Result<(), EnforcementError> {
-        if self.changes.is_none() {
-            let turn = Turn::take(&self.state_directory)?;
-            self.changes = Some((turn, self.held_by_others()?));
+    /// The turn that we have, or the next one; what is left to be written goes with the next line.
+    fn turn(&mut self) -> Result<Turn, EnforcementError> {
+        match self.changes.take() {
+            Some((turn, _)) => Ok(turn),
+            None => Turn::take(&self.state_directory, PATIENCE),
         }
-        Ok(())
-    }
-
-    /// Ends what [`Enforcer::begin_changes`] began; nothing if nothing was.
-    ///
-    /// # Errors
-    /// If what the budgets became cannot be written; it is written with the next change then.
-    pub fn end_changes(&mut self) -> Result<(), EnforcementError> {
-        let written = self.journal.write_later();
-        self.changes = None;
-        written
     }
 
     fn plan_beside(
         &self,
-        active: &[Standing],
+        active: &[Holding],
         requests: &[Standing],
-    ) -> Result<Vec<Plan>, EnforcementError> {
+        from: Instant,
+    ) -> Result<(Vec<Plan>, Instant), EnforcementError> {
         for request in requests {
             check_request(request, &self.host)?;
             let chosen = backend(request.backend);
@@ -203,7 +190,7 @@ impl Enforcer {
             }
             chosen.check_interface(request, &self.host)?;
         }
-        admit(active, requests, &self.host)?;
+        let has_room_from = admit_from(active, requests, &self.host, from)?;
         let plan = |standing: &Standing| {
             let request = &standing.request;
             let plan = backend(request.backend).plan(request, &self.host, self.kernel.as_ref())?;
@@ -212,7 +199,7 @@ impl Enforcer {
         let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;
         admit_vcpus(&plans, self.kernel.as_ref())?;
-        Ok(plans)
+        Ok((plans, has_room_from))
     }
 
     /// No thread belongs to two reservations.
@@ -249,7 +236,7 @@ impl Enforcer {
     }
 
     /// Carries out plans for `requests`: all of them or none. Takes back what dead enforcers left
-    /// behind first.
+    /// behind first. If there is room only once a change that was accepted holds, it waits for that.
     ///
     /// # Errors
     /// As [`Enforcer::plan`], and if the kernel refuses a change.
@@ -257,12 +244,13 @@ impl Enforcer {
         &mut self,
         requests: &[ReservationRequest],
     ) -> Result<Vec<Plan>, EnforcementError> {
-        self.end_changes()?;
-        let _turn = Turn::take(&self.state_directory)?;
+        let _turn = self.turn()?;
+        self.journal.write_later()?;
         let found = recover_in_turn(&self.state_directory, self.kernel.as_mut())?;
         self.recovery.reverted.extend(found.reverted);
         self.recovery.failures.extend(found.failures);
-        let plans = self.plan(requests)?;
+        let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
+        self.kernel.wait_until(has_room_from);
         for (index, plan) in plans.iter().enumerate() {
             if let Err(cause) = self.apply_one(plan) {
                 let begun = plans.iter().take(index + 1).rev();
@@ -310,111 +298,6 @@ impl Enforcer {
             true => Ok(()),
             false => Err(EnforcementError::NotRestored { failures }),
         }
-    }
-
-    /// Changes the budget, period or priority of an active reservation; its CPUs stay.
-    ///
-    /// # Errors
-    /// As [`Enforcer::apply`]; the old interface then still holds.
-    pub fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-    ) -> Result<Plan, EnforcementError> {
-        let changed = self.change_from(domain, interface, Instant::ORIGIN)?;
-        Ok(changed.plan)
-    }
-
-    /// As [`Enforcer::change`], for a change that is not to be in force before an instant. Back ends
-    /// that have no manager cannot wait: call this when it has come.
-    ///
-    /// # Errors
-    /// As [`Enforcer::change`].
-    pub fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, EnforcementError> {
-        let held = self.journal.history().domain(domain);
-        let old = held.ok_or_else(|| self.not_active(domain))?.standing();
-        if old.interface.cpus != interface.cpus {
-            return Err(AdmissionError::CpusChanged(domain.into()).into());
-        }
-        let mut request = old.clone();
-        request.on_common_grid &= old.interface.period == interface.period;
-        request.request.interface = interface.clone();
-        let only_managers = self.is_for_managers_alone(&old, &request);
-        // Who plans something else meanwhile reckons with the larger budget.
-        let needs_turn = self.changes.is_none() && !(only_managers && shrinks(&old, &request));
-        let _turn = match needs_turn {
-            true => Some(Turn::take(&self.state_directory)?),
-            false => None,
-        };
-        if only_managers {
-            let plan = self.plan_budget(&old, &request)?;
-            let in_force_at = self.change_budget(&plan, not_before)?;
-            return Ok(Changed { plan, in_force_at });
-        }
-        let mut plans = self.plan_beside(&self.active(Some(domain))?, &[request])?;
-        let Some(plan) = plans.pop() else {
-            return Err(self.not_active(domain));
-        };
-        let (kernel, managers) = (self.kernel.as_mut(), self.managers.as_mut());
-        let journal = &mut self.journal;
-        let in_force_at = change_interface(kernel, journal, managers, &plan, not_before)?;
-        Ok(Changed { plan, in_force_at })
-    }
-
-    /// Whether only managers carry a change out: nothing in the kernel depends on budget and period
-    /// then, and looking through /proc would take longer than all else.
-    fn is_for_managers_alone(&self, old: &Standing, new: &Standing) -> bool {
-        let by_managers = old.backend == BackendKind::DsFreeze && new.backend == old.backend;
-        by_managers && old.interface.priority == new.interface.priority
-    }
-
-    /// The plan of a change that only managers carry out.
-    fn plan_budget(&self, old: &Standing, new: &Standing) -> Result<Plan, EnforcementError> {
-        let held = self.journal.history().domain(&old.domain);
-        let held = held.ok_or_else(|| self.not_active(&old.domain))?;
-        check_request(new, &self.host)?;
-        backend(new.backend).check_interface(new, &self.host)?;
-        // Where there was room for more, there is room for less.
-        if !shrinks(old, new) {
-            let active = self.active(Some(&old.domain))?;
-            admit(&active, std::slice::from_ref(new), &self.host)?;
-        }
-        let interface = &new.interface;
-        Ok(Plan {
-            request: new.request.clone(),
-            changes: Vec::new(),
-            managers: Vec::new(),
-            mapping: vec![format!(
-                "budget {} every {} -> the managers, from their next replenishment on",
-                interface.budget, interface.period
-            )],
-            inheritance: held.inheritance.clone(),
-        })
-    }
-
-    /// Tells the managers, and notes what holds now.
-    fn change_budget(
-        &mut self,
-        plan: &Plan,
-        not_before: Instant,
-    ) -> Result<Option<Instant>, EnforcementError> {
-        let changed = self.managers.change(&plan.request, not_before);
-        let domain = &plan.request.domain;
-        let in_force_at = changed.map_err(|reason| self.manager_error(domain, reason))?;
-        let changed = Record::Changed {
-            request: plan.request.clone(),
-            inheritance: plan.inheritance.clone(),
-        };
-        match self.changes {
-            Some(_) => self.journal.append_later(changed)?,
-            None => self.journal.append(changed)?,
-        }
-        Ok(in_force_at)
     }
 
     /// Lets an active domain run whatever budget it has, for `at_most` (and no longer than
@@ -473,9 +356,7 @@ impl Enforcer {
         if self.journal.history().domain(domain).is_none() {
             return Err(self.not_active(domain));
         }
-        // What cannot be written now is about budgets that end.
-        let _ends_anyway = self.end_changes();
-        let _turn = Turn::take(&self.state_directory)?;
+        let _turn = self.turn()?;
         self.take_back_all(&[domain])
     }
 
@@ -486,11 +367,10 @@ impl Enforcer {
     pub fn revert_all(&mut self) -> Result<(), EnforcementError> {
         let held = self.journal.history().domains.iter().rev();
         let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
-        let _ends_anyway = self.end_changes();
         if domains.is_empty() {
             return Ok(());
         }
-        let _turn = Turn::take(&self.state_directory)?;
+        let _turn = self.turn()?;
         let domains: Vec<&str> = domains.iter().map(String::as_str).collect();
         self.take_back_all(&domains)
     }
@@ -525,16 +405,6 @@ impl Enforcer {
             domains: domains.collect(),
         }
     }
-}
-
-/// Whether a change leaves everything but the budget, and that not larger.
-fn shrinks(old: &Standing, new: &Standing) -> bool {
-    let budget = new.interface.budget;
-    let with_old_budget = ResourceInterface {
-        budget: old.interface.budget,
-        ..new.interface.clone()
-    };
-    budget <= old.interface.budget && with_old_budget == old.interface
 }
 
 /// The thread that a change reserves.

@@ -4,6 +4,7 @@
 //! and are removed only when empty, a new group has the kernel's default values, entering a cpuset
 //! sets the affinity, and controllers are switched on and off by name.
 
+mod managers;
 mod xen;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +18,9 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Fin
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Duration, Instant};
 
+pub use self::managers::FakeManagers;
+use crate::SchedulingSetting;
 use crate::kernel::{KernelState, KernelView};
-use crate::managers::{LedgerSummary, Managers};
-use crate::{Plan, ReservationRequest, SchedulingSetting};
 
 /// The roots of the hierarchies that there are.
 pub const V2_ROOT: &str = "/v2";
@@ -63,6 +64,7 @@ pub struct FakeState {
 struct Inside {
     state: FakeState,
     own: u32,
+    now: Instant,
     writes: usize,
     stops_at: Option<usize>,
     refuses_at: Option<usize>,
@@ -282,6 +284,10 @@ impl FakeState {
 }
 
 impl KernelView for FakeKernel {
+    fn now(&self) -> Instant {
+        self.lock().now
+    }
+
     fn own_process(&self) -> u32 {
         self.lock().own
     }
@@ -410,6 +416,11 @@ impl KernelView for FakeKernel {
 }
 
 impl KernelState for FakeKernel {
+    fn wait_until(&mut self, at: Instant) {
+        let mut inside = self.lock();
+        inside.now = inside.now.max(at);
+    }
+
     fn make_cgroup(&mut self, directory: &Path) -> io::Result<()> {
         self.write(|state| {
             let parent = directory.parent().unwrap_or(directory);
@@ -500,95 +511,5 @@ impl KernelState for FakeKernel {
 
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
         self.write(|state| xen::set(&mut state.vcpus, domain, vcpu, setting))
-    }
-}
-
-/// Managers that only note which domains they serve. Clones share the note.
-#[derive(Clone, Debug, Default)]
-pub struct FakeManagers {
-    serving: Arc<Mutex<BTreeMap<String, Plan>>>,
-    refusing: Arc<Mutex<bool>>,
-    boosted: Arc<Mutex<BTreeSet<String>>>,
-}
-
-impl FakeManagers {
-    /// The domains that are served.
-    pub fn serving(&self) -> BTreeMap<String, Plan> {
-        self.serving
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    /// The domains that are boosted.
-    pub fn boosted(&self) -> BTreeSet<String> {
-        let boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
-        boosted.clone()
-    }
-
-    /// From now on, no manager starts or changes.
-    pub fn refuse(&self, refuse: bool) {
-        *self.refusing.lock().unwrap_or_else(PoisonError::into_inner) = refuse;
-    }
-
-    fn note(&self, plan: &Plan) -> Result<(), String> {
-        if plan.managers.is_empty() {
-            return Ok(());
-        }
-        if *self.refusing.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Err("no manager today".into());
-        }
-        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        serving.insert(plan.request.domain.clone(), plan.clone());
-        Ok(())
-    }
-}
-
-impl Managers for FakeManagers {
-    fn start(&mut self, plan: &Plan) -> Result<(), String> {
-        self.note(plan)
-    }
-
-    fn change(
-        &mut self,
-        request: &ReservationRequest,
-        not_before: Instant,
-    ) -> Result<Option<Instant>, String> {
-        let Some(mut plan) = self.serving().remove(&request.domain) else {
-            return Ok(None);
-        };
-        plan.request = request.clone();
-        self.note(&plan)?;
-        Ok(Some(not_before))
-    }
-
-    fn boost(
-        &mut self,
-        domain: &str,
-        _at_most: Duration,
-        _if_exhausted: bool,
-    ) -> Result<(), String> {
-        let serves = self.serving().contains_key(domain);
-        let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
-        if serves {
-            boosted.insert(domain.to_owned());
-        }
-        Ok(())
-    }
-
-    fn unboost(&mut self, domain: &str) -> Result<(), String> {
-        let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
-        boosted.remove(domain);
-        Ok(())
-    }
-
-    fn stop(&mut self, domain: &str) -> Result<(), String> {
-        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        serving.remove(domain);
-        Ok(())
-    }
-
-    fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
-        self.serving().get(domain).map(|_| LedgerSummary::default())
     }
 }

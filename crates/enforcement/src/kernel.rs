@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_model::CpuSet;
+use tailbound_time::Instant;
 
 use crate::SchedulingSetting;
 
@@ -17,6 +18,9 @@ use crate::SchedulingSetting;
 pub trait KernelView {
     /// Our own process.
     fn own_process(&self) -> u32;
+
+    /// The time (CLOCK_MONOTONIC).
+    fn now(&self) -> Instant;
 
     /// Names the present boot of the machine.
     ///
@@ -116,6 +120,9 @@ pub trait KernelView {
 
 /// Changes the kernel's state: one method per kind of [`crate::Change`].
 pub trait KernelState: KernelView {
+    /// Comes back at an instant, or later.
+    fn wait_until(&mut self, at: Instant);
+
     /// Makes a cgroup.
     ///
     /// # Errors

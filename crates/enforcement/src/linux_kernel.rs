@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 
 use tailbound_linux::cgroup::{self, Hierarchy};
+use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
+use tailbound_time::{Clock, Instant};
 
 use crate::SchedulingSetting;
 use crate::kernel::{KernelState, KernelView};
@@ -37,6 +39,10 @@ impl LinuxKernel {
 impl KernelView for LinuxKernel {
     fn own_process(&self) -> u32 {
         std::process::id()
+    }
+
+    fn now(&self) -> Instant {
+        Monotonic.now()
     }
 
     fn boot(&self) -> io::Result<String> {
@@ -114,6 +120,12 @@ impl KernelView for LinuxKernel {
 }
 
 impl KernelState for LinuxKernel {
+    fn wait_until(&mut self, at: Instant) {
+        while self.now() < at {
+            let _looked_again_if_interrupted = sleep_until(at);
+        }
+    }
+
     fn make_cgroup(&mut self, directory: &Path) -> io::Result<()> {
         cgroup::make(directory)
     }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::host_facts::HostFacts;
-use tailbound_model::Cpu;
+use tailbound_model::{Cpu, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::ds_freeze::{
-    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerOptions, RealTimeLimit, ServedDomain,
+    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, RealTimeLimit,
+    ServedDomain,
 };
 use crate::{Plan, ReservationRequest};
 
@@ -76,6 +77,31 @@ impl LedgerSummary {
     }
 }
 
+/// Why a manager did not take a change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct ChangeRefused {
+    /// What it says.
+    pub reason: String,
+    /// Whether it may take it up, or has in part, all the same.
+    pub may_hold: bool,
+}
+
+impl ChangeRefused {
+    /// One after which everything is as before.
+    pub fn certainly(reason: String) -> Self {
+        let may_hold = false;
+        Self { reason, may_hold }
+    }
+
+    fn by(error: &ManagerError) -> Self {
+        Self {
+            reason: error.to_string(),
+            may_hold: matches!(error, ManagerError::Unresponsive { .. }),
+        }
+    }
+}
+
 /// Starts and stops the managers that plans call for.
 pub trait Managers: Send {
     /// Starts what `plan.managers` lists; nothing if there is none.
@@ -84,16 +110,18 @@ pub trait Managers: Send {
     /// Why a manager did not start; then none of the plan's runs.
     fn start(&mut self, plan: &Plan) -> Result<(), String>;
 
-    /// Goes on with the budget and period of a request, from the first replenishment that is not
-    /// before an instant; when that is on its last CPU, or `None` if its domain has no manager.
+    /// Goes on with the budget and period of a request instead of the `old` ones, from the first
+    /// replenishment that is not before an instant; when that is on its last CPU, or `None` if its domain
+    /// has no manager.
     ///
     /// # Errors
-    /// Why a manager did not take them.
+    /// Why a manager did not take them; the old ones hold then, if that is certain.
     fn change(
         &mut self,
         request: &ReservationRequest,
+        old: &ResourceInterface,
         not_before: Instant,
-    ) -> Result<Option<Instant>, String>;
+    ) -> Result<Option<Instant>, ChangeRefused>;
 
     /// Lets a domain run without budget on all of its CPUs, for so long at most; with `if_exhausted`
     /// where it stands still for want of it. Nothing if it has no manager.
@@ -207,16 +235,30 @@ impl Managers for FreezeManagers {
     fn change(
         &mut self,
         request: &ReservationRequest,
+        old: &ResourceInterface,
         not_before: Instant,
-    ) -> Result<Option<Instant>, String> {
+    ) -> Result<Option<Instant>, ChangeRefused> {
         let (domain, interface) = (&request.domain, &request.interface);
         let at = ChangeAt::ReplenishmentFrom(not_before);
+        let set = |manager: &CpuManager, to: &ResourceInterface| {
+            manager.set_interface(domain, to.budget, to.period, at)
+        };
         let mut in_force_at = None;
-        for manager in self.serving(domain) {
-            let here = manager
-                .set_interface(domain, interface.budget, interface.period, at)
-                .map_err(|error| error.to_string())?;
-            in_force_at = in_force_at.max(Some(here));
+        for (place, manager) in self.serving(domain).enumerate() {
+            match set(manager, interface) {
+                Ok(here) => in_force_at = in_force_at.max(Some(here)),
+                Err(error) => {
+                    let mut refused = ChangeRefused::by(&error);
+                    // On those CPUs nothing that was to hold sooner than this is known any more.
+                    refused.may_hold |= place > 0;
+                    for before in self.serving(domain).take(place) {
+                        if let Err(also) = set(before, old) {
+                            refused.reason = format!("{}; {also}", refused.reason);
+                        }
+                    }
+                    return Err(refused);
+                }
+            }
         }
         Ok(in_force_at)
     }

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::ReservationRequest;
-use crate::admission::Standing;
+use crate::admission::Holding;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
-use crate::journal::{self, HeldDomain, History, Journal, Turn, failure, journals_in, owner_lives};
+use crate::journal::{
+    self, HeldDomain, History, Journal, PATIENCE, Turn, failure, journals_in, owner_lives,
+};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 
@@ -49,7 +51,7 @@ pub fn recover_with(
     if journals_in(journal_directory)?.is_empty() {
         return Ok(Recovery::default());
     }
-    let _turn = Turn::take(journal_directory)?;
+    let _turn = Turn::take(journal_directory, PATIENCE)?;
     recover_in_turn(journal_directory, kernel)
 }
 
@@ -157,7 +159,7 @@ pub(crate) fn held_by_others(
     journal_directory: &Path,
     own: &Path,
     kernel: &dyn KernelView,
-) -> Result<Vec<Standing>, EnforcementError> {
+) -> Result<Vec<Holding>, EnforcementError> {
     let mut held = Vec::new();
     for path in journal::journals_in(journal_directory)? {
         if path == own {
@@ -170,7 +172,7 @@ pub(crate) fn held_by_others(
             .as_ref()
             .is_some_and(|owner| owner_lives(owner, kernel))
         {
-            held.extend(history.domains.iter().map(HeldDomain::standing));
+            held.extend(history.domains.iter().map(HeldDomain::holding));
         }
     }
     Ok(held)

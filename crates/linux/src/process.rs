@@ -1,8 +1,7 @@
 //! Processes: listing threads and children, telling them apart, children that die with us.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -209,23 +208,6 @@ pub fn send_signal(pid: u32, signal: i32) -> io::Result<()> {
     match unsafe { libc::kill(target, signal) } {
         0 => Ok(()),
         _ => Err(gone(io::Error::last_os_error())),
-    }
-}
-
-/// Waits until nobody else holds `file` locked, and locks it until it is closed (flock).
-///
-/// # Errors
-/// What flock says.
-pub fn lock_exclusively(file: &File) -> io::Result<()> {
-    loop {
-        // SAFETY: the descriptor is open for as long as `file` is borrowed.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
     }
 }
 

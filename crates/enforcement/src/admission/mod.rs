@@ -6,11 +6,13 @@
 
 mod fixed_priority;
 mod fraction;
+mod pending;
 
 use std::collections::BTreeSet;
 
 pub use fixed_priority::{FixedPriorityServer, budget_response_ns};
 pub use fraction::Fraction;
+pub use pending::{Holding, Pending, UNKNOWN, admit_from};
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, Cpu, Priority};

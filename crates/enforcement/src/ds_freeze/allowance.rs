@@ -67,6 +67,11 @@ impl RealTimeLimit {
         self.rate_per_mille
     }
 
+    /// The kernel's period: how long it remembers who ran.
+    pub(super) fn window(&self) -> Duration {
+        self.window
+    }
+
     /// In which time, at the latest, a CPU under this limit has done `work_ns`: of every window a
     /// part is lost at most.
     pub fn time_for_ns(&self, work_ns: u128) -> u128 {

@@ -39,10 +39,11 @@ pub(super) enum Request {
 /// What a manager is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Note {
-    /// Let a domain, by its number, run without budget, for a while at most.
+    /// Let a domain, by its number, run without budget, until an instant at most: a manager that reads
+    /// this late does not make up for it.
     Boost {
         domain: u64,
-        at_most: Duration,
+        until: Instant,
         /// Only if it stands still for want of budget.
         if_exhausted: bool,
     },
@@ -123,20 +124,29 @@ impl Mailbox {
         let mut waiting = PollSet::with_capacity(1);
         waiting.push(Some(self.answered.as_fd()));
         loop {
-            let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
             let left = give_up.saturating_since(Monotonic.now());
-            if slot.reply.is_some() || left.is_zero() {
-                slot.request = None;
-                return slot.reply.take();
+            if let Some(outcome) = self.outcome(left.is_zero()) {
+                return outcome;
             }
-            drop(slot);
-            // The manager may have come by while the slot was held.
-            self.wake.signal();
             if waiting.wait(left.min(Duration::from_millis(20))).is_err() {
-                return None;
+                return self.outcome(true).flatten();
             }
             self.answered.take();
         }
+    }
+
+    /// The answer, if there is one; `Some(None)` if there is none and the request was withdrawn.
+    fn outcome(&self, withdraw: bool) -> Option<Option<Reply>> {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let reply = slot.reply.take();
+        let over = reply.is_some() || withdraw;
+        if over {
+            slot.request = None;
+        }
+        drop(slot);
+        // The manager may have come by while the slot was held, for a note if not for the request.
+        self.wake.signal();
+        over.then_some(reply)
     }
 
     /// Leaves a note; whether there was room for it, which there is unless the manager is stuck.

@@ -262,14 +262,23 @@ impl CpuManager {
             ChangeAt::ReplenishmentFrom(instant) => Some(instant),
             ChangeAt::Now => None,
         };
-        if let Some(in_force_at) = from.and_then(|from| handle.posted.post(parameters, from)) {
+        // Nobody takes up what is posted where the thread has ended.
+        let lives = self.thread.as_ref().is_some_and(|it| !it.is_finished());
+        let now = Monotonic.now();
+        let post = |from| handle.posted.post(parameters, from, now);
+        if let Some(in_force_at) = from.filter(|_| lives).and_then(post) {
             return Ok(in_force_at);
         }
-        match self.ask(Request::Change {
+        let asked = self.ask(Request::Change {
             name: domain.into(),
             parameters,
             at,
-        })? {
+        });
+        if asked.is_err() {
+            // What was posted too late must not be taken up later on.
+            handle.posted.withdraw();
+        }
+        match asked? {
             Reply::InForce(instant) => Ok(instant),
             Reply::Full => Err(ManagerError::Pending {
                 domain: domain.into(),
@@ -280,9 +289,10 @@ impl CpuManager {
     }
 
     /// Lets a domain run whatever budget it has, until [`CpuManager::unboost`], for `at_most` and no
-    /// longer than [`LONGEST_BOOST`]; what it uses meanwhile comes from no budget. With `if_exhausted`
-    /// only from when its budget is used up, if that is so by then or comes to be so. One that is stopped to stay clear of the kernel's real-time
-    /// throttling is not boosted. It does not wait for the manager; the ledger counts boosts.
+    /// longer than [`LONGEST_BOOST`] in all, however often it is asked for meanwhile; what it uses then
+    /// comes from no budget. With `if_exhausted` only from when its budget is used up, if that is so by
+    /// then or comes to be so. One that is stopped to stay clear of the kernel's real-time throttling is
+    /// not boosted. It does not wait for the manager; the ledger counts boosts.
     ///
     /// # Errors
     /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
@@ -292,9 +302,10 @@ impl CpuManager {
         at_most: Duration,
         if_exhausted: bool,
     ) -> Result<(), ManagerError> {
+        let until = Monotonic.now() + at_most.min(LONGEST_BOOST);
         self.leave(domain, |domain| Note::Boost {
             domain,
-            at_most: at_most.min(LONGEST_BOOST),
+            until,
             if_exhausted,
         })
     }

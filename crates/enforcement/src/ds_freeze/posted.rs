@@ -13,8 +13,15 @@ use tailbound_time::{Duration, Instant};
 
 use super::server::{ServerParameters, first_grid_point};
 
+/// A manager that has not opened a period for so many of them stands still, or has nothing to do with
+/// this domain any more: it has to be asked.
+const LATEST_SHOWN_PERIODS: u64 = 2;
+
 /// So often a reader looks again while the writer is in the middle; it writes three numbers.
 const LOOKS: u32 = 10_000;
+
+/// A budget that nobody is served with: nothing is posted.
+const NOTHING: Duration = Duration::ZERO;
 
 /// Three numbers that one thread writes and others read together.
 #[derive(Debug, Default)]
@@ -75,10 +82,20 @@ pub(super) struct PostedBudget {
 impl PostedBudget {
     /// For one requester at a time: has a budget taken up at the first replenishment that is not before
     /// an instant, and says when that is. `None` if the manager has to be asked: the period changes, or
-    /// the manager is just there, or the last one is to be in force before this one and may not be lost.
-    pub(super) fn post(&self, parameters: ServerParameters, from: Instant) -> Option<Instant> {
+    /// the manager is just there, or has not been heard of lately, or the last one is to be in force before
+    /// this one and may not be lost. It may be taken up all the same then, unless it is withdrawn.
+    pub(super) fn post(
+        &self,
+        parameters: ServerParameters,
+        from: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
         let (version, [opened_ns, period_ns, unsettled]) = self.shown.read_soon()?;
         if version == 0 || unsettled != 0 || period_ns != parameters.period.as_nanos() {
+            return None;
+        }
+        let periods_since = now.as_nanos().saturating_sub(opened_ns) / period_ns.max(1);
+        if periods_since >= LATEST_SHOWN_PERIODS {
             return None;
         }
         let next = Instant::from_nanos(opened_ns.saturating_add(period_ns));
@@ -89,13 +106,22 @@ impl PostedBudget {
         }
         self.last_in_force_ns
             .store(in_force_at.as_nanos(), Ordering::Relaxed);
-        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
-        let budget_ns = parameters.budget.as_nanos();
-        let place = usize::from(number.is_multiple_of(2));
-        self.posted[place].write([budget_ns, in_force_at.as_nanos(), number]);
+        self.put(parameters.budget, in_force_at);
         let (_, [opened_ns, now_period_ns, unsettled]) = self.shown.read_soon()?;
         let in_time = opened_ns < in_force_at.as_nanos();
         (in_time && now_period_ns == period_ns && unsettled == 0).then_some(in_force_at)
+    }
+
+    /// For the requester: what was posted is not to be taken up any more.
+    pub(super) fn withdraw(&self) {
+        self.put(NOTHING, Instant::ORIGIN);
+        self.last_in_force_ns.store(0, Ordering::Relaxed);
+    }
+
+    fn put(&self, budget: Duration, in_force_at: Instant) {
+        let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
+        let place = usize::from(number.is_multiple_of(2));
+        self.posted[place].write([budget.as_nanos(), in_force_at.as_nanos(), number]);
     }
 
     /// For the manager: it is about to open the period of this grid point.
@@ -112,10 +138,8 @@ impl PostedBudget {
         let latest = there.map(|(_, numbers)| numbers).max_by_key(|it| it[2]);
         let [budget_ns, from_ns, number] = latest.filter(|it| it[2] > *seen)?;
         *seen = number;
-        Some((
-            Duration::from_nanos(budget_ns),
-            Instant::from_nanos(from_ns),
-        ))
+        let budget = Duration::from_nanos(budget_ns);
+        (budget != NOTHING).then_some((budget, Instant::from_nanos(from_ns)))
     }
 }
 
@@ -127,6 +151,9 @@ mod tests {
 
     const PERIOD: Duration = Duration::from_nanos(100);
 
+    /// Before all of it.
+    const NOW: Instant = Instant::ORIGIN;
+
     fn budget(nanos: u64) -> ServerParameters {
         ServerParameters {
             budget: Duration::from_nanos(nanos),
@@ -137,15 +164,18 @@ mod tests {
     #[test]
     fn a_manager_that_has_not_begun_or_changes_its_period_is_asked() {
         let board = PostedBudget::default();
-        assert_eq!(board.post(budget(5), Instant::ORIGIN), None);
+        assert_eq!(board.post(budget(5), Instant::ORIGIN, NOW), None);
         board.show(Instant::from_nanos(1_000), PERIOD, true);
-        assert_eq!(board.post(budget(5), Instant::ORIGIN), None);
+        assert_eq!(board.post(budget(5), Instant::ORIGIN, NOW), None);
         board.show(Instant::from_nanos(1_000), Duration::from_nanos(70), false);
-        assert_eq!(board.post(budget(5), Instant::ORIGIN), None);
+        assert_eq!(board.post(budget(5), Instant::ORIGIN, NOW), None);
         board.show(Instant::from_nanos(1_000), PERIOD, false);
         let at = |nanos| Some(Instant::from_nanos(nanos));
-        assert_eq!(board.post(budget(5), Instant::ORIGIN), at(1_100));
-        assert_eq!(board.post(budget(5), Instant::from_nanos(1_100)), at(1_100));
+        assert_eq!(board.post(budget(5), Instant::ORIGIN, NOW), at(1_100));
+        assert_eq!(
+            board.post(budget(5), Instant::from_nanos(1_100), NOW),
+            at(1_100)
+        );
     }
 
     #[test]
@@ -153,18 +183,45 @@ mod tests {
         let board = PostedBudget::default();
         let at = Instant::from_nanos;
         board.show(at(1_000), PERIOD, false);
-        assert_eq!(board.post(budget(5), at(1_150)), Some(at(1_200)));
+        assert_eq!(board.post(budget(5), at(1_150), NOW), Some(at(1_200)));
         // What is in force sooner, or at the same time, replaces it.
-        assert_eq!(board.post(budget(6), at(1_200)), Some(at(1_200)));
-        assert_eq!(board.post(budget(7), at(1_100)), Some(at(1_100)));
-        assert_eq!(board.post(budget(8), at(1_101)), None);
+        assert_eq!(board.post(budget(6), at(1_200), NOW), Some(at(1_200)));
+        assert_eq!(board.post(budget(7), at(1_100), NOW), Some(at(1_100)));
+        assert_eq!(board.post(budget(8), at(1_101), NOW), None);
         board.show(at(1_100), PERIOD, false);
         let mut seen = 0;
         assert_eq!(
             board.take(&mut seen),
             Some((Duration::from_nanos(7), at(1_100)))
         );
-        assert_eq!(board.post(budget(8), at(1_101)), Some(at(1_200)));
+        assert_eq!(board.post(budget(8), at(1_101), NOW), Some(at(1_200)));
+    }
+
+    #[test]
+    fn a_manager_that_is_not_heard_of_is_asked() {
+        let board = PostedBudget::default();
+        let at = Instant::from_nanos;
+        board.show(at(1_000), PERIOD, false);
+        assert_eq!(
+            board.post(budget(5), Instant::ORIGIN, at(1_199)),
+            Some(at(1_100))
+        );
+        assert_eq!(board.post(budget(6), Instant::ORIGIN, at(1_200)), None);
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_not_taken_up() {
+        let board = PostedBudget::default();
+        let at = Instant::from_nanos;
+        board.show(at(1_000), PERIOD, false);
+        assert!(board.post(budget(5), at(1_500), NOW).is_some());
+        board.withdraw();
+        let mut seen = 0;
+        assert_eq!(board.take(&mut seen), None);
+        // What is posted after that counts, sooner or later than what was withdrawn.
+        assert_eq!(board.post(budget(6), at(1_600), NOW), Some(at(1_600)));
+        let taken = board.take(&mut seen);
+        assert_eq!(taken, Some((Duration::from_nanos(6), at(1_600))));
     }
 
     /// A manager opens period after period while budgets are posted: each that was promised for a grid
@@ -194,7 +251,7 @@ mod tests {
             let mut number = 0;
             while !ended.load(Ordering::Acquire) {
                 number += 1;
-                if let Some(at) = board.post(budget(number), Instant::ORIGIN) {
+                if let Some(at) = board.post(budget(number), Instant::ORIGIN, NOW) {
                     promised.push((number, at));
                 }
                 std::thread::yield_now();

@@ -13,7 +13,7 @@ use tailbound_linux::thread::{PollSet, Readiness};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::allowance::{Allowance, RealTimeLimit, Standing};
-use super::domain::ServedState;
+use super::domain::{LONGEST_BOOST, ServedState};
 use super::heartbeat::HeartbeatRow;
 use super::mailbox::{Mailbox, Note, Reply, Request};
 
@@ -45,6 +45,8 @@ pub(super) struct ServiceLoop {
     pub(super) heartbeat: Option<HeartbeatRow>,
     pub(super) heartbeat_margin: Duration,
     allowance: Allowance,
+    /// Until then boosts, which no budget bounds, count in the allowance's memory.
+    boosts_matter_until: Instant,
     /// CPU time of this thread that the allowance has been told of.
     own_accounted: Duration,
     polled: PollSet,
@@ -66,6 +68,7 @@ impl ServiceLoop {
             heartbeat,
             heartbeat_margin,
             allowance: Allowance::new(limit),
+            boosts_matter_until: Instant::ORIGIN,
             own_accounted: Duration::ZERO,
             polled: PollSet::with_capacity(MOST_DOMAINS + 1),
             mail_place: 0,
@@ -122,7 +125,8 @@ impl ServiceLoop {
     fn allowance_matters(&self) -> bool {
         let servers = self.domains.iter().map(|domain| domain.interface());
         let held = self.domains.iter().any(|domain| domain.is_held());
-        held || !self.allowance.limit().is_out_of_reach_of(servers)
+        let boosted = Monotonic.now() < self.boosts_matter_until;
+        held || boosted || !self.allowance.limit().is_out_of_reach_of(servers)
     }
 
     /// Stops the domains before the kernel would, and lets them go on; whether a look was due.
@@ -192,10 +196,15 @@ impl ServiceLoop {
         };
         match note {
             Note::Boost {
-                at_most,
+                until,
                 if_exhausted,
                 ..
-            } => domain.boost(at_most, if_exhausted),
+            } => {
+                domain.boost(until, if_exhausted);
+                let ends = until.saturating_add(LONGEST_BOOST);
+                let forgotten = ends.saturating_add(self.allowance.limit().window());
+                self.boosts_matter_until = self.boosts_matter_until.max(forgotten);
+            }
             Note::Unboost { .. } => domain.unboost(Monotonic.now()),
         }
     }

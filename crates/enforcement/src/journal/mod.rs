@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use record::{Entry, HeldDomain, History, JOURNAL_VERSION, Owner, Previous, Record};
 
+use tailbound_linux::clock::Monotonic;
+use tailbound_linux::control_socket::try_lock_exclusively;
+use tailbound_time::{Clock, Duration};
+
 use crate::error::EnforcementError;
 use crate::kernel::KernelView;
 
@@ -18,6 +22,12 @@ pub const STATE_DIRECTORY_VARIABLE: &str = "TAILBOUND_STATE_DIR";
 
 /// The mode of a file that nobody else may open.
 const OWNER_ALONE: u32 = 0o600;
+
+/// How long we wait for our turn to make or take back reservations, and to change one.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE_FOR_A_CHANGE: Duration = Duration::from_secs(2);
+/// How often we look whether it is our turn.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// Tells the journals of one process apart.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -229,8 +239,8 @@ impl Journal {
 pub(crate) struct Turn(#[allow(dead_code)] File);
 
 impl Turn {
-    /// Waits for our turn.
-    pub(crate) fn take(directory: &Path) -> Result<Self, EnforcementError> {
+    /// Waits for our turn, for so long at most.
+    pub(crate) fn take(directory: &Path, patience: Duration) -> Result<Self, EnforcementError> {
         let path = directory.join("lock");
         let open = || {
             let mut options = OpenOptions::new();
@@ -248,7 +258,14 @@ impl Turn {
                 }
                 outcome => outcome?,
             };
-            tailbound_linux::process::lock_exclusively(&file)?;
+            let give_up = Monotonic.now().saturating_add(patience);
+            while !try_lock_exclusively(&file)? {
+                if Monotonic.now() > give_up {
+                    let held = format!("another process has held it for {patience}");
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, held));
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
             Ok(file)
         };
         take().map(Self).map_err(|error| failure(&path, error))

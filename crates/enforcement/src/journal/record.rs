@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tailbound_linux::xen::VcpuSetting;
 use tailbound_model::CpuSet;
+use tailbound_time::Instant;
 
-use crate::admission::Standing;
+use crate::admission::{Holding, Pending, Standing};
 use crate::{Change, Inheritance, ReservationRequest, SchedulingSetting};
 
 /// The version of the lines.
@@ -46,6 +47,12 @@ pub enum Record {
         request: ReservationRequest,
         /// What the domain's later threads come with now.
         inheritance: Inheritance,
+        /// When it was accepted (CLOCK_MONOTONIC).
+        #[serde(default)]
+        accepted_at_ns: Instant,
+        /// When it holds, and what was before no longer does; [`UNKNOWN`] until a manager has said.
+        #[serde(default)]
+        in_force_at_ns: Instant,
     },
     /// A reservation has ended.
     Ended {
@@ -137,10 +144,20 @@ pub struct HeldDomain {
     pub entries: Vec<Entry>,
     /// Whether its period is the one that it started with.
     pub first_period: bool,
+    /// What of it was replaced and may hold still.
+    pub pending: Pending,
 }
 
 impl HeldDomain {
-    /// As admission counts it.
+    /// As admission counts it, with what may still hold of what it was.
+    pub fn holding(&self) -> Holding {
+        Holding {
+            standing: self.standing(),
+            pending: self.pending.clone(),
+        }
+    }
+
+    /// As it is, or will be once the latest change holds.
     pub fn standing(&self) -> Standing {
         let mut standing = Standing::from_start(self.request.clone());
         standing.on_common_grid &= self.first_period;
@@ -161,6 +178,7 @@ impl History {
                 inheritance,
                 entries: Vec::new(),
                 first_period: true,
+                pending: Pending::default(),
             }),
             Record::Intent(entry) => {
                 if let Some(held) = self.domain_mut(&entry.domain) {
@@ -181,8 +199,12 @@ impl History {
             Record::Changed {
                 request,
                 inheritance,
+                accepted_at_ns,
+                in_force_at_ns,
             } => {
                 if let Some(held) = self.domain_mut(&request.domain) {
+                    let old = &held.request.interface;
+                    held.pending.replace(old, accepted_at_ns, in_force_at_ns);
                     held.first_period &= held.request.interface.period == request.interface.period;
                     held.request = request;
                     held.inheritance = inheritance;

@@ -6,7 +6,7 @@ use tailbound_time::{Clock, Duration, Instant};
 use super::ServedState;
 use crate::ds_freeze::server::Switch;
 
-/// No boost lasts longer, whoever asks for it.
+/// No boost lasts longer, whoever asks for it, however often.
 pub const LONGEST_BOOST: Duration = Duration::from_millis(10);
 
 /// A boost.
@@ -14,15 +14,17 @@ pub const LONGEST_BOOST: Duration = Duration::from_millis(10);
 pub(super) struct Boost {
     /// When it ends by itself.
     pub(super) until: Instant,
+    /// When it ends although more is asked for.
+    latest: Instant,
     /// What the domain had used when it began.
     pub(super) used_at_start: Duration,
 }
 
 impl ServedState {
-    /// Lets it run without budget, until [`ServedState::unboost`] or for so long; with `if_exhausted`
+    /// Lets it run without budget, until [`ServedState::unboost`] or an instant; with `if_exhausted`
     /// only from when its budget is used up, if that is so or comes to be so by then. Not one that stands
     /// still for the sake of the allowance.
-    pub(in crate::ds_freeze) fn boost(&mut self, at_most: Duration, if_exhausted: bool) {
+    pub(in crate::ds_freeze) fn boost(&mut self, until: Instant, if_exhausted: bool) {
         let Some(server) = &self.server else {
             return;
         };
@@ -31,12 +33,12 @@ impl ServedState {
         }
         let exhausted = server.is_frozen();
         let now = Monotonic.now();
-        let until = now.saturating_add(at_most);
         match &mut self.boost {
-            Some(boost) => boost.until = boost.until.max(until),
-            None if if_exhausted && !exhausted => self.standby = Some(until),
+            _ if until <= now => {}
+            Some(boost) => boost.until = boost.until.max(until).min(boost.latest),
+            None if if_exhausted && !exhausted => self.standby = self.standby.max(Some(until)),
             None => {
-                self.begin_boost(until);
+                self.begin_boost(until, now);
                 self.switch(Switch::Thaw, now);
             }
         }
@@ -46,18 +48,20 @@ impl ServedState {
     pub(super) fn goes_on_boosted(&mut self, now: Instant) -> bool {
         match self.standby.take() {
             Some(until) if until > now => {
-                self.begin_boost(until);
+                self.begin_boost(until, now);
                 true
             }
             _ => false,
         }
     }
 
-    fn begin_boost(&mut self, until: Instant) {
+    fn begin_boost(&mut self, until: Instant, now: Instant) {
         self.standby = None;
         let used_at_start = self.metered();
+        let latest = now.saturating_add(LONGEST_BOOST);
         self.boost = Some(Boost {
-            until,
+            until: until.min(latest),
+            latest,
             used_at_start,
         });
         self.stop_watching();
