@@ -16,7 +16,7 @@ use tailbound_linux::scheduling::parse_cpu_list;
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
 use tailbound_model::{Cpu, CpuSet};
-use tailbound_time::{Duration, Instant};
+use tailbound_time::Instant;
 
 pub use self::managers::FakeManagers;
 use crate::SchedulingSetting;

@@ -8,6 +8,7 @@ use tailbound_daemon::ClientError;
 use tailbound_linux::HostCapabilities;
 use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
 use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
+use tailbound_modes::table::ModeTable;
 use tailbound_report::Warning;
 use tailbound_time::Duration;
 
@@ -47,6 +48,8 @@ pub struct CampaignOptions {
     pub commands: Vec<String>,
     /// When the run begins, RFC 3339 in UTC.
     pub started_at: String,
+    /// The modes of the description, to be changed while it is measured as described.
+    pub modes: Option<ModeTable>,
 }
 
 /// Runs the experiment of `loaded` and returns what it found out.
@@ -114,6 +117,7 @@ pub fn run(
         ),
         seed,
         stop,
+        modes: options.modes.as_ref(),
     };
     for variant in &loaded.description.experiment.variants {
         let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);

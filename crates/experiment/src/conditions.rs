@@ -311,7 +311,7 @@ impl Calibrating<'_> {
                 }]
             }
         };
-        let holding = Holding::take(&requests, self.stop)?;
+        let holding = Holding::take(&requests, None, self.stop)?;
         let busy = calibrations.busy(&case.service);
         let plan = self.plan(testbed, &case.service, case.condition, busy)?;
         let round = calibration_round(&plan, self.stop)?;

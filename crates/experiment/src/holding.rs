@@ -7,6 +7,7 @@ use std::time;
 use tailbound_daemon::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest};
 use tailbound_model::BackendKind;
+use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
@@ -25,12 +26,14 @@ pub struct Holding {
 
 impl Holding {
     /// Reserves all of `requests`, or nothing, and waits until every budget has been given once: a
-    /// budget first comes at a point of its grid, up to a period away.
+    /// budget first comes at a point of its grid, up to a period away. Then the daemon knows the modes,
+    /// until the reservations are taken back.
     ///
     /// # Errors
     /// The daemon refuses, or cannot be reached.
     pub fn take(
         requests: &[ReservationRequest],
+        modes: Option<&ModeTable>,
         stop: &AtomicBool,
     ) -> Result<Self, ExperimentError> {
         if requests.is_empty() {
@@ -45,6 +48,9 @@ impl Holding {
         )?;
         client.apply(requests, Lease::Connection)?;
         await_first_budget(requests, stop);
+        if let Some(modes) = modes {
+            client.load_modes(modes.clone())?;
+        }
         Ok(Self {
             client: Some(client),
             domains: requests.iter().map(|one| one.domain.clone()).collect(),

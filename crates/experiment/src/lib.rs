@@ -12,6 +12,7 @@ pub mod fitness;
 pub mod forecast;
 pub mod holding;
 pub mod in_mode;
+pub mod mode_changes;
 mod observer;
 pub mod programs;
 pub mod repetition;

@@ -7,11 +7,14 @@ use std::sync::mpsc;
 use tailbound_enforcement::{LedgerSummary, ReservationRequest};
 use tailbound_measurement::{Measurement, Progress, calibration_round};
 use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
+use tailbound_modes::manager::Report;
+use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
 use crate::conditions::Condition;
 use crate::driving::{Drive, generator_cpu};
 use crate::holding::Holding;
+use crate::mode_changes::{self, Watch};
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::ResolvedDomain;
@@ -25,6 +28,8 @@ pub struct Repetition {
     pub ledgers: BTreeMap<String, LedgerSummary>,
     /// By which factor requests take longer afterwards than when they were calibrated.
     pub drifts: BTreeMap<String, f64>,
+    /// The changes of modes meanwhile.
+    pub mode_changes: Vec<Report>,
 }
 
 /// What all repetitions share.
@@ -41,6 +46,8 @@ pub struct Bench<'a> {
     pub seed: u64,
     /// Raised when the user wants to end.
     pub stop: &'a AtomicBool,
+    /// The modes, if there are any.
+    pub modes: Option<&'a ModeTable>,
 }
 
 impl Bench<'_> {
@@ -73,11 +80,18 @@ impl Bench<'_> {
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<Repetition, ExperimentError> {
-        let requests = requests(testbed, resolved)?;
-        let mut holding = Holding::take(&requests, self.stop)?;
-        let measured = self.drive_all(testbed, variant, observer, done)?;
+        let mut requests = requests(testbed, resolved)?;
+        let modes = self.modes.filter(|_| mode_changes::has_modes(variant));
+        if let Some(modes) = modes {
+            as_in_initial_mode(&mut requests, modes);
+        }
+        let mut holding = Holding::take(&requests, modes, self.stop)?;
+        let watch = modes.map(|_| Watch::begin()).transpose()?;
+        let measured = self.drive_all(testbed, variant, observer, done);
+        let mode_changes = watch.map_or_else(Vec::new, Watch::end);
         let mut repetition = Repetition {
-            measured,
+            measured: measured?,
+            mode_changes,
             ..Repetition::default()
         };
         // Before anything else runs under the reservations, so that they tell of the load only.
@@ -212,6 +226,16 @@ fn requests(
         });
     }
     Ok(requests)
+}
+
+/// Domains whose reservation the initial mode tells have that one.
+fn as_in_initial_mode(requests: &mut [ReservationRequest], modes: &ModeTable) {
+    for (domain, local) in modes.mode(modes.initial()).into_iter().flatten() {
+        let mut own = requests.iter_mut();
+        if let Some(request) = own.find(|request| request.domain == *domain) {
+            request.interface = local.interface.clone();
+        }
+    }
 }
 
 /// Tells the observer how far the first generator is, as part of the whole from `done.0` on.

@@ -18,6 +18,7 @@ use crate::campaign::{CampaignOptions, host};
 use crate::conditions::Calibrations;
 use crate::execution_times::Known;
 use crate::forecast::{faithful, forecast};
+use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
 use crate::simulated::{Span, simulated};
 use crate::writing::{requests_path, write_calibrations, write_requests};
@@ -33,6 +34,8 @@ pub struct Results {
     pub report: RunReport,
     /// Windows of simulated schedules, which are part of the page only.
     pub schedules: Vec<SchedulePicture>,
+    /// The changes of modes while something was measured, as the daemon tells them.
+    pub mode_changes: Vec<SeenChange>,
 }
 
 /// What an experiment has found out so far.
@@ -48,6 +51,8 @@ pub struct Findings<'a> {
     out: PathBuf,
     /// The files with every request, as they were written.
     request_files: Vec<RawData>,
+    /// The changes of modes so far.
+    mode_changes: Vec<SeenChange>,
     /// What may spoil the result.
     pub warnings: Vec<Warning>,
     /// Why the run ended early, if it did.
@@ -71,6 +76,7 @@ impl<'a> Findings<'a> {
             refusals: BTreeSet::new(),
             out: out.to_owned(),
             request_files: Vec::new(),
+            mode_changes: Vec::new(),
             warnings: Vec::new(),
             interrupted: None,
         }
@@ -165,6 +171,9 @@ impl<'a> Findings<'a> {
     /// Adds one repetition of a variant, and writes its requests to the result folder at once, so
     /// that they outlive whatever comes later.
     pub fn add(&mut self, variant: &str, mut repetition: Repetition) {
+        let initial = self.loaded.description.initial_mode.as_deref();
+        let course = Course::of(initial.unwrap_or_default(), &repetition.mode_changes);
+        self.note_changes(variant, &repetition);
         for result in self
             .results
             .iter_mut()
@@ -206,7 +215,41 @@ impl<'a> Findings<'a> {
                     advice: "the distributions are kept all the same".into(),
                 }),
             }
-            result.measured.push(measured_run(measured, ledger));
+            let mut run = measured_run(&measured, ledger);
+            if !repetition.mode_changes.is_empty() {
+                run.per_mode = course.split(&measured);
+            }
+            result.measured.push(run);
+        }
+    }
+
+    /// Keeps the changes of modes in a repetition, of which predictions know nothing.
+    fn note_changes(&mut self, variant: &str, repetition: &Repetition) {
+        let started_at = repetition.measured.values().map(|one| one.started_at);
+        let (Some(started_at), false) = (started_at.min(), repetition.mode_changes.is_empty())
+        else {
+            return;
+        };
+        let mut results = self.results.iter();
+        let earlier = results.find(|result| result.variant == variant);
+        let number = earlier.map_or(0, |result| result.measured.len()) + 1;
+        for report in &repetition.mode_changes {
+            let began = report.timeline.began_at.unwrap_or(started_at);
+            self.mode_changes.push(SeenChange {
+                variant: variant.into(),
+                repetition: number,
+                began_after: began.saturating_since(started_at),
+                report: report.clone(),
+            });
+        }
+        let what = format!("modes were changed while variant {variant} was measured");
+        if !self.warnings.iter().any(|warning| warning.what == what) {
+            self.warnings.push(Warning {
+                what,
+                advice: "predictions and simulations are of the described reservations, without \
+                         changes; compare them with the table of latencies by mode"
+                    .into(),
+            });
         }
     }
 
@@ -250,6 +293,7 @@ impl<'a> Findings<'a> {
         Results {
             report,
             schedules: self.schedules,
+            mode_changes: self.mode_changes,
         }
     }
 }
@@ -299,16 +343,17 @@ fn run_label(result: &VariantResult, index: usize) -> String {
     )
 }
 
-fn measured_run(measured: Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {
+fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> MeasuredRun {
     let per_task = if measured.per_task.len() > 1 {
-        measured.per_task
+        measured.per_task.clone()
     } else {
         BTreeMap::new()
     };
     MeasuredRun {
-        overall: measured.overall,
+        overall: measured.overall.clone(),
         per_task,
-        lateness: measured.lateness,
+        per_mode: BTreeMap::new(),
+        lateness: measured.lateness.clone(),
         sent: measured.counts.sent,
         answered: measured.counts.answered,
         failed: measured.counts.failed(),
@@ -323,7 +368,7 @@ fn measured_run(measured: Measurement, ledger: Option<LedgerSummary>) -> Measure
             held_ns: ledger.held.as_nanos(),
             manager_ns: ledger.manager_time.as_nanos(),
         }),
-        interrupted: measured.interrupted,
+        interrupted: measured.interrupted.clone(),
     }
 }
 

@@ -42,7 +42,9 @@ pub struct Written {
 /// # Errors
 /// The document or the page cannot be written; plots that fail are remarks.
 pub fn write(results: &Results, out: &Path) -> Result<Written, ExperimentError> {
-    let Results { report, schedules } = results;
+    let Results {
+        report, schedules, ..
+    } = results;
     let json = out.join("report.json");
     let html = out.join("report.html");
     let text = report.to_json().map_err(|cause| failed(&json, &cause))?;

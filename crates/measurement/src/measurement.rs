@@ -116,6 +116,24 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// The latencies of those requests after the warm-up that were due at certain instants: `subject`
+    /// tells which.
+    pub fn of_instants(&self, subject: &str, due: impl Fn(Instant) -> bool) -> Distribution {
+        let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
+        let counted = self.records.iter().filter(|record| !record.warm_up);
+        for record in counted.filter(|record| due(record.intended)) {
+            match record.outcome {
+                RecordOutcome::Answered => answered.push(record.latency()),
+                RecordOutcome::Unanswered => unanswered.push(record.latency()),
+                // As in all of them: the latency of an error is none.
+                RecordOutcome::Refused => {}
+            }
+        }
+        let mut provenance = self.overall.provenance.clone();
+        provenance.subject = format!("{}, {subject}", provenance.subject);
+        Distribution::from_censored(provenance, answered, unanswered)
+    }
+
     /// Writes the raw records as CSV: `task,client,intended_ns,taken_up_ns,sent_ns,replied_ns,
     /// latency_ns,outcome,warm_up`, instants counted from the start of the load.
     ///

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tailbound_distribution::{Distribution, Interval, nanoseconds};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
+use tailbound_simulator::traces::TimelineTrack;
 use tailbound_time::Duration;
 
 use crate::documents;
@@ -39,6 +40,9 @@ pub struct RunReport {
     pub comparisons: Vec<Comparison>,
     /// Why the run ended early, if it did.
     pub interrupted: Option<String>,
+    /// The changes of modes that were made while something was measured.
+    #[serde(default)]
+    pub mode_changes: Vec<ModeChange>,
     /// Files with the raw data, linked from the page.
     #[serde(default)]
     pub raw_data: Vec<RawData>,
@@ -60,6 +64,7 @@ impl Default for RunReport {
             variants: Vec::new(),
             comparisons: Vec::new(),
             interrupted: None,
+            mode_changes: Vec::new(),
             raw_data: Vec::new(),
         }
     }
@@ -72,6 +77,29 @@ pub struct RawData {
     pub label: String,
     /// Where it lies, relative to the report, with `/` between the parts.
     pub path: String,
+}
+
+/// A change of modes that was made while something was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeChange {
+    /// The variant.
+    pub variant: String,
+    /// Its repetition, from 1.
+    pub repetition: usize,
+    /// The mode before.
+    pub from: String,
+    /// The mode that was asked for.
+    pub to: String,
+    /// How it ended, in words.
+    pub ending: String,
+    /// When it began, from the start of the load.
+    pub began_after_ns: u64,
+    /// From its begin to its end.
+    pub latency_ns: Option<u64>,
+    /// From its begin to the instant at which the last reservation was in force.
+    pub in_force_after_ns: Option<u64>,
+    /// Its course, in nanoseconds of CLOCK_MONOTONIC.
+    pub tracks: Vec<TimelineTrack>,
 }
 
 /// Something that may spoil the result, and what to do about it.
@@ -124,6 +152,10 @@ pub struct MeasuredRun {
     /// The latencies by task, where there is more than one.
     #[serde(default)]
     pub per_task: BTreeMap<String, Distribution>,
+    /// The latencies by the mode that held at the intended send time (`run`), or the change that was
+    /// under way (`run -> rest`), where modes were changed.
+    #[serde(default)]
+    pub per_mode: BTreeMap<String, Distribution>,
     /// How late the load generator itself sent.
     pub lateness: Distribution,
     /// Requests sent after the warm-up.

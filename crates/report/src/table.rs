@@ -1,5 +1,7 @@
 //! The tables of a report as plain rows; the terminal and the page lay them out.
 
+mod modes;
+
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Interval, merge};
@@ -15,8 +17,8 @@ use crate::{CONFIDENCE, Outcome, RunReport, VariantResult};
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `distances`,
-    /// `load`, `ledger`.
+    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `modes`, `mode-changes`,
+    /// `distances`, `load`, `ledger`.
     pub id: &'static str,
     /// The heading.
     pub title: &'static str,
@@ -102,6 +104,8 @@ pub fn tables(report: &RunReport) -> Vec<Table> {
         verdicts(report),
         latencies(report),
         tasks(report),
+        modes::latencies(report),
+        modes::changes(report),
         distances(report),
         load(report),
         ledger(report),

@@ -1,6 +1,6 @@
 //! `tailbound apply`: put the reservations of a description into force, and make its modes known.
 
-mod modes;
+pub(super) mod modes;
 
 use std::path::Path;
 

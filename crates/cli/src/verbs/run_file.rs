@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_experiment::{CampaignOptions, run};
 use tailbound_model::LoadedDescription;
+use tailbound_modes::table::ModeTable;
 use tailbound_report::{Outcome, RunReport};
 
 use crate::arguments::{Format, RunArguments};
@@ -33,12 +34,18 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     if arguments.dry_run {
         return dry_run(&loaded, output);
     }
-    let options = options(arguments, file, &loaded)?;
+    let modes = match arguments.simulate_only {
+        true => None,
+        false => super::apply::modes::of(&loaded.description)?,
+    };
+    let options = options(arguments, file, &loaded, modes)?;
     let stop = interrupts::watch()?;
     let mut progress = Progress::new(output);
     let results = run(&loaded, &inputs, &options, &stop, &mut progress);
     drop(progress);
-    let results = results.map_err(Failure::from_error)?;
+    let mut results = results.map_err(Failure::from_error)?;
+    let changes = results.mode_changes.iter().map(super::mode::in_report);
+    results.report.mode_changes = changes.collect();
     let written =
         tailbound_experiment::write(&results, &options.out).map_err(Failure::from_error)?;
     let report = results.report;
@@ -57,6 +64,7 @@ fn options(
     arguments: &RunArguments,
     file: &Path,
     loaded: &LoadedDescription,
+    modes: Option<ModeTable>,
 ) -> Result<CampaignOptions, Failure> {
     let executable = std::env::current_exe().map_err(Failure::from_error)?;
     let out = match &arguments.out {
@@ -87,6 +95,7 @@ fn options(
         simulate_only: arguments.simulate_only,
         commands: vec![command],
         started_at: utc_now()?,
+        modes,
     })
 }
 

@@ -184,3 +184,107 @@ triggers = [{ kind = "condition", domain = "changing", metric = "depletions", ab
     drop(sleeper);
     bench.assert_clean("changing");
 }
+
+/// A service whose budget is changed by the clock while it is measured.
+const BY_SCHEDULE: &str = r#"
+schema_version = 1
+name = "by-schedule"
+initial_mode = "full"
+
+[hosts.here]
+cpus = [0, 1]
+housekeeping = [1]
+
+[mode_changes]
+least_gap = "10ms"
+
+[domains.measured]
+kind = "process"
+builtin = "synthetic-service"
+reservation = { budget = "6ms", period = "10ms", cpus = [0] }
+
+[services.web]
+domain = "measured"
+protocol = "synthetic"
+endpoint = "unix:web.sock"
+max_in_flight = 1
+
+[services.web.tasks.work]
+arrivals = { kind = "periodic", period = "10ms" }
+execution_time = { kind = "constant", value = "1ms" }
+
+[[services.web.slos]]
+percentile = 90
+latency = "5s"
+
+[modes.full]
+triggers = [{ kind = "schedule", every = "1s", offset = "900ms" }]
+
+[modes.low]
+reservations = { measured = { budget = "3ms", period = "10ms", cpus = [0] } }
+triggers = [{ kind = "schedule", every = "1s", offset = "400ms" }]
+
+[experiment]
+duration = "1500ms"
+warm_up = "100ms"
+
+[[experiment.variants]]
+name = "reserved"
+repetitions = 2
+
+[[experiment.variants]]
+name = "dedicated"
+backend = "dedicated"
+"#;
+
+#[test]
+fn modes_change_while_a_run_measures() {
+    let Some(bench) = Bench::enforcing("modes::while_a_run_measures") else {
+        return;
+    };
+    bench.write("modes.toml", BY_SCHEDULE);
+    let ended = bench.run(&["run", "modes.toml", "--out", "out"]);
+    ended.expect(0, &["Latencies by mode", "Mode changes", "completed"]);
+    let text = fs::read_to_string(bench.path().join("out/report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let changes = report["mode_changes"].as_array().unwrap();
+    assert!(changes.len() >= 3, "{text}");
+    for change in changes {
+        assert_eq!(
+            change["variant"], "reserved",
+            "other back ends belong to no mode"
+        );
+        assert_eq!(change["ending"], "completed");
+        assert_eq!(change["tracks"][1]["name"], "measured", "{change}");
+    }
+    // What was due in each mode, and in each change, is all that was answered.
+    let of = |variant: usize| report["variants"][variant]["measured"].as_array().unwrap();
+    for run in of(0) {
+        let per_mode = run["per_mode"].as_object().unwrap();
+        assert!(
+            per_mode.contains_key("full") && per_mode.contains_key("low"),
+            "{per_mode:?}"
+        );
+        let counts = per_mode.values().map(count);
+        assert_eq!(counts.sum::<usize>(), count(&run["overall"]));
+    }
+    assert!(
+        of(1)
+            .iter()
+            .all(|run| run["per_mode"].as_object().unwrap().is_empty())
+    );
+    let page = fs::read_to_string(bench.path().join("out/report.html")).unwrap();
+    assert!(page.contains("id=\"mode-courses\"") && page.contains("in force"));
+    bench
+        .run(&["report", "out/report.json"])
+        .expect(0, &["Latencies by mode", "full -> low"]);
+    bench.assert_clean("measured");
+}
+
+/// The number of samples of a distribution.
+fn count(distribution: &serde_json::Value) -> usize {
+    distribution["shape"]["samples_ns"]
+        .as_array()
+        .unwrap()
+        .len()
+}

@@ -60,6 +60,7 @@ mod tests {
         MeasuredRun {
             overall: some.clone(),
             per_task: Default::default(),
+            per_mode: Default::default(),
             lateness: some,
             sent: 1,
             answered: 1,

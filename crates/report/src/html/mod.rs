@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::schedule::{self, SchedulePicture};
-use crate::{RunReport, plots, tables};
+use crate::{RunReport, plots, tables, timeline};
 
 pub(crate) use escape::escaped;
 pub use sizing::{SizingGrid, SizingPage, SizingPoint, render_sizing_html};
@@ -38,6 +38,7 @@ pub fn render_html_with_schedules(report: &RunReport, schedules: &[SchedulePictu
         sections::promises(report),
         sections::warnings(report),
         sections::latencies(&plots),
+        timeline::section(report),
         schedule::section(schedules),
         tables
             .iter()

@@ -129,6 +129,7 @@ fn run(sharing: Sharing, seed: u64, ledger: Option<LedgerSummary>) -> MeasuredRu
             ("get".into(), of_task(false)),
             ("set".into(), of_task(true)),
         ]),
+        per_mode: BTreeMap::new(),
         overall: sampled(method, all),
         lateness: sampled("lateness of the load generator", late),
         sent: JOBS as u64,

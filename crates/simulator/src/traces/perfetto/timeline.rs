@@ -2,24 +2,29 @@
 
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 use super::message::{ChildOrdering, TrackDescriptor};
 use super::packets::{Annotation, Event, Name, Packets};
 
 /// A track: a name, what lasted, what happened at an instant, and tracks below it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineTrack {
     /// What it is about.
     pub name: String,
     /// What lasted. No two of them overlap.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slices: Vec<TimelineSlice>,
     /// What happened at an instant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<TimelineMark>,
     /// Tracks that stand below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub below: Vec<TimelineTrack>,
 }
 
 /// Something that lasted, in nanoseconds of whatever clock all tracks share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineSlice {
     /// What.
     pub name: String,
@@ -32,7 +37,7 @@ pub struct TimelineSlice {
 }
 
 /// Something that happened at an instant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimelineMark {
     /// What.
     pub name: String,
