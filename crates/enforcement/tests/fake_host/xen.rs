@@ -181,6 +181,25 @@ fn a_domain_that_has_gone_is_no_obstacle_to_revert() {
 }
 
 #[test]
+fn a_domain_that_was_started_anew_gets_its_budget_by_a_change_to_what_it_has() {
+    let (kernel, directory) = (xen(), state_directory());
+    let mut enforcer = enforcer(&kernel, directory.path());
+    enforcer.apply(&[of("arm", 20)]).unwrap();
+    // It reboots: to Xen it is another domain, as every new one.
+    kernel.alter(|state| state.vcpus[1] = vcpu("arm", 7, 0));
+    enforcer
+        .change("arm", &interface(20, 100, 50, &[0, 1]))
+        .unwrap();
+    assert_eq!(settings(&kernel)[1], setting(100_000, 20_000, false));
+    enforcer
+        .change("arm", &interface(30, 100, 50, &[0, 1]))
+        .unwrap();
+    assert_eq!(settings(&kernel)[1], setting(100_000, 30_000, false));
+    enforcer.revert("arm").unwrap();
+    assert_eq!(settings(&kernel)[1], setting(10_000, 4_000, true));
+}
+
+#[test]
 fn what_is_no_xen_domain_is_refused_with_a_remedy() {
     let (kernel, directory) = (xen(), state_directory());
     let mut enforcer = enforcer(&kernel, directory.path());
