@@ -45,11 +45,20 @@ struct Cell {
     table: ModeTable,
 }
 
+/// Of all budgets and periods: where budgets end at ticks they have to be long.
+fn scale(backend: BackendKind) -> u64 {
+    match backend {
+        BackendKind::Deadline => 15,
+        _ => 1,
+    }
+}
+
 fn requests(stage: &Stage, other: &Child, backend: BackendKind) -> [ReservationRequest; 2] {
     let with = |pid: u32, budget: Duration| {
         let mut request = request_for(pid);
         request.backend = backend;
-        request.interface.budget = budget;
+        request.interface.budget = budget * scale(backend);
+        request.interface.period = request.interface.period * scale(backend);
         request
     };
     [with(stage.busy.id(), ms(6)), with(other.id(), ms(1))]
@@ -68,10 +77,11 @@ fn table(requests: &[ReservationRequest; 2]) -> ModeTable {
         (request.domain.clone(), local)
     };
     let [first, second] = requests;
+    let scale = scale(first.backend);
     let mode = |mode: &str, of_first: u64, of_second: u64| {
         let locals: BTreeMap<_, _> = [
-            local(first, mode, ms(of_first), mode == "run"),
-            local(second, mode, ms(of_second), mode == "rest"),
+            local(first, mode, ms(of_first) * scale, mode == "run"),
+            local(second, mode, ms(of_second) * scale, mode == "rest"),
         ]
         .into();
         (mode.to_owned(), locals)
