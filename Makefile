@@ -12,7 +12,7 @@ FLAGS := --workspace --locked
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test lint python zookeeper test-xen bench install clean
+.PHONY: help setup setup-demo demo build test lint python zookeeper test-xen test-agent-static bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,11 @@ zookeeper: ## Build the ZooKeeper server and client, and all they need, below ja
 test-xen: ## The back end xen-rtds on a real Xen, booted under emulation; builds Xen the first time
 	$(CARGO) build $(FLAGS) --bins
 	@tools/test-xen $(BINARIES)
+
+test-agent-static: ## The agent of tools/agent-static in an empty root; builds it, which takes a minute
+	tools/agent-static $(BINARIES)/static/tailbound-agent
+	TAILBOUND_STATIC_AGENT=$(BINARIES)/static/tailbound-agent \
+		$(CARGO) test --locked -p tailbound-modes --test agent_empty_root
 
 bench: ## Side-by-side comparisons with peers; each prints a table and writes JSON
 	@tools/setup build demo test bench

@@ -163,29 +163,51 @@ static void pass_requests_on(struct tailbound_link *link) {
     }
 }
 
+/*
+ * Takes in `bytes` that were read, and does what all whole messages say: what there was no room to answer is
+ * taken as soon as the answers before it are sent, however long nothing more comes. False where the connection
+ * is lost.
+ */
+static bool take(struct tailbound_link *link, size_t bytes) {
+    size_t before, after;
+    do {
+        tailbound_agent_room(link->agent, &before);
+        before -= bytes;
+        enum tailbound_status status =
+            tailbound_agent_received(link->agent, bytes, tailbound_monotonic_ns());
+        if (status != TAILBOUND_OK) {
+            lose(link, tailbound_status_text(status));
+            return false;
+        }
+        if (!flush(link)) {
+            return false;
+        }
+        tailbound_agent_room(link->agent, &after);
+        bytes = 0;
+    } while (after > before);
+    return true;
+}
+
 /* Reads and answers; false where the connection is lost, or there is nothing more to read now. */
 static bool hear(struct tailbound_link *link) {
     size_t bytes;
     uint8_t *room = tailbound_agent_room(link->agent, &bytes);
-    ssize_t count = bytes == 0 ? 0 : read(link->descriptor, room, bytes);
+    if (bytes == 0) {
+        return false;
+    }
+    ssize_t count = read(link->descriptor, room, bytes);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
         return errno == EINTR;
     }
-    if (count < 0 || (count == 0 && bytes > 0)) {
+    if (count <= 0) {
         lose(link, count < 0 ? strerror(errno) : "the host closed the connection");
         return false;
     }
-    enum tailbound_status status =
-        tailbound_agent_received(link->agent, (size_t)count, tailbound_monotonic_ns());
-    if (status != TAILBOUND_OK) {
-        lose(link, tailbound_status_text(status));
-        return false;
-    }
-    return flush(link) && bytes > 0;
+    return take(link, (size_t)count);
 }
 
 static void serve(struct tailbound_link *link) {
-    if (!flush(link)) {
+    if (!flush(link) || !take(link, 0)) {
         return;
     }
     for (int reads = 0; reads < READS_PER_STEP && hear(link); reads++) {

@@ -32,6 +32,7 @@ def main(path):
         expect(f"tailbound {command}", said.get((command, "status")), "0")
     expect("slow", said.get(("slow", "setting")), "100000 40000 no")
     expect("fast", said.get(("fast", "setting")), "100000 80000 no")
+    expect("after a reboot", said.get(("rebooted", "setting")), "100000 80000 no")
     expect("after revert", said.get(("reverted", "setting")), before)
     expect("applied again", said.get(("applied-again", "setting")), "100000 40000 no")
     expect("killed and recovered", said.get(("recovered", "setting")), before)

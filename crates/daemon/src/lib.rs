@@ -26,6 +26,7 @@ pub mod state_directory;
 pub mod stuck;
 pub mod watch_channel;
 pub mod watchdog;
+mod xen_renewal;
 
 pub use client::{Client, ClientError};
 pub use launch::{LaunchError, StartOptions};

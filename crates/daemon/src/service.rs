@@ -22,6 +22,7 @@ use crate::protocol::{
     DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, Request, ReservationStatus, Response,
     RunningDescription, Selection, WatchdogStatus,
 };
+use crate::xen_renewal::XenRenewal;
 
 /// The process that takes everything back if the daemon dies, as the service needs it.
 pub trait Protection: Send + Sync {
@@ -95,6 +96,7 @@ pub struct Service<R> {
     protection: Box<dyn Protection>,
     recovered: Recovery,
     counters: Counters,
+    xen: XenRenewal,
 }
 
 impl<R: Reservations + Send + 'static> Service<R> {
@@ -113,6 +115,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
             protection,
             recovered,
             counters: Counters::default(),
+            xen: XenRenewal::default(),
         }
     }
 
@@ -328,6 +331,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
         let applied = self.leases().apply(id, &requests, Lease::Persistent);
         self.disconnect(id);
         applied?;
+        self.xen.watch(&requests, &self.leases);
         let (table, description) = (loaded.table.clone(), loaded.description.clone());
         let modes = Modes::load(
             Loading {
@@ -405,6 +409,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
         self.refuse_watchdog_as_target(requests)?;
         let result = self.leases().apply(id, requests, lease);
         self.tell_served_cpus();
+        self.xen.watch(requests, &self.leases);
         Ok(Response::Applied { plans: result? })
     }
 

@@ -14,12 +14,12 @@ use std::process::{Child, Command};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use tailbound_daemon::{Client, Lease, ModesStatus, Selection};
+use tailbound_daemon::{Client, Lease, ModesStatus, RefusalKind, Selection};
 use tailbound_enforcement::ReservationRequest;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::{boot_id, die_with_parent, send_signal};
 use tailbound_linux::task_process::TaskProcess;
-use tailbound_model::{AgentPlace, ChangePolicy, RequestsMeanwhile, TaskStart};
+use tailbound_model::{AgentPlace, BackendKind, ChangePolicy, RequestsMeanwhile, TaskStart};
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Patience, TaskTable};
@@ -41,13 +41,24 @@ fn ms(count: u64) -> Duration {
 struct Cell {
     stage: Stage,
     other: Child,
+    backend: BackendKind,
     table: ModeTable,
 }
 
-fn requests(stage: &Stage, other: &Child) -> [ReservationRequest; 2] {
+/// Of all budgets and periods: where budgets end at ticks they have to be long.
+fn scale(backend: BackendKind) -> u64 {
+    match backend {
+        BackendKind::Deadline => 15,
+        _ => 1,
+    }
+}
+
+fn requests(stage: &Stage, other: &Child, backend: BackendKind) -> [ReservationRequest; 2] {
     let with = |pid: u32, budget: Duration| {
         let mut request = request_for(pid);
-        request.interface.budget = budget;
+        request.backend = backend;
+        request.interface.budget = budget * scale(backend);
+        request.interface.period = request.interface.period * scale(backend);
         request
     };
     [with(stage.busy.id(), ms(6)), with(other.id(), ms(1))]
@@ -66,10 +77,11 @@ fn table(requests: &[ReservationRequest; 2]) -> ModeTable {
         (request.domain.clone(), local)
     };
     let [first, second] = requests;
+    let scale = scale(first.backend);
     let mode = |mode: &str, of_first: u64, of_second: u64| {
         let locals: BTreeMap<_, _> = [
-            local(first, mode, ms(of_first), mode == "run"),
-            local(second, mode, ms(of_second), mode == "rest"),
+            local(first, mode, ms(of_first) * scale, mode == "run"),
+            local(second, mode, ms(of_second) * scale, mode == "rest"),
         ]
         .into();
         (mode.to_owned(), locals)
@@ -122,14 +134,28 @@ fn start_agent(domain: &str, pid: u32, socket: &Path) -> Running {
 
 impl Cell {
     fn set(test: &str) -> Option<Self> {
-        let stage = Stage::set(test)?;
+        Self::set_over(test, BackendKind::DsFreeze)
+    }
+
+    fn set_over(test: &str, backend: BackendKind) -> Option<Self> {
+        let mut stage = Stage::set(test)?;
         let mut command = Command::new("sh");
         command.args(["-c", "while :; do :; done"]);
-        let other = die_with_parent(&mut command).spawn().unwrap();
-        let table = table(&requests(&stage, &other));
+        let mut other = die_with_parent(&mut command).spawn().unwrap();
+        let requests = requests(&stage, &other, backend);
+        if let Err(error) = stage.client().plan(&requests) {
+            other.kill().unwrap();
+            other.wait().unwrap();
+            let missing = Some(RefusalKind::MissingRequirement);
+            assert_eq!(error.refusal_kind(), missing, "{error}");
+            eprintln!("SKIP {test}: {error}");
+            return None;
+        }
+        let table = table(&requests);
         Some(Self {
             stage,
             other,
+            backend,
             table,
         })
     }
@@ -140,7 +166,7 @@ impl Cell {
 
     fn begin(&mut self) -> (Client, Vec<Running>) {
         let mut client = self.stage.client();
-        let requests = requests(&self.stage, &self.other);
+        let requests = requests(&self.stage, &self.other, self.backend);
         client.apply(&requests, Lease::Persistent).unwrap();
         let socket = client.load_modes(self.table.clone()).unwrap();
         let named = requests.iter().map(|one| one.domain.as_str());
@@ -287,6 +313,23 @@ fn a_change_is_finished_or_rolled_back_wherever_the_daemon_dies() {
 }
 
 #[test]
+fn a_change_over_deadline_is_finished_or_rolled_back_where_the_daemon_dies() {
+    let test = "a_change_over_deadline_is_finished_or_rolled_back";
+    let Some(mut cell) = Cell::set_over(test, BackendKind::Deadline) else {
+        return;
+    };
+    let (mut client, agents) = cell.begin();
+    for step in [1, 4, 7] {
+        let before = cell.lines();
+        (client, _) = killed(&mut cell, client, |cell| {
+            let lines = cell.lines();
+            lines >= before + step || lines < before
+        });
+    }
+    cell.end(client, agents);
+}
+
+#[test]
 fn daemons_that_die_again_and_again_are_not_started_for_ever() {
     let Some(mut cell) = Cell::set("daemons_that_die_again_and_again") else {
         return;
@@ -319,7 +362,7 @@ fn what_was_reverted_is_not_made_again() {
     let mut client = cell.stage.client();
     assert!(client.modes().unwrap().is_none());
     // Without their reservations, applied anew for a command, they are not kept either.
-    let requests = requests(&cell.stage, &cell.other);
+    let requests = requests(&cell.stage, &cell.other, cell.backend);
     client.apply(&requests, Lease::Connection).unwrap();
     client.load_modes(cell.table.clone()).unwrap();
     assert!(!cell.journal().exists());

@@ -48,8 +48,22 @@ const PERIOD: Duration = Duration::from_millis(100);
 /// How often a share is measured before it counts as wrong: the host may stall.
 const ATTEMPTS: u32 = 3;
 
+/// What a back end makes of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Promise {
+    /// The domain gets it, and no more.
+    Guaranteed,
+    /// The domain gets no more.
+    Capped,
+    /// Nothing: tasks change with the modes, and what each domain has is known.
+    Nothing,
+}
+
 /// The second domain is always busy, so it has its share; on a loaded host perhaps somewhat less.
-fn expect_share(stage: &ModesStage, mode: &Shares, guaranteed: bool) {
+fn expect_share(stage: &ModesStage, mode: &Shares, promise: Promise) {
+    if promise == Promise::Nothing {
+        return;
+    }
     let length = PERIOD * mode.periods * 3;
     let bandwidth = mode.thousandths[1] as f64 / 1_000.0;
     let mut seen = Vec::new();
@@ -57,7 +71,7 @@ fn expect_share(stage: &ModesStage, mode: &Shares, guaranteed: bool) {
         let share = stage.share(1, length);
         // A budget more may lie within three periods.
         let most = bandwidth * 4.0 / 3.0 * 1.15;
-        let least = if guaranteed {
+        let least = if promise == Promise::Guaranteed {
             bandwidth * 2.0 / 3.0 * 0.8
         } else {
             0.0
@@ -75,7 +89,19 @@ fn is_stopped(pid: u32) -> bool {
     stat.rsplit(')').next().unwrap().trim().starts_with('T')
 }
 
-fn changes_modes(backend: BackendKind, guaranteed: bool) {
+/// Refused by the back end: all is as before.
+fn expect_refusal(stage: &ModesStage, client: &mut Client) {
+    let report = stage.change(client, "refused");
+    let refused = matches!(
+        &report.outcome.ending,
+        Ending::GivenUp(Cause::Refused { .. })
+    );
+    assert!(refused, "{report:?}");
+    stage.expect_settings(client, "run");
+    assert!(!is_stopped(stage.busy[0].id()));
+}
+
+fn changes_modes(backend: BackendKind, promise: Promise) {
     let test = format!("mode changes over {backend:?}");
     let queue = RequestsMeanwhile::Queue;
     let Some((stage, mut client)) = ModesStage::set(&test, backend, PERIOD, &MODES, queue) else {
@@ -93,17 +119,11 @@ fn changes_modes(backend: BackendKind, guaranteed: bool) {
         eventually("tasks are as the mode says", || {
             is_stopped(worker) != to.works
         });
-        expect_share(&stage, to, guaranteed);
+        expect_share(&stage, to, promise);
     }
-    // Refused by the back end: all is as before.
-    let report = stage.change(&mut client, "refused");
-    let refused = matches!(
-        &report.outcome.ending,
-        Ending::GivenUp(Cause::Refused { .. })
-    );
-    assert!(refused, "{test}: {report:?}");
-    stage.expect_settings(&mut client, "run");
-    assert!(!is_stopped(worker));
+    if promise != Promise::Nothing {
+        expect_refusal(&stage, &mut client);
+    }
     // An agent that hangs: the other domain goes on, and this one gets its fallback.
     stage.behave(Manner::Hangs);
     let report = stage.change(&mut client, "rest");
@@ -111,7 +131,7 @@ fn changes_modes(backend: BackendKind, guaranteed: bool) {
     assert!(partly, "{test}: {report:?}");
     stage.expect_settings(&mut client, "rest");
     assert!(!is_stopped(worker), "nobody has stopped it");
-    expect_share(&stage, &MODES[1], guaranteed);
+    expect_share(&stage, &MODES[1], promise);
     stage.behave(Manner::Obeys);
     eventually("it is told again", || is_stopped(worker));
     let report = stage.change(&mut client, "run");
@@ -126,48 +146,69 @@ fn changes_modes(backend: BackendKind, guaranteed: bool) {
 
 #[test]
 fn modes_change_over_ds_freeze() {
-    changes_modes(BackendKind::DsFreeze, true);
+    changes_modes(BackendKind::DsFreeze, Promise::Guaranteed);
 }
 
 #[test]
 fn modes_change_over_deadline() {
-    changes_modes(BackendKind::Deadline, true);
+    changes_modes(BackendKind::Deadline, Promise::Guaranteed);
 }
 
 #[test]
 fn modes_change_over_rt_group() {
-    changes_modes(BackendKind::RtGroup, true);
+    changes_modes(BackendKind::RtGroup, Promise::Guaranteed);
 }
 
 #[test]
 fn modes_change_over_cfs_quota() {
-    changes_modes(BackendKind::CfsQuota, false);
+    changes_modes(BackendKind::CfsQuota, Promise::Capped);
+}
+
+#[test]
+fn modes_change_over_dedicated() {
+    changes_modes(BackendKind::Dedicated, Promise::Nothing);
+}
+
+#[test]
+fn modes_change_over_none() {
+    changes_modes(BackendKind::None, Promise::Nothing);
 }
 
 /// A liar's task goes on, on what its domain has in the new mode: nobody else has less for it.
-#[test]
-fn an_agent_that_lies_takes_nothing_from_others() {
-    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
-    let set = ModesStage::set("an_agent_that_lies", ds_freeze, PERIOD, &MODES, queue);
-    let Some((stage, mut client)) = set else {
+fn survives_a_lie(backend: BackendKind) {
+    let test = format!("an agent that lies, over {backend:?}");
+    let queue = RequestsMeanwhile::Queue;
+    let Some((stage, mut client)) = ModesStage::set(&test, backend, PERIOD, &MODES, queue) else {
         return;
     };
     stage.behave(Manner::Lies);
     let report = stage.change(&mut client, "rest");
     assert_eq!(report.outcome.ending, Ending::Completed, "{report:?}");
     assert!(!is_stopped(stage.busy[0].id()), "it has lied");
-    expect_share(&stage, &MODES[1], true);
+    expect_share(&stage, &MODES[1], Promise::Guaranteed);
     let own = stage.share(0, PERIOD * 5);
     assert!(own < 0.15 * 6.0 / 5.0 * 1.15, "{own}");
     stage.expect_restored(client);
+}
+
+#[test]
+fn an_agent_that_lies_takes_nothing_from_others() {
+    survives_a_lie(BackendKind::DsFreeze);
+    survives_a_lie(BackendKind::Deadline);
 }
 
 /// An agent that dies between the message and its answer: the other domain goes on, and its own has the
 /// fallback's reservation.
 #[test]
 fn an_agent_that_dies_over_a_message_holds_nobody_up() {
-    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
-    let set = ModesStage::set("an_agent_that_dies", ds_freeze, PERIOD, &MODES, queue);
+    survives_a_death(BackendKind::DsFreeze);
+    survives_a_death(BackendKind::Deadline);
+}
+
+fn survives_a_death(backend: BackendKind) {
+    let test = format!("an agent that dies, over {backend:?}");
+    let queue = RequestsMeanwhile::Queue;
+    let set = ModesStage::set(&test, backend, PERIOD, &MODES, queue);
     let Some((mut stage, mut client)) = set else {
         return;
     };

@@ -198,7 +198,8 @@ impl Enforcer {
         };
         let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;
-        admit_vcpus(&plans, self.kernel.as_ref())?;
+        let held = &self.journal.history().domains;
+        admit_vcpus(&plans, held, self.kernel.as_ref())?;
         Ok((plans, has_room_from))
     }
 

@@ -102,6 +102,22 @@ pub enum AdmissionError {
         /// Those that are.
         online: String,
     },
+    /// Under global EDF it is not shown that the virtual CPUs of a pool of Xen's get their budgets in time.
+    #[error(
+        "domain \"{domain}\": the virtual CPUs in Xen's pool {pool} would have {sum_percent} of a CPU together, which fits into its {cpus} CPUs; but with more virtual CPUs than CPUs that does not show that each gets its budget within its period (RTDS is global EDF); lower the largest shares, give dom0 fewer virtual CPUs (dom0_max_vcpus), or put the domain into a pool of its own (xl cpupool-create): {holders}"
+    )]
+    PoolNotShown {
+        /// The domain.
+        domain: String,
+        /// The pool.
+        pool: String,
+        /// How many CPUs it has.
+        cpus: u32,
+        /// The shares together.
+        sum_percent: String,
+        /// Who has what.
+        holders: String,
+    },
     /// The virtual CPUs of a pool of Xen's would have more than its CPUs.
     #[error(
         "domain \"{domain}\": the virtual CPUs in Xen's pool {pool} would have {sum_percent} of a CPU together, and it has {cpus} CPUs; lower a budget, or set others' by xl sched-rtds: {holders}"
@@ -299,6 +315,20 @@ pub enum PlanError {
         domain: String,
         /// The thread.
         tid: u32,
+        /// The other domain.
+        other: String,
+    },
+    /// A virtual CPU of Xen's belongs to another reservation.
+    #[error(
+        "domain \"{domain}\": virtual CPU {vcpu} of Xen's domain {id} belongs to domain \"{other}\" already; describe each Xen domain once"
+    )]
+    VcpuReservedAlready {
+        /// The domain.
+        domain: String,
+        /// The number of the Xen domain.
+        id: u32,
+        /// The number of the virtual CPU.
+        vcpu: u32,
         /// The other domain.
         other: String,
     },

@@ -4,6 +4,7 @@
 //! takes tenths of a second where the machine is slow, so all virtual CPUs are read at once.
 
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::die_with_parent;
 
-/// How long a call may take. It waits for the hypervisor and for xenstored, which may have gone.
-const AT_MOST: Duration = Duration::from_secs(20);
+/// How long a call may take. It waits for the hypervisor and for xenstored, which may have gone; and those
+/// who change modes wait for it.
+const AT_MOST: Duration = Duration::from_secs(2);
 /// How often it is looked whether a call has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// What `xl` says of a domain that is not there.
@@ -217,16 +219,34 @@ pub fn words_to_set(id: u32, vcpu: u32, setting: VcpuSetting) -> Vec<String> {
 /// Sets what a virtual CPU gets.
 ///
 /// # Errors
-/// `NotFound` if its domain has gone; otherwise what `xl` says.
+/// `NotFound` if its domain has gone, by what `xl` says and by the list of those that are there; otherwise
+/// what `xl` says.
 pub fn set_vcpu(id: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
     let words = words_to_set(id, vcpu, setting);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    xl(&words).map(drop)
+    match xl(&words) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(confirmed(error, id, vcpus())),
+        outcome => outcome.map(drop),
+    }
+}
+
+/// Who is told that a domain has gone forgets what is to be put back there. `xl` says so as well of one
+/// that it could not ask, so its word alone does not count.
+fn confirmed(told: io::Error, id: u32, listed: io::Result<Vec<Vcpu>>) -> io::Error {
+    match listed {
+        Ok(vcpus) if vcpus.iter().all(|one| one.id != id) => told,
+        Ok(_) => io::Error::other(format!("{told}; yet the domain is listed")),
+        Err(why) => io::Error::other(format!("{told}; it cannot be looked up: {why}")),
+    }
 }
 
 /// Runs `xl`; what it prints.
 fn xl(words: &[&str]) -> io::Result<String> {
-    let mut command = Command::new("xl");
+    call(Path::new("xl"), words)
+}
+
+fn call(program: &Path, words: &[&str]) -> io::Result<String> {
+    let mut command = Command::new(program);
     command
         .args(words)
         .stdin(Stdio::null())
@@ -334,6 +354,26 @@ Pool-0               2      rtds       y          2
         };
         let words = words_to_set(1, 3, setting).join(" ");
         assert_eq!(words, "sched-rtds -d 1 -v 3 -p 100000 -b 40000 -e 0");
+    }
+
+    #[test]
+    fn a_domain_has_gone_if_it_is_not_listed_either() {
+        let listed = || Ok(parse_vcpus(VCPUS).unwrap());
+        let told = || io::Error::new(io::ErrorKind::NotFound, "1 is an invalid domain identifier");
+        let kind = |id, listed| confirmed(told(), id, listed).kind();
+        assert_eq!(kind(7, listed()), io::ErrorKind::NotFound);
+        assert_eq!(kind(1, listed()), io::ErrorKind::Other);
+        let silent = Err(io::ErrorKind::TimedOut.into());
+        assert_eq!(kind(7, silent), io::ErrorKind::Other);
+    }
+
+    #[test]
+    fn a_call_that_hangs_is_ended() {
+        let began = Instant::now();
+        let error = call(Path::new("sleep"), &["60"]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("xenstored"), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(50));
     }
 
     #[test]

@@ -285,10 +285,19 @@ impl ModesStage {
                     assert_eq!(kernel.scheduling(*tid).unwrap(), *setting, "{what}: {tid}");
                     seen += 1;
                 }
+                Change::SetAffinity { tid, cpus } => {
+                    assert_eq!(kernel.affinity(*tid).unwrap(), *cpus, "{what}: {tid}");
+                    seen += 1;
+                }
                 _ => {}
             }
         }
-        assert!(seen >= 2, "{what}: the plans set nothing that can be read");
+        if self.backend == BackendKind::None {
+            let are = [0, 1].map(|place| told_of(self.busy[place].id()));
+            assert_eq!(are, self.before, "{what}: it changes nothing");
+        } else {
+            assert!(seen >= 2, "{what}: the plans set nothing that can be read");
+        }
     }
 
     /// Whether it is a file of one of the domains that nothing but a change of modes writes.

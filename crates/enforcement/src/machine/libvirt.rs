@@ -1,12 +1,13 @@
 //! Virtual machines of libvirt: `virsh` passes a question on to their monitors.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tailbound_linux::process::die_with_parent;
+use tailbound_linux::process::{die_with_parent, process_of};
 
 use super::monitor::threads;
 
@@ -15,8 +16,35 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
+/// Where the system's libvirt notes the processes of its machines.
+const NOTED: &str = "/run/libvirt/qemu";
+
 /// The threads of the virtual CPUs of a machine of the system's libvirt, in their order.
 pub(super) fn vcpus(name: &str) -> Result<Vec<u32>, String> {
+    let told = told(name)?;
+    check(&told, noted(Path::new(NOTED), name))?;
+    Ok(told)
+}
+
+/// The process of a machine, if libvirt has noted it.
+fn noted(folder: &Path, name: &str) -> Option<u32> {
+    let text = std::fs::read_to_string(folder.join(format!("{name}.pid"))).ok()?;
+    text.trim().parse().ok()
+}
+
+/// The machine itself says which threads they are; those of another process are a lie.
+fn check(told: &[u32], noted: Option<u32>) -> Result<(), String> {
+    let foreign = |tid: &&u32| noted.is_some() && process_of(**tid).ok() != noted;
+    match told.iter().find(foreign) {
+        None => Ok(()),
+        Some(tid) => Err(format!(
+            "its monitor names thread {tid}, which is none of its process {}; is it another machine's?",
+            noted.unwrap_or_default()
+        )),
+    }
+}
+
+fn told(name: &str) -> Result<Vec<u32>, String> {
     let answer = ask(name)?;
     let value: Value = serde_json::from_str(&answer).map_err(|_| {
         format!(
@@ -58,4 +86,25 @@ fn ask(name: &str) -> Result<String, String> {
     let _ended = child.kill();
     let _reaped = child.wait();
     said.map_err(|_| "virsh has not answered within 10 s; is libvirtd running?".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tailbound_linux::process::own_thread;
+
+    use super::*;
+
+    #[test]
+    fn threads_of_another_process_than_libvirts_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = |pid: u32| std::fs::write(folder.path().join("arm.pid"), format!("{pid}\n"));
+        note(std::process::id()).unwrap();
+        check(&[own_thread()], noted(folder.path(), "arm")).unwrap();
+        note(1).unwrap();
+        let told = check(&[own_thread()], noted(folder.path(), "arm")).unwrap_err();
+        assert!(told.contains("process 1;"), "{told}");
+        assert_eq!(noted(folder.path(), "camera"), None);
+        check(&[own_thread()], None).unwrap();
+    }
 }

@@ -11,6 +11,7 @@ mod monitor;
 use std::io;
 use std::path::PathBuf;
 
+use tailbound_linux::control_socket::PeerCredentials;
 use tailbound_linux::process::{process_of, thread_name, threads_of};
 use tailbound_model::{CpuSet, Machine};
 
@@ -62,6 +63,22 @@ pub enum MachineError {
     /// The virtual CPUs are of several processes.
     #[error("its virtual CPUs are threads of several processes; one QEMU process has them all")]
     SeveralProcesses,
+    /// A monitor names threads of others.
+    #[error(
+        "QMP monitor {}: it names threads of process {named} as virtual CPUs, and process {listener} of \
+         user {user} listens there; a machine has its own threads alone: let QEMU listen itself \
+         (`-qmp unix:PATH,server=on,wait=off`) in our process namespace, or give `pid`", .path.display()
+    )]
+    Foreign {
+        /// The socket.
+        path: PathBuf,
+        /// The process whose threads it names.
+        named: u32,
+        /// The process that listens.
+        listener: u32,
+        /// Its user.
+        user: u32,
+    },
     /// There is no CPU for the emulator.
     #[error(
         "no CPU is left for the emulator's other threads; leave one unreserved, or name \
@@ -79,7 +96,7 @@ pub fn target(machine: &Machine, emulator_cpus: CpuSet) -> Result<Target, Machin
     if emulator_cpus.is_empty() {
         return Err(MachineError::NoEmulatorCpus);
     }
-    let vcpus = vcpus(machine)?;
+    let (vcpus, monitor) = vcpus(machine)?;
     let unreadable = |pid| move |source| MachineError::Process { pid, source };
     let mut process = None;
     for &tid in &vcpus {
@@ -89,6 +106,17 @@ pub fn target(machine: &Machine, emulator_cpus: CpuSet) -> Result<Target, Machin
         }
     }
     let pid = process.ok_or(MachineError::NotTold)?;
+    // A machine that was taken over may name any thread of the host, to be held back in its stead.
+    if let Some((path, listener)) = monitor
+        && listener.pid != pid
+    {
+        return Err(MachineError::Foreign {
+            path,
+            named: pid,
+            listener: listener.pid,
+            user: listener.uid,
+        });
+    }
     let mut emulator = threads_of(pid).map_err(unreadable(pid))?;
     emulator.retain(|tid| !vcpus.contains(tid));
     Ok(Target::Machine(MachineThreads {
@@ -98,19 +126,26 @@ pub fn target(machine: &Machine, emulator_cpus: CpuSet) -> Result<Target, Machin
     }))
 }
 
-fn vcpus(machine: &Machine) -> Result<Vec<u32>, MachineError> {
+/// The threads of the virtual CPUs; and where a monitor has told them, its socket and who listens there.
+type Vcpus = (Vec<u32>, Option<(PathBuf, PeerCredentials)>);
+
+fn vcpus(machine: &Machine) -> Result<Vcpus, MachineError> {
     if let Some(path) = &machine.qmp {
-        let asked = Monitor::connect(path).and_then(|mut monitor| monitor.vcpus());
+        let asked = Monitor::connect(path).and_then(|mut monitor| {
+            let listener = monitor.listener();
+            Ok((monitor.vcpus()?, Some((path.clone(), listener))))
+        });
         return asked.map_err(|source| MachineError::Monitor {
             path: path.clone(),
             source,
         });
     }
     if let Some(name) = &machine.name {
-        return libvirt::vcpus(name).map_err(|reason| MachineError::Libvirt {
+        let vcpus = libvirt::vcpus(name).map_err(|reason| MachineError::Libvirt {
             name: name.clone(),
             reason,
-        });
+        })?;
+        return Ok((vcpus, None));
     }
     let pid = machine.pid.ok_or(MachineError::NotTold)?;
     let threads = threads_of(pid).map_err(|source| MachineError::Process { pid, source })?;
@@ -123,7 +158,7 @@ fn vcpus(machine: &Machine) -> Result<Vec<u32>, MachineError> {
     vcpus.sort_unstable();
     match vcpus.is_empty() {
         true => Err(MachineError::NoNames(pid)),
-        false => Ok(vcpus.into_iter().map(|(_, tid)| tid).collect()),
+        false => Ok((vcpus.into_iter().map(|(_, tid)| tid).collect(), None)),
     }
 }
 
@@ -164,7 +199,54 @@ pub(crate) fn with_emulator(mut plan: Plan) -> Plan {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    use tailbound_linux::process::{die_with_parent, own_thread};
+
     use super::*;
+
+    /// What is made of a monitor in this process that names `thread` as its virtual CPU.
+    fn told_by_a_monitor(thread: u32) -> Result<Target, MachineError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("qmp");
+        let listener = UnixListener::bind(&path).unwrap();
+        let monitor = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let said = format!(
+                "{{\"QMP\": {{}}}}\n{{\"return\": {{}}}}\n\
+                 {{\"return\": [{{\"cpu-index\": 0, \"thread-id\": {thread}}}]}}\n"
+            );
+            stream.write_all(said.as_bytes()).unwrap();
+            let _left = io::copy(&mut stream, &mut io::sink());
+        });
+        let machine = Machine {
+            qmp: Some(path),
+            ..Machine::default()
+        };
+        let told = target(&machine, [tailbound_model::Cpu(0)].into());
+        monitor.join().unwrap();
+        told
+    }
+
+    #[test]
+    fn a_monitor_names_threads_of_its_own_process_alone() {
+        let mut other = Command::new("sleep");
+        let mut other = die_with_parent(other.arg("60")).spawn().unwrap();
+        let told = told_by_a_monitor(other.id());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        let told = told.unwrap_err();
+        assert!(matches!(told, MachineError::Foreign { .. }), "{told}");
+        assert!(told.to_string().contains("or give `pid`"), "{told}");
+        let own = own_thread();
+        let Ok(Target::Machine(machine)) = told_by_a_monitor(own) else {
+            panic!("its own thread is refused");
+        };
+        assert_eq!(machine.vcpus, [own]);
+    }
 
     #[test]
     fn names_of_vcpu_threads_are_known() {

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tailbound_linux::control_socket::{PeerCredentials, peer_credentials};
 use tailbound_linux::polling::connect_unix_non_blocking;
 
 /// How long a monitor may take for all that it is asked.
@@ -51,6 +52,7 @@ pub enum MonitorError {
 #[derive(Debug)]
 pub struct Monitor {
     stream: UnixStream,
+    listener: PeerCredentials,
     until: Instant,
     received: Vec<u8>,
 }
@@ -64,8 +66,10 @@ impl Monitor {
         let stream = connect_unix_non_blocking(path)?;
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(PATIENCE))?;
+        let listener = peer_credentials(&stream)?;
         let mut monitor = Self {
             stream,
+            listener,
             until: Instant::now() + PATIENCE,
             received: Vec::new(),
         };
@@ -77,7 +81,13 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// The threads of the virtual CPUs, in their order.
+    /// Who listens at the socket, by what the kernel says.
+    pub fn listener(&self) -> PeerCredentials {
+        self.listener
+    }
+
+    /// The threads of the virtual CPUs, in their order. It may say what it likes: whose threads they are
+    /// is to be looked up.
     ///
     /// # Errors
     /// If it does not tell.

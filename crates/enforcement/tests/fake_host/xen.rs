@@ -86,18 +86,59 @@ fn every_virtual_cpu_gets_the_budget_and_gets_its_old_one_back() {
 fn what_others_have_counts() {
     let (kernel, directory) = (xen(), state_directory());
     let mut enforcer = enforcer(&kernel, directory.path());
-    // 40% of dom0, 2 x 40% of cell: 80% are left of two CPUs.
-    enforcer.apply(&[of("arm", 80)]).unwrap();
-    let error = enforcer.apply(&[of("cell", 41)]).unwrap_err().to_string();
+    // 40% of dom0, 2 x 40% of cell, and arm's: four virtual CPUs on two CPUs.
+    enforcer.apply(&[of("arm", 40)]).unwrap();
+    let error = enforcer.apply(&[of("cell", 61)]).unwrap_err().to_string();
     assert!(
         error.contains("Pool-0") && error.contains("2 CPUs"),
         "{error}"
     );
-    assert!(error.contains("Domain-0.0"), "{error}");
+    assert!(
+        error.contains("Domain-0.0") && error.contains("202"),
+        "{error}"
+    );
     enforcer.apply(&[of("cell", 40)]).unwrap();
     let more = interface(81, 100, 50, &[0, 1]);
     assert!(enforcer.change("arm", &more).is_err());
-    assert_eq!(settings(&kernel)[1], setting(100_000, 80_000, false));
+    assert_eq!(settings(&kernel)[1], setting(100_000, 40_000, false));
+}
+
+#[test]
+fn a_sum_that_fits_is_not_enough_for_global_edf() {
+    let (kernel, directory) = (xen(), state_directory());
+    let mut enforcer = enforcer(&kernel, directory.path());
+    // 1.99 CPUs of two; but the three others, which go first, have both CPUs for 4 of each 10 ms.
+    let error = enforcer.apply(&[of("arm", 79)]).unwrap_err().to_string();
+    assert!(error.contains("does not show"), "{error}");
+    assert!(error.contains("dom0_max_vcpus"), "{error}");
+    // A virtual CPU for each CPU needs no more than the sum.
+    kernel.alter(|state| state.vcpus.truncate(2));
+    enforcer.apply(&[of("arm", 100)]).unwrap();
+}
+
+#[test]
+fn a_virtual_cpu_has_one_reservation() {
+    let (kernel, directory) = (xen(), state_directory());
+    let mut enforcer = enforcer(&kernel, directory.path());
+    let named = |name: &str| {
+        let mut request = of("arm", 20);
+        request.domain = name.into();
+        request
+    };
+    let error = enforcer.plan(&[named("one"), named("two")]).unwrap_err();
+    let told = error.to_string();
+    assert!(
+        told.contains("\"one\"") && told.contains("\"two\""),
+        "{told}"
+    );
+    enforcer.apply(&[named("one")]).unwrap();
+    let error = enforcer.apply(&[named("two")]).unwrap_err().to_string();
+    assert!(error.contains("virtual CPU 0"), "{error}");
+    enforcer
+        .change("one", &interface(30, 100, 50, &[0, 1]))
+        .unwrap();
+    enforcer.revert("one").unwrap();
+    enforcer.apply(&[named("two")]).unwrap();
 }
 
 #[test]
@@ -137,6 +178,25 @@ fn a_domain_that_has_gone_is_no_obstacle_to_revert() {
     let new = settings(&kernel)[1];
     enforcer.revert("arm").unwrap();
     assert_eq!(settings(&kernel)[1], new);
+}
+
+#[test]
+fn a_domain_that_was_started_anew_gets_its_budget_by_a_change_to_what_it_has() {
+    let (kernel, directory) = (xen(), state_directory());
+    let mut enforcer = enforcer(&kernel, directory.path());
+    enforcer.apply(&[of("arm", 20)]).unwrap();
+    // It reboots: to Xen it is another domain, as every new one.
+    kernel.alter(|state| state.vcpus[1] = vcpu("arm", 7, 0));
+    enforcer
+        .change("arm", &interface(20, 100, 50, &[0, 1]))
+        .unwrap();
+    assert_eq!(settings(&kernel)[1], setting(100_000, 20_000, false));
+    enforcer
+        .change("arm", &interface(30, 100, 50, &[0, 1]))
+        .unwrap();
+    assert_eq!(settings(&kernel)[1], setting(100_000, 30_000, false));
+    enforcer.revert("arm").unwrap();
+    assert_eq!(settings(&kernel)[1], setting(10_000, 4_000, true));
 }
 
 #[test]

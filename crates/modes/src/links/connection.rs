@@ -20,6 +20,9 @@ const READ_BYTES: usize = 16 * 1024;
 const PING_AFTER: Duration = Duration::from_secs(1);
 /// How long one may be silent there: the virtual CPUs of a machine may have to wait for their budget.
 const SILENT_FOR: Duration = Duration::from_secs(10);
+/// So many pings it may leave unanswered, each for [`PING_AFTER`] and with a look at what has come since.
+/// Time alone does not tell: it passes as well while the host cannot ask.
+const UNANSWERED_PINGS: u32 = 3;
 
 /// What a connection goes over; it never blocks.
 pub(super) trait Channel: Read + Write + AsFd + Send {
@@ -62,6 +65,8 @@ pub(super) struct Connection {
     decoder: Decoder,
     heard: Instant,
     pinged: Instant,
+    /// So many pings were sent since it was heard.
+    unanswered: u32,
 }
 
 /// Why nothing more will be heard.
@@ -92,6 +97,7 @@ impl Connection {
             decoder: decoder(),
             heard: since,
             pinged: since,
+            unanswered: 0,
         }
     }
 
@@ -100,20 +106,30 @@ impl Connection {
         matches!(self.peer, Peer::Port(_))
     }
 
+    /// Whether the link does not tell that an agent has gone.
+    fn is_pinged(&self) -> bool {
+        self.domain.is_some() && !matches!(self.peer, Peer::Process(_))
+    }
+
+    /// Whether the agent has been silent for too long, as of `now`. What had come by then was read.
+    pub(super) fn is_silent(&self, now: Instant) -> bool {
+        // The last ping has just been sent, and is none that was left unanswered.
+        let unanswered = self.unanswered > UNANSWERED_PINGS;
+        self.is_pinged() && unanswered && now >= self.heard.saturating_add(SILENT_FOR)
+    }
+
     /// Asks an agent that may have gone unnoticed whether it is there; when something is due next.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it takes nothing in any more.
     pub(super) fn nudge(&mut self, now: Instant) -> io::Result<Option<Instant>> {
         let due = self.stream.nudge(now)?;
-        if self.domain.is_none() || matches!(self.peer, Peer::Process(_)) {
+        if !self.is_pinged() {
             return Ok(due);
-        }
-        if now >= self.heard.saturating_add(SILENT_FOR) {
-            return Err(io::ErrorKind::TimedOut.into());
         }
         if now >= self.pinged.saturating_add(PING_AFTER) {
             self.pinged = now;
+            self.unanswered = self.unanswered.saturating_add(1);
             self.send(&HostMessage::Ping {
                 nonce: now.as_nanos(),
             })?;
@@ -130,6 +146,7 @@ impl Connection {
         self.since = now;
         self.heard = now;
         self.pinged = now;
+        self.unanswered = 0;
     }
 
     /// Sends a message; it is short, and an agent that does not read for so long that it does not fit is
@@ -150,6 +167,7 @@ impl Connection {
             Ok(0) => ending = Some(Heard::End),
             Ok(count) => {
                 self.heard = now;
+                self.unanswered = 0;
                 self.decoder.push(&bytes[..count]);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

@@ -67,6 +67,14 @@ impl Peer {
             }
         }
     }
+
+    /// By whom refusals are counted: a process that ends and another of its user are one.
+    pub(super) fn source(&self) -> String {
+        match self {
+            Self::Process(peer) => format!("user {}", peer.uid),
+            _ => self.told(),
+        }
+    }
 }
 
 /// What is open.

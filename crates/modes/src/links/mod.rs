@@ -4,10 +4,12 @@
 //! late. Who connects is checked by what the kernel, or a certificate, says of the peer; what it sends is bounded in
 //! length and in number per look, so that no agent holds up the others.
 
+mod commands;
 mod connection;
 mod doorman;
 mod doors;
 mod ports;
+mod refusals;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +26,9 @@ use crate::manager::{Agents, Asker, News, Order};
 use crate::wire::{AgentMessage, HostMessage, Name, Text};
 use connection::{Connection, Heard};
 use doors::{Doors, Peer};
+use refusals::{Allowance, Pace, Refusals};
 
+pub use commands::Commands;
 pub use doors::{WayError, Ways};
 
 /// The most connections, with and without a domain.
@@ -43,34 +47,15 @@ const HELLO_WITHIN: Duration = Duration::from_secs(2);
 /// within some tens of microseconds each.
 pub const LOOK_FOR: Duration = Duration::from_micros(250);
 
-/// So many reasons are remembered until somebody takes them.
-const MOST_REASONS: usize = 16;
+/// How often the agents of a domain may ask for modes: each request can be a mode change, and a line of
+/// the log.
+const REQUESTS: Pace = Pace {
+    at_once: 16,
+    pause: Duration::from_secs(1),
+};
 
 /// Whether a process may be the agent of a domain, or why not.
 pub type Authority = Box<dyn Fn(&PeerCredentials, &str) -> Result<(), String> + Send>;
-
-/// Somebody in this process who wants a mode, and wakes the one that waits for agents.
-#[derive(Debug)]
-pub struct Commands {
-    sender: std::sync::mpsc::Sender<(u64, String)>,
-    wake: UnixStream,
-}
-
-impl Commands {
-    /// Asks for a mode under a number by which the answer is found.
-    ///
-    /// # Errors
-    /// If nobody takes commands any more.
-    pub fn ask(&self, number: u64, mode: String) -> io::Result<()> {
-        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-        self.sender.send((number, mode)).map_err(gone)?;
-        match io::Write::write(&mut &self.wake, &[0]) {
-            // A full pipe wakes as well as another byte would.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            other => other.map(|_| ()),
-        }
-    }
-}
 
 /// All connections of a host to agents.
 pub struct AgentLinks<C> {
@@ -92,8 +77,9 @@ pub struct AgentLinks<C> {
     expecting: bool,
     /// The latest change that each domain was told, with its mode.
     told: BTreeMap<String, (u64, String)>,
-    refused: u64,
-    reasons: VecDeque<String>,
+    /// What is left to the agents of each domain of their requests.
+    requests: BTreeMap<String, Allowance>,
+    refusals: Refusals,
 }
 
 impl<C: Clock> AgentLinks<C> {
@@ -111,6 +97,7 @@ impl<C: Clock> AgentLinks<C> {
         woken.set_nonblocking(true)?;
         wake.set_nonblocking(true)?;
         let (sender, commands) = std::sync::mpsc::channel();
+        let refusals = Refusals::new(clock.now());
         let links = Self {
             listener,
             authority,
@@ -125,8 +112,8 @@ impl<C: Clock> AgentLinks<C> {
             look_for: Duration::ZERO,
             expecting: false,
             told: BTreeMap::new(),
-            refused: 0,
-            reasons: VecDeque::new(),
+            requests: BTreeMap::new(),
+            refusals,
         };
         Ok((links, Commands { sender, wake }))
     }
@@ -152,17 +139,13 @@ impl<C: Clock> AgentLinks<C> {
         self.doors.doorman.as_ref().map(doorman::Doorman::address)
     }
 
-    /// Why somebody was refused since this was last asked, the latest last.
+    /// Why somebody was refused since this was last asked; of those who are refused often, how often.
     pub fn take_reasons(&mut self) -> Vec<String> {
-        self.reasons.drain(..).collect()
+        self.refusals.take(self.clock.now())
     }
 
-    fn refuse_for(&mut self, reason: String) {
-        self.refused += 1;
-        if self.reasons.len() == MOST_REASONS {
-            self.reasons.pop_front();
-        }
-        self.reasons.push_back(reason);
+    fn refuse_for(&mut self, source: impl Into<String>, reason: String) {
+        self.refusals.add(source.into(), reason, self.clock.now());
     }
 
     /// The domains whose agents are there.
@@ -173,7 +156,7 @@ impl<C: Clock> AgentLinks<C> {
 
     /// Connections that were refused, or ended for what they sent.
     pub fn refused(&self) -> u64 {
-        self.refused
+        self.refusals.count
     }
 
     /// Tells the agent of a domain why it does not get the mode that it asked for.
@@ -208,13 +191,11 @@ impl<C: Clock> AgentLinks<C> {
         }
         for place in 0..self.doors.ports.len() {
             let port = &mut self.doors.ports[place];
+            let peer = Peer::Port(port.domain.clone());
             match port.connect(now) {
-                Ok(Some(channel)) => {
-                    let peer = Peer::Port(port.domain.clone());
-                    self.connections.push(Connection::new(channel, peer, now));
-                }
+                Ok(Some(channel)) => self.connections.push(Connection::new(channel, peer, now)),
                 Ok(None) => {}
-                Err(reason) => self.refuse_for(reason),
+                Err(reason) => self.refuse_for(peer.source(), reason),
             }
             sooner(self.doors.ports[place].wake());
         }
@@ -269,7 +250,7 @@ impl<C: Clock> AgentLinks<C> {
         if visited {
             self.let_in();
         }
-        self.end_silent();
+        self.end_silent(now);
     }
 
     fn take_commands(&mut self) {
@@ -295,7 +276,7 @@ impl<C: Clock> AgentLinks<C> {
                     let connection = Connection::new(stream, Peer::Process(peer), now);
                     self.connections.push(connection);
                 }
-                _ => self.refused += 1,
+                _ => self.refusals.count += 1,
             }
         }
     }
@@ -322,14 +303,15 @@ impl<C: Clock> AgentLinks<C> {
             };
             match self.doors.expects_guest(cid) {
                 true => come.push(Connection::new(stream, Peer::Guest(cid), now)),
-                false => self.refuse_for(format!("no domain is the guest {cid}")),
+                false => self.refuse_for("guests", format!("no domain is the guest {cid}")),
             }
         }
         let visits = self.doors.doorman.as_mut().map(doorman::Doorman::visits);
         let (visits, stays) = visits.unwrap_or((Vec::new(), Some(())));
         if stays.is_none() {
             self.doors.doorman = None;
-            self.refuse_for("nobody is let in by TLS any more: its thread has ended".to_owned());
+            let reason = "nobody is let in by TLS any more: its thread has ended";
+            self.refuse_for("doorman", reason.to_owned());
         }
         for visit in visits {
             match visit {
@@ -337,25 +319,33 @@ impl<C: Clock> AgentLinks<C> {
                     let peer = Peer::Certified(certificate);
                     come.push(Connection::new(stream, peer, now));
                 }
-                Err(reason) => self.refuse_for(reason),
+                Err(reason) => self.refuse_for("strangers", reason),
             }
         }
         for connection in come {
             match self.connections.len() < MOST_CONNECTIONS {
                 true => self.connections.push(connection),
-                false => self.refuse_for("there are too many connections".to_owned()),
+                false => {
+                    let reason = "there are too many connections".to_owned();
+                    self.refuse_for(connection.peer.source(), reason);
+                }
             }
         }
     }
 
-    fn end_silent(&mut self) {
-        let now = self.clock.now();
-        let before = self.connections.len();
-        self.connections.retain(|one| {
+    /// Ends connections from which nothing has come for too long, as of `now`. What had come by then
+    /// must have been read: this process may itself have been held up.
+    fn end_silent(&mut self, now: Instant) {
+        for place in (0..self.connections.len()).rev() {
+            let one = &self.connections[place];
             let in_time = one.since.saturating_add(HELLO_WITHIN) > now;
-            one.domain.is_some() || one.may_wait() || in_time
-        });
-        self.refused += (before - self.connections.len()) as u64;
+            if one.is_silent(now) {
+                self.end(place);
+            } else if one.domain.is_none() && !one.may_wait() && !in_time {
+                self.connections.swap_remove(place);
+                self.refusals.count += 1;
+            }
+        }
     }
 
     /// Ends a connection; its domain is without an agent.
@@ -391,7 +381,7 @@ impl<C: Clock> AgentLinks<C> {
         let heard = self.connections[place].read(self.clock.now());
         for message in heard.messages {
             if let Err(reason) = self.take(place, message) {
-                self.refuse_for(reason);
+                self.refuse_for(self.connections[place].peer.source(), reason);
                 return self.begin_anew(place, false);
             }
         }
@@ -400,8 +390,9 @@ impl<C: Clock> AgentLinks<C> {
             Some(Heard::End) => self.end(place),
             Some(Heard::Anew) => self.begin_anew(place, true),
             Some(Heard::Nonsense) => {
-                let from = self.connections[place].peer.told();
-                self.refuse_for(format!("{from} sends what is no message"));
+                let peer = &self.connections[place].peer;
+                let reason = format!("{} sends what is no message", peer.told());
+                self.refuse_for(peer.source(), reason);
                 self.begin_anew(place, false);
             }
         }
@@ -459,9 +450,18 @@ impl<C: Clock> AgentLinks<C> {
                 reason: reason.to_string(),
                 rolled_back,
             },
-            AgentMessage::Request { mode } => News::Asked {
-                by: Asker::Domain(domain),
-                mode: mode.to_string(),
+            AgentMessage::Request { mode } => match self.may_ask(&domain, now) {
+                true => News::Asked {
+                    by: Asker::Domain(domain),
+                    mode: mode.to_string(),
+                },
+                false => {
+                    let reason = "this agent asks for modes too often";
+                    self.refuse(&domain, mode.as_str(), reason);
+                    let told = format!("the agent of \"{domain}\" asks for modes too often");
+                    self.refuse_for(format!("agent of {domain}"), told);
+                    return Ok(());
+                }
             },
             AgentMessage::Hello { .. }
             | AgentMessage::Withdrawn { .. }
@@ -469,6 +469,13 @@ impl<C: Clock> AgentLinks<C> {
         };
         self.inbox.push_back(news);
         Ok(())
+    }
+
+    /// Whether the agents of a domain may ask once more for a mode.
+    fn may_ask(&mut self, domain: &str, now: Instant) -> bool {
+        let left = self.requests.entry(domain.to_owned());
+        let left = left.or_insert_with(|| Allowance::new(REQUESTS, now));
+        left.take(now)
     }
 
     fn welcome(

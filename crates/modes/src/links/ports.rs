@@ -101,7 +101,8 @@ pub(super) struct PortChannel {
     ready: VecDeque<u8>,
     /// The guest asks for another session, which nobody has been told yet.
     anew: bool,
-    tell: Instant,
+    /// When it is told again; `None` for a pause from the next look on.
+    tell: Option<Instant>,
     pause: Duration,
 }
 
@@ -115,30 +116,37 @@ impl PortChannel {
             ready: VecDeque::new(),
             anew: false,
             // A guest that sees the connection asks by itself.
-            tell: now.saturating_add(TELL_AFTER),
+            tell: Some(now.saturating_add(TELL_AFTER)),
             pause: TELL_AFTER,
         }
     }
 
-    fn take(&mut self, found: Found) -> io::Result<()> {
-        match found {
-            Found::Bytes(bytes) if self.begun => self.ready.extend(bytes),
-            Found::Session(ASKS) => return self.restart(),
-            Found::Session(session) if session == self.session => self.begun = true,
-            // Of a session that is over.
-            Found::Bytes(_) | Found::Session(_) => {}
+    /// Takes what was found; whether another session has to be told.
+    fn take(&mut self, found: Vec<Found>) -> bool {
+        let mut restarted = false;
+        for one in found {
+            match one {
+                Found::Bytes(bytes) if self.begun => self.ready.extend(bytes),
+                Found::Session(ASKS) => {
+                    self.restart();
+                    restarted = true;
+                }
+                Found::Session(session) if session == self.session => self.begun = true,
+                // Of a session that is over.
+                Found::Bytes(_) | Found::Session(_) => {}
+            }
         }
-        Ok(())
+        restarted
     }
 
-    /// Begins another session.
-    fn restart(&mut self) -> io::Result<()> {
+    /// Begins another session, which is to be told.
+    fn restart(&mut self) {
         self.anew |= self.begun;
         self.begun = false;
         self.ready.clear();
         self.session = new_session();
         self.pause = TELL_AFTER;
-        self.tell()
+        self.tell = None;
     }
 
     fn tell(&mut self) -> io::Result<()> {
@@ -155,15 +163,15 @@ impl Channel for PortChannel {
         if self.begun {
             return Ok(None);
         }
-        if now >= self.tell {
+        let mut due = self.tell.unwrap_or(now.saturating_add(self.pause));
+        if now >= due {
             self.tell()?;
-            self.pause = self
-                .pause
-                .saturating_add(self.pause)
-                .min(TELL_AFTER_AT_MOST);
-            self.tell = now.saturating_add(self.pause);
+            let longer = self.pause.saturating_add(self.pause);
+            self.pause = longer.min(TELL_AFTER_AT_MOST);
+            due = now.saturating_add(self.pause);
         }
-        Ok(Some(self.tell))
+        self.tell = Some(due);
+        Ok(self.tell)
     }
 
     fn holds_more(&mut self) -> bool {
@@ -171,7 +179,8 @@ impl Channel for PortChannel {
     }
 
     fn begin_anew(&mut self) -> bool {
-        self.restart().is_ok()
+        self.restart();
+        self.tell().is_ok()
     }
 }
 
@@ -183,8 +192,14 @@ impl Read for PortChannel {
             if count == 0 {
                 return Ok(0);
             }
-            for found in self.scanner.push(&buffer[..count]) {
-                self.take(found)?;
+            // A guest that asks again and again in one breath is told once, of the last session.
+            let found = self.scanner.push(&buffer[..count]);
+            if self.take(found) {
+                match self.tell() {
+                    // It takes nothing in now, and is told again later.
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    told => told?,
+                }
             }
             if std::mem::take(&mut self.anew) {
                 return Err(io::ErrorKind::ConnectionAborted.into());
@@ -210,5 +225,60 @@ impl Write for PortChannel {
 impl AsFd for PortChannel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn told(guest: &mut UnixStream) -> Vec<u64> {
+        let mut bytes = vec![0; 1 << 20];
+        let count = guest.read(&mut bytes).unwrap_or(0);
+        let found = Scanner::default().push(&bytes[..count]);
+        let session = |one| match one {
+            Found::Session(session) => Some(session),
+            Found::Bytes(_) => None,
+        };
+        found.into_iter().filter_map(session).collect()
+    }
+
+    #[test]
+    fn a_guest_that_asks_many_times_at_once_is_told_one_session() {
+        let (host, mut guest) = UnixStream::pair().unwrap();
+        host.set_nonblocking(true).unwrap();
+        guest.set_nonblocking(true).unwrap();
+        let now = Instant::ORIGIN;
+        let mut port = PortChannel::new(host, now);
+        let mut buffer = [0; 16 * 1024];
+        for _ in 0..3 {
+            guest.write_all(&preamble(ASKS).repeat(500)).unwrap();
+            assert!(port.read(&mut buffer).is_err(), "there is no frame");
+            let sessions = told(&mut guest);
+            assert_eq!(sessions.len(), 1);
+            guest.write_all(&preamble(sessions[0])).unwrap();
+            guest.write_all(b"frames").unwrap();
+            assert_eq!(port.read(&mut buffer).unwrap(), 6);
+            // The next asks end this session.
+        }
+        assert_eq!(port.nudge(now).unwrap(), None, "nothing is to be told");
+    }
+
+    #[test]
+    fn a_session_that_a_guest_missed_is_told_again() {
+        let (host, mut guest) = UnixStream::pair().unwrap();
+        host.set_nonblocking(true).unwrap();
+        guest.set_nonblocking(true).unwrap();
+        let mut port = PortChannel::new(host, Instant::ORIGIN);
+        guest.write_all(&preamble(ASKS)).unwrap();
+        assert!(port.read(&mut [0; 1024]).is_err());
+        let first = told(&mut guest);
+        let later = Instant::from_nanos(60_000_000_000);
+        let due = port.nudge(later).unwrap().unwrap();
+        assert!(told(&mut guest).is_empty(), "it has just been told");
+        assert_eq!(due, later.saturating_add(TELL_AFTER));
+        port.nudge(due).unwrap();
+        assert_eq!(told(&mut guest), first);
     }
 }

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 
 use proptest::prelude::*;
 use tailbound_linux::clock::Monotonic;
-use tailbound_time::ClockId;
+use tailbound_time::{ClockId, VirtualClock};
 
 use super::*;
 use crate::frame::decode;
@@ -253,6 +253,81 @@ fn a_flood_ends_the_connection_and_harms_no_other() {
     assert_eq!(host.links.present(), ["arm"]);
     let order = Order::Withdraw { number: 1 };
     assert!(host.links.send("arm", order));
+}
+
+/// Looks once at an instant of a clock that stands.
+fn look_once(links: &mut AgentLinks<VirtualClock>) -> Option<News> {
+    let now = links.clock.now();
+    links.wait(Some(now))
+}
+
+#[test]
+fn a_host_that_was_held_up_does_not_take_agents_for_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = UnixListener::bind(folder.path().join("modes.sock")).unwrap();
+    let clock = VirtualClock::default();
+    let (mut links, _commands) = AgentLinks::new(listener, Box::new(|_, _| Ok(())), clock).unwrap();
+    let (ours, agent) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    agent.set_nonblocking(true).unwrap();
+    let mut connection = Connection::new(ours, Peer::Guest(5), Instant::ORIGIN);
+    connection.domain = Some("arm".into());
+    links.connections.push(connection);
+    // It answers each ping, and the host does not look for a minute each time.
+    for _ in 0..10 {
+        links.clock.advance(Duration::from_secs(60));
+        assert_eq!(look_once(&mut links), None);
+        let Some(HostMessage::Ping { nonce }) = heard(&agent) else {
+            panic!("no ping");
+        };
+        say(&agent, &AgentMessage::Pong { nonce });
+    }
+    // Now it is silent, and the host looks rarely: not before three pings were in vain.
+    look_once(&mut links);
+    for _ in 0..3 {
+        links.clock.advance(Duration::from_secs(60));
+        assert_eq!(look_once(&mut links), None);
+    }
+    links.clock.advance(Duration::from_secs(60));
+    let domain = "arm".to_owned();
+    assert_eq!(look_once(&mut links), Some(News::Left { domain }));
+}
+
+#[test]
+fn an_agent_that_asks_without_end_is_answered_and_bounded() {
+    let mut host = host();
+    let agent = host.agent();
+    say(&agent, &hello("arm", 0));
+    host.all_news();
+    let mut asked = 0;
+    for _ in 0..20 {
+        for _ in 0..10 {
+            say(&agent, &AgentMessage::Request { mode: name("run") });
+        }
+        while let Some(News::Asked { .. }) = host.news() {
+            asked += 1;
+        }
+    }
+    // 16 at once, and one a second; a host that is held up for long lets more of them through.
+    assert!((16..100).contains(&asked), "{asked}");
+    assert_eq!(host.links.present(), ["arm"]);
+    assert!(host.links.refused() >= 100);
+    let told = host.links.take_reasons();
+    assert!(told.len() < 20, "{told:?}");
+    assert!(told[0].contains("\"arm\" asks for modes too often"));
+}
+
+#[test]
+fn strangers_without_end_do_not_fill_the_log() {
+    let mut host = host();
+    let mut told = Vec::new();
+    for _ in 0..60 {
+        say(&host.agent(), &hello("other", 0));
+        host.links.wait(soon());
+        told.extend(host.links.take_reasons());
+    }
+    assert!(host.links.refused() >= 59);
+    assert!((8..30).contains(&told.len()), "{told:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::boot_id;
 use tailbound_modes::links::{AgentLinks, Authority};
 use tailbound_modes::manager::{Agents, Asker, News, Order};
-use tailbound_modes::wire::{AgentMessage, HostMessage, PROTOCOL_VERSION, Text};
+use tailbound_modes::wire::{AgentMessage, HostMessage, PROTOCOL_VERSION, Text, encode};
 use tailbound_time::{Clock, ClockId, Duration};
 
 use crate::stage::{Host, Peer, change, name};
@@ -47,6 +47,7 @@ fn conform(language: Language) {
     says_what_it_is(language);
     serves_the_real_host(language);
     repeats_its_answer(language);
+    answers_all_that_came_at_once(language);
     ignores_what_is_stale(language);
     puts_back_what_fails(language);
     takes_back_what_is_withdrawn(language);
@@ -180,6 +181,17 @@ fn repeats_its_answer(language: Language) {
     let other = change(1, "run", &["move"], &["scan"]);
     assert_eq!(failed(peer.ask(&other)).0, 1);
     subject.end(&["stop move", "start scan"]);
+}
+
+fn answers_all_that_came_at_once(language: Language) {
+    let (_host, mut peer, subject) = begin(language);
+    // All answers do not fit the smallest buffer of an agent at once; then nothing more comes.
+    let once = encode(&change(1, "x", &[], &["x"])).unwrap();
+    peer.send_in_vain(&once.repeat(65));
+    for _ in 0..65 {
+        assert_eq!(failed(peer.receive()).0, 1);
+    }
+    subject.end(&[]);
 }
 
 fn ignores_what_is_stale(language: Language) {
