@@ -367,12 +367,17 @@ impl<R: Reservations> Work<R> {
 
     fn served(&mut self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
         tell(asker, &answer);
-        if let Ok(report) = &answer {
+        if let Ok(report) = &answer
+            && !report.changes_nothing()
+        {
             lock(&self.counts).add(report);
             self.told.last = Some(report.clone());
             self.told.triggers.mode_has_changed();
         }
         self.take_note(manager);
+        for other in manager.take_joined() {
+            self.answer(manager, &other, answer.clone());
+        }
         self.answer(manager, asker, answer);
     }
 
@@ -416,7 +421,9 @@ impl<R: Reservations> Work<R> {
             }
             (Asker::Domain(domain), Err(error)) => {
                 let mode = match &error {
-                    ModeError::Unknown { mode, .. } | ModeError::NotAllowed { mode, .. } => mode,
+                    ModeError::Unknown { mode, .. }
+                    | ModeError::NotAllowed { mode, .. }
+                    | ModeError::Infeasible { mode, .. } => mode,
                     _ => return,
                 };
                 manager.agents().refuse(domain, mode, &error.to_string());
@@ -435,6 +442,8 @@ fn tell(asker: &Asker, answer: &Answer) {
                 report.to, report.outcome.ending
             ));
         }
+        // An agent may ask for the mode that holds as often as it likes.
+        Ok(report) if report.changes_nothing() => {}
         Ok(report) => note(format_args!("mode `{}`, asked for by {asker:?}", report.to)),
         Err(error) if !matches!(asker, Asker::Command(_)) => note(format_args!("{error}")),
         Err(_) => {}
