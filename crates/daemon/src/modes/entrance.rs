@@ -14,8 +14,13 @@ use tailbound_linux::process::{effective_uid, user_of};
 use tailbound_modes::links::Ways;
 use tailbound_modes::table::ModeTable;
 
+use super::identity::{StartTimes, is_same};
+
 /// Root, the daemon's own user, and the processes of a domain may be its agent.
-pub(super) fn authority(standing: &EnforcementStatus) -> tailbound_modes::links::Authority {
+pub(super) fn authority(
+    standing: &EnforcementStatus,
+    started: StartTimes,
+) -> tailbound_modes::links::Authority {
     let targets = standing.domains.iter();
     let targets: BTreeMap<String, Target> = targets
         .map(|one| (one.domain.clone(), one.target.clone()))
@@ -26,7 +31,11 @@ pub(super) fn authority(standing: &EnforcementStatus) -> tailbound_modes::links:
             return Err(format!("there is no domain \"{domain}\" with modes"));
         };
         let is_member = match target {
-            Target::Processes(pids) => pids.contains(&peer.pid),
+            // A number alone may be another process's by now.
+            Target::Processes(pids) => {
+                let started = started.get(domain);
+                pids.contains(&peer.pid) && started.is_some_and(|them| is_same(peer.pid, them))
+            }
             Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
                 false
             }
