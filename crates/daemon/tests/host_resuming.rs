@@ -311,6 +311,10 @@ fn a_daemon_whose_program_was_replaced_is_started_again() {
     let Some(mut cell) = Cell::set("a_daemon_whose_program_was_replaced") else {
         return;
     };
+    let other = cell.stage.client();
+    let other_pid = other.daemon_pid();
+    other.shutdown().unwrap();
+    cell.stage.expect_gone(other_pid);
     let program = cell.stage.path().join("tailboundd");
     let installed = env!("CARGO_BIN_EXE_tailboundd");
     std::fs::copy(installed, &program).unwrap();
