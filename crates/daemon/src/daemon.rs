@@ -95,6 +95,8 @@ fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
 /// # Errors
 /// Why it did not start, or what could not be put back.
 pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
+    // Before we wait for anything: the kernel says "... (deleted)" once another release lies there.
+    let program = std::env::current_exe().map_err(system("find our own program"))?;
     let directory = &options.state_directory;
     directory.prepare()?;
     let lock = take_lock(directory)?;
@@ -102,7 +104,6 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let signals = catch_signals().map_err(system("catch signals"))?;
     let recovered = recover_first(directory)?;
     let (reservations, heartbeat) = EnforcerReservations::on_this_host(directory.path())?;
-    let program = std::env::current_exe().map_err(system("find our own program"))?;
     let guardian = Guardian::new(WatchdogParts {
         program,
         journals: directory.path().to_owned(),
@@ -266,12 +267,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
             if ready.first().is_some_and(|listener| listener.readable) {
                 self.accept_all(listener);
             }
-            let mut leases = self.service.leases();
-            if leases.has_abandoned() {
-                for failure in leases.retry_abandoned() {
-                    note(format_args!("trying again: {failure}"));
-                }
-            }
+            self.service.retry_abandoned();
         }
     }
 

@@ -16,6 +16,7 @@ use tailbound_time::Duration;
 use crate::leases::{ConnectionId, Leases, Owner, Reservations};
 use crate::log::note;
 use crate::metrics;
+use crate::modes::identity::{StartTimes, start_times};
 use crate::modes::journal::{self, Loaded, ModesJournal};
 use crate::modes::{self, Loading, Modes, SharedLeases, resuming};
 use crate::protocol::{
@@ -92,6 +93,10 @@ pub struct ModesKeeping {
 pub struct Service<R> {
     leases: SharedLeases<R>,
     modes: Mutex<Option<Arc<Modes>>>,
+    /// Held by whoever loads modes or ends them, until that is done: there is one socket and one journal.
+    /// Taken before the other locks here, since who has it waits for a change that is under way.
+    loading: Mutex<()>,
+    started: Mutex<StartTimes>,
     keeping: ModesKeeping,
     protection: Box<dyn Protection>,
     recovered: Recovery,
@@ -111,6 +116,8 @@ impl<R: Reservations + Send + 'static> Service<R> {
         Self {
             leases: Arc::new(Mutex::new(Leases::new(reservations))),
             modes: Mutex::default(),
+            loading: Mutex::default(),
+            started: Mutex::default(),
             keeping,
             protection,
             recovered,
@@ -132,11 +139,28 @@ impl<R: Reservations + Send + 'static> Service<R> {
 
     /// Ends a connection: what was leased to it is taken back.
     pub fn disconnect(&self, id: ConnectionId) {
+        self.end_leases(id);
+        self.forget_modes_of_nothing();
+    }
+
+    fn end_leases(&self, id: ConnectionId) {
         let failures = self.leases().disconnect(id);
         for failure in failures {
             note(format_args!("taking back what a client left: {failure}"));
         }
         self.tell_served_cpus();
+    }
+
+    /// Tries again to take back what nobody answers for.
+    pub fn retry_abandoned(&self) {
+        if !self.leases().has_abandoned() {
+            return;
+        }
+        let failures = self.leases().retry_abandoned();
+        for failure in failures {
+            note(format_args!("trying again: {failure}"));
+        }
+        self.forget_modes_of_nothing();
     }
 
     /// Answers a request of connection `id`; `trusted` if its user may change things.
@@ -211,14 +235,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 let modes = self.modes().as_ref().map(|modes| Box::new(modes.status()));
                 Ok(Response::Modes { modes })
             }
-            Request::Revert { selection } => {
-                // If we die in between, what is to be taken back must not be made again.
-                self.forget_journal_of(&selection);
-                let result = self.leases().revert(&selection);
-                self.forget_modes_of_nothing();
-                self.tell_served_cpus();
-                Ok(Response::Reverted { domains: result? })
-            }
+            Request::Revert { selection } => self.revert(&selection),
             Request::Status {} => Ok(Response::Status {
                 status: Box::new(self.status()),
             }),
@@ -252,25 +269,59 @@ impl<R: Reservations + Send + 'static> Service<R> {
         table: ModeTable,
         description: Option<RunningDescription>,
     ) -> Result<Response, Refusal> {
+        let loading = self.loading();
         // One that is refused takes nothing away.
         modes::check(&table, &self.leases)?;
         // The old ones first: there is one socket.
-        self.forget_modes();
+        self.end_modes();
         journal::forget_restarts(&self.keeping.directory);
+        let started = self.started().clone();
         let modes = Modes::load(
             Loading {
                 journal: self.journal(&table, description.clone()),
                 table,
                 state: None,
                 description,
+                started,
                 resumed: None,
             },
             &self.leases,
             &self.keeping.socket,
         )?;
         let socket = modes.socket().to_owned();
-        *self.modes() = Some(Arc::new(modes));
+        self.know(modes);
+        drop(loading);
+        // Who asked for the reservations may have gone meanwhile, and found no modes to end.
+        self.forget_modes_of_nothing();
         Ok(Response::ModesLoaded { socket })
+    }
+
+    fn loading(&self) -> MutexGuard<'_, ()> {
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn started(&self) -> MutexGuard<'_, StartTimes> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has these modes from now on.
+    fn know(&self, modes: Modes) {
+        let old = self.modes().replace(Arc::new(modes));
+        // Without the lock: its last change may be under way.
+        drop(old);
+    }
+
+    fn revert(&self, selection: &Selection) -> Result<Response, Refusal> {
+        // If we die in between, what is to be taken back must not be made again.
+        self.put_journal_aside(selection);
+        let result = self.leases().revert(selection);
+        self.forget_modes_of_nothing();
+        // Where the modes are known still, nothing of theirs was taken back.
+        if let Some(modes) = self.modes().as_ref() {
+            modes.put_journal_back();
+        }
+        self.tell_served_cpus();
+        Ok(Response::Reverted { domains: result? })
     }
 
     /// A journal for the daemon after this one, if the reservations are to outlive those who asked for
@@ -289,7 +340,8 @@ impl<R: Reservations + Send + 'static> Service<R> {
         let standing = leases.reservations().status();
         drop(leases);
         let idle_time = self.keeping.exit_when_idle;
-        match Loaded::new(table.clone(), &standing, description, idle_time) {
+        let started = self.started().clone();
+        match Loaded::new(table.clone(), &standing, &started, description, idle_time) {
             Ok(loaded) => Some(ModesJournal::new(&self.keeping.directory, loaded)),
             Err(error) => {
                 note(format_args!("no journal of mode changes: {error}"));
@@ -327,11 +379,14 @@ impl<R: Reservations + Send + 'static> Service<R> {
         let requests =
             requests.map_err(|error| Refusal::new(RefusalKind::Target, error.to_string()))?;
         self.protection.ensure()?;
+        let _loading = self.loading();
         let id = self.leases().connect();
         let applied = self.leases().apply(id, &requests, Lease::Persistent);
-        self.disconnect(id);
+        self.end_leases(id);
         applied?;
         self.xen.watch(&requests, &self.leases);
+        let started = loaded.start_times();
+        self.started().clone_from(&started);
         let (table, description) = (loaded.table.clone(), loaded.description.clone());
         let modes = Modes::load(
             Loading {
@@ -339,6 +394,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 table,
                 state: Some(state),
                 description,
+                started,
                 resumed: Some(fate),
             },
             &self.leases,
@@ -346,7 +402,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
         );
         match modes {
             Ok(modes) => {
-                *self.modes() = Some(Arc::new(modes));
+                self.know(modes);
                 Ok(())
             }
             Err(refusal) => {
@@ -361,26 +417,36 @@ impl<R: Reservations + Send + 'static> Service<R> {
     /// # Errors
     /// What could not be restored.
     pub fn give_up(&self) -> Result<(), Refusal> {
-        self.forget_journal_of(&Selection::All);
-        self.leases().revert(&Selection::All)?;
-        Ok(())
+        if let Some(modes) = self.modes().as_ref() {
+            modes.forget_journal();
+        }
+        let reverted = self.leases().revert(&Selection::All);
+        // Afterwards, since a change that is under way may take long to end.
+        self.forget_modes();
+        reverted.map(|_| ())
     }
 
-    /// Has nothing made again after our death, if a domain with modes is selected.
-    fn forget_journal_of(&self, selection: &Selection) {
+    /// Has nothing made again if we die now, if a domain with modes is selected.
+    fn put_journal_aside(&self, selection: &Selection) {
         if let Some(modes) = self.modes().as_ref() {
             let concerns = match selection {
                 Selection::All => true,
                 Selection::Domain(domain) => modes.status().state.domains.contains_key(domain),
             };
             if concerns {
-                modes.forget_journal();
+                modes.put_journal_aside();
             }
         }
     }
 
     /// Ends what changes modes; reservations stay as they are.
     pub fn forget_modes(&self) {
+        let _loading = self.loading();
+        self.end_modes();
+    }
+
+    /// The same for who holds `loading`.
+    fn end_modes(&self) {
         let modes = self.modes().take();
         // Without the lock, since a transition may be under way.
         if let Some(modes) = modes {
@@ -388,15 +454,24 @@ impl<R: Reservations + Send + 'static> Service<R> {
         }
     }
 
-    /// Ends what changes modes if a domain of theirs is reserved no more.
+    /// Ends what changes modes if a domain of theirs is reserved no more, or nobody answers for it.
     fn forget_modes_of_nothing(&self) {
-        let status = self.modes().as_ref().map(|modes| modes.status());
-        let Some(status) = status else { return };
-        let active = self.leases().reservations().active();
-        let domains = status.state.domains.keys();
-        if domains.into_iter().any(|domain| !active.contains(domain)) {
-            self.forget_modes();
+        // Who loads modes looks again afterwards, so most connections need not wait for that to end.
+        if !self.has_modes_of_nothing() {
+            return;
         }
+        let _loading = self.loading();
+        if self.has_modes_of_nothing() {
+            self.end_modes();
+        }
+    }
+
+    fn has_modes_of_nothing(&self) -> bool {
+        let status = self.modes().as_ref().map(|modes| modes.status());
+        let Some(status) = status else { return false };
+        let leases = self.leases();
+        let goes = |domain| matches!(leases.owners().get(domain), None | Some(Owner::Abandoned));
+        status.state.domains.keys().any(goes)
     }
 
     fn apply(
@@ -407,7 +482,17 @@ impl<R: Reservations + Send + 'static> Service<R> {
     ) -> Result<Response, Refusal> {
         self.protection.ensure()?;
         self.refuse_watchdog_as_target(requests)?;
-        let result = self.leases().apply(id, requests, lease);
+        let started = start_times(requests);
+        let result = {
+            let mut leases = self.leases();
+            let result = leases.apply(id, requests, lease);
+            if result.is_ok() {
+                let mut known = self.started();
+                known.retain(|domain, _| leases.owners().contains_key(domain));
+                known.extend(started);
+            }
+            result
+        };
         self.tell_served_cpus();
         self.xen.watch(requests, &self.leases);
         Ok(Response::Applied { plans: result? })
@@ -420,12 +505,17 @@ impl<R: Reservations + Send + 'static> Service<R> {
             return Ok(());
         };
         for request in requests {
-            let numbers = match &request.target {
-                Target::Processes(numbers) | Target::Threads(numbers) => numbers,
-                Target::Machine(machine) => &machine.vcpus,
-                Target::Cgroup(_) | Target::XenDomain(_) => continue,
+            let is_target = match &request.target {
+                Target::Processes(numbers) | Target::Threads(numbers) => {
+                    numbers.contains(&watchdog)
+                }
+                // An emulator's other threads get another policy and other CPUs than the watchdog has.
+                Target::Machine(machine) => {
+                    machine.vcpus.contains(&watchdog) || machine.emulator.contains(&watchdog)
+                }
+                Target::Cgroup(_) | Target::XenDomain(_) => false,
             };
-            if numbers.contains(&watchdog) {
+            if is_target {
                 return Err(Refusal::new(
                     RefusalKind::Target,
                     format!(

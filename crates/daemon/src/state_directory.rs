@@ -112,13 +112,18 @@ impl StateDirectory {
     /// If it cannot be opened.
     pub fn open_log(&self) -> Result<File, StateDirectoryError> {
         let path = self.log();
+        let unusable = |source| self.unusable(&path, source);
         let full = fs::metadata(&path).is_ok_and(|found| found.len() > 1024 * 1024);
-        let opened = if full {
-            File::create(&path)
-        } else {
-            OpenOptions::new().create(true).append(true).open(&path)
-        };
-        opened.map_err(|source| self.unusable(&path, source))
+        let mut options = OpenOptions::new();
+        let options = options.create(true).append(true).mode(0o600);
+        let file = options.open(&path).map_err(unusable)?;
+        if full {
+            file.set_len(0).map_err(unusable)?;
+        }
+        // It names processes and files of whoever uses the daemon; one of an earlier release is open.
+        file.set_permissions(fs::Permissions::from_mode(0o600))
+            .map_err(unusable)?;
+        Ok(file)
     }
 
     /// Takes the lock of the one daemon in this directory; `None` if a daemon or its watchdog
@@ -178,6 +183,22 @@ mod tests {
         fs::set_permissions(open.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let error = open.prepare().unwrap_err().to_string();
         assert!(error.contains("its mode is 777"), "{error}");
+    }
+
+    #[test]
+    fn nobody_else_reads_the_log() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = StateDirectory::new(base.path());
+        fs::write(directory.log(), "of an earlier release").unwrap();
+        fs::set_permissions(directory.log(), fs::Permissions::from_mode(0o644)).unwrap();
+        for length in [0, 2_000_000] {
+            fs::write(directory.log(), vec![b'x'; length]).unwrap();
+            let mode = directory.open_log().unwrap().metadata().unwrap().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            fs::remove_file(directory.log()).unwrap();
+            let mode = directory.open_log().unwrap().metadata().unwrap().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 
     #[test]

@@ -89,6 +89,9 @@ enum Reason {
 /// # Errors
 /// If standard input is no such channel, or something could not be taken back.
 pub fn run() -> Result<(), WatchdogError> {
+    // Now, since the kernel says "... (deleted)" once another release lies there. That one is started then:
+    // it is the one whose commands will talk to the daemon.
+    let program = std::env::current_exe();
     // It leads a group already if somebody starts it by hand from a shell; no harm.
     let _ = begin_session();
     let stdin = io::stdin()
@@ -108,7 +111,7 @@ pub fn run() -> Result<(), WatchdogError> {
             ));
             watch.end_daemon();
             watch.take_back()?;
-            restart(watch);
+            restart(watch, program);
             Ok(())
         }
     }
@@ -282,7 +285,7 @@ impl Watch {
 }
 
 /// Starts another daemon if the dead one knew modes; it makes their reservations again.
-fn restart(watch: Watch) {
+fn restart(watch: Watch, program: io::Result<PathBuf>) {
     let directory = StateDirectory::new(watch.journals.clone());
     let loaded = match journal::left(directory.path()) {
         Ok(Some((loaded, _))) => loaded,
@@ -295,7 +298,7 @@ fn restart(watch: Watch) {
     if let Err(error) = set_scheduling(own_thread(), Scheduling::Other { nice: 0 }) {
         note(format_args!("watchdog: cannot leave real time: {error}"));
     }
-    let program = match std::env::current_exe() {
+    let program = match program {
         Ok(program) => program,
         Err(error) => {
             note(format_args!("watchdog: no daemon is started: {error}"));

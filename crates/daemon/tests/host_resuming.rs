@@ -14,7 +14,7 @@ use std::process::{Child, Command};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use tailbound_daemon::{Client, Lease, ModesStatus, RefusalKind, Selection};
+use tailbound_daemon::{Client, Lease, ModesStatus, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::ReservationRequest;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::{boot_id, die_with_parent, send_signal};
@@ -346,6 +346,37 @@ fn daemons_that_die_again_and_again_are_not_started_for_ever() {
     let mut client = cell.next_daemon(daemon);
     assert!(client.modes().unwrap().is_none());
     assert!(client.status().unwrap().reservations.is_empty());
+    cell.end(client, agents);
+}
+
+#[test]
+fn a_daemon_whose_program_was_replaced_is_started_again() {
+    let Some(mut cell) = Cell::set("a_daemon_whose_program_was_replaced") else {
+        return;
+    };
+    let other = cell.stage.client();
+    let other_pid = other.daemon_pid();
+    other.shutdown().unwrap();
+    cell.stage.expect_gone(other_pid);
+    let program = cell.stage.path().join("tailboundd");
+    let installed = env!("CARGO_BIN_EXE_tailboundd");
+    std::fs::copy(installed, &program).unwrap();
+    let options = StartOptions {
+        program: Some(program.clone()),
+        ..StartOptions::default()
+    };
+    let first = Client::connect_or_start(cell.stage.path(), &options).unwrap();
+    let (client, agents) = cell.begin();
+    let daemon = client.daemon_pid();
+    assert_eq!(daemon, first.daemon_pid());
+    drop(first);
+    // As an upgrade does it: under another name, and then in its place.
+    let upgrade = program.with_extension("new");
+    std::fs::copy(installed, &upgrade).unwrap();
+    std::fs::rename(&upgrade, &program).unwrap();
+    send_signal(daemon, SIGKILL).unwrap();
+    let mut client = cell.next_daemon(daemon);
+    assert_eq!(cell.assert_whole(&mut client).state.mode, "run");
     cell.end(client, agents);
 }
 

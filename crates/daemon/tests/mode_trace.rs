@@ -13,6 +13,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use tailbound_daemon::Client;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_model::{BackendKind, RequestsMeanwhile};
 use tailbound_modes::manager::Report;
@@ -234,22 +235,17 @@ fn check(ran: &Ran, budgets: &[Vec<(u64, u64)>; 2]) -> Checked {
     checked
 }
 
-#[test]
-fn the_kernel_s_trace_shows_no_domain_beyond_its_budget() {
-    let test = "the_kernel_s_trace_shows_no_domain_beyond_its_budget";
-    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
-    let set = ModesStage::set(test, ds_freeze, PERIOD, &MODES, queue);
-    let Some((stage, mut client)) = set else {
-        return;
-    };
+/// Changes modes while a trace is recorded: what came of the changes, and the trace. `None`, said aloud,
+/// where none can be recorded.
+fn recorded(test: &str, stage: &ModesStage, client: &mut Client) -> Option<(Vec<Report>, String)> {
     let folder = tempfile::tempdir().unwrap();
     let Some((mut recording, mut says)) = recorder(folder.path(), stage.cpu) else {
         eprintln!("SKIP {test}: needs tracefs, and mount namespaces");
-        return;
+        return None;
     };
     let reports: Vec<Report> = (0..CHANGES)
         .map(|number| {
-            let report = stage.change(&mut client, MODES[(number + 1) % 2].mode);
+            let report = stage.change(client, MODES[(number + 1) % 2].mode);
             sleep_until(Monotonic.now() + PERIOD * 2).unwrap();
             report
         })
@@ -263,6 +259,21 @@ fn the_kernel_s_trace_shows_no_domain_beyond_its_budget() {
         recording.wait().unwrap().success() && told.trim() == "done",
         "{told}"
     );
+    let text = std::fs::read_to_string(folder.path().join("recorded.txt")).unwrap();
+    Some((reports, text))
+}
+
+#[test]
+fn the_kernel_s_trace_shows_no_domain_beyond_its_budget() {
+    let test = "the_kernel_s_trace_shows_no_domain_beyond_its_budget";
+    let (ds_freeze, queue) = (BackendKind::DsFreeze, RequestsMeanwhile::Queue);
+    let set = ModesStage::set(test, ds_freeze, PERIOD, &MODES, queue);
+    let Some((stage, mut client)) = set else {
+        return;
+    };
+    let Some((reports, text)) = recorded(test, &stage, &mut client) else {
+        return;
+    };
     let ends = reports.iter().map(|report| &report.outcome.ending);
     assert!(
         ends.clone().all(|it| *it == Ending::Completed),
@@ -270,7 +281,6 @@ fn the_kernel_s_trace_shows_no_domain_beyond_its_budget() {
         ends.collect::<Vec<_>>()
     );
 
-    let text = std::fs::read_to_string(folder.path().join("recorded.txt")).unwrap();
     let ran = Ran::from_trace(&text, [stage.busy[0].id(), stage.busy[1].id()]);
     if ran.by_period.is_empty() {
         eprintln!("SKIP {test}: needs the numbers of processes as the kernel's trace has them");

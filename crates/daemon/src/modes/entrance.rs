@@ -14,8 +14,13 @@ use tailbound_linux::process::{effective_uid, user_of};
 use tailbound_modes::links::Ways;
 use tailbound_modes::table::ModeTable;
 
+use super::identity::{StartTimes, is_same};
+
 /// Root, the daemon's own user, and the processes of a domain may be its agent.
-pub(super) fn authority(standing: &EnforcementStatus) -> tailbound_modes::links::Authority {
+pub(super) fn authority(
+    standing: &EnforcementStatus,
+    started: StartTimes,
+) -> tailbound_modes::links::Authority {
     let targets = standing.domains.iter();
     let targets: BTreeMap<String, Target> = targets
         .map(|one| (one.domain.clone(), one.target.clone()))
@@ -26,7 +31,11 @@ pub(super) fn authority(standing: &EnforcementStatus) -> tailbound_modes::links:
             return Err(format!("there is no domain \"{domain}\" with modes"));
         };
         let is_member = match target {
-            Target::Processes(pids) => pids.contains(&peer.pid),
+            // A number alone may be another process's by now.
+            Target::Processes(pids) => {
+                let started = started.get(domain);
+                pids.contains(&peer.pid) && started.is_some_and(|them| is_same(peer.pid, them))
+            }
             Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
                 false
             }
@@ -76,4 +85,46 @@ pub(super) fn cpus_without_domains(
     let reserved = standing.domains.iter().flat_map(|one| &one.interface.cpus);
     let reserved: BTreeSet<u32> = reserved.map(|cpu| cpu.0).collect();
     host.online_cpus.difference(&reserved).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_enforcement::DomainStatus;
+    use tailbound_linux::process::process_started;
+    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_process_with_the_number_of_one_that_has_ended_is_no_agent() {
+        let pid = std::process::id();
+        let arm = DomainStatus {
+            domain: "arm".into(),
+            target: Target::Processes(vec![pid]),
+            interface: ResourceInterface {
+                budget: Duration::from_millis(4),
+                period: Duration::from_millis(10),
+                priority: Priority(50),
+                cpus: [Cpu(0)].into(),
+            },
+            backend: BackendKind::DsFreeze,
+            threads: 1,
+            ledger: None,
+        };
+        let standing = EnforcementStatus { domains: vec![arm] };
+        let at = process_started(pid).unwrap();
+        let may = |started: Option<u64>, uid: u32| {
+            let started = started.map(|at| ("arm".to_owned(), [(pid, at)].into()));
+            let authority = authority(&standing, started.into_iter().collect());
+            authority(&PeerCredentials { pid, uid, gid: uid }, "arm").is_ok()
+        };
+        // Neither root nor the daemon's user.
+        let stranger = effective_uid() + 1;
+        assert!(may(Some(at), stranger));
+        assert!(!may(Some(at + 1), stranger) && !may(None, stranger));
+        assert!(may(None, 0) && may(None, effective_uid()));
+    }
 }

@@ -7,18 +7,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::{EnforcementStatus, ReservationRequest, Target};
-use tailbound_linux::process::{boot_id, process_started};
+use tailbound_linux::process::boot_id;
 use tailbound_model::BackendKind;
 use tailbound_modes::manager::journal::{Resumption, resumption};
 use tailbound_modes::manager::{Journal, Record, State};
 use tailbound_modes::table::ModeTable;
 use tailbound_time::{Duration, Instant};
 
+use super::identity::{StartTimes, is_same, numbers_of};
 use crate::log::note;
 use crate::protocol::RunningDescription;
 
@@ -28,6 +30,8 @@ const FORMAT: u32 = 1;
 const LONGEST: u64 = 256 * 1024;
 /// So many restarts within [`RESTARTS_WITHIN`] are enough.
 pub const RESTARTS_MAX: usize = 3;
+/// And so many since the modes were loaded, for a daemon that dies again and again, but slowly.
+pub const RESTARTS_IN_ALL_MAX: u32 = 10;
 /// See [`RESTARTS_MAX`].
 pub const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -73,37 +77,23 @@ pub enum Unresumable {
     Unknown(String),
 }
 
-/// The processes and threads that have to be the same for a reservation to be made again.
-fn numbers_of(target: &Target) -> &[u32] {
-    match target {
-        Target::Processes(numbers) => numbers,
-        // An emulator's other threads come and go.
-        Target::Threads(_) | Target::Machine(_) => target.single_threads().unwrap_or_default(),
-        Target::Cgroup(_) | Target::XenDomain(_) => &[],
-    }
-}
-
 impl Loaded {
-    /// What is enforced of a table.
+    /// What is enforced of a table, for processes that were started then.
     ///
     /// # Errors
     /// If the kernel does not name its boot.
     pub fn new(
         table: ModeTable,
         standing: &EnforcementStatus,
+        started: &StartTimes,
         description: Option<RunningDescription>,
         exit_when_idle: Option<Duration>,
     ) -> io::Result<Self> {
         let domains = standing.domains.iter().map(|one| {
-            let numbers = numbers_of(&one.target);
-            // One that has ended meanwhile is left out; it is missed when it is to be reserved again.
-            let started = numbers
-                .iter()
-                .filter_map(|pid| Some((*pid, process_started(*pid).ok()?)));
             let applied = Applied {
                 target: one.target.clone(),
                 backend: one.backend,
-                started: started.collect(),
+                started: started.get(&one.domain).cloned().unwrap_or_default(),
             };
             (one.domain.clone(), applied)
         });
@@ -126,10 +116,11 @@ impl Loaded {
         for (domain, held) in &state.domains {
             let applied = self.domains.get(domain);
             let applied = applied.ok_or_else(|| Unresumable::Unknown(domain.clone()))?;
-            let is_same =
-                |pid: &&u32| process_started(**pid).ok() == applied.started.get(*pid).copied();
             let numbers = numbers_of(&applied.target);
-            if let Some(pid) = numbers.iter().find(|pid| !is_same(pid)) {
+            let mut gone = numbers
+                .iter()
+                .filter(|pid| !is_same(**pid, &applied.started));
+            if let Some(pid) = gone.next() {
                 let (domain, pid) = (domain.clone(), *pid);
                 return Err(Unresumable::Gone { domain, pid });
             }
@@ -141,6 +132,15 @@ impl Loaded {
             });
         }
         Ok(requests)
+    }
+}
+
+impl Loaded {
+    /// When the processes of the domains were started.
+    pub fn start_times(&self) -> StartTimes {
+        let domains = self.domains.iter();
+        let known = domains.map(|(domain, applied)| (domain.clone(), applied.started.clone()));
+        known.collect()
     }
 }
 
@@ -194,6 +194,18 @@ impl ModesJournal {
         inner.is_behind = true;
     }
 
+    /// Nothing is to be made again, until [`ModesJournal::put_back`] says otherwise. What happens meanwhile
+    /// is noted.
+    pub fn put_aside(&self) {
+        self.inner()
+            .go_to(|path| path.with_extension("state-aside"));
+    }
+
+    /// What is noted is to be made again after all.
+    pub fn put_back(&self) {
+        self.inner().go_to(|path| path.with_extension("state"));
+    }
+
     /// Nothing is to be made again from here on.
     pub fn remove(&self) {
         let mut inner = self.inner();
@@ -210,19 +222,34 @@ impl Journal for ModesJournal {
             return;
         }
         if let Err(error) = inner.write(record) {
-            // What is not noted must not be half of the truth.
-            note(format_args!(
-                "{}: {error}; if the daemon dies, the modes are not made again",
-                inner.path.display()
-            ));
-            inner.is_removed = true;
-            inner.file = None;
-            remove_file(&inner.path);
+            inner.give_up(&error);
         }
     }
 }
 
 impl Inner {
+    /// What is not noted must not be half of the truth.
+    fn give_up(&mut self, error: &io::Error) {
+        note(format_args!(
+            "{}: {error}; if the daemon dies, the modes are not made again",
+            self.path.display()
+        ));
+        self.is_removed = true;
+        self.file = None;
+        remove_file(&self.path);
+    }
+
+    /// Has the file elsewhere.
+    fn go_to(&mut self, place: impl FnOnce(&Path) -> PathBuf) {
+        let new = place(&self.path);
+        if self.file.is_some()
+            && let Err(error) = fs::rename(&self.path, &new)
+        {
+            return self.give_up(&error);
+        }
+        self.path = new;
+    }
+
     fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
@@ -248,6 +275,7 @@ impl Inner {
         let mut file = OpenOptions::new()
             .create_new(true)
             .append(true)
+            .mode(0o600)
             .open(&new)?;
         file.write_all(&text)?;
         fs::rename(&new, &self.path)?;
@@ -270,6 +298,8 @@ fn remove_file(path: &Path) {
 /// Takes the journal of a state directory away.
 pub fn forget(directory: &Path) {
     remove_file(&path_in(directory));
+    // A daemon died while it took them back.
+    remove_file(&path_in(directory).with_extension("state-aside"));
 }
 
 /// What a dead daemon left to be made again; nothing if it left nothing, or that is of another boot.
@@ -308,32 +338,62 @@ fn read(text: &[u8], boot: &str) -> Result<Option<(Loaded, Resumption)>, String>
     Ok(Some((loaded, found)))
 }
 
+/// The restarts of a daemon since its modes were loaded.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Restarts {
+    in_all: u32,
+    recent: VecDeque<Instant>,
+}
+
 /// Counts a restart of the daemon at `now`; whether there were not too many already.
 pub fn count_restart(directory: &Path, now: Instant) -> bool {
     let path = restarts_path(directory);
-    // What cannot be read counts as none: the daemon is not known to have been restarted.
-    let known = fs::read(&path).ok();
-    let known = known.and_then(|text| serde_json::from_slice::<VecDeque<Instant>>(&text).ok());
-    let (restarts, may) = restarted(known.unwrap_or_default(), now);
-    let written = serde_json::to_vec(&restarts).map_err(io::Error::from);
+    let counted = read_restarts(&path).and_then(|mut restarts| {
+        let may = restarts.count(now);
+        write_restarts(&path, &restarts).map(|()| may)
+    });
     // Without a count there is no end to restarts.
-    match written.and_then(|text| fs::write(&path, text)) {
-        Ok(()) => may,
-        Err(error) => {
-            note(format_args!("{}: {error}", path.display()));
-            false
-        }
+    counted.unwrap_or_else(|error| {
+        note(format_args!("{}: {error}", path.display()));
+        false
+    })
+}
+
+fn read_restarts(path: &Path) -> io::Result<Restarts> {
+    match fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Restarts::default()),
+        Err(error) => Err(error),
     }
 }
 
-/// The restarts that count, that of `now` among them if it may be one.
-fn restarted(mut known: VecDeque<Instant>, now: Instant) -> (VecDeque<Instant>, bool) {
-    known.retain(|at| *at <= now && now.saturating_since(*at) < RESTARTS_WITHIN);
-    let may = known.len() < RESTARTS_MAX;
-    if may {
-        known.push_back(now);
+/// In one step, so that a daemon that dies meanwhile leaves one count or the other.
+fn write_restarts(path: &Path, restarts: &Restarts) -> io::Result<()> {
+    let new = path.with_extension("restarts-new");
+    remove_file(&new);
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(&serde_json::to_vec(restarts)?)?;
+    fs::rename(&new, path)
+}
+
+impl Restarts {
+    /// Counts one at `now`, if it may be one.
+    fn count(&mut self, now: Instant) -> bool {
+        let is_recent = |at: &Instant| *at <= now && now.saturating_since(*at) < RESTARTS_WITHIN;
+        self.recent.retain(is_recent);
+        let may = self.recent.len() < RESTARTS_MAX && self.in_all < RESTARTS_IN_ALL_MAX;
+        if may {
+            self.recent.push_back(now);
+            self.in_all += 1;
+        }
+        may
     }
-    (known, may)
 }
 
 /// The restarts are counted anew.

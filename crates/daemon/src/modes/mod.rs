@@ -1,6 +1,7 @@
 //! The modes of the host: a thread with the host mode manager and the links to the agents.
 
 mod entrance;
+pub mod identity;
 pub mod journal;
 pub mod resuming;
 mod triggering;
@@ -32,6 +33,7 @@ use crate::log::note;
 use crate::metrics::ChangeCounts;
 use crate::protocol::{ModesStatus, Refusal, RefusalKind, RunningDescription};
 use entrance::{authority, cpus_without_domains, listen, ways};
+use identity::StartTimes;
 use journal::ModesJournal;
 
 /// Above all domains, below the managers of budgets: a mode change waits for neither of the former.
@@ -66,6 +68,8 @@ pub struct Loading {
     pub description: Option<RunningDescription>,
     /// What is noted of them for the next daemon.
     pub journal: Option<ModesJournal>,
+    /// When the processes of the domains were started.
+    pub started: StartTimes,
     /// What became of a change in which another daemon died.
     pub resumed: Option<Fate>,
 }
@@ -224,6 +228,20 @@ impl Modes {
     }
 
     /// If the daemon dies from here on, nothing is made again.
+    pub fn put_journal_aside(&self) {
+        if let Some(journal) = &self.journal {
+            journal.put_aside();
+        }
+    }
+
+    /// If the daemon dies from here on, the modes are made again as before.
+    pub fn put_journal_back(&self) {
+        if let Some(journal) = &self.journal {
+            journal.put_back();
+        }
+    }
+
+    /// If the daemon dies from here on, nothing is made again, for good.
     pub fn forget_journal(&self) {
         if let Some(journal) = &self.journal {
             journal.remove();
@@ -367,12 +385,17 @@ impl<R: Reservations> Work<R> {
 
     fn served(&mut self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
         tell(asker, &answer);
-        if let Ok(report) = &answer {
+        if let Ok(report) = &answer
+            && !report.changes_nothing()
+        {
             lock(&self.counts).add(report);
             self.told.last = Some(report.clone());
             self.told.triggers.mode_has_changed();
         }
         self.take_note(manager);
+        for other in manager.take_joined() {
+            self.answer(manager, &other, answer.clone());
+        }
         self.answer(manager, asker, answer);
     }
 
@@ -416,7 +439,9 @@ impl<R: Reservations> Work<R> {
             }
             (Asker::Domain(domain), Err(error)) => {
                 let mode = match &error {
-                    ModeError::Unknown { mode, .. } | ModeError::NotAllowed { mode, .. } => mode,
+                    ModeError::Unknown { mode, .. }
+                    | ModeError::NotAllowed { mode, .. }
+                    | ModeError::Infeasible { mode, .. } => mode,
                     _ => return,
                 };
                 manager.agents().refuse(domain, mode, &error.to_string());
@@ -435,6 +460,8 @@ fn tell(asker: &Asker, answer: &Answer) {
                 report.to, report.outcome.ending
             ));
         }
+        // An agent may ask for the mode that holds as often as it likes.
+        Ok(report) if report.changes_nothing() => {}
         Ok(report) => note(format_args!("mode `{}`, asked for by {asker:?}", report.to)),
         Err(error) if !matches!(asker, Asker::Command(_)) => note(format_args!("{error}")),
         Err(_) => {}
@@ -456,7 +483,7 @@ fn manager_of<R: Reservations>(
     let takes_part = |domain: &str| state.domains.contains_key(domain);
     let cpus = standing.domains.iter().flat_map(|one| &one.interface.cpus);
     let limits = limits(cpus.copied(), &standing, takes_part, &host);
-    let authority = authority(&standing);
+    let authority = authority(&standing, loading.started.clone());
     let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
     let listener = listen(socket).map_err(failed)?;
     let (mut links, commands) = AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;

@@ -7,7 +7,7 @@ use tailbound_modes::manager::State;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_time::Clock;
 
-use super::journal::{self, Loaded, RESTARTS_MAX, RESTARTS_WITHIN};
+use super::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
 use crate::log::note;
 
 /// What is to be made again, and what to make if that cannot be made.
@@ -30,6 +30,7 @@ pub fn left(directory: &Path) -> Option<Left> {
         Ok(None) => {
             // Of another boot, if it is there.
             journal::forget(directory);
+            journal::forget_restarts(directory);
             return None;
         }
         Err(reason) => {
@@ -43,8 +44,9 @@ pub fn left(directory: &Path) -> Option<Left> {
     };
     if !journal::count_restart(directory, Monotonic.now()) {
         note(format_args!(
-            "the daemon has died more than {RESTARTS_MAX} times within {RESTARTS_WITHIN}; the modes and \
-             their reservations are not made again"
+            "the daemon has died more than {RESTARTS_MAX} times within {RESTARTS_WITHIN}, or more than \
+             {RESTARTS_IN_ALL_MAX} times since the modes were loaded, or nobody knows how often; the modes \
+             and their reservations are not made again"
         ));
         journal::forget(directory);
         return None;

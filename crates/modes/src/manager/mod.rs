@@ -2,36 +2,40 @@
 //!
 //! It knows what holds in every domain, makes a [`Transition`] of what a mode would change, and
 //! carries its actions out over [`Reservations`] and [`Agents`]. A transition that ends before all is
-//! done is rolled back by another one, from what holds to what held. RequestsMeanwhile that come meanwhile
-//! wait, or replace those that wait, or end the transition, as the description says.
+//! done is rolled back by another one, from what holds to what held. Requests that come meanwhile wait, or
+//! replace those that wait, or end the transition, as the description says.
 
 mod addition;
+mod boosts;
 pub mod journal;
+mod news;
 mod ports;
 #[cfg(test)]
 mod promises;
+mod requests;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{RequestsMeanwhile, ResourceInterface};
+use tailbound_model::ResourceInterface;
 use tailbound_time::{Clock, Instant};
 
 use crate::table::ModeTable;
 use crate::transition::{
-    Action, Cause, DomainChange, Ending, Event, Holdings, Limits, LocalMode, Options, Outcome,
-    Timeline, Transition, TransitionError,
+    Cause, DomainChange, Ending, Event, Holdings, Limits, LocalMode, Options, Outcome, Timeline,
+    Transition,
 };
 pub use addition::AdditionError;
+use boosts::Boosts;
 pub use journal::{Journal, Record};
 pub use ports::{Agents, Asker, News, Order, Reservations};
+pub use requests::ModeError;
+use requests::{UnderWay, is_command};
 pub use state::{DomainState, State};
-
-/// So many answers to agents are remembered until somebody takes them.
-const MOST_ANSWERS: usize = 64;
 
 /// What came of a request for a mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,36 +57,11 @@ impl Report {
     pub fn is_there(&self) -> bool {
         !matches!(self.outcome.ending, Ending::GivenUp(_))
     }
-}
 
-/// Why a request for a mode changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModeError {
-    /// There is none of that name.
-    #[error("there is no mode `{mode}`; the description has: {known}")]
-    Unknown {
-        /// The name.
-        mode: String,
-        /// Those that there are.
-        known: String,
-    },
-    /// The agent of a domain may not ask for it.
-    #[error(
-        "domain \"{domain}\" may not ask for mode `{mode}`; add it to `may_request` of its agent in the \
-         description"
-    )]
-    NotAllowed {
-        /// The domain.
-        domain: String,
-        /// The mode.
-        mode: String,
-    },
-    /// There is no such transition.
-    #[error(transparent)]
-    Transition(#[from] TransitionError),
-    /// Another request has taken its place.
-    #[error("a later request took the place of this one before it began")]
-    Replaced,
+    /// Whether the mode that was asked for held already: nothing has changed.
+    pub fn changes_nothing(&self) -> bool {
+        self.from == self.to && self.is_there() && self.timeline.steps.is_empty()
+    }
 }
 
 /// The host mode manager.
@@ -97,12 +76,18 @@ pub struct HostModeManager<R, A, C> {
     clock: C,
     number: u64,
     waiting: VecDeque<(Asker, String)>,
-    /// RequestsMeanwhile to which there is an answer already.
+    /// Requests to which there is an answer already.
     answered: VecDeque<(Asker, ModeError)>,
+    /// Commands that asked for the mode of the last change while it was under way.
+    joined: Vec<Asker>,
     /// When the last change began.
     last_begun: Option<Instant>,
     /// The number under which each domain was told what should hold, if nothing was asked of it since.
     told: BTreeMap<String, u64>,
+    /// After changes that were preempted: what held before them. It is what a later one is taken back
+    /// to, and what is made again after our death, since a mixture of modes is none of the table.
+    whole: Option<State>,
+    boosts: Boosts,
     journal: Option<Box<dyn Journal>>,
 }
 
@@ -117,6 +102,9 @@ struct Course<'a> {
     /// Domains that have answered something old.
     stale: BTreeSet<String>,
     changes: &'a [DomainChange],
+    under_way: UnderWay,
+    /// While it is our turn to change reservations: until when it is kept.
+    turn_until: Option<Instant>,
 }
 
 impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
@@ -134,8 +122,11 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             number: 0,
             waiting: VecDeque::new(),
             answered: VecDeque::new(),
+            joined: Vec::new(),
             last_begun: None,
             told: BTreeMap::new(),
+            whole: None,
+            boosts: Boosts::default(),
             journal: None,
         }
     }
@@ -162,7 +153,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     fn note_what_holds(&mut self) {
-        let state = self.state.clone();
+        let state = self.whole.as_ref().unwrap_or(&self.state).clone();
         self.note(|| Record::Holds { state });
     }
 
@@ -229,59 +220,103 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// [`ModeError`] if nothing was begun.
     pub fn change_to(&mut self, asker: &Asker, mode: &str) -> Result<Report, ModeError> {
         self.check(asker, mode)?;
-        let target = self.table.mode(mode).cloned().unwrap_or_default();
+        self.joined.clear();
+        let (changes, transition) = self.transition_to(mode)?;
+        if changes.iter().all(DomainChange::is_nothing) {
+            return Ok(self.stay(mode, transition));
+        }
         self.last_begun = Some(self.clock.now());
         let from = self.state.mode.clone();
-        let old = self.state.clone();
-        let changes = self.state.changes_to(&self.table, mode, &target);
-        let options = self.table.options();
-        let transition = Transition::new(changes.clone(), self.limits.clone(), options)?;
+        let old = self.whole.take().unwrap_or_else(|| self.state.clone());
         self.note(|| Record::begin(&old, mode, &changes));
-        let mut report = self.carry_out(&from, mode, &changes, transition);
-        if let Ending::GivenUp(cause) = &report.outcome.ending {
-            // What was preempted goes on from where it is.
-            if *cause != Cause::Preempted {
-                let back = self.state.changes_back(&self.table, &old);
-                let undoing = Transition::new(back.clone(), self.limits.clone(), options)?;
-                self.note(|| Record::begin_back(&old));
-                let undone = self.carry_out(mode, &from, &back, undoing.regardless());
-                report.rolled_back = Some(Box::new(undone));
+        let under_way = UnderWay {
+            to: Some(mode.to_owned()),
+            by_command: is_command(asker),
+            is_given_up: false,
+        };
+        let (mut report, under_way) =
+            self.carry_out((&from, mode), &changes, transition, under_way);
+        match &report.outcome.ending {
+            // The one that has ended it goes on from where it is.
+            Ending::GivenUp(Cause::Preempted) => self.whole = Some(old),
+            Ending::GivenUp(_) => {
+                report.rolled_back = self.take_back((mode, &from), old, under_way);
                 self.tell_where_unknown();
             }
-        } else {
-            self.state.mode = mode.to_owned();
+            Ending::Completed | Ending::Partly(_) => mode.clone_into(&mut self.state.mode),
         }
         self.note_what_holds();
         Ok(report)
     }
 
-    /// Whether there is such a mode, and who asks for it may.
-    fn check(&self, asker: &Asker, mode: &str) -> Result<(), ModeError> {
-        if self.table.mode(mode).is_none() {
-            return Err(ModeError::Unknown {
-                mode: mode.to_owned(),
-                known: self.table.names().join(", "),
-            });
+    /// What a mode would change now, and the transition that does it.
+    fn transition_to(&self, mode: &str) -> Result<(Vec<DomainChange>, Transition), ModeError> {
+        let target = self.table.mode(mode).cloned().unwrap_or_default();
+        let changes = self.state.changes_to(&self.table, mode, &target);
+        let options = self.table.options();
+        let transition = Transition::new(changes.clone(), self.limits.clone(), options);
+        let transition = transition.map_err(|source| ModeError::Infeasible {
+            mode: mode.to_owned(),
+            source,
+        })?;
+        Ok((changes, transition))
+    }
+
+    /// Goes to a mode in which all that holds is as it is.
+    fn stay(&mut self, mode: &str, mut transition: Transition) -> Report {
+        let _nothing = transition.begin(self.clock.now());
+        let outcome = transition.outcome().unwrap_or_else(|| Outcome {
+            ending: Ending::Completed,
+            domains: BTreeMap::new(),
+        });
+        let from = std::mem::replace(&mut self.state.mode, mode.to_owned());
+        // After a change that was preempted before it had done anything, or by a mode of another name.
+        if self.whole.take().is_some() || from != mode {
+            self.note_what_holds();
         }
-        let Asker::Domain(domain) = asker else {
-            return Ok(());
+        Report {
+            from,
+            to: mode.to_owned(),
+            outcome,
+            timeline: transition.timeline().clone(),
+            rolled_back: None,
+        }
+    }
+
+    /// Takes a transition back to what held before it; nothing if there is no way, and then what holds is
+    /// a mixture.
+    fn take_back(
+        &mut self,
+        (from, to): (&str, &str),
+        old: State,
+        under_way: UnderWay,
+    ) -> Option<Box<Report>> {
+        let back = self.state.changes_back(&self.table, &old);
+        let options = self.table.options();
+        let Ok(undoing) = Transition::new(back.clone(), self.limits.clone(), options) else {
+            self.whole = Some(old);
+            return None;
         };
-        match self.table.may_request(domain, mode) {
-            true => Ok(()),
-            false => Err(ModeError::NotAllowed {
-                domain: domain.clone(),
-                mode: mode.to_owned(),
-            }),
+        self.note(|| Record::begin_back(&old));
+        let under_way = UnderWay {
+            to: None,
+            ..under_way
+        };
+        let undoing = undoing.regardless();
+        let (undone, _) = self.carry_out((from, to), &back, undoing, under_way);
+        if !undone.is_there() {
+            self.whole = Some(old);
         }
+        Some(Box::new(undone))
     }
 
     fn carry_out(
         &mut self,
-        from: &str,
-        to: &str,
+        (from, to): (&str, &str),
         changes: &[DomainChange],
         transition: Transition,
-    ) -> Report {
+        under_way: UnderWay,
+    ) -> (Report, UnderWay) {
         let mut course = Course {
             transition: transition.after(&self.holdings),
             numbers: BTreeMap::new(),
@@ -289,9 +324,10 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             events: VecDeque::new(),
             stale: BTreeSet::new(),
             changes,
+            under_way,
+            turn_until: None,
         };
         self.agents.expect(true);
-        self.reservations.begin_changes();
         let actions = course.transition.begin(self.clock.now());
         self.obey(&mut course, actions);
         let outcome = loop {
@@ -302,294 +338,21 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             let actions = course.transition.handle(event, self.clock.now());
             self.obey(&mut course, actions);
         };
-        self.reservations.end_changes();
+        self.end_turn(&mut course);
         self.agents.expect(false);
         self.holdings = course.transition.holdings();
         self.state.take_over(changes, &outcome);
         for domain in &course.stale {
             self.tell(domain);
         }
-        Report {
+        let report = Report {
             from: from.to_owned(),
             to: to.to_owned(),
             outcome,
             timeline: course.transition.timeline().clone(),
             rolled_back: None,
-        }
-    }
-
-    /// Carries actions out, those first for which somebody else works meanwhile.
-    fn obey(&mut self, course: &mut Course<'_>, actions: Vec<Action>) {
-        let takes_long = |action: &Action| matches!(action, Action::SetInterface { .. });
-        let (long, short): (Vec<_>, Vec<_>) = actions.into_iter().partition(takes_long);
-        for action in short.into_iter().chain(long) {
-            match action {
-                Action::SetInterface {
-                    domain,
-                    interface,
-                    not_before,
-                } => {
-                    let waits = not_before > self.clock.now();
-                    if waits && !self.reservations.can_wait(&domain) {
-                        course.later.push((not_before, domain, interface));
-                    } else {
-                        self.set_interface(course, domain, &interface, not_before);
-                    }
-                }
-                Action::Send {
-                    domain,
-                    mode,
-                    stop,
-                    start,
-                } => self.send(course, domain, mode, stop, start),
-                Action::Boost {
-                    domain,
-                    if_exhausted,
-                } => {
-                    let at_most = self.table.longest_boost();
-                    self.reservations.boost(&domain, at_most, if_exhausted);
-                }
-                Action::Unboost { domain } => self.reservations.unboost(&domain),
-                Action::Withdraw { domain } => {
-                    if let Some(number) = course.numbers.remove(&domain) {
-                        self.agents.send(&domain, Order::Withdraw { number });
-                    }
-                }
-            }
-        }
-    }
-
-    fn set_interface(
-        &mut self,
-        course: &mut Course<'_>,
-        domain: String,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) {
-        let (asking, asked) = (domain.clone(), interface.clone());
-        self.note(|| Record::Asks {
-            domain: asking,
-            interface: asked,
-        });
-        let changed = self.reservations.change(&domain, interface, not_before);
-        if changed.is_ok() {
-            let domain = domain.clone();
-            self.note(|| Record::Accepted { domain });
-        }
-        let event = match changed {
-            Ok(in_force_at) => Event::InterfaceAccepted {
-                domain,
-                in_force_at,
-            },
-            Err(reason) => Event::InterfaceRefused { domain, reason },
         };
-        course.events.push_back(event);
-    }
-
-    fn send(
-        &mut self,
-        course: &mut Course<'_>,
-        domain: String,
-        mode: String,
-        stop: Vec<String>,
-        start: Vec<String>,
-    ) {
-        self.number += 1;
-        let number = self.number;
-        let order = Order::Change {
-            number,
-            mode,
-            stop,
-            start,
-        };
-        course.numbers.insert(domain.clone(), number);
-        self.told.remove(&domain);
-        let telling = domain.clone();
-        self.note(|| Record::Tells { domain: telling });
-        if !self.agents.send(&domain, order) {
-            course.events.push_back(Event::Disconnected { domain });
-        }
-    }
-
-    /// The next event of a transition: what has happened already, or what comes from outside.
-    fn next_event(&mut self, course: &mut Course<'_>) -> Event {
-        loop {
-            if let Some(event) = course.events.pop_front() {
-                return event;
-            }
-            let now = self.clock.now();
-            if let Some(place) = course.later.iter().position(|(at, ..)| *at <= now) {
-                let (at, domain, interface) = course.later.swap_remove(place);
-                self.set_interface(course, domain, &interface, at);
-                continue;
-            }
-            let due = course.later.iter().map(|(at, ..)| *at);
-            let wake = due.chain(course.transition.next_wake()).min();
-            // Even where it is time already: an answer that is there is in time, however late we are.
-            let Some(news) = self.agents.wait(wake) else {
-                return Event::Woken;
-            };
-            if let Some(event) = self.news_in_transition(course, news) {
-                return event;
-            }
-        }
-    }
-
-    /// What news mean to the transition; nothing if they are stale, or about something else.
-    fn news_in_transition(&mut self, course: &mut Course<'_>, news: News) -> Option<Event> {
-        let current = |course: &Course<'_>, domain: &str, number: u64| {
-            course.numbers.get(domain) == Some(&number)
-        };
-        match news {
-            News::Done {
-                domain,
-                number,
-                received_at,
-                switched_at,
-            } if current(course, &domain, number) => {
-                let switched = domain.clone();
-                self.note(|| Record::Switched { domain: switched });
-                Some(Event::Acknowledged {
-                    domain,
-                    received_at,
-                    switched_at,
-                })
-            }
-            News::Failed {
-                domain,
-                number,
-                reason,
-                rolled_back,
-            } if current(course, &domain, number) => Some(Event::Failed {
-                domain,
-                reason,
-                rolled_back,
-            }),
-            News::Left { domain } if course.numbers.contains_key(&domain) => {
-                Some(Event::Disconnected { domain })
-            }
-            News::Joined { domain, number } => {
-                self.number = self.number.max(number);
-                let takes_part = course.changes.iter().any(|change| change.domain == domain);
-                if !takes_part {
-                    self.tell(&domain);
-                }
-                None
-            }
-            News::Asked { by, mode } => {
-                let preempts = self.enqueue(by, mode);
-                if preempts {
-                    let actions = course.transition.give_up(self.clock.now());
-                    self.obey(course, actions);
-                    return Some(Event::Woken);
-                }
-                None
-            }
-            // A late answer: what runs there may not be what should.
-            News::Done { domain, number, .. } | News::Failed { domain, number, .. } => {
-                if self.told.get(&domain) != Some(&number) {
-                    course.stale.insert(domain);
-                }
-                None
-            }
-            News::Left { .. } => None,
-        }
-    }
-
-    /// What news mean when no transition is under way.
-    fn idle_news(&mut self, news: News) {
-        match news {
-            News::Asked { by, mode } => {
-                self.enqueue(by, mode);
-            }
-            News::Joined { domain, number } => {
-                self.number = self.number.max(number);
-                self.tell(&domain);
-            }
-            News::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
-                self.told.remove(&domain);
-                if let Some(state) = self.state.domains.get_mut(&domain) {
-                    let running = state.tasks_of().clone();
-                    state.tasks = Some(running);
-                }
-            }
-            // It was told what should hold, and cannot; telling it again changes nothing.
-            News::Failed { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
-                self.told.remove(&domain);
-                if let Some(state) = self.state.domains.get_mut(&domain) {
-                    state.tasks = None;
-                }
-            }
-            // A late answer: what runs there now may not be what should.
-            News::Done { domain, .. } | News::Failed { domain, .. } => self.tell(&domain),
-            News::Left { .. } => {}
-        }
-    }
-
-    /// Takes a request up that comes by another way than the agents' links; it is carried out by
-    /// [`HostModeManager::serve_one`].
-    pub fn ask(&mut self, by: Asker, mode: &str) {
-        // Nothing is under way between two calls.
-        let _ends_nothing = self.enqueue(by, mode.to_owned());
-    }
-
-    /// Takes a request up; whether it ends the transition that is under way.
-    fn enqueue(&mut self, by: Asker, mode: String) -> bool {
-        // What would be refused anyway must neither replace nor end anything.
-        if let Err(error) = self.check(&by, &mode) {
-            self.answer(by, error);
-            return false;
-        }
-        let how = self.table.requests();
-        let (kept, replaced): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(|(other, _)| {
-                // An agent has one request waiting at most, however many it sends.
-                how == RequestsMeanwhile::Queue && (*other != by || matches!(by, Asker::Command(_)))
-            });
-        self.waiting = kept;
-        for (asker, _) in replaced {
-            self.answer(asker, ModeError::Replaced);
-        }
-        self.waiting.push_back((by, mode));
-        how == RequestsMeanwhile::Preempt
-    }
-
-    /// Notes an answer. A flood of requests from an agent is not remembered at length.
-    fn answer(&mut self, asker: Asker, error: ModeError) {
-        let flooded = self.answered.len() >= MOST_ANSWERS;
-        if !flooded || matches!(asker, Asker::Command(_)) {
-            self.answered.push_back((asker, error));
-        }
-    }
-
-    /// Tells agents what should hold where it is not known what does: one may have stopped old tasks
-    /// and not started new ones.
-    fn tell_where_unknown(&mut self) {
-        let domains = self.state.domains.iter();
-        let unknown = domains.filter(|(_, state)| state.tasks.is_none());
-        let unknown: Vec<String> = unknown.map(|(domain, _)| domain.clone()).collect();
-        for domain in unknown {
-            self.tell(&domain);
-        }
-    }
-
-    /// Tells an agent what should hold in its domain.
-    fn tell(&mut self, domain: &str) {
-        let Some(state) = self.state.domains.get(domain) else {
-            return;
-        };
-        let wanted = state.tasks_of();
-        let all = self.table.all_tasks(domain);
-        self.number += 1;
-        let order = Order::Change {
-            number: self.number,
-            mode: wanted.name.clone(),
-            stop: all.difference(&wanted.tasks).cloned().collect(),
-            start: wanted.tasks.iter().cloned().collect(),
-        };
-        self.told.insert(domain.to_owned(), self.number);
-        self.agents.send(domain, order);
+        (report, course.under_way)
     }
 
     /// The local mode that holds in a domain, or should.

@@ -5,10 +5,11 @@ use tailbound_time::{Duration, Instant};
 
 /// The reservations of a host.
 pub trait Reservations {
-    /// Changes follow, one soon after another.
+    /// Changes follow, one soon after another. Until [`Reservations::end_changes`] nobody else on this host
+    /// may change reservations, so nothing is waited for meanwhile.
     fn begin_changes(&mut self);
 
-    /// For now there are no more.
+    /// For now there are no more; more may begin later, in the same transition.
     fn end_changes(&mut self);
 
     /// Gives a domain another interface, in force no earlier than an instant; when it is.

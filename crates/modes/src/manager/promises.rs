@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tailbound_enforcement::admission::Fraction;
 use tailbound_enforcement::ds_freeze::server::{FixedGridServer, ServerParameters};
 use tailbound_enforcement::ds_freeze::{ChangeAt, StopLead};
-use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, TaskStart};
+use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
 
 use tailbound_time::Duration;
 
@@ -299,7 +299,7 @@ proptest! {
         let mut answered = 0;
         let end = Instant::from_nanos(2_000_000_000);
         while answered < asked.len() && let Some((_, answer)) = manager.serve_one(Some(end)) {
-            answered += 1;
+            answered += 1 + manager.take_joined().len();
             let ending = answer.map(|report| report.outcome.ending);
             let no_room = matches!(ending, Ok(Ending::GivenUp(Cause::Overload(_))));
             prop_assert!(!no_room, "each mode fits: {ending:?}");

@@ -1,12 +1,14 @@
 //! The host mode manager over a host and agents that do as they are told, or not.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod requests;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tailbound_enforcement::admission::Fraction;
-use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, TaskStart};
+use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
 
 use tailbound_time::Duration;
 
@@ -35,10 +37,23 @@ struct Stage {
     running: BTreeMap<String, BTreeSet<String>>,
     refuses: BTreeSet<String>,
     boosted: BTreeSet<String>,
+    /// How long boosts were to be at most.
+    boosts: Vec<(String, Duration)>,
     withdrawn: Vec<String>,
     most_percent: u64,
     expecting: bool,
     changing: bool,
+    /// How long it was waited while nobody else could change reservations.
+    waited_in_turn_ns: u64,
+    sent: usize,
+}
+
+impl Stage {
+    fn pass(&mut self, until: u64) {
+        let passed = until.saturating_sub(self.now);
+        self.waited_in_turn_ns += if self.changing { passed } else { 0 };
+        self.now += passed;
+    }
 }
 
 #[derive(Clone, Default)]
@@ -108,8 +123,10 @@ impl Reservations for Host {
         false
     }
 
-    fn boost(&mut self, domain: &str, _at_most: Duration, _if_exhausted: bool) {
-        self.0.borrow_mut().boosted.insert(domain.into());
+    fn boost(&mut self, domain: &str, at_most: Duration, _if_exhausted: bool) {
+        let mut stage = self.0.borrow_mut();
+        stage.boosted.insert(domain.into());
+        stage.boosts.push((domain.into(), at_most));
     }
 
     fn unboost(&mut self, domain: &str) {
@@ -120,6 +137,7 @@ impl Reservations for Host {
 impl Agents for Host {
     fn send(&mut self, domain: &str, order: Order) -> bool {
         let manner = self.0.borrow().manners[domain];
+        self.0.borrow_mut().sent += 1;
         let (number, stop, start) = match order {
             Order::Change {
                 number,
@@ -177,11 +195,11 @@ impl Agents for Host {
         let next = stage.news.first_key_value().map(|(key, _)| *key);
         match (next, until.map(Instant::as_nanos)) {
             (Some(key), until) if until.is_none_or(|until| key.0 <= until) => {
-                stage.now = stage.now.max(key.0);
+                stage.pass(key.0);
                 stage.news.remove(&key)
             }
             (_, Some(until)) => {
-                stage.now = stage.now.max(until);
+                stage.pass(until);
                 None
             }
             _ => panic!("nothing ever comes"),
@@ -227,6 +245,8 @@ fn table(requests: RequestsMeanwhile) -> ModeTable {
         mode("run", [5, 2, 1]),
         mode("rest", [1, 2, 5]),
         mode("off", [1, 1, 1]),
+        // More than there is.
+        mode("full", [5, 2, 5]),
     ];
     let agent = |may: &[&str], fallback: Option<LocalMode>| Agent {
         place: AgentPlace::Inside,
@@ -235,7 +255,7 @@ fn table(requests: RequestsMeanwhile) -> ModeTable {
     };
     let agents = [
         ("a".to_owned(), agent(&[], None)),
-        ("b".to_owned(), agent(&["rest"], None)),
+        ("b".to_owned(), agent(&["rest", "run"], None)),
         ("c".to_owned(), agent(&[], Some(local("park", "c", 1)))),
     ];
     ModeTable::new(
@@ -416,7 +436,7 @@ fn agents_ask_for_what_they_may() {
     assert!((1..500).contains(&(found.len() - 1)), "{}", found.len());
     let found = answers(
         RequestsMeanwhile::Queue,
-        &[(of("b"), "rest"), (of("b"), "rest")],
+        &[(of("b"), "run"), (of("b"), "run")],
     );
     assert_eq!(found.len(), 3, "one waits, one is replaced: {found:?}");
 }

@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::os::unix::fs::PermissionsExt;
+
 use proptest::prelude::*;
 use tailbound_enforcement::DomainStatus;
+use tailbound_linux::process::process_started;
 use tailbound_model::{Cpu, Priority, ResourceInterface};
 use tailbound_modes::manager::journal::Fate;
 
@@ -46,7 +49,11 @@ fn standing() -> EnforcementStatus {
 }
 
 fn loaded() -> Loaded {
-    Loaded::new(table(), &standing(), None, Some(Duration::from_secs(5))).unwrap()
+    let own = std::process::id();
+    let at = process_started(own).unwrap();
+    let started = [("arm".to_owned(), [(own, at)].into())].into();
+    let idle_time = Some(Duration::from_secs(5));
+    Loaded::new(table(), &standing(), &started, None, idle_time).unwrap()
 }
 
 fn begins() -> Record {
@@ -157,8 +164,61 @@ fn restarts_come_to_an_end() {
     assert!(count(5));
     forget_restarts(directory);
     assert!(count(5));
+    // Nobody knows how often it was.
     fs::write(restarts_path(directory), "nonsense").unwrap();
-    assert!(count(5));
+    assert!(!count(5));
+}
+
+#[test]
+fn slow_restarts_come_to_an_end_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let at = |minute: u64| Instant::from_nanos(minute * 61_000_000_000);
+    let may = (0..100).filter(|minute| count_restart(directory, at(*minute)));
+    assert_eq!(may.count(), RESTARTS_IN_ALL_MAX as usize);
+}
+
+#[test]
+fn what_is_put_aside_is_not_made_again_unless_it_is_put_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut journal = ModesJournal::new(directory, loaded());
+    // Before the first state there is nothing to move.
+    journal.put_aside();
+    journal.put_back();
+    let holds = |mode: &str| Record::Holds {
+        state: table().in_mode(mode),
+    };
+    journal.note(&holds("run"));
+    journal.put_aside();
+    assert_eq!(left(directory), Ok(None));
+    journal.note(&holds("rest"));
+    // Also where the file is begun anew meanwhile.
+    journal.set_modes(table(), None);
+    journal.note(&holds("rest"));
+    assert_eq!(left(directory), Ok(None));
+    journal.put_back();
+    assert_eq!(left(directory).unwrap().unwrap().1.state.mode, "rest");
+    for way in [ModesJournal::remove, |_: &ModesJournal| ()] {
+        journal.put_aside();
+        way(&journal);
+        forget(directory);
+        assert_eq!(fs::read_dir(directory).unwrap().count(), 0);
+        journal = ModesJournal::new(directory, loaded());
+        journal.note(&holds("run"));
+    }
+}
+
+#[test]
+fn nobody_else_reads_what_is_noted() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let _text = written(directory);
+    assert!(count_restart(directory, Instant::from_nanos(1)));
+    for path in [path_in(directory), restarts_path(directory)] {
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }
 
 proptest! {

@@ -1,0 +1,202 @@
+//! How long modes are known: as long as the reservations that they change, and one table at a time.
+//! Without a kernel: reservations are fakes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod fakes;
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+
+use fakes::{AlwaysProtected, FakeKernel, Trouble, request};
+use tailbound_daemon::leases::ConnectionId;
+use tailbound_daemon::protocol::{Request, Response};
+use tailbound_daemon::service::{ModesKeeping, Service};
+use tailbound_daemon::{Lease, RefusalKind, Selection};
+use tailbound_enforcement::{MachineThreads, Recovery, ReservationRequest, Target};
+use tailbound_modes::described::table_of;
+use tailbound_modes::table::ModeTable;
+
+fn table() -> ModeTable {
+    let text = r#"
+        schema_version = 1
+        name = "cell"
+        initial_mode = "run"
+        hosts.cell.cpus = [1]
+        [domains.arm]
+        kind = "process"
+        pids = [4711]
+        reservation = { budget = "4ms", period = "10ms", cpus = [1], priority = 50 }
+        [modes.run]
+        [modes.rest]
+        reservations = { arm = { budget = "1ms", period = "10ms", cpus = [1], priority = 50 } }
+    "#;
+    let description = tailbound_model::parse(text, "cell.toml").unwrap();
+    table_of(&description).unwrap()
+}
+
+/// A daemon's service in a folder of its own.
+struct Stage {
+    service: Arc<Service<FakeKernel>>,
+    kernel: FakeKernel,
+    folder: tempfile::TempDir,
+}
+
+impl Stage {
+    fn set() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = FakeKernel::default();
+        let keeping = ModesKeeping {
+            socket: folder.path().join("modes.sock"),
+            directory: folder.path().to_owned(),
+            exit_when_idle: None,
+        };
+        let protection = Box::new(AlwaysProtected);
+        let recovered = Recovery::default();
+        let service = Service::new(kernel.clone(), protection, recovered, keeping);
+        Self {
+            service: Arc::new(service),
+            kernel,
+            folder,
+        }
+    }
+
+    /// The domain is reserved, and the modes are known.
+    fn with_modes(lease: Lease) -> (Self, ConnectionId) {
+        let stage = Self::set();
+        let id = stage.service.leases().connect();
+        let requests = vec![request("arm")];
+        let applied = stage.ask(id, Request::Apply { requests, lease });
+        assert!(matches!(applied, Response::Applied { .. }), "{applied:?}");
+        let loaded = stage.load(id);
+        assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
+        (stage, id)
+    }
+
+    fn ask(&self, id: ConnectionId, request: Request) -> Response {
+        self.service.answer(id, true, request).0
+    }
+
+    fn load(&self, id: ConnectionId) -> Response {
+        let (table, description) = (Box::new(table()), None);
+        self.ask(id, Request::LoadModes { table, description })
+    }
+
+    fn knows_modes(&self) -> bool {
+        let id = self.service.leases().connect();
+        let answer = self.ask(id, Request::Modes {});
+        self.service.disconnect(id);
+        let Response::Modes { modes } = answer else {
+            panic!("{answer:?}");
+        };
+        modes.is_some()
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.folder.path().join("modes.sock")
+    }
+
+    fn has_journal(&self) -> bool {
+        self.folder.path().join("modes.state").exists()
+    }
+}
+
+fn takes_connections(socket: &Path) -> bool {
+    UnixStream::connect(socket).is_ok()
+}
+
+#[test]
+fn modes_that_are_loaded_at_once_do_not_take_each_others_socket() {
+    let (stage, _) = Stage::with_modes(Lease::Persistent);
+    for _ in 0..20 {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let id = stage.service.leases().connect();
+                    let loaded = stage.load(id);
+                    assert!(matches!(loaded, Response::ModesLoaded { .. }));
+                    stage.service.disconnect(id);
+                });
+            }
+        });
+        assert!(takes_connections(&stage.socket()));
+        assert!(stage.knows_modes() && stage.has_journal());
+    }
+    stage.service.forget_modes();
+    assert!(!stage.socket().exists() && !stage.has_journal());
+}
+
+#[test]
+fn modes_end_with_the_connection_that_has_their_reservation() {
+    let (stage, id) = Stage::with_modes(Lease::Connection);
+    assert!(stage.knows_modes());
+    stage.service.disconnect(id);
+    assert!(stage.kernel.active().is_empty());
+    assert!(!stage.knows_modes() && !stage.socket().exists());
+}
+
+#[test]
+fn modes_end_with_their_owner_even_if_not_all_can_be_taken_back() {
+    let (stage, id) = Stage::with_modes(Lease::Connection);
+    stage.kernel.set_trouble(Trouble {
+        revert_fails: true,
+        ..Trouble::default()
+    });
+    stage.service.disconnect(id);
+    assert!(!stage.knows_modes());
+    stage.kernel.set_trouble(Trouble::default());
+    stage.service.retry_abandoned();
+    assert!(stage.kernel.active().is_empty());
+}
+
+#[test]
+fn modes_end_when_nobody_guards_them() {
+    let (stage, _) = Stage::with_modes(Lease::Persistent);
+    assert!(stage.has_journal());
+    stage.service.give_up().unwrap();
+    assert!(!stage.knows_modes() && !stage.has_journal());
+}
+
+#[test]
+fn modes_whose_reservation_cannot_be_taken_back_are_made_again_after_a_death() {
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    stage.kernel.set_trouble(Trouble {
+        revert_fails: true,
+        ..Trouble::default()
+    });
+    let selection = Selection::All;
+    let revert = Request::Revert { selection };
+    let refused = stage.ask(id, revert.clone());
+    assert!(matches!(refused, Response::Refused { .. }));
+    assert!(stage.knows_modes() && stage.has_journal());
+    stage.kernel.set_trouble(Trouble::default());
+    let reverted = stage.ask(id, revert);
+    assert!(matches!(reverted, Response::Reverted { .. }));
+    assert!(!stage.knows_modes() && !stage.has_journal());
+}
+
+#[test]
+fn the_watchdog_is_no_thread_of_an_emulator() {
+    let stage = Stage::set();
+    let id = stage.service.leases().connect();
+    let watchdog = stage.service.status().watchdog.pid.unwrap();
+    for (vcpus, emulator) in [(vec![watchdog], vec![]), (vec![4711], vec![watchdog])] {
+        let machine = MachineThreads {
+            vcpus,
+            emulator,
+            emulator_cpus: [tailbound_model::Cpu(0)].into(),
+        };
+        let requests = vec![ReservationRequest {
+            target: Target::Machine(machine),
+            ..request("guest")
+        }];
+        let lease = Lease::Persistent;
+        let answer = stage.ask(id, Request::Apply { requests, lease });
+        let Response::Refused { refusal } = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(refusal.kind, RefusalKind::Target);
+        assert!(refusal.message.contains("watchdog"), "{refusal}");
+    }
+}

@@ -1,0 +1,132 @@
+//! What agents say, and what they are told.
+
+use tailbound_time::Clock;
+
+use super::{Agents, Course, HostModeManager, News, Order, Record, Reservations};
+use crate::transition::Event;
+
+impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
+    /// What news mean to the transition; nothing if they are stale, or about something else.
+    pub(super) fn news_in_transition(
+        &mut self,
+        course: &mut Course<'_>,
+        news: News,
+    ) -> Option<Event> {
+        let current = |course: &Course<'_>, domain: &str, number: u64| {
+            course.numbers.get(domain) == Some(&number)
+        };
+        match news {
+            News::Done {
+                domain,
+                number,
+                received_at,
+                switched_at,
+            } if current(course, &domain, number) => {
+                let switched = domain.clone();
+                self.note(|| Record::Switched { domain: switched });
+                Some(Event::Acknowledged {
+                    domain,
+                    received_at,
+                    switched_at,
+                })
+            }
+            News::Failed {
+                domain,
+                number,
+                reason,
+                rolled_back,
+            } if current(course, &domain, number) => Some(Event::Failed {
+                domain,
+                reason,
+                rolled_back,
+            }),
+            News::Left { domain } if course.numbers.contains_key(&domain) => {
+                Some(Event::Disconnected { domain })
+            }
+            News::Joined { domain, number } => {
+                self.number = self.number.max(number);
+                let takes_part = course.changes.iter().any(|change| change.domain == domain);
+                if !takes_part {
+                    self.tell(&domain);
+                }
+                None
+            }
+            News::Asked { by, mode } => {
+                let preempts = self.enqueue(by, mode, Some(&mut course.under_way));
+                if preempts {
+                    let actions = course.transition.give_up(self.clock.now());
+                    self.obey(course, actions);
+                    return Some(Event::Woken);
+                }
+                None
+            }
+            // A late answer: what runs there may not be what should.
+            News::Done { domain, number, .. } | News::Failed { domain, number, .. } => {
+                if self.told.get(&domain) != Some(&number) {
+                    course.stale.insert(domain);
+                }
+                None
+            }
+            News::Left { .. } => None,
+        }
+    }
+
+    /// What news mean when no transition is under way.
+    pub(super) fn idle_news(&mut self, news: News) {
+        match news {
+            News::Asked { by, mode } => {
+                self.ask(by, &mode);
+            }
+            News::Joined { domain, number } => {
+                self.number = self.number.max(number);
+                self.tell(&domain);
+            }
+            News::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+                self.told.remove(&domain);
+                if let Some(state) = self.state.domains.get_mut(&domain) {
+                    let running = state.tasks_of().clone();
+                    state.tasks = Some(running);
+                }
+            }
+            // It was told what should hold, and cannot; telling it again changes nothing.
+            News::Failed { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+                self.told.remove(&domain);
+                if let Some(state) = self.state.domains.get_mut(&domain) {
+                    state.tasks = None;
+                }
+            }
+            // A late answer: what runs there now may not be what should.
+            News::Done { domain, .. } | News::Failed { domain, .. } => self.tell(&domain),
+            News::Left { .. } => {}
+        }
+    }
+
+    /// Tells agents what should hold where it is not known what does: one may have stopped old tasks
+    /// and not started new ones.
+    pub(super) fn tell_where_unknown(&mut self) {
+        let domains = self.state.domains.iter();
+        let unknown = domains.filter(|(_, state)| state.tasks.is_none());
+        let unknown: Vec<String> = unknown.map(|(domain, _)| domain.clone()).collect();
+        for domain in unknown {
+            self.tell(&domain);
+        }
+    }
+
+    /// Tells an agent what should hold in its domain.
+    pub(super) fn tell(&mut self, domain: &str) {
+        let Some(state) = self.state.domains.get(domain) else {
+            return;
+        };
+        let wanted = state.tasks_of();
+        let all = self.table.all_tasks(domain);
+        self.number += 1;
+        let order = Order::Change {
+            number: self.number,
+            mode: wanted.name.clone(),
+            stop: all.difference(&wanted.tasks).cloned().collect(),
+            start: wanted.tasks.iter().cloned().collect(),
+        };
+        self.told.insert(domain.to_owned(), self.number);
+        self.agents.send(domain, order);
+    }
+}

@@ -1,0 +1,168 @@
+//! What a transition asks for, carried out.
+
+use tailbound_model::ResourceInterface;
+use tailbound_time::{Clock, Duration, Instant};
+
+use super::{Agents, Course, HostModeManager, News, Order, Record, Reservations};
+use crate::transition::{Action, Event};
+
+/// For so long the turn to change reservations is kept from one change to the next: as long as a change
+/// takes whose agents answer at once. Other programs that reserve wait meanwhile.
+const TURN_FOR: Duration = Duration::from_millis(2);
+
+impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
+    /// Carries actions out, those first for which somebody else works meanwhile.
+    pub(super) fn obey(&mut self, course: &mut Course<'_>, actions: Vec<Action>) {
+        let takes_long = |action: &Action| matches!(action, Action::SetInterface { .. });
+        let (long, short): (Vec<_>, Vec<_>) = actions.into_iter().partition(takes_long);
+        for action in short.into_iter().chain(long) {
+            match action {
+                Action::SetInterface {
+                    domain,
+                    interface,
+                    not_before,
+                } => {
+                    let waits = not_before > self.clock.now();
+                    if waits && !self.reservations.can_wait(&domain) {
+                        course.later.push((not_before, domain, interface));
+                    } else {
+                        self.set_interface(course, domain, &interface, not_before);
+                    }
+                }
+                Action::Send {
+                    domain,
+                    mode,
+                    stop,
+                    start,
+                } => self.send(course, domain, mode, stop, start),
+                Action::Boost {
+                    domain,
+                    if_exhausted,
+                } => {
+                    let settings = (self.table.longest_boost(), self.table.least_gap());
+                    let left = self.boosts.begin(&domain, self.clock.now(), settings);
+                    if let Some(at_most) = left {
+                        self.reservations.boost(&domain, at_most, if_exhausted);
+                    }
+                }
+                Action::Unboost { domain } => {
+                    if self.boosts.end(&domain, self.clock.now()) {
+                        self.reservations.unboost(&domain);
+                    }
+                }
+                Action::Withdraw { domain } => {
+                    if let Some(number) = course.numbers.remove(&domain) {
+                        self.agents.send(&domain, Order::Withdraw { number });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the turn to change reservations, unless it is ours.
+    fn take_turn(&mut self, course: &mut Course<'_>) {
+        if course.turn_until.is_none() {
+            self.reservations.begin_changes();
+            course.turn_until = Some(self.clock.now().saturating_add(TURN_FOR));
+        }
+    }
+
+    /// Lets others change reservations.
+    pub(super) fn end_turn(&mut self, course: &mut Course<'_>) {
+        if course.turn_until.take().is_some() {
+            self.reservations.end_changes();
+        }
+    }
+
+    /// Waits for news, with the turn only as long as it may be kept.
+    fn wait(&mut self, course: &mut Course<'_>, wake: Option<Instant>) -> Option<News> {
+        if let Some(until) = course.turn_until
+            && wake.is_none_or(|wake| wake > until)
+        {
+            if self.clock.now() < until
+                && let Some(news) = self.agents.wait(Some(until))
+            {
+                return Some(news);
+            }
+            self.end_turn(course);
+        }
+        self.agents.wait(wake)
+    }
+
+    fn set_interface(
+        &mut self,
+        course: &mut Course<'_>,
+        domain: String,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) {
+        self.take_turn(course);
+        let (asking, asked) = (domain.clone(), interface.clone());
+        self.note(|| Record::Asks {
+            domain: asking,
+            interface: asked,
+        });
+        let changed = self.reservations.change(&domain, interface, not_before);
+        if changed.is_ok() {
+            let domain = domain.clone();
+            self.note(|| Record::Accepted { domain });
+        }
+        let event = match changed {
+            Ok(in_force_at) => Event::InterfaceAccepted {
+                domain,
+                in_force_at,
+            },
+            Err(reason) => Event::InterfaceRefused { domain, reason },
+        };
+        course.events.push_back(event);
+    }
+
+    fn send(
+        &mut self,
+        course: &mut Course<'_>,
+        domain: String,
+        mode: String,
+        stop: Vec<String>,
+        start: Vec<String>,
+    ) {
+        self.number += 1;
+        let number = self.number;
+        let order = Order::Change {
+            number,
+            mode,
+            stop,
+            start,
+        };
+        course.numbers.insert(domain.clone(), number);
+        self.told.remove(&domain);
+        let telling = domain.clone();
+        self.note(|| Record::Tells { domain: telling });
+        if !self.agents.send(&domain, order) {
+            course.events.push_back(Event::Disconnected { domain });
+        }
+    }
+
+    /// The next event of a transition: what has happened already, or what comes from outside.
+    pub(super) fn next_event(&mut self, course: &mut Course<'_>) -> Event {
+        loop {
+            if let Some(event) = course.events.pop_front() {
+                return event;
+            }
+            let now = self.clock.now();
+            if let Some(place) = course.later.iter().position(|(at, ..)| *at <= now) {
+                let (at, domain, interface) = course.later.swap_remove(place);
+                self.set_interface(course, domain, &interface, at);
+                continue;
+            }
+            let due = course.later.iter().map(|(at, ..)| *at);
+            let wake = due.chain(course.transition.next_wake()).min();
+            // Even where it is time already: an answer that is there is in time, however late we are.
+            let Some(news) = self.wait(course, wake) else {
+                return Event::Woken;
+            };
+            if let Some(event) = self.news_in_transition(course, news) {
+                return event;
+            }
+        }
+    }
+}
