@@ -208,6 +208,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
             }),
             Request::Apply { requests, lease } => self.apply(id, &requests, lease),
             Request::Change { domain, interface } => {
+                self.refuse_if_of_modes(&domain)?;
                 let plan = self.leases().change(&domain, &interface)?;
                 Ok(Response::Changed {
                     plan: Box::new(plan),
@@ -258,6 +259,21 @@ impl<R: Reservations + Send + 'static> Service<R> {
         let modes = modes.map(|modes| (modes.status(), modes.counts()));
         let modes = modes.as_ref().map(|(status, counts)| (status, counts));
         metrics::render(&self.status(), &self.counters, modes)
+    }
+
+    /// What modes change nobody else does: the next transition would start from what no longer holds.
+    fn refuse_if_of_modes(&self, domain: &str) -> Result<(), Refusal> {
+        let modes = self.modes().clone();
+        if !modes.is_some_and(|modes| modes.status().state.domains.contains_key(domain)) {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            RefusalKind::Mode,
+            format!(
+                "the reservation of \"{domain}\" is changed by modes; use `tailbound mode set`, or add a \
+                 mode by `tailbound mode add`"
+            ),
+        ))
     }
 
     fn modes(&self) -> MutexGuard<'_, Option<Arc<Modes>>> {

@@ -128,6 +128,28 @@ fn modes_that_are_loaded_at_once_do_not_take_each_others_socket() {
 }
 
 #[test]
+fn a_reservation_of_modes_is_changed_by_nobody_else() {
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    let change = |domain: &str| {
+        let interface = request("arm").interface;
+        let domain = domain.to_owned();
+        stage.ask(id, Request::Change { domain, interface })
+    };
+    let Response::Refused { refusal } = change("arm") else {
+        panic!("it was changed");
+    };
+    assert_eq!(refusal.kind, RefusalKind::Mode);
+    assert!(refusal.message.contains("mode set"), "{refusal}");
+    let (requests, lease) = (vec![request("other")], Lease::Persistent);
+    stage.ask(id, Request::Apply { requests, lease });
+    let changed = change("other");
+    assert!(matches!(changed, Response::Changed { .. }), "{changed:?}");
+    stage.service.forget_modes();
+    let changed = change("arm");
+    assert!(matches!(changed, Response::Changed { .. }), "{changed:?}");
+}
+
+#[test]
 fn modes_end_with_the_connection_that_has_their_reservation() {
     let (stage, id) = Stage::with_modes(Lease::Connection);
     assert!(stage.knows_modes());

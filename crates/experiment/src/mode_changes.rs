@@ -77,6 +77,7 @@ impl Watch {
 fn look(client: &mut Client, seen: &mut Vec<Report>) {
     // A daemon that does not answer is told of by who holds the reservations.
     let last = client.modes().ok().flatten().and_then(|status| status.last);
+    let last = last.filter(|last| !last.changes_nothing());
     if let Some(last) = last.filter(|last| seen.last() != Some(last)) {
         seen.push(last);
     }

@@ -118,6 +118,17 @@ pub enum ManagerError {
         /// How many can wait.
         limit: usize,
     },
+    /// Too many boosts were begun or ended that the manager has not looked at yet.
+    #[error(
+        "the manager of CPU {cpu} has {limit} notes to read already; it is kept from running, or boosts \
+         are asked for faster than it reads"
+    )]
+    Flooded {
+        /// The manager's CPU.
+        cpu: u32,
+        /// How many there is room for.
+        limit: usize,
+    },
     /// The manager did not take up a request or did not end.
     #[error(
         "the manager of CPU {cpu} did not answer within {waited}; it may be dead or kept from \

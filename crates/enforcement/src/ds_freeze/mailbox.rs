@@ -52,7 +52,7 @@ pub(super) enum Note {
 }
 
 /// There is room for so many notes: as many as domains can have boosts begun and ended.
-const MOST_NOTES: usize = 2 * super::service_loop::MOST_DOMAINS;
+pub(super) const MOST_NOTES: usize = 2 * super::service_loop::MOST_DOMAINS;
 
 /// What it answers.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, che
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
-use super::mailbox::{Mailbox, Note, Reply, Request};
+use super::mailbox::{MOST_NOTES, Mailbox, Note, Reply, Request};
 use super::posted::PostedBudget;
 use super::server::{ChangeAt, MOST_PENDING, StopLead};
 use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
@@ -295,7 +295,7 @@ impl CpuManager {
     /// not boosted. It does not wait for the manager; the ledger counts boosts.
     ///
     /// # Errors
-    /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
+    /// [`ManagerError::Unknown`], [`ManagerError::Flooded`].
     pub fn boost(
         &self,
         domain: &str,
@@ -313,7 +313,7 @@ impl CpuManager {
     /// Ends a boost; nothing if there is none. It does not wait for the manager.
     ///
     /// # Errors
-    /// [`ManagerError::Unknown`], [`ManagerError::Unresponsive`].
+    /// [`ManagerError::Unknown`], [`ManagerError::Flooded`].
     pub fn unboost(&self, domain: &str) -> Result<(), ManagerError> {
         self.leave(domain, |domain| Note::Unboost { domain })
     }
@@ -323,7 +323,10 @@ impl CpuManager {
         let number = number.ok_or_else(|| self.unknown(domain))?;
         match self.shared.mailbox.leave(note(number)) {
             true => Ok(()),
-            false => Err(self.unresponsive()),
+            false => Err(ManagerError::Flooded {
+                cpu: self.cpu.0,
+                limit: MOST_NOTES,
+            }),
         }
     }
 
