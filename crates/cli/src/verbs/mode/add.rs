@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Serialize;
 use tailbound_analysis::resolution::with_agents;
 use tailbound_daemon::{Client, RunningDescription};
-use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge};
+use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Extended, LoadedDescription, with_modes};
 use tailbound_modes::described::table_of;
@@ -107,26 +107,25 @@ fn admitted(
     output: &Output,
 ) -> Result<Vec<OneTransition>, Failure> {
     let description = &loaded.description;
-    let is_new = |mode: &String| added.contains(mode);
+    let is_new = |mode: &str| added.iter().any(|one| one == mode);
     for mode in added {
         if let Some(described) = description.in_mode(mode) {
             apply::requests(&described, &loaded.path)?;
         }
     }
-    let unfit = check::unfit_modes(description, &HostCapabilities::probe())?;
-    let unfit = unfit.into_iter().filter(|one| is_new(&one.mode));
+    let unfit = check::unfit_modes(description, &HostCapabilities::probe(), is_new)?;
     let mut against: Vec<String> = unfit
+        .into_iter()
         .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
         .collect();
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),
     })?;
-    let judged = judge(&with_agents(description), &inputs).map_err(Failure::from_error)?;
-    for verdict in &judged {
-        if verdict.mode.as_ref().is_some_and(is_new) {
-            against.extend(missed(verdict, output));
-        }
+    let wanted = |mode: Option<&str>| mode.is_some_and(is_new);
+    let judged = judge_some(&with_agents(description), &inputs, wanted);
+    for verdict in &judged.map_err(Failure::from_error)? {
+        against.extend(missed(verdict, output));
     }
     if !against.is_empty() {
         against.push("nothing is added".into());
