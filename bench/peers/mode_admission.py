@@ -42,9 +42,9 @@ execution_time = {{ kind = "constant", value = "1ms" }}""")
 
 
 def budget(index, number, domains):
-    """Shares of 70% of the CPU, other ones in each mode, in microseconds of 10 ms."""
+    """Shares of 30% of the CPU, other ones in each mode, in microseconds of 10 ms."""
     weights = [2 + (place * 7 + number * 3) % 5 for place in range(domains)]
-    return 7000 * weights[index] // sum(weights)
+    return 3000 * weights[index] // sum(weights)
 
 
 def mode(name, number, domains):

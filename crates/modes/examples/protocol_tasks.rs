@@ -169,7 +169,7 @@ fn main() {
     let (shared, ended) = (tasks.clone(), Arc::clone(&end));
     let executing = std::thread::spawn(move || execute(&shared, iterations, &ended));
     let table = table(&tasks, how == "when-done");
-    let socket = socket.clone();
+    let socket = std::path::PathBuf::from(socket);
     let failed = Arc::new(Mutex::new(None));
     let told = Arc::clone(&failed);
     std::thread::spawn(move || {

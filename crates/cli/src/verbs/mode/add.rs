@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub fn carry_out(
     arguments: &ModeAddArguments,
     output: &Output,
 ) -> Result<(), Failure> {
+    // It takes longer than all else here, and waits for programs.
+    let probing = thread::spawn(HostCapabilities::probe);
     let running = client.modes_description().map_err(Failure::from_error)?;
     let running = running.ok_or_else(|| Failure::with_help("no description is known", REMEDY))?;
     let begun = Instant::now();
@@ -55,7 +58,7 @@ pub fn carry_out(
         text: extended.text,
         warnings: extended.warnings,
     };
-    let transitions = admitted(&loaded, &added, output)?;
+    let transitions = admitted(&loaded, &added, probing, output)?;
     let table = table_of(&loaded.description).map_err(Failure::from_error)?;
     let table = table.with_offsets(protocols::offsets(&loaded.description)?);
     let analysed = begun.elapsed();
@@ -104,6 +107,7 @@ fn extended(
 fn admitted(
     loaded: &LoadedDescription,
     added: &[String],
+    probing: thread::JoinHandle<HostCapabilities>,
     output: &Output,
 ) -> Result<Vec<OneTransition>, Failure> {
     let description = &loaded.description;
@@ -113,7 +117,8 @@ fn admitted(
             apply::requests(&described, &loaded.path)?;
         }
     }
-    let unfit = check::unfit_modes(description, &HostCapabilities::probe(), is_new)?;
+    let host = probing.join().unwrap_or_else(|_| HostCapabilities::probe());
+    let unfit = check::unfit_modes(description, &host, is_new)?;
     let mut against: Vec<String> = unfit
         .into_iter()
         .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
