@@ -100,8 +100,23 @@ pub fn judge(
     description: &Description,
     inputs: &InputFiles,
 ) -> Result<Vec<ModeVerdict>, ExperimentError> {
+    judge_some(description, inputs, |_| true)
+}
+
+/// The same for some modes; `None` stands for a description without modes.
+///
+/// # Errors
+/// As of [`judge`].
+pub fn judge_some(
+    description: &Description,
+    inputs: &InputFiles,
+    is_wanted: impl Fn(Option<&str>) -> bool,
+) -> Result<Vec<ModeVerdict>, ExperimentError> {
     let mut answers = Vec::new();
     for mode in modes(description) {
+        if !is_wanted(mode.mode) {
+            continue;
+        }
         let held = admission::Held::of(description, &mode)?;
         let cpus = held.judge()?;
         let (mut tasks, mut services) = (Vec::new(), Vec::new());

@@ -100,8 +100,8 @@ pub enum ChangeProtocol {
     /// Not at all: new tasks start as soon as the old ones are stopped and the reservation allows.
     #[default]
     None,
-    /// They start at the first idle instant (Tindell and Alonso 1996). It is analysed only: nothing here
-    /// notices idle instants.
+    /// They start at the first idle instant (Tindell and Alonso 1996): at the answer that the old ones are
+    /// stopped, or where tasks go on after their longest busy period.
     IdleTime,
     /// They start a longest period of the old tasks after these were stopped (Bailey 1993).
     MaximumPeriodOffset,

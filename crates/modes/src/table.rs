@@ -149,14 +149,22 @@ impl ModeTable {
         self
     }
 
-    /// How long the new tasks of a domain wait in a change; from a mixture of modes as long as in the
-    /// change that takes longest.
+    /// How long the new tasks of a domain wait in a change; from a mixture of modes, in which what is left
+    /// may be of any of them, as long as in the change that takes longest.
     pub fn offset(&self, from: Option<&str>, to: &str, domain: &str) -> Duration {
-        let of_it = |one: &&StartOffset| {
-            one.domain == domain && one.to == to && from.is_none_or(|from| one.from == from)
+        let Some(from) = from else {
+            return self.longest_offset(domain);
         };
+        let of_it = |one: &&StartOffset| one.domain == domain && one.to == to && one.from == from;
         let found = self.offsets.iter().filter(of_it).map(|one| one.offset);
         found.max().unwrap_or_default()
+    }
+
+    /// The longest that new tasks of a domain wait in any change: so long after their stop, nothing is left of
+    /// the tasks of any mode.
+    pub fn longest_offset(&self, domain: &str) -> Duration {
+        let of_it = self.offsets.iter().filter(|one| one.domain == domain);
+        of_it.map(|one| one.offset).max().unwrap_or_default()
     }
 
     /// What asks for the modes.

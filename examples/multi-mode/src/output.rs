@@ -239,12 +239,13 @@ pub fn print_executed(executed: &Executed) {
         }
     );
     println!(
-        "{:13} {:11} {:>14} {:>14} {:>14}  {:>10} {:>10} {:>10}",
+        "{:13} {:11} {:>14} {:>14} {:>14} {:>14}  {:>10} {:>10} {:>10}",
         "reservations",
         "policy",
         "in mode0",
         "in changes",
         "in mode1",
+        "all phases",
         "took, ms",
         "in force",
         "disturbed"
@@ -264,12 +265,13 @@ fn line(run: &Run) -> String {
         all.iter().sum::<u64>() as f64 / 1e6 / all.len().max(1) as f64
     };
     format!(
-        "{:13} {:11} {:>14} {:>14} {:>14}  {:>10.2} {:>10.2} {:>4} of {:>2}",
+        "{:13} {:11} {:>14} {:>14} {:>14} {:>14}  {:>10.2} {:>10.2} {:>4} of {:>2}",
         run.set_up,
         run.policy,
         steady("mode0"),
         changes,
         steady("mode1"),
+        told(run.all_jobs()),
         mean_ms(&|change| change.latency_ns),
         mean_ms(&|change| change.in_force_after_ns),
         run.phases.iter().filter(|phase| phase.disturbed).count(),

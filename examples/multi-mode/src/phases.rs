@@ -70,6 +70,12 @@ impl Run {
         jobs.fold(Jobs::default(), |all, one| all.and(*one))
     }
 
+    /// Jobs of all phases, disturbed or not: what the witness saw may have been ours.
+    pub fn all_jobs(&self) -> Jobs {
+        let jobs = self.phases.iter().flat_map(|phase| &phase.jobs);
+        jobs.fold(Jobs::default(), |all, one| all.and(*one))
+    }
+
     /// Changes, with what they took.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.phases.iter().filter_map(|phase| phase.change.as_ref())

@@ -252,11 +252,7 @@ fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
             true => String::new(),
             false => format!("\n{}\n", table(&transitions::HEADER, &changes)),
         };
-        let under: Vec<Vec<String>> = answer.protocols.iter().map(|one| one.cells()).collect();
-        let under = match under.is_empty() {
-            true => String::new(),
-            false => format!("\n{}\n", table(&protocols::HEADER, &under)),
-        };
+        let under = protocols::table_of(&answer.protocols);
         let (tasks, cpus) = (table(&TASKS, &tasks), table(&CPUS, &cpus));
         format!("{tasks}\n\n{middle}{cpus}\n{end}{under}")
     };

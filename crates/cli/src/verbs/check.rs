@@ -11,10 +11,11 @@ use tailbound_experiment::fitness::{Obstacle, obstacle};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Description};
 
+use super::protocols::{self, OneProtocol};
 use super::transitions::{self, OneTransition};
 use crate::arguments::CheckArguments;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, table};
 
 const HEADER: [&str; 7] = [
     "variant",
@@ -42,6 +43,8 @@ struct OfModes {
     unfit_modes: Vec<UnfitMode>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     transitions: Vec<OneTransition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    protocols: Vec<OneProtocol>,
 }
 
 #[derive(Serialize)]
@@ -116,30 +119,43 @@ pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Fail
     };
     note_absent_cpus(description, &host, output);
     output.note(format!("{}: well-formed", arguments.file.display()));
-    let rows: Vec<Vec<String>> = reservations.iter().map(row).collect();
     let name = &description.name;
-    let variants = unfit
-        .iter()
-        .map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
-    let modes = of_modes
-        .unfit_modes
-        .iter()
-        .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason));
-    let reasons: Vec<String> = variants.chain(modes).collect();
     let answer = Checked {
         name,
         reservations,
         unfit,
         of_modes,
     };
-    output.rows(&HEADER, &rows, &answer)?;
+    tell(&answer, output)
+}
+
+/// Prints what was found; status 2 if something stands against it.
+fn tell(answer: &Checked<'_>, output: &Output) -> Result<(), Failure> {
+    let rows: Vec<Vec<String>> = answer.reservations.iter().map(row).collect();
+    let of_modes = &answer.of_modes;
+    let variants = answer
+        .unfit
+        .iter()
+        .map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
+    let modes = of_modes
+        .unfit_modes
+        .iter()
+        .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason));
+    let protocols = of_modes.protocols.iter();
+    let protocols = protocols.filter_map(OneProtocol::objection);
+    let reasons: Vec<String> = variants.chain(modes).chain(protocols).collect();
+    let for_people = || {
+        let changes = protocols::table_of(&of_modes.protocols);
+        format!("{}\n{changes}", table(&HEADER, &rows))
+    };
+    output.rows_with(for_people, &HEADER, &rows, answer)?;
     if reasons.is_empty() {
         return Ok(());
     }
     Err(Failure::Verdict(reasons.join("\n")))
 }
 
-/// Whether the host can hold every mode, and how long changes between them take.
+/// Whether the host can hold every mode, how long changes between them take, and whether these keep deadlines.
 fn of_modes(
     description: &Description,
     host: &HostCapabilities,
@@ -150,19 +166,21 @@ fn of_modes(
         output.detail(one.line());
     }
     Ok(OfModes {
-        unfit_modes: unfit_modes(description, host)?,
+        unfit_modes: unfit_modes(description, host, |_| true)?,
         transitions,
+        protocols: protocols::of(description)?,
     })
 }
 
-/// The modes, as described and with what agents take before all domains, that the host cannot hold.
+/// Those of the wanted modes, as described and with what agents take before all domains, that the host cannot hold.
 pub(super) fn unfit_modes(
     description: &Description,
     host: &HostCapabilities,
+    is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<UnfitMode>, Failure> {
     let with_agents = with_agents(description);
     let mut unfit = Vec::new();
-    for mode in description.modes.keys() {
+    for mode in description.modes.keys().filter(|mode| is_wanted(mode)) {
         let hosted = as_hosted(&with_agents, Some(mode), None).map_err(Failure::from_error)?;
         let resolved = resolve(&hosted, &as_described()).map_err(Failure::from_error)?;
         if let Some(Obstacle::TooMuch(reason)) = obstacle(&resolved, host) {

@@ -2,7 +2,7 @@
 //! them.
 
 use serde::Serialize;
-use tailbound_experiment::schedulability::protocols::{ProtocolVerdict, protocols};
+use tailbound_experiment::schedulability::protocols::{ASSUMPTIONS, ProtocolVerdict, protocols};
 use tailbound_model::{ChangeProtocol, Description};
 use tailbound_modes::table::StartOffset;
 use tailbound_time::Duration;
@@ -10,7 +10,8 @@ use tailbound_time::Duration;
 use crate::failure::Failure;
 
 /// The columns of the table for people.
-pub const HEADER: [&str; 6] = [
+pub const HEADER: [&str; 7] = [
+    "protocol",
     "from",
     "to",
     "domain",
@@ -22,28 +23,44 @@ pub const HEADER: [&str; 6] = [
 /// A change under the protocol.
 #[derive(Serialize)]
 pub struct OneProtocol {
+    protocol: ChangeProtocol,
     from: String,
     to: String,
     domain: String,
     schedulable: bool,
-    /// From the stop of the old tasks; none where nothing is guaranteed, or an idle instant is waited for.
+    /// From the stop of the old tasks; none where nothing is guaranteed, or that stop is the idle instant.
     offset_ns: Option<u64>,
     latency_bound_ns: Option<u64>,
     why: Option<String>,
     method: Option<&'static str>,
+    assumptions: &'static [&'static str],
 }
 
 /// Every change in which tasks of a domain change; none without a protocol.
 pub fn of(description: &Description) -> Result<Vec<OneProtocol>, Failure> {
     let found = protocols(description).map_err(Failure::from_error)?;
-    Ok(found.iter().map(OneProtocol::of).collect())
+    let protocol = description.mode_changes.protocol;
+    let each = found.iter().map(|found| OneProtocol::of(protocol, found));
+    Ok(each.collect())
+}
+
+/// The table for people, with what is taken for granted; nothing without a protocol.
+pub fn table_of(all: &[OneProtocol]) -> String {
+    if all.is_empty() {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = all.iter().map(OneProtocol::cells).collect();
+    let granted: Vec<String> = ASSUMPTIONS.iter().map(|one| format!("- {one}")).collect();
+    let table = crate::output::table(&HEADER, &rows);
+    format!("\n{table}\ntaken for granted:\n{}\n", granted.join("\n"))
 }
 
 impl OneProtocol {
-    fn of(verdict: &ProtocolVerdict) -> Self {
+    fn of(protocol: ChangeProtocol, verdict: &ProtocolVerdict) -> Self {
         let found = verdict.found.as_ref();
         let ok = found.ok();
         Self {
+            protocol,
             from: verdict.from.clone(),
             to: verdict.to.clone(),
             domain: verdict.domain.clone(),
@@ -52,6 +69,7 @@ impl OneProtocol {
             latency_bound_ns: ok.map(|one| one.latency_bound.as_nanos()),
             why: found.err().cloned(),
             method: ok.map(|one| one.theorem),
+            assumptions: ASSUMPTIONS,
         }
     }
 
@@ -60,10 +78,11 @@ impl OneProtocol {
         let told = |ns: u64| Duration::from_nanos(ns).to_string();
         let starts = match (self.schedulable, self.offset_ns) {
             (false, _) => "-".into(),
-            (true, None) => "the first idle instant".into(),
+            (true, None) => "the answer (idle)".into(),
             (true, Some(offset)) => told(offset),
         };
         vec![
+            word(self.protocol).into(),
             self.from.clone(),
             self.to.clone(),
             self.domain.clone(),
@@ -91,9 +110,13 @@ impl OneProtocol {
         row.push(match (&self.why, self.offset_ns) {
             (Some(why), _) => why.clone(),
             (None, Some(offset)) => {
-                format!("new tasks start after {}", Duration::from_nanos(offset))
+                let offset = Duration::from_nanos(offset);
+                format!("{}: new tasks start after {offset}", word(self.protocol))
             }
-            (None, None) => "new tasks start at the first idle instant".into(),
+            (None, None) => format!(
+                "{}: new tasks start when the old ones are stopped, at the first idle instant",
+                word(self.protocol)
+            ),
         });
         row.push(self.method.unwrap_or_default().into());
         row
@@ -109,17 +132,20 @@ impl OneProtocol {
     }
 }
 
+fn word(protocol: ChangeProtocol) -> &'static str {
+    match protocol {
+        ChangeProtocol::None => "none",
+        ChangeProtocol::IdleTime => "idle-time",
+        ChangeProtocol::MaximumPeriodOffset => "maximum-period-offset",
+        ChangeProtocol::MinimumSingleOffset => "minimum-single-offset",
+    }
+}
+
 /// How long new tasks wait in each change.
 ///
 /// # Errors
 /// What stands against the protocol; nothing can be in force then that follows it.
 pub fn offsets(description: &Description) -> Result<Vec<StartOffset>, Failure> {
-    if description.mode_changes.protocol == ChangeProtocol::IdleTime {
-        return Err(Failure::with_help(
-            "the protocol idle-time is analysed only: nothing here notices the first idle instant",
-            "apply with protocol = \"minimum-single-offset\", which waits no longer than that at most",
-        ));
-    }
     let found = of(description)?;
     let against: Vec<String> = found.iter().filter_map(OneProtocol::objection).collect();
     if !against.is_empty() {

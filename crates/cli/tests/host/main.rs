@@ -11,3 +11,4 @@ mod faults;
 mod kernel_trace;
 mod modes;
 mod overheads;
+mod protocols;

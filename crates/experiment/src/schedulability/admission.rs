@@ -70,6 +70,58 @@ impl Held {
         Ok(held)
     }
 
+    /// What holds up a domain while this mode becomes another one: itself as in this one, and those that may
+    /// be above it in either, each with the larger of its budgets. In each of its periods such a domain
+    /// takes no more than that, whenever it changes.
+    ///
+    /// # Errors
+    /// If one of them has no budgets that compare.
+    pub(super) fn in_transit(&self, other: &Self, domain: &str) -> Result<Self, String> {
+        let priority = |held: &Self| Some(held.guaranteed.get(domain)?.1.interface.priority);
+        let least = priority(self).min(priority(other));
+        let by_deadline = |held: &Self| {
+            let mut all = held.guaranteed.values();
+            all.any(|(backend, _)| *backend == BackendKind::Deadline)
+        };
+        let all_count = by_deadline(self) || by_deadline(other);
+        let is_above = |guaranteed: &Guaranteed| {
+            all_count || least.is_none_or(|least| guaranteed.interface.priority >= least)
+        };
+        let mut guaranteed = BTreeMap::new();
+        let names = self.guaranteed.keys().chain(other.guaranteed.keys());
+        for name in names {
+            let (here, there) = (self.guaranteed.get(name), other.guaranteed.get(name));
+            if name == domain {
+                guaranteed.extend(here.map(|here| (name.clone(), here.clone())));
+                continue;
+            }
+            let both = [here, there].into_iter().flatten();
+            if !both.clone().any(|(_, one)| is_above(one)) {
+                continue;
+            }
+            let larger = match (here, there) {
+                (Some(here), Some(there)) => larger(here, there),
+                _ => None,
+            };
+            let larger = larger.ok_or_else(|| {
+                format!(
+                    "domain \"{name}\" may hold it up, and changes more than its budget, so what it takes \
+                     meanwhile is not bounded; keep its period, priority and CPUs in all modes"
+                )
+            })?;
+            guaranteed.insert(name.clone(), larger);
+        }
+        let on = self.on.iter().map(|(place, domains)| {
+            let mut domains = domains.clone();
+            domains.retain(|name| guaranteed.contains_key(name));
+            (place.clone(), domains)
+        });
+        Ok(Self {
+            on: on.collect(),
+            guaranteed,
+        })
+    }
+
     /// Judges every CPU that something holds on.
     pub(super) fn judge(&self) -> Result<Vec<CpuVerdict>, ExperimentError> {
         let on = self.on.iter();
@@ -196,6 +248,30 @@ impl Held {
             .and_then(|found| found.tasks.last()?.response_time.ok());
         lowest.map_or(most, |response| response.saturating_sub(budget).min(most))
     }
+}
+
+/// The one with the larger budget of two that differ in nothing else.
+fn larger(
+    one: &(BackendKind, Guaranteed),
+    other: &(BackendKind, Guaranteed),
+) -> Option<(BackendKind, Guaranteed)> {
+    let ((Some((budget, period)), rule), (Some((their_budget, their_period)), their_rule)) =
+        (amounts(one.1.server), amounts(other.1.server))
+    else {
+        return (one == other).then(|| one.clone());
+    };
+    let (ours, theirs) = (&one.1.interface, &other.1.interface);
+    let alike = (one.0, period, ours.priority, &ours.cpus)
+        == (other.0, their_period, theirs.priority, &theirs.cpus)
+        && matches!(
+            (rule, their_rule),
+            (BudgetRule::Deferrable, BudgetRule::Deferrable)
+                | (BudgetRule::Periodic, BudgetRule::Periodic)
+        );
+    alike.then(|| match budget >= their_budget {
+        true => one.clone(),
+        false => other.clone(),
+    })
 }
 
 /// Budget and period of a server, where it has them, and when it asks for its budget.

@@ -4,16 +4,19 @@
 use std::collections::BTreeMap;
 
 use tailbound_analysis::AnalysisError;
-use tailbound_analysis::interfaces::SupplyBound;
+use tailbound_analysis::interfaces::{DeferrableSupply, SupplyBound};
 use tailbound_analysis::resolution::with_agents;
 use tailbound_analysis::schedulability::mode_change::{
-    ModeChange, ModeTask, NewModeStart, Supplies, tasks_of_mode, transition_protocols,
+    AcrossChange, ModeChange, ModeTask, NewModeStart, Supplies, TaskInTransition, TaskKind,
+    tasks_of_mode, transition_protocols,
 };
-use tailbound_model::{ChangeProtocol, Description, Reservation, Service};
+use tailbound_model::{
+    Arrivals, ChangeProtocol, Description, ModeChanges, ReservationServer, Service, TaskStart,
+};
 use tailbound_time::Duration;
 
+use super::Given;
 use super::admission::Held;
-use super::{CpuVerdict, Given};
 use crate::ExperimentError;
 use crate::in_mode::{InMode, modes};
 
@@ -33,8 +36,8 @@ pub struct ProtocolVerdict {
 /// A change in which no deadline is missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InTransit {
-    /// New tasks start this long after the old ones were stopped; none where that is at the first
-    /// instant at which nothing is left to do.
+    /// New tasks start this long after the old ones were stopped. None where the answer that they are stopped
+    /// is the first instant at which nothing is left to do.
     pub offset: Option<Duration>,
     /// New tasks may be released at most so long after the old ones were stopped.
     pub latency_bound: Duration,
@@ -42,21 +45,29 @@ pub struct InTransit {
     pub theorem: &'static str,
 }
 
+/// What has to hold beside the theorems, for every change under a protocol.
+pub const ASSUMPTIONS: &[&str] = &[
+    "the agent is right that it has stopped tasks; one that is gone, or cannot say what runs, has no \
+     guarantee until it has switched again",
+    "a way back, or to a fallback, waits as long as the longest of the domain's changes; a fallback that is no \
+     mode's is not analysed itself",
+    "jobs that are cut by the stop of their task are not counted as misses",
+];
+
 /// A mode with what its domains get.
 struct Judged<'a> {
     mode: InMode<'a>,
     held: Held,
-    cpus: Vec<CpuVerdict>,
 }
 
-/// Every change of a description in which tasks of a domain change, under its protocol; none where it
-/// asks for none.
+/// Every change of a description in which something may keep deadlines of a domain's tasks, under its protocol;
+/// none where it asks for none.
 ///
 /// # Errors
 /// A reservation that cannot be derived.
 pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, ExperimentError> {
-    let protocol = description.mode_changes.protocol;
-    if protocol == ChangeProtocol::None || description.modes.is_empty() {
+    let changes = &description.mode_changes;
+    if changes.protocol == ChangeProtocol::None || description.modes.is_empty() {
         return Ok(Vec::new());
     }
     // Agents take their time as tasks do; local modes are told by the modes of the system.
@@ -64,15 +75,14 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
     let mut judged = BTreeMap::new();
     for mode in modes(&hosted) {
         let held = Held::of(&hosted, &mode)?;
-        let cpus = held.judge()?;
         let name = mode.mode.unwrap_or_default().to_owned();
-        judged.insert(name, Judged { mode, held, cpus });
+        judged.insert(name, Judged { mode, held });
     }
     let mut verdicts = Vec::new();
     for (from, old) in &judged {
         for (to, new) in judged.iter().filter(|(to, _)| *to != from) {
             for domain in description.domains.keys() {
-                let found = match in_transit(domain, old, new, protocol) {
+                let found = match in_transit(domain, old, new, changes) {
                     Ok(None) => continue,
                     Ok(Some(found)) => Ok(found),
                     Err(why) => Err(why),
@@ -89,40 +99,43 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
     Ok(verdicts)
 }
 
-/// What is guaranteed to the tasks of a domain; nothing where they are the same in both modes.
+/// What is guaranteed to the tasks of a domain; nothing where nothing changes for them.
 fn in_transit(
     domain: &str,
     old: &Judged<'_>,
     new: &Judged<'_>,
-    protocol: ChangeProtocol,
+    changes: &ModeChanges,
 ) -> Result<Option<InTransit>, String> {
-    let old_tasks = tasks(domain, &old.mode)?;
-    let new_tasks = tasks(domain, &new.mode)?;
-    if old_tasks == new_tasks {
+    let reserved = |judged: &Judged<'_>| judged.mode.reservations.get(domain).copied().cloned();
+    let reserved = (reserved(old), reserved(new));
+    let same_tasks = released(domain, &old.mode) == released(domain, &new.mode);
+    if same_tasks && (reserved.0.is_none() || !has_deadlines(&released(domain, &old.mode))) {
         return Ok(None);
     }
-    let reserved = |judged: &Judged<'_>| judged.mode.reservations.get(domain).copied().cloned();
-    let (Some(before), Some(after)) = (reserved(old), reserved(new)) else {
+    let (Some(before), Some(after)) = &reserved else {
         return Err("the domain has no reservation, so nothing is known of what it gets".into());
     };
-    let given = |judged: &Judged<'_>| judged.held.given_to(domain, &judged.cpus);
-    let (old_given, new_given) = (given(old)?, given(new)?);
-    comparable(
-        domain,
-        (&before, &after),
-        (&old_given, &new_given),
-        (old, new),
-    )?;
+    if same_tasks && before == after && is_left_alone(domain, old, new) {
+        return Ok(None);
+    }
+    let (old_tasks, new_tasks) = (tasks(domain, &old.mode)?, tasks(domain, &new.mode)?);
+    let given = (given(domain, old, new)?, given(domain, new, old)?);
+    let grows = share_grows(given.0, given.1);
+    if grows && !same_tasks && changes.start == TaskStart::Accepted {
+        return Err(
+            "start = \"accepted\" lets new tasks begin before the larger reservation is in force; use \
+             start = \"in-force\" with a protocol"
+                .into(),
+        );
+    }
+    let supplies = OnTheWay::of(domain, given, before.priority == after.priority, grows)?;
     let told = |error: AnalysisError| error.to_string();
-    let old_supply = old_given.supply().map_err(told)?;
-    let new_supply = new_given.supply().map_err(told)?;
-    let found = changes(
-        (&old_tasks, &new_tasks),
-        (&*old_supply, &*new_supply),
-        old_given == new_given,
-    );
-    let found = found.map_err(told)?;
-    let place = match protocol {
+    let found =
+        transition_protocols(&old_tasks, &new_tasks, supplies.as_supplies()).map_err(told)?;
+    if same_tasks {
+        return stays(found).map(Some);
+    }
+    let place = match changes.protocol {
         ChangeProtocol::None => return Ok(None),
         ChangeProtocol::IdleTime => 0,
         ChangeProtocol::MaximumPeriodOffset => 1,
@@ -132,8 +145,13 @@ fn in_transit(
         return Ok(None);
     };
     let transition = change.transition.map_err(|why| why.to_string())?;
+    let goes_on = |task: &TaskInTransition| task.kind == TaskKind::Unchanged;
     Ok(Some(InTransit {
         offset: match transition.start {
+            // Tasks that go on have no idle instant that anybody tells of; by then there was one.
+            NewModeStart::AtFirstIdleInstant if transition.tasks.iter().any(goes_on) => {
+                Some(transition.latency_bound)
+            }
             NewModeStart::AtFirstIdleInstant => None,
             NewModeStart::NewTasksAfter(offset) | NewModeStart::AllTasksAfter(offset) => {
                 Some(offset)
@@ -144,54 +162,143 @@ fn in_transit(
     }))
 }
 
-fn changes(
-    tasks: (&[ModeTask], &[ModeTask]),
-    supplies: (&dyn SupplyBound, &dyn SupplyBound),
-    same: bool,
-) -> Result<Vec<ModeChange>, AnalysisError> {
-    let (old, new) = supplies;
-    let supplies = match same {
-        true => Supplies::Same(old),
-        false => Supplies::Changing { old, new },
-    };
-    transition_protocols(tasks.0, tasks.1, supplies)
+/// The verdict for tasks that go on, all of them, while what they get changes.
+fn stays(found: Vec<ModeChange>) -> Result<InTransit, String> {
+    let both = found.into_iter().next();
+    let both = both.ok_or("no protocol is analysed")?;
+    both.transition.map_err(|why| why.to_string())?;
+    Ok(InTransit {
+        offset: Some(Duration::ZERO),
+        latency_bound: Duration::ZERO,
+        theorem: "the same tasks are schedulable on the supply of either mode, the change inside",
+    })
 }
 
-/// Refuses what the supply bounds of the two modes say nothing about: a domain that grows has its larger
-/// reservation before its tasks change, and one that shrinks keeps it until they have. With one period and
-/// one grid it has at least the smaller budget in every period all the while; with two periods it may not.
-fn comparable(
-    domain: &str,
-    reservations: (&Reservation, &Reservation),
-    given: (&Given, &Given),
-    modes: (&Judged<'_>, &Judged<'_>),
-) -> Result<(), String> {
-    let (before, after) = reservations;
-    if before.period != after.period || before.priority != after.priority {
-        return Err(
-            "its reservation changes its period or priority, and no supply bound holds across that; \
-             keep both in all modes"
-                .into(),
+/// The tasks of a domain as described.
+fn released(domain: &str, mode: &InMode<'_>) -> BTreeMap<String, Service> {
+    let services = mode.services_in(domain).into_iter();
+    let services = services.map(|(name, service)| (name.to_owned(), service.clone()));
+    let own = mode.own.get(domain).cloned();
+    services
+        .chain(own.map(|own| (String::new(), own)))
+        .collect()
+}
+
+/// Whether any of these tasks has to be done by a time; random arrivals alone say none.
+fn has_deadlines(released: &BTreeMap<String, Service>) -> bool {
+    let mut tasks = released.values().flat_map(|service| service.tasks.values());
+    tasks.any(|task| {
+        let is_random = matches!(
+            task.arrivals,
+            Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace { .. }
         );
-    }
-    let is_held_up = !given.0.jitter.is_zero() || !given.1.jitter.is_zero();
-    let others = |judged: &Judged<'_>| -> BTreeMap<String, Reservation> {
-        let all = judged.mode.reservations.iter();
-        // Those below it never do.
-        let may_hold_up = |one: &Reservation| one.priority >= before.priority;
-        let others = all.filter(|(name, one)| **name != domain && may_hold_up(one));
-        others
-            .map(|(name, one)| ((*name).to_owned(), (*one).clone()))
-            .collect()
+        task.deadline.is_some() || !is_random
+    })
+}
+
+/// Whether a domain with the same reservation in both modes gets from it in the change what it gets in either.
+fn is_left_alone(domain: &str, old: &Judged<'_>, new: &Judged<'_>) -> bool {
+    let alone = |judged: &Judged<'_>| {
+        let cpus = judged.held.judge().map_err(|error| error.to_string())?;
+        judged.held.given_to(domain, &cpus)
     };
-    if is_held_up && others(modes.0) != others(modes.1) {
-        return Err(
-            "domains that hold it up may change in the same transition, and what they take together \
-             meanwhile is not bounded; give it the highest priority on its CPU"
-                .into(),
-        );
+    match (alone(old), alone(new)) {
+        // That is a matter of the modes, and told there.
+        (Err(_), Err(_)) => true,
+        (before, after) => before == after && before == given(domain, old, new),
     }
-    Ok(())
+}
+
+/// What a domain gets for sure in one mode, and while it becomes the other one.
+fn given(domain: &str, mode: &Judged<'_>, other: &Judged<'_>) -> Result<Given, String> {
+    let held = mode.held.in_transit(&other.held, domain)?;
+    let cpus = held.judge().map_err(|error| error.to_string())?;
+    held.given_to(domain, &cpus).map_err(|why| {
+        format!(
+            "{why} while others that hold it up may have the larger of their budgets; give it the highest \
+             priority on its CPU"
+        )
+    })
+}
+
+fn share_grows(before: Given, after: Given) -> bool {
+    let share = |given: Given| match given.server {
+        ReservationServer::Deferrable { budget, period }
+        | ReservationServer::Periodic { budget, period }
+        | ReservationServer::Polling { budget, period }
+        | ReservationServer::ConstantBandwidth { budget, period } => (budget, period),
+        _ => (Duration::from_nanos(1), Duration::from_nanos(1)),
+    };
+    let ((old, old_period), (new, new_period)) = (share(before), share(after));
+    let product =
+        |one: Duration, other: Duration| u128::from(one.as_nanos()) * u128::from(other.as_nanos());
+    product(new, old_period) > product(old, new_period)
+}
+
+/// What windows of the old and the new mode get, wherever the reservation changes.
+enum OnTheWay {
+    Same(Box<dyn SupplyBound>),
+    Covering {
+        old: Box<dyn SupplyBound>,
+        new: Box<dyn SupplyBound>,
+    },
+}
+
+impl OnTheWay {
+    /// A domain that grows has its larger reservation before its tasks change, and one that shrinks keeps it
+    /// until they have. On one grid it has at least the smaller budget in every period all the while; else
+    /// windows with the change inside get what both give, one after the other.
+    fn of(
+        domain: &str,
+        given: (Given, Given),
+        same_priority: bool,
+        grows: bool,
+    ) -> Result<Self, String> {
+        let told = |error: AnalysisError| error.to_string();
+        let (old, new) = (
+            given.0.supply().map_err(told)?,
+            given.1.supply().map_err(told)?,
+        );
+        if given.0 == given.1 && same_priority {
+            return Ok(Self::Same(old));
+        }
+        let (
+            ReservationServer::Deferrable { budget, period },
+            ReservationServer::Deferrable {
+                budget: next,
+                period: next_period,
+            },
+        ) = (given.0.server, given.1.server)
+        else {
+            return Err(format!(
+                "the reservation of {domain} changes, and by its server's rule no supply bound holds across \
+                 that; use a deferrable one, or keep it in all modes"
+            ));
+        };
+        if period == next_period && same_priority {
+            return Ok(Self::Covering { old, new });
+        }
+        let first = DeferrableSupply::with_jitter(budget, period, given.0.jitter);
+        let second = DeferrableSupply::with_jitter(next, next_period, given.1.jitter);
+        let across = Box::new(AcrossChange::new(
+            first.map_err(told)?,
+            second.map_err(told)?,
+        ));
+        Ok(match grows {
+            true => Self::Covering { old: across, new },
+            false => Self::Covering { old, new: across },
+        })
+    }
+
+    fn as_supplies(&self) -> Supplies<'_> {
+        match self {
+            Self::Same(supply) => Supplies::Same(&**supply),
+            Self::Covering { old, new } => Supplies::Covering {
+                old: &**old,
+                new: &**new,
+            },
+        }
+    }
 }
 
 /// The tasks of a domain in a mode, as one scheduler ranks them.
@@ -218,8 +325,8 @@ mod tests {
 
     use super::*;
 
-    fn cell(protocol: &str, rest_period: &str) -> Description {
-        let text = format!(
+    fn cell(protocol: &str, rest_period: &str) -> String {
+        format!(
             r#"
         schema_version = 1
         name = "cell"
@@ -242,16 +349,19 @@ mod tests {
         [modes.rest]
         domains = {{ arm = "rest" }}
     "#
-        );
-        tailbound_model::parse(&text, "cell.toml").unwrap()
+        )
+    }
+
+    fn verdicts(text: &str) -> Vec<ProtocolVerdict> {
+        protocols(&tailbound_model::parse(text, "cell.toml").unwrap()).unwrap()
     }
 
     #[test]
     fn each_protocol_has_its_wait() {
-        assert_eq!(protocols(&cell("none", "10ms")).unwrap(), []);
+        assert_eq!(verdicts(&cell("none", "10ms")), []);
         let ms = Duration::from_millis;
         let of = |protocol: &str| {
-            let found = protocols(&cell(protocol, "10ms")).unwrap();
+            let found = verdicts(&cell(protocol, "10ms"));
             let names: Vec<_> = found
                 .iter()
                 .map(|one| (one.from.clone(), one.to.clone()))
@@ -265,6 +375,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let idle = of("idle-time");
+        // The lone task stops, so that the answer is the idle instant.
         assert!(idle.iter().all(|one| one.offset.is_none()));
         let longest = of("maximum-period-offset");
         assert_eq!(longest[0].offset, Some(ms(40)));
@@ -277,11 +388,78 @@ mod tests {
         }
     }
 
+    fn both(text: &str) -> Vec<Result<InTransit, String>> {
+        verdicts(text).into_iter().map(|one| one.found).collect()
+    }
+
     #[test]
-    fn what_no_bound_holds_for_is_refused() {
-        for found in protocols(&cell("minimum-single-offset", "8ms")).unwrap() {
-            let why = found.found.unwrap_err();
-            assert!(why.contains("period or priority"), "{why}");
+    fn tasks_that_stay_go_on_across_another_budget_or_period_if_that_is_enough() {
+        let text = cell("minimum-single-offset", "10ms")
+            .replace("\"arm.move\"", "\"arm.move\", \"arm.look\"");
+        let same = both(&text);
+        assert!(same.iter().all(Result::is_ok), "{same:?}");
+        let other = both(&text.replace("\"4ms\", period = \"10ms\"", "\"4ms\", period = \"8ms\""));
+        for (same, other) in same.iter().zip(&other) {
+            let (same, other) = (same.as_ref().unwrap(), other.as_ref().unwrap());
+            assert!(same.offset < Some(Duration::from_millis(60)), "{same:?}");
+            assert!(other.offset < Some(Duration::from_millis(60)), "{other:?}");
         }
+        // Each is enough by itself, but not the longest gap of the one and then that of the other.
+        let short = both(&text.replace("\"4ms\", period = \"10ms\"", "\"8ms\", period = \"40ms\""));
+        assert!(short.iter().all(Result::is_err), "{short:?}");
+    }
+
+    #[test]
+    fn where_tasks_go_on_an_idle_instant_has_come_by_the_end_of_the_longest_busy_period() {
+        let text = cell("idle-time", "10ms").replace("\"arm.move\"", "\"arm.move\", \"arm.look\"");
+        for found in both(&text) {
+            let found = found.unwrap();
+            assert_eq!(found.offset, Some(found.latency_bound));
+            assert!(!found.latency_bound.is_zero());
+        }
+    }
+
+    #[test]
+    fn a_larger_reservation_has_to_be_in_force_before_new_tasks_start() {
+        let found = both(&cell("idle-time\", start = \"accepted", "10ms"));
+        let why = found[0].as_ref().unwrap_err();
+        assert!(why.contains("start = \"in-force\""), "{why}");
+        assert!(found[1].is_ok(), "it shrinks: {found:?}");
+    }
+
+    /// A second domain of a higher or a lower priority, whose reservation changes with the mode.
+    fn beside(priority: u32, changed: &str) -> Vec<ProtocolVerdict> {
+        let other = format!(
+            r#"
+        [domains.other]
+        kind = "process"
+        pids = [2]
+        reservation = {{ budget = "1ms", period = "10ms", cpus = [1], priority = {priority} }}
+        [modes.run]"#
+        );
+        let text = cell("minimum-single-offset", "10ms").replace("[modes.run]", &other);
+        let text = format!("{text}\n        reservations.other = {changed}\n");
+        verdicts(&text)
+    }
+
+    #[test]
+    fn who_holds_it_up_counts_with_the_larger_budget() {
+        let changed = |budget: &str, period: &str| {
+            format!(r#"{{ budget = "{budget}", period = "{period}", cpus = [1], priority = 60 }}"#)
+        };
+        let wait = |found: &[ProtocolVerdict]| found[0].found.as_ref().unwrap().offset.unwrap();
+        let still = beside(60, &changed("1ms", "10ms"));
+        let more = beside(60, &changed("1500us", "10ms"));
+        assert!(wait(&still) < wait(&more), "{still:?} {more:?}");
+        let other_period = beside(60, &changed("1ms", "20ms"));
+        let why = other_period[0].found.as_ref().unwrap_err();
+        assert!(
+            why.contains("\"other\"") && why.contains("keep its period"),
+            "{why}"
+        );
+        let too_much = beside(60, &changed("5ms", "10ms"));
+        assert!(too_much[0].found.is_err());
+        let below = beside(40, &changed("2ms", "20ms").replace("60", "40"));
+        assert!(below.iter().all(|one| one.found.is_ok()), "{below:?}");
     }
 }

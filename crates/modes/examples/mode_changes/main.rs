@@ -9,10 +9,11 @@
 //! As in the thesis (section 2.5.4): two modes with the same total bandwidth and other shares for each
 //! domain, every domain uses up what it gets, so that most have no budget when a request comes, and the
 //! system is switched to and fro. All domains are on one CPU, with agents inside; once more with agents
-//! beside them. Policies take turns, so that a stall of the host meets all of them alike.
+//! beside them. The journal is kept as the daemon keeps it, but where a row says otherwise. Policies take turns, so that a stall of the host meets all of them alike.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod domain;
+mod journal;
 mod rows;
 mod stage;
 
@@ -29,16 +30,19 @@ pub struct Variant {
     pub policy: ChangePolicy,
     pub start: TaskStart,
     pub place: Place,
+    /// Whether each step is noted before it is made, as the daemon does.
+    pub with_journal: bool,
 }
 
 /// Agents inside first, as in the thesis; the baseline stands twice.
-const VARIANTS: [Variant; 8] = [
+const VARIANTS: [Variant; 10] = [
     of("sequential", ChangePolicy::Sequential, Place::Inside),
     of("batch", ChangePolicy::Batch, Place::Inside),
     of("greedy", ChangePolicy::Greedy, Place::Inside),
     of("greedy again", ChangePolicy::Greedy, Place::Inside),
     of("boost", ChangePolicy::Boost, Place::Inside),
     of("prompt", ChangePolicy::Prompt, Place::Inside),
+    without_journal("prompt, no journal", Place::Inside),
     of(
         "greedy, agents beside",
         ChangePolicy::Greedy,
@@ -49,6 +53,7 @@ const VARIANTS: [Variant; 8] = [
         ChangePolicy::Prompt,
         Place::Outside,
     ),
+    without_journal("prompt, beside, no journal", Place::Outside),
 ];
 
 const fn of(name: &'static str, policy: ChangePolicy, place: Place) -> Variant {
@@ -57,6 +62,14 @@ const fn of(name: &'static str, policy: ChangePolicy, place: Place) -> Variant {
         policy,
         start: TaskStart::Accepted,
         place,
+        with_journal: true,
+    }
+}
+
+const fn without_journal(name: &'static str, place: Place) -> Variant {
+    Variant {
+        with_journal: false,
+        ..of(name, ChangePolicy::Prompt, place)
     }
 }
 
@@ -122,8 +135,8 @@ fn main() {
                         timeout: Duration::from_millis(500),
                     };
                     // To and fro, since the way back has other domains that grow.
-                    samples.take(&stage.switch(options));
-                    samples.take(&stage.switch(options));
+                    samples.take(&stage.switch(options, variant.with_journal));
+                    samples.take(&stage.switch(options, variant.with_journal));
                 }
             }
             stage.end();

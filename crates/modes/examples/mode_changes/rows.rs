@@ -106,7 +106,7 @@ impl Samples {
 
 pub fn print(rows: &[Row]) {
     println!(
-        "{:>7}  {:<22} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>8} {:>8}  boosts",
+        "{:>7}  {:<26} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>8} {:>8}  boosts",
         "domains",
         "policy",
         "median us",
@@ -121,7 +121,7 @@ pub fn print(rows: &[Row]) {
     let us = |ns: u64| ns as f64 / 1e3;
     for row in rows {
         println!(
-            "{:>7}  {:<22} {:>9.0} {:>9.0} {:>9.0} {:>9.0}   {:>8.1} {:>8.1} {:>8.1} {:>8.1}  {}",
+            "{:>7}  {:<26} {:>9.0} {:>9.0} {:>9.0} {:>9.0}   {:>8.1} {:>8.1} {:>8.1} {:>8.1}  {}",
             row.domains,
             row.variant,
             us(row.latency.median_ns),

@@ -2,6 +2,8 @@
 
 use std::os::unix::net::UnixListener;
 use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -20,6 +22,7 @@ use tailbound_modes::transition::{LocalMode, Options};
 use tailbound_time::{Clock, Duration};
 
 use crate::domain::{TASKS, start_agent, start_task};
+use crate::journal::BenchJournal;
 
 /// Where the manager runs, and where the domains do.
 pub const MANAGER_CPU: u32 = 0;
@@ -49,6 +52,8 @@ pub struct Stage {
     commands: Option<Commands>,
     folder: tempfile::TempDir,
     children: Vec<Child>,
+    /// Whether the journal is kept.
+    journal: Arc<AtomicBool>,
 }
 
 struct Domain {
@@ -86,6 +91,7 @@ impl Stage {
             // Where the daemon keeps its journal: on a file system in memory, as a rule.
             folder: tempfile::tempdir_in("/run").expect("a folder in /run"),
             children: Vec::new(),
+            journal: Arc::default(),
         }
     }
 
@@ -161,6 +167,8 @@ impl Stage {
         let reservations = Enforced::new(enforcer, &standing, Monotonic);
         let mut manager =
             HostModeManager::new(self.table(), limits, reservations, links, Monotonic);
+        let journal = BenchJournal::new(self.folder.path(), Arc::clone(&self.journal));
+        manager = manager.with_journal(Box::new(journal));
         for _ in 0..100 {
             manager.serve_one(Some(Monotonic.now() + Duration::from_millis(50)));
             if manager.agents().present().len() == self.domains.len() {
@@ -176,8 +184,9 @@ impl Stage {
         self.commands = Some(commands);
     }
 
-    /// Switches to the other mode.
-    pub fn switch(&mut self, options: Options) -> Report {
+    /// Switches to the other mode, with the journal or without it.
+    pub fn switch(&mut self, options: Options, with_journal: bool) -> Report {
+        self.journal.store(with_journal, Ordering::Relaxed);
         let pause = Duration::from_micros(20_000 + self.random.next_u64() % 20_000);
         let manager = self.manager.as_mut().expect("begun");
         manager.serve_one(Some(Monotonic.now() + pause));

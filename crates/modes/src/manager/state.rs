@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use tailbound_time::Duration;
-
 use crate::table::ModeTable;
 use crate::transition::{DomainChange, Held, LocalMode, Outcome};
 
@@ -93,7 +91,8 @@ impl State {
                 domain: domain.clone(),
                 from: state.as_mode(&table.all_tasks(domain)),
                 to: to(domain)?,
-                offset: Duration::ZERO,
+                offset: table.longest_offset(domain),
+                fallback_offset: table.longest_offset(domain),
                 tasks_known: state.tasks.is_some(),
                 fallback: table.fallback(domain).filter(|_| forward).cloned(),
                 // One that has just not answered is not asked again; it is told when it speaks.

@@ -46,6 +46,8 @@ pub struct DomainChange {
     pub agent: Option<AgentPlace>,
     /// How long after the stop of its old tasks the new ones start.
     pub offset: Duration,
+    /// The same for the tasks of the fallback, after the stop of whatever ran.
+    pub fallback_offset: Duration,
 }
 
 /// Whether a domain gets more CPU time.

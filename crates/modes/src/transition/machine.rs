@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_model::{AgentPlace, TaskStart};
+use tailbound_model::TaskStart;
 use tailbound_time::Instant;
 
 use super::capacity::{Capacity, Holdings, Limits, Overload};
 use super::domain::{Direction, DomainChange, LocalMode};
 use super::events::{Action, Event, Options};
 use super::outcome::{Cause, Ending, Held, Outcome, Settled};
-use super::policy::{boosts, boosts_at_once, grows_last, is_one_by_one};
+use super::policy::{grows_last, is_one_by_one};
 use super::timeline::{StepKind, Timeline};
 
+mod boosting;
 mod fallback;
+mod switching;
 
 /// Why there is no transition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,12 +50,29 @@ enum Phase {
     Asked(Instant),
     /// Its tasks are switched, and its smaller interface was asked for.
     Shrinking,
+    /// Its agent was told to stop what is not in the fallback, and has time until then.
+    StoppingToFallBack(Instant),
+    /// That is stopped, and the fallback's tasks start then.
+    BeforeFallback(Instant),
     /// Its agent was told to go to the fallback's tasks, and has time until then.
     FallingBack(Instant),
     /// The interface of the fallback was asked for.
     Reducing,
     /// It is done.
     Settled,
+}
+
+impl Phase {
+    /// By when its agent has to answer, if it was told something.
+    fn answers_by(self) -> Option<Instant> {
+        match self {
+            Self::Stopping(until)
+            | Self::Asked(until)
+            | Self::StoppingToFallBack(until)
+            | Self::FallingBack(until) => Some(until),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -201,12 +220,10 @@ impl Transition {
         let phases = self.domains.iter().map(|running| running.phase);
         phases
             .filter_map(|phase| match phase {
-                Phase::BeforeForce(at)
-                | Phase::Stopping(at)
-                | Phase::BeforeStart(at)
-                | Phase::Asked(at)
-                | Phase::FallingBack(at) => Some(at),
-                _ => None,
+                Phase::BeforeForce(at) | Phase::BeforeStart(at) | Phase::BeforeFallback(at) => {
+                    Some(at)
+                }
+                phase => phase.answers_by(),
             })
             .min()
     }
@@ -274,9 +291,8 @@ impl Transition {
             match self.domains[place].phase {
                 Phase::BeforeForce(at) if at <= now => self.ask(place, now),
                 Phase::BeforeStart(at) if at <= now => self.start(place, now),
-                Phase::Stopping(until) | Phase::Asked(until) | Phase::FallingBack(until)
-                    if until <= now =>
-                {
+                Phase::BeforeFallback(at) if at <= now => self.start_fallback(place, now),
+                phase if phase.answers_by().is_some_and(|until| until <= now) => {
                     self.timed_out(place, now);
                 }
                 _ => {}
@@ -394,97 +410,6 @@ impl Transition {
         }
     }
 
-    /// Tells the agent to switch, or goes on if there is nothing to switch.
-    fn ask(&mut self, place: usize, now: Instant) {
-        let change = self.domains[place].change.clone();
-        if !change.switches_tasks() {
-            self.domains[place].settled.tasks = change.tasks_known.then_some(Held::New);
-            self.tasks_are_switched(place, now);
-            return;
-        }
-        let (stop, start) = change.switch();
-        if change.offset.is_zero() || start.is_empty() {
-            self.domains[place].phase = Phase::Asked(now.saturating_add(self.options.timeout));
-            self.send(place, &change.to, stop, start, now);
-        } else if stop.is_empty() {
-            self.domains[place].phase = Phase::BeforeStart(now.saturating_add(change.offset));
-        } else {
-            self.domains[place].phase = Phase::Stopping(now.saturating_add(self.options.timeout));
-            self.send(place, &change.to, stop, Vec::new(), now);
-        }
-    }
-
-    /// Tells the agent to start new tasks, now that nothing can be left of the old ones.
-    fn start(&mut self, place: usize, now: Instant) {
-        let change = self.domains[place].change.clone();
-        let (_, start) = change.switch();
-        self.domains[place].phase = Phase::Asked(now.saturating_add(self.options.timeout));
-        self.send(place, &change.to, Vec::new(), start, now);
-    }
-
-    fn send(
-        &mut self,
-        place: usize,
-        mode: &LocalMode,
-        stop: Vec<String>,
-        start: Vec<String>,
-        now: Instant,
-    ) {
-        self.note(place, now, StepKind::Sent);
-        let domain = self.domains[place].change.domain.clone();
-        let mode = mode.name.clone();
-        // What is not known to run is stopped, and what is not known not to run is started.
-        self.domains[place].settled.tasks = None;
-        self.out.push(Action::Send {
-            domain,
-            mode,
-            stop,
-            start,
-        });
-    }
-
-    /// Boosts agents that wait for an answer: of those on one CPU, only some at a time.
-    fn boost(&mut self, now: Instant) {
-        let Some(if_exhausted) = boosts(self.options.policy) else {
-            return;
-        };
-        for place in 0..self.domains.len() {
-            let running = &self.domains[place];
-            let waits = matches!(
-                running.phase,
-                Phase::Stopping(_) | Phase::Asked(_) | Phase::FallingBack(_)
-            );
-            let inside = running.change.agent == Some(AgentPlace::Inside);
-            if !waits || running.boosted || !inside {
-                continue;
-            }
-            let own = &running.change.from.interface.cpus;
-            let here = |other: &&Running| {
-                !other.change.from.interface.cpus.is_disjoint(own) && other.boosted
-            };
-            let boosted = self.domains.iter().filter(here).count();
-            if boosted >= boosts_at_once(self.options.policy) {
-                continue;
-            }
-            self.domains[place].boosted = true;
-            self.note(place, now, StepKind::Boosted);
-            let domain = self.domains[place].change.domain.clone();
-            self.out.push(Action::Boost {
-                domain,
-                if_exhausted,
-            });
-        }
-    }
-
-    fn unboost(&mut self, place: usize, now: Instant) {
-        if !std::mem::take(&mut self.domains[place].boosted) {
-            return;
-        }
-        self.note(place, now, StepKind::Unboosted);
-        let domain = self.domains[place].change.domain.clone();
-        self.out.push(Action::Unboost { domain });
-    }
-
     fn accepted(&mut self, domain: &str, in_force_at: Instant, now: Instant) {
         let Some(place) = self.place(domain) else {
             return;
@@ -539,54 +464,6 @@ impl Transition {
             },
         );
         self.settle(place, now);
-    }
-
-    fn acknowledged(
-        &mut self,
-        domain: &str,
-        received_at: Instant,
-        switched_at: Instant,
-        now: Instant,
-    ) {
-        let Some(place) = self.place(domain) else {
-            return;
-        };
-        let step = StepKind::Acknowledged {
-            received_at,
-            switched_at,
-        };
-        match self.domains[place].phase {
-            Phase::Stopping(_) => {
-                self.note(place, now, step);
-                self.unboost(place, now);
-                // From the news of it, which comes no earlier than the stop.
-                let offset = self.domains[place].change.offset;
-                self.domains[place].phase = Phase::BeforeStart(now.saturating_add(offset));
-            }
-            Phase::Asked(_) => {
-                self.note(place, now, step);
-                self.unboost(place, now);
-                self.domains[place].settled.tasks = Some(Held::New);
-                self.tasks_are_switched(place, now);
-            }
-            Phase::FallingBack(_) => {
-                self.note(place, now, step);
-                self.unboost(place, now);
-                self.domains[place].settled.tasks = Some(Held::Fallback);
-                self.reduce(place, now);
-            }
-            _ => {}
-        }
-    }
-
-    fn tasks_are_switched(&mut self, place: usize, now: Instant) {
-        let change = self.domains[place].change.clone();
-        let shrinks = change.direction() == Direction::Shrinks;
-        if shrinks && change.changes_interface() {
-            self.set_interface(place, &change.to, Phase::Shrinking, now);
-        } else {
-            self.settle(place, now);
-        }
     }
 
     fn settle(&mut self, place: usize, now: Instant) {

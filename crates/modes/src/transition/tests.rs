@@ -350,3 +350,55 @@ fn new_tasks_wait_for_their_offset_after_the_old_ones_are_stopped() {
         assert_eq!(outcome.domains["arm"].tasks, tasks);
     }
 }
+
+#[test]
+fn a_fallback_starts_when_nothing_can_be_left_of_what_ran() {
+    let ms = |count: u64| Instant::from_nanos(count * 1_000_000);
+    let mut one = change(
+        "arm",
+        mode("a", 4000, 10_000, &["old", "both"]),
+        mode("b", 4000, 10_000, &["new", "both"]),
+    );
+    one.fallback = Some(mode("park", 1000, 10_000, &["both", "slow"]));
+    one.fallback_offset = Duration::from_millis(30);
+    let mut transition =
+        Transition::new(vec![one], limit(80), options(ChangePolicy::Prompt)).unwrap();
+    let names = |names: &[&str]| {
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect::<Vec<_>>()
+    };
+    let answer = |at: Instant| Event::Acknowledged {
+        domain: "arm".into(),
+        received_at: at,
+        switched_at: at,
+    };
+    transition.begin(ms(1));
+    let failed = Event::Failed {
+        domain: "arm".into(),
+        reason: "it broke".into(),
+        rolled_back: true,
+    };
+    // Whichever of the old and the new ones run are stopped first.
+    assert_eq!(
+        sent(transition.handle(failed, ms(2))),
+        [(names(&["new", "old"]), names(&[]))]
+    );
+    assert_eq!(sent(transition.handle(answer(ms(3)), ms(4))), []);
+    assert_eq!(transition.next_wake(), Some(ms(34)));
+    assert_eq!(
+        sent(transition.handle(Event::Woken, ms(34))),
+        [(names(&[]), names(&["both", "slow"]))]
+    );
+    let actions = transition.handle(answer(ms(35)), ms(35));
+    let asks = |action: &Action| matches!(action, Action::SetInterface { .. });
+    assert!(actions.iter().any(asks), "{actions:?}");
+    let accepted = Event::InterfaceAccepted {
+        domain: "arm".into(),
+        in_force_at: ms(40),
+    };
+    transition.handle(accepted, ms(35));
+    let outcome = transition.outcome().unwrap();
+    assert_eq!(outcome.domains["arm"].tasks, Some(Held::Fallback));
+}

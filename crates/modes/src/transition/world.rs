@@ -41,7 +41,8 @@ pub fn mode(name: &str, budget_us: u64, period_us: u64, tasks: &[&str]) -> Local
 /// A change of one domain with an agent inside.
 pub fn change(domain: &str, from: LocalMode, to: LocalMode) -> DomainChange {
     DomainChange {
-        offset: tailbound_time::Duration::ZERO,
+        offset: Duration::ZERO,
+        fallback_offset: Duration::ZERO,
         domain: domain.into(),
         from,
         to,

@@ -48,8 +48,9 @@
 //! U's next 7 at 15, and the CPU is idle at 26. Y is 16; after 15, X has a nanosecond of work left,
 //! and a new task of high priority may push it beyond its deadline.
 //!
-//! Where no task is completed, Y is zero: old and new tasks together are the new mode, and nothing
-//! but its tasks is there to delay any job.
+//! Where no task is completed, and the reservation stays the same, Y is zero: old and new tasks together
+//! are the new mode, and nothing but its tasks is there to delay any job. Where the reservation changes, a
+//! busy window may have begun on the old one, so that an idle instant is waited for.
 
 use tailbound_time::Duration;
 
@@ -122,7 +123,7 @@ pub fn with_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError
         Ok(tasks) => tasks,
         Err(reason) => return Ok(change(Err(reason))),
     };
-    let (offset, old_done_bound) = if pair.completed().is_empty() {
+    let (offset, old_done_bound) = if pair.completed().is_empty() && pair.keeps_its_supply() {
         // Unchanged jobs meet the new ones at once, and end within their responses.
         let old = tasks.iter().filter(|task| task.old_response.is_some());
         let longest = old.map(TaskInTransition::response_bound).max();

@@ -39,8 +39,21 @@
 //! ([`Supplies::Changing`]). The pointwise minimum of two supply bounds would be no bound for a
 //! window with a change inside: it may meet the longest gap of the one and then that of the other.
 //!
+//! Where it changes before e or after it, [`Supplies::Covering`] says what windows of the old and of the new
+//! mode get with the change inside:
+//!
+//! - On *one grid* of periods, a deferrable server that goes from one budget to the other at a replenishment
+//!   gives at least the smaller one in every period. Let the larger budget be in force whenever only the tasks
+//!   of its mode are there to need it: a reservation grows before the request, and shrinks after the new tasks
+//!   have started. Then each mode has its own supply bound in its windows.
+//! - In *any* change at an instant g, a window has what the old bound gives for its part before g, and what the
+//!   new bound gives for its part after g: the least sum over all g ([`AcrossChange`]). A reservation that grows
+//!   before the request gives this to windows of the old mode, and one that shrinks after the new tasks have
+//!   started to those of the new mode.
+//!
 //! docs/concepts/mode-change-protocols.md compares the protocols.
 
+mod across_change;
 mod busy_window;
 mod description;
 pub mod idle_time;
@@ -51,6 +64,7 @@ mod pair;
 
 use crate::AnalysisError;
 
+pub use across_change::AcrossChange;
 pub use description::tasks_of_mode;
 pub use outcome::{
     ModeChange, NewModeStart, NoTransition, Protocol, TaskInTransition, TaskKind, Transition,

@@ -35,6 +35,14 @@ pub enum Supplies<'a> {
         /// That of the new mode.
         new: &'a dyn SupplyBound,
     },
+    /// It changes at any instant, and these hold wherever that is: the first for every window up to the
+    /// idle instant, the second for every window from there on.
+    Covering {
+        /// What the old tasks get, the change inside or not.
+        old: &'a dyn SupplyBound,
+        /// What the new tasks get, the change inside or not.
+        new: &'a dyn SupplyBound,
+    },
 }
 
 /// The old and the new mode.
@@ -94,15 +102,20 @@ impl<'a> ModePair<'a> {
     pub(super) fn old_supply(&self) -> &'a dyn SupplyBound {
         match self.supplies {
             Supplies::Same(supply) => supply,
-            Supplies::Changing { old, .. } => old,
+            Supplies::Changing { old, .. } | Supplies::Covering { old, .. } => old,
         }
     }
 
     fn new_supply(&self) -> &'a dyn SupplyBound {
         match self.supplies {
             Supplies::Same(supply) => supply,
-            Supplies::Changing { new, .. } => new,
+            Supplies::Changing { new, .. } | Supplies::Covering { new, .. } => new,
         }
+    }
+
+    /// Whether the reservation is the same before and after.
+    pub(super) fn keeps_its_supply(&self) -> bool {
+        matches!(self.supplies, Supplies::Same(_))
     }
 
     /// Whether jobs of unchanged tasks, where these are not delayed, may run across a change of the

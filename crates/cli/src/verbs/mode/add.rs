@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
 use tailbound_analysis::resolution::with_agents;
 use tailbound_daemon::{Client, RunningDescription};
-use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge};
+use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Extended, LoadedDescription, with_modes};
 use tailbound_modes::described::table_of;
@@ -37,6 +38,8 @@ pub fn carry_out(
     arguments: &ModeAddArguments,
     output: &Output,
 ) -> Result<(), Failure> {
+    // It takes longer than all else here, and waits for programs.
+    let probing = thread::spawn(HostCapabilities::probe);
     let running = client.modes_description().map_err(Failure::from_error)?;
     let running = running.ok_or_else(|| Failure::with_help("no description is known", REMEDY))?;
     let begun = Instant::now();
@@ -55,7 +58,7 @@ pub fn carry_out(
         text: extended.text,
         warnings: extended.warnings,
     };
-    let transitions = admitted(&loaded, &added, output)?;
+    let transitions = admitted(&loaded, &added, probing, output)?;
     let table = table_of(&loaded.description).map_err(Failure::from_error)?;
     let table = table.with_offsets(protocols::offsets(&loaded.description)?);
     let analysed = begun.elapsed();
@@ -104,29 +107,30 @@ fn extended(
 fn admitted(
     loaded: &LoadedDescription,
     added: &[String],
+    probing: thread::JoinHandle<HostCapabilities>,
     output: &Output,
 ) -> Result<Vec<OneTransition>, Failure> {
     let description = &loaded.description;
-    let is_new = |mode: &String| added.contains(mode);
+    let is_new = |mode: &str| added.iter().any(|one| one == mode);
     for mode in added {
         if let Some(described) = description.in_mode(mode) {
             apply::requests(&described, &loaded.path)?;
         }
     }
-    let unfit = check::unfit_modes(description, &HostCapabilities::probe())?;
-    let unfit = unfit.into_iter().filter(|one| is_new(&one.mode));
+    let host = probing.join().unwrap_or_else(|_| HostCapabilities::probe());
+    let unfit = check::unfit_modes(description, &host, is_new)?;
     let mut against: Vec<String> = unfit
+        .into_iter()
         .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
         .collect();
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),
     })?;
-    let judged = judge(&with_agents(description), &inputs).map_err(Failure::from_error)?;
-    for verdict in &judged {
-        if verdict.mode.as_ref().is_some_and(is_new) {
-            against.extend(missed(verdict, output));
-        }
+    let wanted = |mode: Option<&str>| mode.is_some_and(is_new);
+    let judged = judge_some(&with_agents(description), &inputs, wanted);
+    for verdict in &judged.map_err(Failure::from_error)? {
+        against.extend(missed(verdict, output));
     }
     if !against.is_empty() {
         against.push("nothing is added".into());

@@ -16,10 +16,7 @@ impl Transition {
             return;
         };
         let phase = self.domains[place].phase;
-        if !matches!(
-            phase,
-            Phase::Stopping(_) | Phase::Asked(_) | Phase::FallingBack(_)
-        ) {
+        if phase.answers_by().is_none() {
             return;
         }
         self.note(
@@ -68,9 +65,25 @@ impl Transition {
         let change = &self.domains[place].change;
         let either: BTreeSet<String> = change.from.tasks.union(&change.to.tasks).cloned().collect();
         let (stop, _) = switch(&either, &fallback.tasks);
+        let until = now.saturating_add(self.options.timeout);
+        if change.fallback_offset.is_zero() || fallback.tasks.is_empty() {
+            let start = fallback.tasks.iter().cloned().collect();
+            self.domains[place].phase = Phase::FallingBack(until);
+            self.send(place, fallback, stop, start, now);
+        } else {
+            self.domains[place].phase = Phase::StoppingToFallBack(until);
+            self.send(place, fallback, stop, Vec::new(), now);
+        }
+    }
+
+    /// Tells the agent to start the fallback's tasks, now that nothing can be left of others.
+    pub(super) fn start_fallback(&mut self, place: usize, now: Instant) {
+        let Some(fallback) = self.domains[place].change.fallback.clone() else {
+            return;
+        };
         let start = fallback.tasks.iter().cloned().collect();
         self.domains[place].phase = Phase::FallingBack(now.saturating_add(self.options.timeout));
-        self.send(place, fallback, stop, start, now);
+        self.send(place, &fallback, Vec::new(), start, now);
     }
 
     pub(super) fn timed_out(&mut self, place: usize, now: Instant) {
@@ -84,10 +97,7 @@ impl Transition {
             return;
         };
         let phase = self.domains[place].phase;
-        if matches!(
-            phase,
-            Phase::Stopping(_) | Phase::Asked(_) | Phase::FallingBack(_)
-        ) {
+        if phase.answers_by().is_some() {
             let domain = domain.to_owned();
             self.lose(place, Cause::NoAgent { domain }, now);
         }
