@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use flate2::read::GzDecoder;
 use tailbound_time::Duration;
 
 use super::{Feature, Finding, HostCapabilities, Preemption};
@@ -122,15 +122,20 @@ fn kernel() -> (String, String) {
     }
 }
 
+/// No list of options is longer, in bytes.
+const LONGEST_CONFIG: u64 = 16 << 20;
+
 /// The options that the kernel was built with; empty if they cannot be found.
 fn kernel_config(release: &str) -> BTreeMap<String, String> {
     let plain = fs::read_to_string(format!("/boot/config-{release}")).ok();
     let text = plain.or_else(|| {
-        let out = Command::new("gzip")
-            .args(["-dc", "/proc/config.gz"])
-            .output();
-        out.ok()
-            .map(|out| String::from_utf8_lossy(&out.stdout).into_owned())
+        let packed = File::open("/proc/config.gz").ok()?;
+        let mut text = Vec::new();
+        GzDecoder::new(packed)
+            .take(LONGEST_CONFIG)
+            .read_to_end(&mut text)
+            .ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
     });
     text.unwrap_or_default()
         .lines()
