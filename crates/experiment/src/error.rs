@@ -67,6 +67,15 @@ pub enum ExperimentError {
     /// The daemon refused or could not be reached.
     #[error(transparent)]
     Daemon(#[from] tailbound_daemon::ClientError),
+    /// The daemon knows the modes of another description.
+    #[error(
+        "the modes of an applied description are known (mode `{mode}` holds), and the daemon knows those of \
+         one description at a time; `tailbound revert` ends them"
+    )]
+    ModesKnown {
+        /// The mode that holds there.
+        mode: String,
+    },
     /// A program could not be started.
     #[error("cannot start {program} for domain \"{domain}\": {cause}; {remedy}")]
     Start {

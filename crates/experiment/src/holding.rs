@@ -30,7 +30,7 @@ impl Holding {
     /// until the reservations are taken back.
     ///
     /// # Errors
-    /// The daemon refuses, or cannot be reached.
+    /// The daemon refuses, or cannot be reached, or knows the modes of another description.
     pub fn take(
         requests: &[ReservationRequest],
         modes: Option<&ModeTable>,
@@ -46,6 +46,12 @@ impl Holding {
             &tailbound_enforcement::state_directory(),
             &StartOptions::default(),
         )?;
+        if modes.is_some()
+            && let Some(known) = client.modes()?
+        {
+            let mode = known.state.mode;
+            return Err(ExperimentError::ModesKnown { mode });
+        }
         client.apply(requests, Lease::Connection)?;
         await_first_budget(requests, stop);
         if let Some(modes) = modes {

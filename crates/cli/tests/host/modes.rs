@@ -281,6 +281,24 @@ fn modes_change_while_a_run_measures() {
     bench.assert_clean("measured");
 }
 
+#[test]
+fn a_run_leaves_the_modes_of_an_applied_description_alone() {
+    let Some((bench, _sleeper)) = prepared("modes::of_another_description", "") else {
+        return;
+    };
+    bench.run(&["apply", "modes.toml"]).expect(0, &["mode run"]);
+    bench.write("run.toml", BY_SCHEDULE);
+    let run = ["run", "run.toml", "--out", "out", "--duration-scale", "0.1"];
+    bench
+        .run(&run)
+        .expect(1, &["mode `run` holds", "`tailbound revert` ends them"]);
+    bench
+        .run(&["mode", "set", "rest"])
+        .expect(0, &["completed"]);
+    bench.run(&["revert"]).expect(0, &["changing"]);
+    bench.assert_clean("measured");
+}
+
 /// The number of samples of a distribution.
 fn count(distribution: &serde_json::Value) -> usize {
     distribution["shape"]["samples_ns"]

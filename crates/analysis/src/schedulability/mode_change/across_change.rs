@@ -105,9 +105,10 @@ mod tests {
 
     use super::*;
 
-    fn server(budget: u64, rest: u64, jitter: u64) -> DeferrableSupply {
+    fn server(budget_ns: u64, rest_ns: u64, jitter_ns: u64) -> DeferrableSupply {
         let ns = Duration::from_nanos;
-        DeferrableSupply::with_jitter(ns(budget), ns(budget + rest), ns(jitter.min(rest))).unwrap()
+        let (period, jitter) = (ns(budget_ns + rest_ns), ns(jitter_ns.min(rest_ns)));
+        DeferrableSupply::with_jitter(ns(budget_ns), period, jitter).unwrap()
     }
 
     proptest! {
