@@ -83,8 +83,9 @@ def admit(domains):
                 told = json.loads(tailbound(folder, "mode", "add", "more.toml", "--format", "json"))
                 whole = time.monotonic_ns() - begun
                 found.append((2 + number, told["analysis_ns"], told["daemon_ns"], whole))
-            tailbound(folder, "revert")
         finally:
+            # Whatever has failed, nothing stays in force.
+            tailbound(folder, "revert")
             for one in sleepers:
                 one.kill()
                 one.wait()

@@ -90,6 +90,10 @@ def run(protocol, answer, changes, draw):
             out, _ = domain.communicate(timeout=30)
             counts = {name: (int(jobs), int(missed)) for name, jobs, missed in map(str.split, out.splitlines())}
             return counts, took
+        except BaseException:
+            # Whatever has failed, nothing stays in force.
+            subprocess.run(["tailbound", "-q", "revert"], env=environment, capture_output=True, check=False)
+            raise
         finally:
             domain.kill()
             domain.wait()

@@ -9,7 +9,8 @@
 //! As in the thesis (section 2.5.4): two modes with the same total bandwidth and other shares for each
 //! domain, every domain uses up what it gets, so that most have no budget when a request comes, and the
 //! system is switched to and fro. All domains are on one CPU, with agents inside; once more with agents
-//! beside them. The journal is kept as the daemon keeps it, but where a row says otherwise. Policies take turns, so that a stall of the host meets all of them alike.
+//! beside them. The journal is kept as the daemon keeps it, but where a row says otherwise. Policies take
+//! turns, so that a stall of the host meets all of them alike.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod domain;
