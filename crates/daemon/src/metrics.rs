@@ -87,6 +87,12 @@ const PER_RESERVATION: [PerReservation; 14] = [
         |one| ledger(one).map(|ledger| ledger.largest_overrun.as_secs_f64()),
     ),
     (
+        "tailbound_forgiven_seconds_total",
+        "counter",
+        "Overruns that are not paid back, since the host held the manager up meanwhile.",
+        |one| ledger(one).map(|ledger| ledger.forgiven.as_secs_f64()),
+    ),
+    (
         "tailbound_held_seconds_total",
         "counter",
         "How long the domain was stopped although it had budget, clear of real-time throttling.",

@@ -37,6 +37,9 @@ pub struct LedgerSummary {
     pub lateness_p99: Option<Duration>,
     /// Periods in which the host stalled.
     pub stalled_periods: u64,
+    /// Overruns while the host held a manager up, which are not paid back.
+    #[serde(default)]
+    pub forgiven: Duration,
     /// How often a manager woke up for it.
     pub wake_ups: u64,
     /// Freezes, thaws and readings that the kernel refused.
@@ -68,6 +71,7 @@ impl LedgerSummary {
         self.overrun_p99 = self.overrun_p99.max(seen.overrun.quantile_upper(0.99));
         self.lateness_p99 = self.lateness_p99.max(seen.lateness.quantile_upper(0.99));
         self.stalled_periods += seen.stalled_periods;
+        self.forgiven = self.forgiven.saturating_add(seen.forgiven);
         self.wake_ups += seen.wake_ups;
         self.failures += seen.failures;
         self.held = self.held.max(seen.held);

@@ -64,6 +64,7 @@ fn a_busy_domain_is_stopped_and_let_go_on_the_grid() {
         budget: us(4_000),
         used: us(4_012),
         overrun: us(12),
+        forgiven: us(0),
         depleted: true,
         debt: us(12),
         skipped: 0,
@@ -91,7 +92,7 @@ fn a_large_debt_is_carried_over_several_periods() {
     let mut server = four_in_ten();
     server.replenish(at(0), us(0));
     server.observed(us(4_000));
-    // 9 ms too much: two whole budgets and a quarter of a third one.
+    // It went on for 9 ms after it was told to stop: two whole budgets and a quarter of a third one.
     let used = us(13_000);
     let (first, closed) = server.replenish(at(10_000), used);
     assert_eq!(
@@ -119,17 +120,36 @@ fn grid_points_that_a_stall_passed_over_are_skipped_and_counted() {
     // Held up from 2 ms on; the domain ran all the time. Three points passed: 10, 20, 30.
     let (actions, closed) = server.replenish(at(34_000), us(34_000));
     let closed = closed.expect("closed");
-    assert_eq!(
-        (closed.skipped, closed.overrun, closed.debt),
-        (2, us(22_000), us(22_000))
-    );
-    assert_eq!(actions.switch, Some(Switch::Freeze));
+    assert_eq!((closed.skipped, closed.overrun), (2, us(22_000)));
+    let lead = LONGEST_LEAD;
+    assert_eq!((closed.forgiven, closed.debt), (us(22_000) - lead, lead));
+    let left = us(4_000) - lead;
+    assert_eq!(actions.arm_depletion, Some(left), "it is not left without");
     assert_eq!(actions.sleep_until, at(40_000), "still on the grid");
     let (_, closed) = server.replenish(at(40_000), us(34_000));
     assert_eq!(
         closed.map(|c| (c.index, c.grid_start)),
         Some((3, at(30_000)))
     );
+}
+
+#[test]
+fn a_domain_that_ran_while_its_manager_was_held_up_is_not_left_without_budget() {
+    let parameters = ServerParameters {
+        budget: us(500),
+        period: us(10_000),
+    };
+    let mut server = FixedGridServer::new(parameters, NONE, at(0), us(0));
+    server.replenish(at(0), us(0));
+    // The host took 5 ms, and then stopping took 100 us.
+    let stop = server.observed(us(5_500));
+    assert_eq!(stop.switch, Some(Switch::Freeze));
+    let (next, closed) = server.replenish(at(10_000), us(5_600));
+    let closed = closed.expect("closed");
+    assert_eq!((closed.overrun, closed.forgiven), (us(5_100), us(4_800)));
+    assert_eq!((closed.debt, server.debt()), (us(300), us(300)));
+    assert_eq!(next.switch, Some(Switch::Thaw));
+    assert_eq!(next.arm_depletion, Some(us(200)));
 }
 
 #[test]
@@ -317,17 +337,24 @@ fn a_change_at_once_thaws_a_stopped_domain_even_past_a_grid_point() {
 }
 
 /// What happens between two looks of the manager: so much time passes, in which the domain uses
-/// so much of it (per mille) unless it is stopped, and the look comes so much late.
+/// so much of it (per mille) unless it is stopped, and the look comes so much late. If it is told to
+/// stop then, that takes it some time more.
 #[derive(Clone, Debug)]
 struct Step {
     share: u64,
     late_ns: u64,
+    stops_ns: u64,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let late = prop_oneof![8 => 0_u64..30_000, 1 => 0_u64..60_000_000];
     let share = prop_oneof![Just(1000), Just(0), 0_u64..=1000];
-    (share, late).prop_map(|(share, late_ns)| Step { share, late_ns })
+    let stops = prop_oneof![8 => 0_u64..100_000, 1 => 0_u64..30_000_000];
+    (share, late, stops).prop_map(|(share, late_ns, stops_ns)| Step {
+        share,
+        late_ns,
+        stops_ns,
+    })
 }
 
 fn parameters() -> impl Strategy<Value = ServerParameters> {
@@ -356,8 +383,14 @@ struct Host {
     frozen: bool,
     alarm: Option<Duration>,
     closed: Vec<ClosedPeriod>,
-    /// The most that the domain used in one go beyond what it was allowed.
+    /// Whether it has been told to stop since time last passed.
+    stopping: bool,
+    /// The most that the domain used in one period beyond what it was allowed.
     largest_excess: Duration,
+    /// The most that it used after it was told to stop.
+    largest_stop: Duration,
+    /// What it used too much in this period before it was told.
+    excess: Duration,
 }
 
 impl Host {
@@ -371,8 +404,16 @@ impl Host {
             frozen: true,
             alarm: None,
             closed: Vec::new(),
+            stopping: false,
             largest_excess: us(0),
+            largest_stop: us(0),
+            excess: us(0),
         }
+    }
+
+    fn forgiven(&self) -> Duration {
+        let sum = self.closed.iter().map(|it| it.forgiven.as_nanos()).sum();
+        Duration::from_nanos(sum)
     }
 
     fn look(&mut self) -> Result<(), TestCaseError> {
@@ -382,6 +423,7 @@ impl Host {
             Some(Switch::Freeze) => {
                 prop_assert!(!self.frozen, "stopped twice");
                 self.frozen = true;
+                self.stopping = true;
             }
             Some(Switch::Thaw) => {
                 prop_assert!(self.frozen, "let go twice");
@@ -410,6 +452,12 @@ impl Host {
         let share = |length: Duration| length.scaled_down(step.share, 1000);
         let late = Duration::from_nanos(step.late_ns);
         let Some(alarm) = self.alarm else {
+            if std::mem::take(&mut self.stopping) {
+                let stop = Duration::from_nanos(step.stops_ns).min(to_grid);
+                self.used += stop;
+                self.largest_stop = self.largest_stop.max(stop);
+                self.largest_excess = self.largest_excess.max(self.excess + stop);
+            }
             self.now = grid + late;
             return;
         };
@@ -419,7 +467,8 @@ impl Host {
             share => alarm.scaled_up(1000, share).min(to_grid),
         };
         let using = share(wall + late);
-        self.largest_excess = self.largest_excess.max(using.saturating_sub(alarm));
+        self.excess = using.saturating_sub(alarm);
+        self.largest_excess = self.largest_excess.max(self.excess);
         self.used += using;
         self.now = self.now + wall + late;
     }
@@ -444,11 +493,14 @@ proptest! {
             host.pass(step);
             host.look()?;
             prop_assert!(
-                host.used <= host.given() + host.largest_excess,
-                "{} used of {} given, one stop at most {} late",
-                host.used, host.given(), host.largest_excess
+                host.used <= host.given() + host.forgiven() + host.largest_excess,
+                "{} used of {} given, {} forgiven, one stop at most {} late",
+                host.used, host.given(), host.forgiven(), host.largest_excess
             );
-            prop_assert!(host.server.debt() <= host.largest_excess);
+            // However late the manager comes, the domain is not left without budget for it.
+            prop_assert!(host.server.debt() <= host.largest_stop + LONGEST_LEAD);
+            let last = host.closed.last().map_or(us(0), |it| it.forgiven);
+            prop_assert!(last <= host.largest_excess);
         }
     }
 
@@ -483,7 +535,7 @@ proptest! {
         let owed = host.server.debt() + host.largest_excess;
         let periods = owed.as_nanos().div_ceil(parameters.budget.as_nanos()) + 2;
         for _ in 0..periods.min(100_000) {
-            host.pass(&Step { share: 0, late_ns: 0 });
+            host.pass(&Step { share: 0, late_ns: 0, stops_ns: 0 });
             host.look()?;
         }
         prop_assert_eq!(host.server.debt(), us(0));
@@ -499,7 +551,7 @@ proptest! {
         prop_assume!(parameters.budget.as_nanos() + 100_000 < parameters.period.as_nanos());
         let mut host = Host::new(parameters, policy);
         host.look()?;
-        let busy = Step { share: 1000, late_ns: late };
+        let busy = Step { share: 1000, late_ns: late, stops_ns: 0 };
         while host.closed.len() < 50 {
             host.pass(&busy);
             host.look()?;

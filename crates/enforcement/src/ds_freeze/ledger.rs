@@ -19,7 +19,7 @@ pub const KEPT_PERIODS: usize = 1024;
 /// [`LedgerSnapshot::overrun`] and [`LedgerSnapshot::lateness`].
 pub const STALL: Duration = Duration::from_millis(1);
 
-const RECORD_WORDS: usize = 9;
+const RECORD_WORDS: usize = 10;
 
 /// What a manager saw of one domain, as it was at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct LedgerSnapshot {
     pub stalled_periods: u64,
     /// CPU time used without any budget in stalled periods.
     pub stalled_overrun: Duration,
+    /// The parts of overruns that are not paid back, since the manager came so late.
+    pub forgiven: Duration,
     /// Overruns of the depleted periods that were not stalled.
     pub overrun: DurationCounts,
     /// How late the replenishments of the periods that were not stalled came.
@@ -95,6 +97,7 @@ pub(super) struct Ledger {
     largest_overrun_ns: AtomicU64,
     stalled_periods: AtomicU64,
     stalled_overrun_ns: AtomicU64,
+    forgiven_ns: AtomicU64,
     wake_ups: AtomicU64,
     failures: AtomicU64,
     slow_switches: AtomicU64,
@@ -124,6 +127,7 @@ impl Ledger {
             largest_overrun_ns: zero(),
             stalled_periods: zero(),
             stalled_overrun_ns: zero(),
+            forgiven_ns: zero(),
             wake_ups: zero(),
             failures: zero(),
             slow_switches: zero(),
@@ -153,6 +157,7 @@ impl Ledger {
             add(&self.used_ns, closed.used.as_nanos());
             let budgets = closed.budget.checked_mul(closed.skipped + 1);
             add(&self.reserved_ns, budgets.unwrap_or_default().as_nanos());
+            add(&self.forgiven_ns, closed.forgiven.as_nanos());
             self.debt_ns
                 .store(closed.debt.as_nanos(), Ordering::Relaxed);
             if overrun > get(&self.largest_overrun_ns) {
@@ -249,6 +254,7 @@ impl Ledger {
             largest_overrun: duration(&self.largest_overrun_ns),
             stalled_periods: get(&self.stalled_periods),
             stalled_overrun: duration(&self.stalled_overrun_ns),
+            forgiven: duration(&self.forgiven_ns),
             overrun: self.overrun.read(),
             lateness: self.lateness.read(),
             wake_ups: get(&self.wake_ups),
@@ -295,6 +301,7 @@ fn words_of(closed: &ClosedPeriod) -> [u64; RECORD_WORDS] {
         closed.depleted.into(),
         closed.debt.as_nanos(),
         closed.skipped,
+        closed.forgiven.as_nanos(),
     ]
 }
 
@@ -309,6 +316,7 @@ fn period_of(words: &[u64; RECORD_WORDS]) -> ClosedPeriod {
         depleted: words[6] != 0,
         debt: Duration::from_nanos(words[7]),
         skipped: words[8],
+        forgiven: Duration::from_nanos(words[9]),
     }
 }
 
@@ -324,7 +332,8 @@ mod tests {
             replenished_at: Instant::from_nanos(index * 10 + 1),
             budget: Duration::from_nanos(4),
             used: Duration::from_nanos(5),
-            overrun: Duration::from_nanos(1),
+            overrun: Duration::from_nanos(3),
+            forgiven: Duration::from_nanos(2),
             depleted: true,
             debt: Duration::from_nanos(1),
             skipped: 0,
@@ -356,7 +365,8 @@ mod tests {
         ledger.enter(&period(1), true);
         let seen = ledger.snapshot();
         assert_eq!((seen.stalled_periods, seen.overrun.count()), (1, 1));
-        assert_eq!(seen.stalled_overrun, Duration::from_nanos(1));
+        assert_eq!(seen.stalled_overrun, Duration::from_nanos(3));
+        assert_eq!(seen.forgiven, Duration::from_nanos(4));
     }
 
     #[test]

@@ -9,6 +9,13 @@
 //! domain can use a little more than its budget; that overrun is a *debt* which later budgets pay
 //! back first. A domain that is stopped a little early, because stopping takes time, gets the
 //! remainder as a *credit*, so that the long run is exact both ways.
+//!
+//! What a domain has used beyond its budget before it was even told to stop is another matter. Whoever
+//! drives this comes before everything on its CPU: if he is late, the CPU was away (a hypervisor,
+//! interrupts), and the kernel charges whoever happened to run. A stall of 25 ms would leave a domain
+//! of 0.5 ms every 10 ms without any budget for half a second, for something that it neither did nor
+//! had. Such an overrun is *forgiven*, but for [`LONGEST_LEAD`]: no other domain's guarantee rests on
+//! its repayment.
 
 use tailbound_time::{Duration, Instant};
 
@@ -50,6 +57,8 @@ pub struct ClosedPeriod {
     pub overrun: Duration,
     /// Whether the budget ran out and the domain was stopped.
     pub depleted: bool,
+    /// The part of the overrun that is no debt: the domain was told to stop so much too late.
+    pub forgiven: Duration,
     /// What later budgets owe after it.
     pub debt: Duration,
     /// Grid points that passed unserved after it (the manager was held up); their budgets count
@@ -134,6 +143,8 @@ pub struct FixedGridServer {
     debt: Duration,
     credit: Duration,
     stopped_early_by: Duration,
+    /// What had been used without budget when that was first seen.
+    seen_late: Duration,
     /// Whether the domain is stopped; `None` before the first switch and after one that failed,
     /// so that the next action switches whatever the kernel's state is.
     frozen: Option<bool>,
@@ -166,6 +177,7 @@ impl FixedGridServer {
             debt: Duration::ZERO,
             credit: Duration::ZERO,
             stopped_early_by: Duration::ZERO,
+            seen_late: Duration::ZERO,
             frozen: None,
         }
     }
@@ -205,6 +217,7 @@ impl FixedGridServer {
             if self.begun && !self.current.depleted {
                 self.current.depleted = true;
                 self.stopped_early_by = left;
+                self.seen_late = used.saturating_sub(self.available);
             }
             return self.actions(Switch::Freeze, None);
         }
@@ -358,9 +371,15 @@ impl FixedGridServer {
         let entitled = given.saturating_add(self.credit);
         let owed = self.debt.saturating_add(used).saturating_sub(entitled);
         let overrun = owed.saturating_sub(unpaid);
+        let seen_late = match self.current.depleted {
+            true => self.seen_late,
+            false => overrun,
+        };
+        let forgiven = overrun.min(seen_late.saturating_sub(LONGEST_LEAD));
+        let owed = owed.saturating_sub(forgiven);
         // A remainder is lost, but for what was kept back by stopping early.
         let unused = self.available.saturating_sub(used);
-        self.credit = match (owed.is_zero(), skipped) {
+        self.credit = match (owed.is_zero() && overrun.is_zero(), skipped) {
             (true, 0) => unused.min(self.stopped_early_by),
             _ => Duration::ZERO,
         };
@@ -371,6 +390,7 @@ impl FixedGridServer {
         Some(ClosedPeriod {
             used,
             overrun,
+            forgiven,
             debt: owed,
             skipped,
             ..self.current
@@ -407,6 +427,7 @@ impl FixedGridServer {
         self.available = budget.saturating_add(self.credit).saturating_sub(self.debt);
         self.next_grid = grid_start.saturating_add(period);
         self.stopped_early_by = Duration::ZERO;
+        self.seen_late = Duration::ZERO;
         self.current = ClosedPeriod {
             index,
             grid_start,
