@@ -19,7 +19,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 14] = [
+const PER_RESERVATION: [PerReservation; 15] = [
     (
         "tailbound_reservation_budget_seconds",
         "gauge",
