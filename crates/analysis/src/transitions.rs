@@ -110,6 +110,17 @@ pub struct Transition {
 /// # Errors
 /// It is not known what a domain gets in some mode.
 pub fn transitions(description: &Description) -> Result<Vec<Transition>, ResolutionError> {
+    transitions_of(description, |_, _| true)
+}
+
+/// The same for the pairs that are wanted, by the names of the old mode and the new one.
+///
+/// # Errors
+/// As there.
+pub fn transitions_of(
+    description: &Description,
+    wanted: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<Transition>, ResolutionError> {
     let mut hosted = BTreeMap::new();
     for name in description.modes.keys() {
         hosted.insert(name.as_str(), as_hosted(description, Some(name), None)?);
@@ -117,7 +128,10 @@ pub fn transitions(description: &Description) -> Result<Vec<Transition>, Resolut
     let changes = description.mode_changes;
     let mut found = Vec::new();
     for (from, before) in &hosted {
-        for (to, after) in hosted.iter().filter(|(to, _)| *to != from) {
+        for (to, after) in hosted.iter() {
+            if to == from || !wanted(from, to) {
+                continue;
+            }
             let domains = domain_changes(description, before, after);
             let agents = agents_per_cpu(description, before);
             let at_once = steps(&domains, &agents, changes, Duration::ZERO);

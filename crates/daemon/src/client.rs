@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time;
 
 use tailbound_enforcement::{LedgerSummary, Plan, ReservationRequest};
+use tailbound_linux::HostCapabilities;
 use tailbound_linux::control_socket::peer_credentials;
 use tailbound_linux::process::effective_uid;
 use tailbound_model::ResourceInterface;
@@ -298,6 +299,17 @@ impl Client {
     pub fn modes_description(&mut self) -> Result<Option<RunningDescription>, ClientError> {
         match self.ask(&Request::ModesDescription {})? {
             Response::ModesDescription { description } => Ok(description),
+            other => Err(nonsense(&other)),
+        }
+    }
+
+    /// The host as the daemon found it when it started, with which it plans reservations.
+    ///
+    /// # Errors
+    /// If the daemon cannot be asked.
+    pub fn host(&mut self) -> Result<HostCapabilities, ClientError> {
+        match self.ask(&Request::Host {})? {
+            Response::Host { host } => Ok(*host),
             other => Err(nonsense(&other)),
         }
     }

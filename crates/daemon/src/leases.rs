@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_enforcement::{Changed, EnforcementStatus, LedgerSummary, Plan, ReservationRequest};
+use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 
@@ -81,6 +82,9 @@ pub trait Reservations {
 
     /// What is enforced now.
     fn status(&self) -> EnforcementStatus;
+
+    /// The host as reservations are planned for it.
+    fn host(&self) -> HostCapabilities;
 
     /// What the manager of a domain has seen, where there is one.
     fn ledger(&self, domain: &str) -> Option<LedgerSummary> {

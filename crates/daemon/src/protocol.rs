@@ -8,6 +8,7 @@ use tailbound_enforcement::{
     AdmissionError, DomainStatus, EnforcementError, LedgerSummary, Plan, Recovery,
     ReservationRequest,
 };
+use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Report, State};
@@ -60,6 +61,8 @@ pub enum Request {
     },
     /// Where the modes are from.
     ModesDescription {},
+    /// The host as the daemon found it when it started.
+    Host {},
     /// Change to another mode, and answer when that has ended.
     SetMode {
         /// Which.
@@ -153,6 +156,11 @@ pub enum Response {
     ModesDescription {
         /// What they are from.
         description: Option<RunningDescription>,
+    },
+    /// To `host`.
+    Host {
+        /// What reservations are planned with.
+        host: Box<HostCapabilities>,
     },
     /// To `set-mode`: what came of it, which may be that the system is in its old mode.
     ModeSet {

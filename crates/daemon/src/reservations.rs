@@ -48,6 +48,10 @@ impl EnforcerReservations {
 }
 
 impl Reservations for EnforcerReservations {
+    fn host(&self) -> HostCapabilities {
+        self.enforcer.host().clone()
+    }
+
     fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal> {
         Ok(self.enforcer.plan(requests)?)
     }

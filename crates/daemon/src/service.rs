@@ -220,6 +220,10 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 modes.ok_or_else(no_modes)?.add(*table, description)?;
                 Ok(Response::ModesAdded {})
             }
+            Request::Host {} => {
+                let host = Box::new(self.leases().reservations().host());
+                Ok(Response::Host { host })
+            }
             Request::ModesDescription {} => {
                 let modes = self.modes();
                 let description = modes.as_ref().and_then(|modes| modes.description());

@@ -34,6 +34,7 @@ fn requests() -> impl Strategy<Value = Request> {
             selection: Selection::All
         }),
         Just(Request::Status {}),
+        Just(Request::Host {}),
         Just(Request::Ledger {}),
         Just(Request::Metrics {}),
         Just(Request::Shutdown {}),

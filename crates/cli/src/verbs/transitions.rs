@@ -1,7 +1,7 @@
 //! How long changes between the modes of a description take at most, as `check` and `analyze` tell it.
 
 use serde::Serialize;
-use tailbound_analysis::transitions::{Direction, Transition, transitions};
+use tailbound_analysis::transitions::{Direction, Transition, transitions, transitions_of};
 use tailbound_model::Description;
 use tailbound_time::Duration;
 
@@ -46,6 +46,17 @@ pub fn of(description: &Description) -> Result<Vec<OneTransition>, Failure> {
     Ok(found.iter().map(OneTransition::of).collect())
 }
 
+/// Those to and from some modes.
+pub fn concerning(
+    description: &Description,
+    modes: &[String],
+) -> Result<Vec<OneTransition>, Failure> {
+    let concerned = |mode: &str| modes.iter().any(|one| one == mode);
+    let wanted = |from: &str, to: &str| concerned(from) || concerned(to);
+    let found = transitions_of(description, wanted).map_err(Failure::from_error)?;
+    Ok(found.iter().map(OneTransition::of).collect())
+}
+
 impl OneTransition {
     fn of(found: &Transition) -> Self {
         let domains = found.steps.iter().map(|step| OneDomain {
@@ -61,11 +72,6 @@ impl OneTransition {
             bound_with_slow_agents_ns: found.bound_with_slow_agents.as_nanos(),
             domains: domains.collect(),
         }
-    }
-
-    /// Whether it goes to or from a mode.
-    pub fn concerns(&self, mode: &str) -> bool {
-        self.from == mode || self.to == mode
     }
 
     /// A row of the table for people.

@@ -10,6 +10,7 @@ use tailbound_daemon::{Refusal, RefusalKind, WatchdogStatus};
 use tailbound_enforcement::{
     Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationRequest, Target,
 };
+use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Cpu, CpuSet, Priority, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
@@ -71,6 +72,10 @@ fn plan_for(request: &ReservationRequest) -> Plan {
 }
 
 impl Reservations for FakeKernel {
+    fn host(&self) -> HostCapabilities {
+        HostCapabilities::default()
+    }
+
     fn plan(&mut self, requests: &[ReservationRequest]) -> Result<Vec<Plan>, Refusal> {
         let state = self.0.lock().unwrap();
         let mut names = BTreeSet::new();

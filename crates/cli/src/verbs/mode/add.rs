@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::thread;
 use std::time::Instant;
 
 use serde::Serialize;
@@ -38,11 +37,11 @@ pub fn carry_out(
     arguments: &ModeAddArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    // It takes longer than all else here, and waits for programs.
-    let probing = thread::spawn(HostCapabilities::probe);
+    let begun = Instant::now();
     let running = client.modes_description().map_err(Failure::from_error)?;
     let running = running.ok_or_else(|| Failure::with_help("no description is known", REMEDY))?;
-    let begun = Instant::now();
+    // To look at the host takes longer than all else here, and the daemon has.
+    let host = client.host().map_err(Failure::from_error)?;
     let fragment = fs::read_to_string(&arguments.file).map_err(|error| {
         let file = arguments.file.display();
         Failure::with_help(
@@ -58,7 +57,7 @@ pub fn carry_out(
         text: extended.text,
         warnings: extended.warnings,
     };
-    let transitions = admitted(&loaded, &added, probing, output)?;
+    let transitions = admitted(&loaded, &added, &host, output)?;
     let table = table_of(&loaded.description).map_err(Failure::from_error)?;
     let table = table.with_offsets(protocols::offsets(&loaded.description)?);
     let analysed = begun.elapsed();
@@ -107,7 +106,7 @@ fn extended(
 fn admitted(
     loaded: &LoadedDescription,
     added: &[String],
-    probing: thread::JoinHandle<HostCapabilities>,
+    host: &HostCapabilities,
     output: &Output,
 ) -> Result<Vec<OneTransition>, Failure> {
     let description = &loaded.description;
@@ -117,8 +116,7 @@ fn admitted(
             apply::requests(&described, &loaded.path)?;
         }
     }
-    let host = probing.join().unwrap_or_else(|_| HostCapabilities::probe());
-    let unfit = check::unfit_modes(description, &host, is_new)?;
+    let unfit = check::unfit_modes(description, host, is_new)?;
     let mut against: Vec<String> = unfit
         .into_iter()
         .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
@@ -136,9 +134,7 @@ fn admitted(
         against.push("nothing is added".into());
         return Err(Failure::Verdict(against.join("\n")));
     }
-    let mut transitions = transitions::of(description)?;
-    transitions.retain(|one| added.iter().any(|mode| one.concerns(mode)));
-    Ok(transitions)
+    transitions::concerning(description, added)
 }
 
 /// What of a mode is not kept; what is not known is only said.
