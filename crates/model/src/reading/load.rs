@@ -1,5 +1,6 @@
 //! From a text or a file to a description.
 
+use std::cell::LazyCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -49,7 +50,8 @@ impl LoadedDescription {
             file: &file,
             text: &self.text,
         };
-        let (tree, _) = Tree::parse(&self.text);
+        // Read once more only for the place of a problem.
+        let tree = LazyCell::new(|| Tree::parse(&self.text).0);
         load_each(
             &self.description,
             self.base(),
