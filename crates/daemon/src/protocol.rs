@@ -9,6 +9,7 @@ use tailbound_enforcement::{
     ReservationRequest,
 };
 use tailbound_model::ResourceInterface;
+use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Report, State};
 use tailbound_modes::table::ModeTable;
@@ -211,6 +212,8 @@ pub struct ModesStatus {
     /// What became of a change in which another daemon died, if this one has made its reservations
     /// again.
     pub resumed: Option<Fate>,
+    /// Tasks that run though their agents say that they are stopped.
+    pub contradictions: Vec<Contradiction>,
 }
 
 /// The description that modes are from.
