@@ -150,11 +150,7 @@ fn of_step(
             reason,
             rolled_back,
         } => {
-            let tasks = match rolled_back {
-                true => "its tasks are as before",
-                false => "which tasks run is not known",
-            };
-            let remark = format!("could not switch: {reason}; {tasks}");
+            let remark = could_not_switch(reason, *rolled_back);
             vec![part(What::Answer, sent(), step.at, remark).failing("failed")]
         }
         StepKind::TimedOut => {
@@ -177,6 +173,14 @@ fn of_step(
             vec![part(What::Contradiction, step.at, step.at, remark).without_length()]
         }
     }
+}
+
+fn could_not_switch(reason: &str, rolled_back: bool) -> String {
+    let tasks = match rolled_back {
+        true => "its tasks are as before",
+        false => "which tasks run is not known",
+    };
+    format!("could not switch: {reason}; {tasks}")
 }
 
 /// A contradiction in words.
