@@ -95,6 +95,42 @@ fn every_order_of_a_change_is_noted_and_so_is_every_acceptance() {
     );
 }
 
+#[test]
+fn the_end_of_a_change_is_noted() {
+    let (_, manager) = manager(RequestsMeanwhile::Queue);
+    let noted = Noted::default();
+    let mut manager = manager.with_journal(Box::new(noted.clone()));
+    manager.change_to(&COMMAND, "rest").unwrap();
+    let state = manager.state().clone();
+    assert_eq!(state.mode, "rest");
+    let last = noted.0.lock().unwrap().last().cloned();
+    assert_eq!(last, Some(Record::Holds { state }));
+}
+
+/// Nobody waits for the answer of an agent that is not there, or goes.
+#[test]
+fn an_agent_that_is_gone_is_not_waited_for() {
+    for is_there in [false, true] {
+        let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+        let manner = if is_there {
+            Manner::Hangs
+        } else {
+            Manner::Absent
+        };
+        host.manner("a", manner);
+        let domain = "a".to_owned();
+        if is_there {
+            host.later(1_000, News::Left { domain });
+        }
+        let report = manager.change_to(&COMMAND, "rest").unwrap();
+        let no_agent = matches!(
+            &report.outcome.ending,
+            Ending::GivenUp(Cause::NoAgent { domain }) if domain == "a"
+        );
+        assert!(no_agent, "{is_there}: {:?}", report.outcome);
+    }
+}
+
 /// A domain that gives CPU time up has not stopped its tasks, and gets the reservation of its fallback.
 #[test]
 fn who_has_fallen_back_holds_nobody_up_after_a_death() {
