@@ -10,6 +10,7 @@ use tailbound_enforcement::{
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
+use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Report, State};
 use tailbound_modes::table::ModeTable;
@@ -219,6 +220,8 @@ pub struct ModesStatus {
     /// What became of a change in which another daemon died, if this one has made its reservations
     /// again.
     pub resumed: Option<Fate>,
+    /// Tasks that run though their agents say that they are stopped.
+    pub contradictions: Vec<Contradiction>,
 }
 
 /// The description that modes are from.

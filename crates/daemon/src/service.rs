@@ -291,7 +291,9 @@ impl<R: Reservations + Send + 'static> Service<R> {
     ) -> Result<Response, Refusal> {
         let loading = self.loading();
         // One that is refused takes nothing away.
-        modes::check(&table, &self.leases)?;
+        let known = self.modes().clone();
+        modes::check(&table, &self.leases, known.as_deref())?;
+        drop(known);
         // The old ones first: there is one socket.
         self.end_modes();
         journal::forget_restarts(&self.keeping.directory);

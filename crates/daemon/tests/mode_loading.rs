@@ -127,6 +127,75 @@ fn modes_that_are_loaded_at_once_do_not_take_each_others_socket() {
     assert!(!stage.socket().exists() && !stage.has_journal());
 }
 
+/// The modes of some of these domains.
+fn table_of_domains(domains: &[&str]) -> Box<ModeTable> {
+    let domains = domains.iter().enumerate().map(|(place, domain)| {
+        format!(
+            r#"
+            [domains.{domain}]
+            kind = "process"
+            pids = [{}]
+            reservation = {{ budget = "4ms", period = "10ms", cpus = [1], priority = 50 }}
+            "#,
+            4711 + place,
+        )
+    });
+    let text = format!(
+        r#"
+        schema_version = 1
+        name = "cell"
+        initial_mode = "on"
+        hosts.cell.cpus = [1]
+        [modes.on]
+        {}"#,
+        domains.collect::<String>()
+    );
+    let description = tailbound_model::parse(&text, "cell.toml").unwrap();
+    Box::new(table_of(&description).unwrap())
+}
+
+#[test]
+fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    let (requests, lease) = (vec![request("camera")], Lease::Persistent);
+    stage.ask(id, Request::Apply { requests, lease });
+    let load = |domains: &[&str]| {
+        let table = table_of_domains(domains);
+        let description = None;
+        stage.ask(id, Request::LoadModes { table, description })
+    };
+    let Response::Refused { refusal } = load(&["camera"]) else {
+        panic!("the modes of the arm are forgotten");
+    };
+    assert_eq!(refusal.kind, RefusalKind::Mode);
+    for said in [
+        "reservations of arm",
+        "has no \"arm\"",
+        "tailbound revert DOMAIN",
+        "one description",
+    ] {
+        assert!(refusal.message.contains(said), "{refusal}");
+    }
+    // The first one goes on.
+    let mode = "rest".to_owned();
+    let set = stage.ask(id, Request::SetMode { mode });
+    assert!(matches!(set, Response::ModeSet { .. }), "{set:?}");
+    let mode = "run".to_owned();
+    stage.ask(id, Request::SetMode { mode });
+    // What has all of its domains is another version of it.
+    let loaded = load(&["arm", "camera"]);
+    assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
+    // And without the first one, the second one may come.
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    let selection = Selection::Domain("arm".into());
+    stage.ask(id, Request::Revert { selection });
+    let (requests, lease) = (vec![request("camera")], Lease::Persistent);
+    stage.ask(id, Request::Apply { requests, lease });
+    let (table, description) = (table_of_domains(&["camera"]), None);
+    let loaded = stage.ask(id, Request::LoadModes { table, description });
+    assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
+}
+
 #[test]
 fn a_reservation_of_modes_is_changed_by_nobody_else() {
     let (stage, id) = Stage::with_modes(Lease::Persistent);

@@ -40,7 +40,8 @@ pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
 pub use mode::{LocalMode, Metric, Mode, Trigger};
 pub use mode_changes::{
-    Agent, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile, TaskStart,
+    Agent, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile, TaskProcesses,
+    TaskStart,
 };
 pub use named_files::{FilePurpose, files_named};
 pub use problem::{Problem, Problems, Severity};

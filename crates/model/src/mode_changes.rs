@@ -1,5 +1,8 @@
 //! How a system gets from one mode to another, and what of it a domain does itself.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
@@ -133,6 +136,23 @@ pub struct Agent {
     /// How it is reached.
     #[serde(default, skip_serializing_if = "AgentLink::is_default")]
     pub link: AgentLink,
+    /// What runs tasks of the domain, by task: its own by their names, those of its services as
+    /// `service.task`. The host looks at it while the agent says that the task is stopped.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<String, TaskProcesses>,
+}
+
+/// What runs one task and nothing else, and uses no CPU time while the task is stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskProcesses {
+    /// Processes; their children are not followed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(range(min = 1, max = 4_194_304)))]
+    pub pids: Vec<u32>,
+    /// A cgroup with all below it, relative to the cgroup v2 root.
+    #[serde(default)]
+    pub cgroup: Option<PathBuf>,
 }
 
 /// Where an agent gets its CPU time from.
@@ -168,6 +188,7 @@ impl Default for Agent {
             may_request: Vec::new(),
             fallback: None,
             link: AgentLink::default(),
+            tasks: BTreeMap::new(),
         }
     }
 }

@@ -12,7 +12,7 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 29] = [
+const SECTIONS: [(&str, &str); 30] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -43,6 +43,7 @@ const SECTIONS: [(&str, &str); 29] = [
     ("Slo", "`[[services.NAME.slos]]`"),
     ("LocalMode", "`[domains.NAME.modes.NAME]`"),
     ("Agent", "`[domains.NAME.agent]`"),
+    ("TaskProcesses", "`[domains.NAME.agent.tasks.TASK]`"),
     ("AgentLink", "`link` of an agent"),
     ("Mode", "`[modes.NAME]`"),
     ("Trigger", "`[[modes.NAME.triggers]]`"),

@@ -84,6 +84,11 @@ pub fn table_of(description: &Description) -> Result<ModeTable, DescribedError> 
     let listeners = host.map(|host| host.agents.clone()).unwrap_or_default();
     let table = ModeTable::new(initial.clone(), modes, agents, settings)?;
     let table = table.reached(links.collect(), listeners);
+    let seen = description.domains.iter().filter_map(|(name, domain)| {
+        let tasks = &domain.agent.as_ref()?.tasks;
+        (!tasks.is_empty()).then(|| (name.clone(), tasks.clone()))
+    });
+    let table = table.with_seen(seen.collect());
     Ok(table.with_triggers(triggers(description)))
 }
 

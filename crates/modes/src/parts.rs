@@ -63,6 +63,8 @@ pub enum What {
     Boost,
     /// The domain was done.
     Settled,
+    /// The host has seen that a task runs of which the agent says that it is stopped.
+    Contradiction,
 }
 
 impl What {
@@ -76,6 +78,7 @@ impl What {
             Self::Change => "change",
             Self::Boost => "boost",
             Self::Settled => "settled",
+            Self::Contradiction => "contradiction",
         }
     }
 }
@@ -147,11 +150,7 @@ fn of_step(
             reason,
             rolled_back,
         } => {
-            let tasks = match rolled_back {
-                true => "its tasks are as before",
-                false => "which tasks run is not known",
-            };
-            let remark = format!("could not switch: {reason}; {tasks}");
+            let remark = could_not_switch(reason, *rolled_back);
             vec![part(What::Answer, sent(), step.at, remark).failing("failed")]
         }
         StepKind::TimedOut => {
@@ -169,7 +168,24 @@ fn of_step(
             let remark = settled.map_or_else(String::new, |settled| holds(settled, told));
             vec![part(What::Settled, step.at, step.at, remark).without_length()]
         }
+        StepKind::Contradicted { task, used, within } => {
+            let remark = contradiction(task, *used, *within);
+            vec![part(What::Contradiction, step.at, step.at, remark).without_length()]
+        }
     }
+}
+
+fn could_not_switch(reason: &str, rolled_back: bool) -> String {
+    let tasks = match rolled_back {
+        true => "its tasks are as before",
+        false => "which tasks run is not known",
+    };
+    format!("could not switch: {reason}; {tasks}")
+}
+
+/// A contradiction in words.
+pub fn contradiction(task: &str, used: Duration, within: Duration) -> String {
+    format!("says that `{task}` is stopped, and it runs: {used} of CPU time within {within}")
 }
 
 /// How long after the request something was.

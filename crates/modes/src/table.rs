@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tailbound_model::{AgentLink, AgentListeners, AgentPlace, RequestsMeanwhile};
+use tailbound_model::{AgentLink, AgentListeners, AgentPlace, RequestsMeanwhile, TaskProcesses};
 use tailbound_time::Duration;
 
 use crate::transition::{LocalMode, Options};
@@ -49,7 +49,12 @@ pub struct ModeTable {
     triggers: Vec<Trigger>,
     #[serde(default)]
     offsets: Vec<StartOffset>,
+    #[serde(default)]
+    seen: SeenTasks,
 }
+
+/// What runs tasks on the host, by domain and task.
+pub type SeenTasks = BTreeMap<String, BTreeMap<String, TaskProcesses>>;
 
 /// How long the new tasks of a domain wait in a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,6 +117,7 @@ impl ModeTable {
             listeners: AgentListeners::default(),
             triggers: Vec::new(),
             offsets: Vec::new(),
+            seen: SeenTasks::new(),
         })
     }
 
@@ -147,6 +153,27 @@ impl ModeTable {
     pub fn with_offsets(mut self, offsets: Vec<StartOffset>) -> Self {
         self.offsets = offsets;
         self
+    }
+
+    /// The same where the host sees what runs these tasks.
+    #[must_use]
+    pub fn with_seen(mut self, seen: SeenTasks) -> Self {
+        self.seen = seen;
+        self
+    }
+
+    /// What runs tasks on the host.
+    pub fn seen(&self) -> &SeenTasks {
+        &self.seen
+    }
+
+    /// The longest period of a domain in any mode, or in its fallback.
+    pub fn longest_period(&self, domain: &str) -> Duration {
+        let locals = self.modes.values().filter_map(|locals| locals.get(domain));
+        let all = locals.chain(self.fallback(domain));
+        all.map(|local| local.interface.period)
+            .max()
+            .unwrap_or_default()
     }
 
     /// How long the new tasks of a domain wait in a change; from a mixture of modes, in which what is left
@@ -241,6 +268,9 @@ impl ModeTable {
         }
         if self.agents != known.agents {
             return Err("an agent".into());
+        }
+        if self.seen != known.seen {
+            return Err("what runs the tasks of an agent".into());
         }
         for (name, locals) in &known.modes {
             if self.modes.get(name) != Some(locals) {

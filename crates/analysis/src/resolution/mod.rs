@@ -4,6 +4,7 @@
 
 mod agents;
 mod error;
+mod fallen;
 mod hosting;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use tailbound_time::Duration;
 
 pub use agents::with_agents;
 pub use error::ResolutionError;
+pub use fallen::{FallenMode, WithFallen, with_fallen};
 pub use hosting::{as_described, as_hosted, only_simulated, own_tasks, unenforceable};
 
 use crate::{PeriodicLoad, virtualization_agnostic};

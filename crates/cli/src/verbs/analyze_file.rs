@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_analysis::resolution::with_agents;
+use tailbound_analysis::resolution::{with_agents, with_fallen};
 use tailbound_experiment::schedulability::{
     CpuVerdict, ModeVerdict, ServiceVerdict, TaskVerdict, Verdict, judge,
 };
@@ -95,7 +95,8 @@ pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
         problems,
         text: loaded.text.clone(),
     })?;
-    let judged = with_agents(&loaded.description);
+    let fallen = with_fallen(&loaded.description).map_err(Failure::from_error)?;
+    let judged = with_agents(&fallen.description);
     let found = judge(&judged, &inputs).map_err(Failure::from_error)?;
     if found
         .iter()

@@ -28,6 +28,9 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
     }
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
+    if let Some(table) = &table {
+        modes::refuse_other(&mut client, table)?;
+    }
     let plans = client
         .apply(&requests, Lease::Persistent)
         .map_err(Failure::from_error)?;

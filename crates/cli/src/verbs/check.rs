@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tailbound_analysis::resolution::unenforceable;
 use tailbound_analysis::resolution::{
-    ResolvedDomain, as_described, as_hosted, resolve, with_agents,
+    ResolvedDomain, as_described, as_hosted, resolve, with_agents, with_fallen,
 };
 use tailbound_experiment::fitness::{Obstacle, obstacle};
 use tailbound_linux::HostCapabilities;
@@ -172,15 +172,17 @@ fn of_modes(
     })
 }
 
-/// Those of the wanted modes, as described and with what agents take before all domains, that the host cannot hold.
+/// Those of the wanted modes, also with domains fallen back, as described and with what agents take before all domains, that the host cannot hold.
 pub(super) fn unfit_modes(
     description: &Description,
     host: &HostCapabilities,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<UnfitMode>, Failure> {
-    let with_agents = with_agents(description);
+    let all = with_fallen(description).map_err(Failure::from_error)?;
+    let with_agents = with_agents(&all.description);
     let mut unfit = Vec::new();
-    for mode in description.modes.keys().filter(|mode| is_wanted(mode)) {
+    let modes = all.description.modes.keys();
+    for mode in modes.filter(|mode| is_wanted(all.mode_of(mode))) {
         let hosted = as_hosted(&with_agents, Some(mode), None).map_err(Failure::from_error)?;
         let resolved = resolve(&hosted, &as_described()).map_err(Failure::from_error)?;
         if let Some(Obstacle::TooMuch(reason)) = obstacle(&resolved, host) {

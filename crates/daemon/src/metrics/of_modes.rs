@@ -1,7 +1,9 @@
 //! The modes and their changes as Prometheus text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::manager::Report;
 use tailbound_modes::parts::{What, parts};
 use tailbound_modes::transition::Ending;
@@ -69,6 +71,9 @@ pub struct ChangeCounts {
     steps: [Histogram; STEPS.len()],
     /// Connections of agents that were refused, or ended for what they sent.
     pub agents_refused: u64,
+    /// How often a task was found to run of which the agent of its domain said that it was stopped; the domains
+    /// with tasks that can be looked at.
+    pub contradictions: BTreeMap<String, u64>,
 }
 
 impl ChangeCounts {
@@ -135,6 +140,7 @@ pub fn render(text: &mut String, modes: Option<(&ModesStatus, &ChangeCounts)>) {
     let help = "Connections of agents that were refused, or ended for what they sent.";
     header(text, name, "counter", help);
     let _ = writeln!(text, "{name} {}", counts.agents_refused);
+    contradictions(text, status, counts);
     let name = "tailbound_trigger_firings_total";
     header(
         text,
@@ -146,6 +152,28 @@ pub fn render(text: &mut String, modes: Option<(&ModesStatus, &ChangeCounts)>) {
         let (trigger, mode) = (escape(&one.trigger.name), escape(&one.trigger.mode));
         let labels = format!("trigger=\"{trigger}\",mode=\"{mode}\"");
         let _ = writeln!(text, "{name}{{{labels}}} {}", one.fired);
+    }
+}
+
+/// Tasks that run though their agents say that they are stopped.
+fn contradictions(text: &mut String, status: &ModesStatus, counts: &ChangeCounts) {
+    let name = "tailbound_task_contradicts_agent";
+    let help = "Tasks that the agent of a domain says are stopped, and that run.";
+    header(text, name, "gauge", help);
+    for (domain, tasks) in status.table.seen() {
+        for task in tasks.keys() {
+            let runs = |one: &&Contradiction| one.domain == *domain && one.task == *task;
+            let runs = u8::from(status.contradictions.iter().any(|one| runs(&one)));
+            let labels = format!("domain=\"{}\",task=\"{}\"", escape(domain), escape(task));
+            let _ = writeln!(text, "{name}{{{labels}}} {runs}");
+        }
+    }
+    let name = "tailbound_agent_contradictions_total";
+    let help = "How often a task was found to run that the agent of its domain said was stopped.";
+    header(text, name, "counter", help);
+    for domain in status.table.seen().keys() {
+        let count = counts.contradictions.get(domain).copied().unwrap_or(0);
+        let _ = writeln!(text, "{name}{{domain=\"{}\"}} {count}", escape(domain));
     }
 }
 

@@ -3,6 +3,8 @@
 mod entrance;
 pub mod identity;
 pub mod journal;
+pub mod known;
+mod looking;
 pub mod resuming;
 mod triggering;
 
@@ -35,6 +37,7 @@ use crate::protocol::{ModesStatus, Refusal, RefusalKind, RunningDescription};
 use entrance::{authority, cpus_without_domains, listen, ways};
 use identity::StartTimes;
 use journal::ModesJournal;
+use looking::Looks;
 
 /// Above all domains, below the managers of budgets: a mode change waits for neither of the former.
 const PRIORITY: u8 = 96;
@@ -136,11 +139,18 @@ impl<R: Reservations> Enforcing for Leased<R> {
 
 type Manager<R> = HostModeManager<Enforced<Leased<R>, Monotonic>, AgentLinks<Monotonic>, Monotonic>;
 
-/// Refuses a table whose initial mode is not in force.
+/// Refuses a table whose initial mode is not in force, or that leaves a domain out whose modes are known.
 ///
 /// # Errors
 /// Which domain stands against it.
-pub fn check<R: Reservations>(table: &ModeTable, leases: &SharedLeases<R>) -> Result<(), Refusal> {
+pub fn check<R: Reservations>(
+    table: &ModeTable,
+    leases: &SharedLeases<R>,
+    known: Option<&Modes>,
+) -> Result<(), Refusal> {
+    if let Some(known) = known {
+        known::refuse_other(table, &known.status(), known.description().as_ref())?;
+    }
     let standing = lock(leases).reservations().status();
     check_state(&State::initial(table), &standing)
 }
@@ -159,7 +169,7 @@ impl Modes {
         let journal = loading.journal.clone();
         let description = Arc::new(Mutex::new(loading.description.clone()));
         let (mut manager, commands, own_cpus) = manager_of(&loading, leases, socket)?;
-        let told = Told::new(manager.table(), loading.resumed);
+        let told = Told::new(manager.table(), &loading);
         let status = Arc::new(Mutex::new(status_of(&mut manager, socket, &told)));
         let (answers, ending) = (Answers::default(), Arc::new(AtomicBool::new(false)));
         let additions = Additions::default();
@@ -320,16 +330,18 @@ struct Told {
     last: Option<Report>,
     triggers: Triggers,
     resumed: Option<Fate>,
+    looks: Looks,
     at: Instant,
 }
 
 impl Told {
-    fn new(table: &ModeTable, resumed: Option<Fate>) -> Self {
+    fn new(table: &ModeTable, loading: &Loading) -> Self {
         let now = Monotonic.now();
         Self {
             last: None,
             triggers: Triggers::new(table.triggers(), now),
-            resumed,
+            resumed: loading.resumed,
+            looks: Looks::of(table, &loading.started),
             at: now,
         }
     }
@@ -367,6 +379,7 @@ impl<R: Reservations> Work<R> {
             let now = Monotonic.now();
             let fired = triggering::look(&mut self.told.triggers, &mut manager, &self.leases, now);
             let added = self.take_additions(&mut manager);
+            self.look_at_tasks(&mut manager, now);
             let at_latest = now.saturating_add(LOOK_AFTER);
             let until = self.told.triggers.next_look();
             let until = until.map_or(at_latest, |next| next.min(at_latest));
@@ -380,6 +393,18 @@ impl<R: Reservations> Work<R> {
                 }
                 None => {}
             }
+        }
+    }
+
+    /// Holds what agents say of stopped tasks against what the host sees.
+    fn look_at_tasks(&mut self, manager: &mut Manager<R>, now: Instant) {
+        let said_stopped = |domain: &str, task: &str| manager.said_stopped(domain, task);
+        let last = self.told.last.as_mut();
+        if self.told.looks.look(now, said_stopped, last) {
+            lock(&self.counts)
+                .contradictions
+                .clone_from(self.told.looks.counts());
+            self.take_note(manager);
         }
     }
 
@@ -515,6 +540,7 @@ fn status_of<R: Reservations>(manager: &mut Manager<R>, socket: &Path, told: &To
         last: told.last.clone(),
         triggers: told.triggers.status(),
         resumed: told.resumed,
+        contradictions: told.looks.contradictions(),
     }
 }
 

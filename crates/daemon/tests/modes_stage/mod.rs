@@ -20,7 +20,7 @@ use tailbound_linux::process::{
 use tailbound_linux::scheduling::{Scheduling, affinity_of, scheduling_of};
 use tailbound_model::{
     AgentPlace, BackendKind, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
-    TaskStart,
+    TaskProcesses, TaskStart,
 };
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::UnixConnector;
@@ -219,7 +219,13 @@ impl ModesStage {
             least_gap: Duration::from_millis(1),
         };
         let initial = self.modes[0].mode.to_owned();
-        ModeTable::new(initial, modes.collect(), agents.into(), settings).unwrap()
+        let table = ModeTable::new(initial, modes.collect(), agents.into(), settings).unwrap();
+        let work = TaskProcesses {
+            pids: vec![self.busy[0].id()],
+            cgroup: None,
+        };
+        let seen = [("work".to_owned(), work)].into();
+        table.with_seen([(self.domain(0), seen)].into())
     }
 
     fn start_agent(&mut self, socket: PathBuf) {

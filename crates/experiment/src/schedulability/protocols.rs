@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::interfaces::{DeferrableSupply, SupplyBound};
-use tailbound_analysis::resolution::with_agents;
+use tailbound_analysis::resolution::{WithFallen, with_agents, with_fallen};
 use tailbound_analysis::schedulability::mode_change::{
     AcrossChange, ModeChange, ModeTask, NewModeStart, Supplies, TaskInTransition, TaskKind,
     tasks_of_mode, transition_protocols,
@@ -49,8 +49,7 @@ pub struct InTransit {
 pub const ASSUMPTIONS: &[&str] = &[
     "the agent is right that it has stopped tasks; one that is gone, or cannot say what runs, has no \
      guarantee until it has switched again",
-    "a way back, or to a fallback, waits as long as the longest of the domain's changes; a fallback that is no \
-     mode's is not analysed itself",
+    "a way back, or to a fallback, waits as long as the longest of the domain's changes",
     "jobs that are cut by the stop of their task are not counted as misses",
 ];
 
@@ -71,7 +70,8 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
         return Ok(Vec::new());
     }
     // Agents take their time as tasks do; local modes are told by the modes of the system.
-    let hosted = with_agents(description);
+    let fallen = with_fallen(description)?;
+    let hosted = with_agents(&fallen.description);
     let mut judged = BTreeMap::new();
     for mode in modes(&hosted) {
         let held = Held::of(&hosted, &mode)?;
@@ -81,7 +81,8 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
     let mut verdicts = Vec::new();
     for (from, old) in &judged {
         for (to, new) in judged.iter().filter(|(to, _)| *to != from) {
-            for domain in description.domains.keys() {
+            let domains = description.domains.keys();
+            for domain in domains.filter(|domain| goes_so(&fallen, (from, to), domain)) {
                 let found = match in_transit(domain, old, new, changes) {
                     Ok(None) => continue,
                     Ok(Some(found)) => Ok(found),
@@ -97,6 +98,21 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
         }
     }
     Ok(verdicts)
+}
+
+/// Whether a domain goes from one of these modes to the other: one that falls back does so on the way to another
+/// mode, and leaves its fallback for any; for the others these are changes between the modes themselves.
+fn goes_so(all: &WithFallen, (from, to): (&str, &str), domain: &str) -> bool {
+    let of_domain = |mode: &str| {
+        let fallen = all.fallen(mode)?;
+        Some(fallen.domains.len() == 1 && fallen.domains[0] == domain)
+    };
+    match (of_domain(from), of_domain(to)) {
+        (None, None) => true,
+        (None, Some(falls)) => falls && from != all.mode_of(to),
+        (Some(leaves), None) => leaves,
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// What is guaranteed to the tasks of a domain; nothing where nothing changes for them.

@@ -1,6 +1,7 @@
 //! What switches the tasks of domains at mode changes.
 
 use super::Check;
+use super::agent_tasks::agent_tasks;
 use crate::description::{Domain, DomainKind};
 use crate::mode_changes::{Agent, AgentPlace, ChangePolicy};
 use crate::reading::Place;
@@ -11,7 +12,10 @@ pub(super) fn agents(check: &mut Check<'_>) {
     for (name, domain) in &description.domains {
         let place = Place::root().key("domains").key(name);
         match &domain.agent {
-            Some(agent) => one_agent(check, &place.key("agent"), domain, agent),
+            Some(agent) => {
+                one_agent(check, &place.key("agent"), domain, agent);
+                agent_tasks(check, name, domain, agent);
+            }
             None => missing(check, &place.key("tasks"), name, domain),
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn bandwidth<'a>(check: &mut Check<'a>) {
         });
         let in_mode = format!(" in mode `{name}`");
         let fits = per_cpu(check, &in_mode, &held);
-        needs(check, Some((name, mode)), &held);
+        needs(check, Some((&in_mode, mode)), &held);
         if fits && let Some(fallen) = with_fallbacks(check, &held) {
             // Priorities of what fits have been looked at.
             total_per_pool(
@@ -52,6 +52,38 @@ pub(super) fn bandwidth<'a>(check: &mut Check<'a>) {
                 &fallen,
             );
         }
+    }
+    needs_of_fallbacks(check);
+}
+
+/// The same of fallbacks that no mode puts their domains into.
+fn needs_of_fallbacks(check: &mut Check<'_>) {
+    let description = check.description;
+    for (name, domain) in &description.domains {
+        let agent = domain.agent.as_ref();
+        let Some(fallback) = agent.and_then(|agent| agent.fallback.as_ref()) else {
+            continue;
+        };
+        let mut modes = description.modes.values();
+        if modes.any(|mode| mode.domains.get(name) == Some(fallback)) {
+            continue;
+        }
+        let alone = Mode {
+            domains: [(name.clone(), fallback.clone())].into(),
+            ..Mode::default()
+        };
+        let Some((reservation, _)) = description.reservation_in(&alone, name) else {
+            continue;
+        };
+        let one = Held {
+            domain: name,
+            place: Place::root(),
+            reservation,
+            mode: Some(&alone),
+        };
+        let held = [(name.as_str(), one)].into();
+        let fallen = format!(" fallen back to `{fallback}`");
+        needs(check, Some((&fallen, &alone)), &held);
     }
 }
 
@@ -418,7 +450,7 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &AllHeld<'_>)
         }
         let used = used.plus(agent_within(description, domain, reservation));
         if !given.exceeds(used) {
-            let in_mode = mode.map_or(String::new(), |(mode, _)| format!(" in mode `{mode}`"));
+            let in_mode = mode.map_or("", |(in_mode, _)| in_mode);
             check.warning(
                 &place,
                 format!(

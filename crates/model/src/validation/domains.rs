@@ -223,7 +223,7 @@ fn cpu_bound(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
 }
 
 /// Whether the path goes down only, and somewhere.
-fn is_inside(path: &Path) -> bool {
+pub(super) fn is_inside(path: &Path) -> bool {
     let mut components = path.components().peekable();
     let text = path.as_os_str().as_encoded_bytes();
     components.peek().is_some()

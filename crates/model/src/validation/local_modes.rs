@@ -24,7 +24,7 @@ pub(super) fn local_modes(check: &mut Check<'_>) {
 }
 
 /// The domain's own tasks and those of its services, as its local modes spell them.
-fn known_tasks(check: &Check<'_>, name: &str) -> Vec<String> {
+pub(super) fn known_tasks(check: &Check<'_>, name: &str) -> Vec<String> {
     let root = Place::root();
     let own = root.key("domains").key(name).key("tasks");
     let own = check.tree.names_at(&own).into_iter().map(str::to_owned);

@@ -3,6 +3,7 @@
 //! Each rule looks at one thing, says where it is broken, and goes on; none depends on another
 //! having held.
 
+mod agent_tasks;
 mod agents;
 mod aperiodic;
 mod bandwidth;

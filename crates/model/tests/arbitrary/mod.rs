@@ -152,6 +152,7 @@ fn agent(reservation: &Reservation, first: &str, second: &str) -> Option<Agent> 
         may_request: vec![first.to_owned()],
         fallback: Some(second.to_owned()),
         link: AgentLink::default(),
+        tasks: BTreeMap::new(),
     })
 }
 

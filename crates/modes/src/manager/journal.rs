@@ -197,7 +197,11 @@ impl UnderWay {
         else {
             return;
         };
-        if fallback.interface == *interface && to.interface.interface != *interface {
+        // One that has to stop tasks asks for the new reservation when it has stopped them, and for that of its
+        // fallback when it has not; these may be the same.
+        let has_not_stopped = self.stopping.contains(&domain);
+        let is_new = to.interface.interface == *interface;
+        if fallback.interface == *interface && (has_not_stopped || !is_new) {
             self.stopping.remove(&domain);
             self.fallen_back.insert(domain);
         }

@@ -7,6 +7,7 @@
 
 mod addition;
 mod boosts;
+mod claims;
 pub mod journal;
 mod news;
 mod ports;
@@ -31,6 +32,7 @@ use crate::transition::{
 };
 pub use addition::AdditionError;
 use boosts::Boosts;
+use claims::Claims;
 pub use journal::{Journal, Record};
 pub use ports::{Agents, Asker, News, Order, Reservations};
 pub use requests::ModeError;
@@ -84,6 +86,7 @@ pub struct HostModeManager<R, A, C> {
     last_begun: Option<Instant>,
     /// The number under which each domain was told what should hold, if nothing was asked of it since.
     told: BTreeMap<String, u64>,
+    claims: Claims,
     /// After changes that were preempted: what held before them. It is what a later one is taken back
     /// to, and what is made again after our death, since a mixture of modes is none of the table.
     whole: Option<State>,
@@ -125,6 +128,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             joined: Vec::new(),
             last_begun: None,
             told: BTreeMap::new(),
+            claims: Claims::default(),
             whole: None,
             boosts: Boosts::default(),
             journal: None,
@@ -353,6 +357,12 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             rolled_back: None,
         };
         (report, course.under_way)
+    }
+
+    /// Since when the agent of a domain says that a task is stopped; none if it does not say so, or something
+    /// puts it in doubt.
+    pub fn said_stopped(&self, domain: &str, task: &str) -> Option<Instant> {
+        self.claims.said_stopped(domain, task)
     }
 
     /// The local mode that holds in a domain, or should.

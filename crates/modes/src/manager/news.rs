@@ -15,6 +15,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         let current = |course: &Course<'_>, domain: &str, number: u64| {
             course.numbers.get(domain) == Some(&number)
         };
+        self.hear(&news);
         match news {
             News::Done {
                 domain,
@@ -71,8 +72,23 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         }
     }
 
+    /// Takes note of what an agent says of its tasks.
+    fn hear(&mut self, news: &News) {
+        match news {
+            News::Done { domain, number, .. } => {
+                let now = self.clock.now();
+                self.claims.done(domain, *number, now);
+            }
+            News::Failed { domain, .. } | News::Joined { domain, .. } | News::Left { domain } => {
+                self.claims.doubt(domain);
+            }
+            News::Asked { .. } => {}
+        }
+    }
+
     /// What news mean when no transition is under way.
     pub(super) fn idle_news(&mut self, news: News) {
+        self.hear(&news);
         match news {
             News::Asked { by, mode } => {
                 self.ask(by, &mode);
@@ -119,12 +135,15 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         };
         let wanted = state.tasks_of();
         let all = self.table.all_tasks(domain);
+        let stop: Vec<String> = all.difference(&wanted.tasks).cloned().collect();
+        let start: Vec<String> = wanted.tasks.iter().cloned().collect();
         self.number += 1;
+        self.claims.told(domain, self.number, (&stop, &start));
         let order = Order::Change {
             number: self.number,
             mode: wanted.name.clone(),
-            stop: all.difference(&wanted.tasks).cloned().collect(),
-            start: wanted.tasks.iter().cloned().collect(),
+            stop,
+            start,
         };
         self.told.insert(domain.to_owned(), self.number);
         self.agents.send(domain, order);

@@ -52,6 +52,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 }
                 Action::Withdraw { domain } => {
                     if let Some(number) = course.numbers.remove(&domain) {
+                        self.claims.doubt(&domain);
                         self.agents.send(&domain, Order::Withdraw { number });
                     }
                 }
@@ -127,6 +128,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     ) {
         self.number += 1;
         let number = self.number;
+        self.claims.told(&domain, number, (&stop, &start));
         let order = Order::Change {
             number,
             mode,

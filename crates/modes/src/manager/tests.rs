@@ -1,6 +1,8 @@
 //! The host mode manager over a host and agents that do as they are told, or not.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod claims;
+mod late;
 mod requests;
 
 use std::cell::RefCell;
@@ -46,6 +48,10 @@ struct Stage {
     /// How long it was waited while nobody else could change reservations.
     waited_in_turn_ns: u64,
     sent: usize,
+    /// The highest number of an order that agents know of.
+    last_number: u64,
+    /// Where it is noted what is about to be done.
+    noted: Option<Noted>,
 }
 
 impl Stage {
@@ -108,6 +114,16 @@ impl Reservations for Host {
         not_before: Instant,
     ) -> Result<Instant, String> {
         let mut stage = self.0.borrow_mut();
+        assert!(stage.changing, "others may change reservations meanwhile");
+        let now = Instant::from_nanos(stage.now);
+        assert!(not_before <= now, "this back end cannot wait");
+        if let Some(noted) = &stage.noted {
+            let asks = Record::Asks {
+                domain: domain.into(),
+                interface: interface.clone(),
+            };
+            assert_eq!(noted.0.lock().unwrap().last(), Some(&asks), "noted first");
+        }
         if stage.refuses.contains(domain) {
             return Err("refused".into());
         }
@@ -116,7 +132,7 @@ impl Reservations for Host {
         let percent = |it: &ResourceInterface| it.budget.as_nanos() * 100 / it.period.as_nanos();
         let sum = all.map(percent).sum();
         stage.most_percent = stage.most_percent.max(sum);
-        Ok(not_before.max(Instant::from_nanos(stage.now)))
+        Ok(now)
     }
 
     fn can_wait(&self, _domain: &str) -> bool {
@@ -151,6 +167,8 @@ impl Agents for Host {
             }
         };
         let domain = domain.to_owned();
+        let before = std::mem::replace(&mut self.0.borrow_mut().last_number, number);
+        assert!(number > before, "an agent takes {number} for {before}");
         match manner {
             Manner::Absent => return false,
             Manner::Hangs => {}
@@ -196,7 +214,11 @@ impl Agents for Host {
         match (next, until.map(Instant::as_nanos)) {
             (Some(key), until) if until.is_none_or(|until| key.0 <= until) => {
                 stage.pass(key.0);
-                stage.news.remove(&key)
+                let news = stage.news.remove(&key);
+                if let Some(News::Joined { number, .. }) = news {
+                    stage.last_number = stage.last_number.max(number);
+                }
+                news
             }
             (_, Some(until)) => {
                 stage.pass(until);
@@ -488,6 +510,7 @@ fn resumptions(
     let (host, manager) = manager(RequestsMeanwhile::Queue);
     set_up(&host);
     let noted = Noted::default();
+    host.0.borrow_mut().noted = Some(noted.clone());
     let mut manager = manager.with_journal(Box::new(noted.clone()));
     let _report = manager.change_to(&COMMAND, mode).unwrap();
     let records = noted.0.lock().unwrap().clone();

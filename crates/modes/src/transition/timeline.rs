@@ -43,6 +43,15 @@ pub enum StepKind {
     TimedOut,
     /// It is done, in one way or another.
     Settled,
+    /// After the change, the host has seen that a task runs of which the agent says that it is stopped.
+    Contradicted {
+        /// Which.
+        task: String,
+        /// How much CPU time it has used.
+        used: Duration,
+        /// Within which time.
+        within: Duration,
+    },
 }
 
 /// A step of a transition.
@@ -85,7 +94,8 @@ impl Timeline {
             .max()
     }
 
-    pub(super) fn note(&mut self, at: Instant, domain: &str, kind: StepKind) {
+    /// Takes note of something; times go on.
+    pub fn note(&mut self, at: Instant, domain: &str, kind: StepKind) {
         self.steps.push(Step {
             at,
             domain: domain.to_owned(),

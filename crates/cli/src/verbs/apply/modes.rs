@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use tailbound_daemon::modes::known;
 use tailbound_daemon::{Client, RunningDescription, Selection};
 use tailbound_enforcement::ReservationRequest;
-use tailbound_model::{AgentLink, Description, LoadedDescription};
+use tailbound_model::{AgentLink, Description, LoadedDescription, TaskProcesses};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
 
@@ -37,6 +38,15 @@ pub fn check(table: &ModeTable, requests: &[ReservationRequest]) -> Result<(), F
         }
     }
     Ok(())
+}
+
+/// Refuses a table in place of another one, before anything is reserved for it.
+pub fn refuse_other(client: &mut Client, table: &ModeTable) -> Result<(), Failure> {
+    let Some(known) = client.modes().map_err(Failure::from_error)? else {
+        return Ok(());
+    };
+    let description = client.modes_description().map_err(Failure::from_error)?;
+    known::refuse_other(table, &known, description.as_ref()).map_err(Failure::from_error)
 }
 
 /// Makes the daemon know the modes; if it does not take them, takes back what was applied.
@@ -105,7 +115,7 @@ fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
         let tasks = table.all_tasks(domain);
         let tasks: String = tasks
             .iter()
-            .map(|task| format!(" --task {task}=pid:PID"))
+            .map(|task| format!(" --task {task}={}", how(table, domain, task)))
             .collect();
         lines.push(format!(
             "start the agent of {domain}: tailbound-agent --domain {domain} --connect {}{tasks}",
@@ -113,6 +123,18 @@ fn told(table: &ModeTable, socket: &Path) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// How a task is stopped, as far as the description tells what runs it.
+fn how(table: &ModeTable, domain: &str, task: &str) -> String {
+    let seen = table.seen().get(domain).and_then(|tasks| tasks.get(task));
+    match seen {
+        Some(TaskProcesses { pids, cgroup: None }) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            format!("pid:{}", pids.join(","))
+        }
+        _ => "pid:PID".to_owned(),
+    }
 }
 
 /// Where the agent of a domain connects to.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
-use tailbound_analysis::resolution::with_agents;
+use tailbound_analysis::resolution::{with_agents, with_fallen};
 use tailbound_daemon::{Client, RunningDescription};
 use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_linux::HostCapabilities;
@@ -125,8 +125,9 @@ fn admitted(
         problems,
         text: loaded.text.clone(),
     })?;
-    let wanted = |mode: Option<&str>| mode.is_some_and(is_new);
-    let judged = judge_some(&with_agents(description), &inputs, wanted);
+    let all = with_fallen(description).map_err(Failure::from_error)?;
+    let wanted = |mode: Option<&str>| mode.is_some_and(|mode| is_new(all.mode_of(mode)));
+    let judged = judge_some(&with_agents(&all.description), &inputs, wanted);
     for verdict in &judged.map_err(Failure::from_error)? {
         against.extend(missed(verdict, output));
     }

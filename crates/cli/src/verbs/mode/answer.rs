@@ -143,6 +143,12 @@ struct ToldStep {
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rolled_back: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_ns: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within_ns: Option<u64>,
 }
 
 /// The change as JSON.
@@ -239,6 +245,12 @@ fn told_step(step: &Step) -> ToldStep {
         }
         StepKind::TimedOut => "timed-out",
         StepKind::Settled => "settled",
+        StepKind::Contradicted { task, used, within } => {
+            told.task = Some(task.clone());
+            told.used_ns = Some(used.as_nanos());
+            told.within_ns = Some(within.as_nanos());
+            "contradicted"
+        }
     };
     told
 }

@@ -5,8 +5,10 @@ use tailbound_daemon::modes::resuming;
 use tailbound_daemon::{Client, ModesStatus};
 use tailbound_linux::clock::Monotonic;
 use tailbound_model::{ChangePolicy, Metric, RequestsMeanwhile, TaskStart};
+use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::manager::DomainState;
 use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::parts::contradiction;
 use tailbound_modes::triggers::{Side, TriggerStatus, When};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -83,6 +85,10 @@ fn text(status: &ModesStatus) -> String {
             "a daemon died, and another one took over: {told}\n"
         ));
     }
+    for one in &status.contradictions {
+        let told = contradiction(&one.task, one.used, one.within);
+        text.push_str(&format!("the agent of {} {told}\n", one.domain));
+    }
     let now = Monotonic.now();
     for one in &status.triggers {
         text.push_str(&trigger(one, now));
@@ -158,6 +164,18 @@ struct Told {
     triggers: Vec<ToldTrigger>,
     /// What became of a change in which another daemon died.
     resumed: Option<Fate>,
+    contradictions: Vec<ToldContradiction>,
+}
+
+/// A task that runs though its agent says that it is stopped.
+#[derive(Serialize)]
+struct ToldContradiction {
+    domain: String,
+    task: String,
+    said_at_ns: u64,
+    seen_at_ns: u64,
+    used_ns: u64,
+    within_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -201,6 +219,22 @@ fn told(status: &ModesStatus) -> Told {
         last_change: status.last.as_ref().map(answer::told),
         triggers: status.triggers.iter().map(told_trigger).collect(),
         resumed: status.resumed,
+        contradictions: status
+            .contradictions
+            .iter()
+            .map(told_contradiction)
+            .collect(),
+    }
+}
+
+fn told_contradiction(found: &Contradiction) -> ToldContradiction {
+    ToldContradiction {
+        domain: found.domain.clone(),
+        task: found.task.clone(),
+        said_at_ns: found.said_at.as_nanos(),
+        seen_at_ns: found.seen_at.as_nanos(),
+        used_ns: found.used.as_nanos(),
+        within_ns: found.within.as_nanos(),
     }
 }
 

@@ -83,7 +83,7 @@ fn add_part(domain: &mut TimelineTrack, part: &Part, clock: &Clock) {
         remark: part.remark.clone(),
     };
     let below = match part.what {
-        What::Settled => {
+        What::Settled | What::Contradiction => {
             domain
                 .marks
                 .push(mark(part.what.word(), from, &part.remark));
