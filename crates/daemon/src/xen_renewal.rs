@@ -1,16 +1,17 @@
 //! Xen domains that were started anew.
 //!
 //! To Xen a guest that reboots is another domain, with what RTDS gives every new one. So it is looked now
-//! and then which virtual CPUs have the names that something is reserved for, and new ones get it.
+//! and then what the virtual CPUs have whose names something is reserved for, and those that have something
+//! else get it. It is not enough to look for new ones: `xl` sets what it likes when it has built a domain,
+//! which by then may have got what is reserved.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tailbound_enforcement::{ReservationRequest, Target};
-use tailbound_linux::xen::{Vcpu, vcpus};
-use tailbound_model::BackendKind;
+use tailbound_linux::xen::{Vcpu, VcpuSetting, vcpus};
+use tailbound_model::{BackendKind, ResourceInterface};
 
 use crate::leases::{Leases, Reservations};
 use crate::log::note;
@@ -39,8 +40,8 @@ impl XenRenewal {
         let leases = Arc::downgrade(leases);
         let thread = std::thread::Builder::new().name("xen-renewal".into());
         let started = thread.spawn(move || {
-            let mut renewed = Renewed::default();
-            while look(&leases, &mut renewed) {
+            let mut trouble = Trouble::default();
+            while look(&leases, &mut trouble) {
                 std::thread::sleep(LOOK_AFTER);
             }
         });
@@ -53,87 +54,85 @@ impl XenRenewal {
     }
 }
 
-/// The virtual CPUs of each domain that have what is reserved.
+/// The last trouble, which is told once.
 #[derive(Debug, Default)]
-struct Renewed {
-    vcpus: BTreeMap<String, BTreeSet<(u32, u32)>>,
-    /// The last trouble, which is told once.
-    trouble: String,
-}
+struct Trouble(String);
 
-impl Renewed {
-    /// Which of the reserved domains (each with its name in Xen) have virtual CPUs that are new.
-    fn lacking(&mut self, reserved: &[(String, String)], vcpus: &[Vcpu]) -> Vec<String> {
-        let is_reserved = |domain: &String| reserved.iter().any(|(name, _)| name == domain);
-        self.vcpus.retain(|domain, _| is_reserved(domain));
-        let mut lacking = Vec::new();
-        for (domain, name) in reserved {
-            let are = vcpus_of(name, vcpus);
-            let known = self.vcpus.entry(domain.clone()).or_default();
-            // Numbers are never given twice: those that have gone need not be kept.
-            known.retain(|vcpu| are.contains(vcpu));
-            if *known != are {
-                lacking.push(domain.clone());
-            }
-        }
-        lacking
-    }
-
+impl Trouble {
     fn told(&mut self, trouble: String) {
-        if trouble != self.trouble {
+        if trouble != self.0 {
             note(&trouble);
-            self.trouble = trouble;
+            self.0 = trouble;
         }
     }
 }
 
-fn vcpus_of(name: &str, vcpus: &[Vcpu]) -> BTreeSet<(u32, u32)> {
-    let own = vcpus.iter().filter(|one| one.domain == name);
-    own.map(|one| (one.id, one.vcpu)).collect()
+/// What is reserved for a Xen domain.
+#[derive(Clone, Debug)]
+struct Reserved {
+    domain: String,
+    /// Its name in Xen.
+    name: String,
+    interface: ResourceInterface,
+}
+
+impl Reserved {
+    /// Whether one of its virtual CPUs has something else. One that is down has none.
+    fn is_lacking(&self, vcpus: &[Vcpu]) -> bool {
+        let reserved = VcpuSetting {
+            period_us: self.interface.period.as_nanos() / 1_000,
+            budget_us: self.interface.budget.as_nanos() / 1_000,
+            extratime: false,
+        };
+        let mut own = vcpus.iter().filter(|one| one.domain == self.name);
+        own.any(|one| one.setting != reserved)
+    }
+}
+
+fn reserved<R: Reservations>(leases: &Leases<R>) -> Vec<Reserved> {
+    let held = leases.reservations().status().domains.into_iter();
+    held.filter_map(|one| match one.target {
+        Target::XenDomain(name) => Some(Reserved {
+            domain: one.domain,
+            name,
+            interface: one.interface,
+        }),
+        _ => None,
+    })
+    .collect()
 }
 
 /// Looks once; false when there is nobody left to look for.
-fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, renewed: &mut Renewed) -> bool {
+fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Trouble) -> bool {
     let Some(leases) = leases.upgrade() else {
         return false;
     };
     let lock = || leases.lock().unwrap_or_else(PoisonError::into_inner);
-    let reserved: Vec<(String, String)> = lock()
-        .reservations()
-        .status()
-        .domains
-        .into_iter()
-        .filter_map(|one| match one.target {
-            Target::XenDomain(name) => Some((one.domain, name)),
-            _ => None,
-        })
-        .collect();
-    if reserved.is_empty() {
+    let before = reserved(&lock());
+    if before.is_empty() {
         return true;
     }
     // Nobody waits for this call.
     let vcpus = match vcpus() {
         Ok(vcpus) => vcpus,
         Err(error) => {
-            renewed.told(format!("looking for Xen domains started anew: {error}"));
+            trouble.told(format!("looking for Xen domains started anew: {error}"));
             return true;
         }
     };
-    for domain in renewed.lacking(&reserved, &vcpus) {
+    for lacking in before.iter().filter(|one| one.is_lacking(&vcpus)) {
         let mut leases = lock();
-        let status = leases.reservations().status();
-        let Some(held) = status.domains.into_iter().find(|one| one.domain == domain) else {
+        let same =
+            |now: &Reserved| now.domain == lacking.domain && now.interface == lacking.interface;
+        // One that was changed meanwhile has what it was changed to, or is seen at the next look.
+        if !reserved(&leases).iter().any(same) {
             continue;
-        };
-        match leases.change(&domain, &held.interface) {
-            Ok(_) => {
-                let name = reserved.iter().find(|(reserved, _)| *reserved == domain);
-                let own = name.map(|(_, name)| vcpus_of(name, &vcpus));
-                renewed.vcpus.insert(domain, own.unwrap_or_default());
-            }
-            Err(refusal) => renewed.told(format!(
-                "Xen domain of \"{domain}\" was started anew and lacks its budget: {refusal}"
-            )),
+        }
+        if let Err(refusal) = leases.change(&lacking.domain, &lacking.interface) {
+            trouble.told(format!(
+                "Xen domain \"{}\" was started anew and lacks the budget of \"{}\": {refusal}",
+                lacking.name, lacking.domain
+            ));
         }
     }
     true
@@ -141,11 +140,12 @@ fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, renewed: &mut Renewed)
 
 #[cfg(test)]
 mod tests {
-    use tailbound_linux::xen::VcpuSetting;
+    use tailbound_model::{Cpu, Priority};
+    use tailbound_time::Duration;
 
     use super::*;
 
-    fn vcpu(domain: &str, id: u32, vcpu: u32) -> Vcpu {
+    fn vcpu(domain: &str, id: u32, vcpu: u32, budget_us: u64, extratime: bool) -> Vcpu {
         Vcpu {
             pool: "Pool-0".into(),
             domain: domain.into(),
@@ -153,34 +153,39 @@ mod tests {
             vcpu,
             setting: VcpuSetting {
                 period_us: 10_000,
-                budget_us: 4_000,
-                extratime: true,
+                budget_us,
+                extratime,
             },
         }
     }
 
     #[test]
-    fn what_is_new_lacks_its_budget_until_it_was_given() {
-        let mut renewed = Renewed::default();
-        let reserved = [("robot".to_owned(), "arm".to_owned())];
-        let are = [vcpu("arm", 1, 0), vcpu("camera", 2, 0)];
-        assert_eq!(renewed.lacking(&reserved, &are), ["robot"]);
-        renewed.vcpus.insert("robot".into(), vcpus_of("arm", &are));
-        assert!(renewed.lacking(&reserved, &are).is_empty());
-        // It is down, and comes up as another one.
-        assert!(renewed.lacking(&reserved, &are[1..]).is_empty());
-        let anew = [vcpu("arm", 3, 0), vcpu("camera", 2, 0)];
-        assert_eq!(renewed.lacking(&reserved, &anew), ["robot"]);
-        assert_eq!(
-            renewed.lacking(&reserved, &anew),
-            ["robot"],
-            "not yet given"
-        );
-        // It gets a virtual CPU more.
-        renewed.vcpus.insert("robot".into(), vcpus_of("arm", &anew));
-        let more = [vcpu("arm", 3, 0), vcpu("arm", 3, 1)];
-        assert_eq!(renewed.lacking(&reserved, &more), ["robot"]);
-        assert!(renewed.lacking(&[], &more).is_empty());
-        assert!(renewed.vcpus.is_empty());
+    fn a_domain_lacks_its_budget_until_all_its_virtual_cpus_have_it() {
+        let robot = Reserved {
+            domain: "robot".into(),
+            name: "arm".into(),
+            interface: ResourceInterface {
+                budget: Duration::from_millis(8),
+                period: Duration::from_millis(10),
+                priority: Priority(1),
+                cpus: [Cpu(0)].into(),
+            },
+        };
+        let camera = vcpu("camera", 2, 0, 4_000, true);
+        let had = |one: Vcpu| robot.is_lacking(&[one, camera.clone()]);
+        // As every new one is, then what is reserved, then what `xl` sets when it has built it.
+        assert!(had(vcpu("arm", 3, 0, 4_000, true)));
+        assert!(!had(vcpu("arm", 3, 0, 8_000, false)));
+        assert!(had(vcpu("arm", 3, 0, 4_000, false)));
+        assert!(had(vcpu("arm", 3, 0, 8_000, true)));
+        let mut both = [
+            vcpu("arm", 3, 0, 8_000, false),
+            vcpu("arm", 3, 1, 4_000, true),
+        ];
+        assert!(robot.is_lacking(&both));
+        both[1].setting = both[0].setting;
+        assert!(!robot.is_lacking(&both));
+        // It is down.
+        assert!(!robot.is_lacking(&[camera.clone()]));
     }
 }

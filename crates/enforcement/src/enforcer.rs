@@ -193,8 +193,9 @@ impl Enforcer {
         let has_room_from = admit_from(active, requests, &self.host, from)?;
         let plan = |standing: &Standing| {
             let request = &standing.request;
-            let plan = backend(request.backend).plan(request, &self.host, self.kernel.as_ref())?;
-            Ok::<Plan, EnforcementError>(with_emulator(plan))
+            let view = self.kernel.as_ref();
+            let plan = backend(request.backend).plan(request, &self.host, view)?;
+            Ok::<Plan, EnforcementError>(with_emulator(plan, &self.host, view))
         };
         let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;

@@ -8,18 +8,23 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// The context identifier of the host.
 pub const HOST_CID: u32 = libc::VMADDR_CID_HOST;
 
-/// A connection that never blocks.
+/// The context identifier by which a machine reaches itself.
+pub const LOCAL_CID: u32 = libc::VMADDR_CID_LOCAL;
+
+/// A connection that never blocks, once it is made.
 #[derive(Debug)]
 pub struct VsockStream(File);
 
 impl VsockStream {
-    /// Connects to a port of the machine `cid`. The connection may still be under way; then reads and
-    /// writes would block, or tell why it cannot be made.
+    /// Connects to a port of the machine `cid`; a machine that does not answer is given up after the two
+    /// seconds that the kernel waits.
     ///
     /// # Errors
-    /// What the kernel says, such as that it has no vsock.
+    /// What the kernel says, such as that it has no vsock, or that nobody listens.
     pub fn connect(cid: u32, port: u32) -> io::Result<Self> {
-        let socket = socket()?;
+        // It must not be under way still when this returns: reads and writes would then fail, and not
+        // block as those of a Unix socket do.
+        let socket = socket(0)?;
         let address = address(cid, port);
         // SAFETY: `address` is a whole sockaddr_vm, and its size is passed.
         let outcome = unsafe {
@@ -30,10 +35,14 @@ impl VsockStream {
             )
         };
         if outcome < 0 {
-            let error = io::Error::last_os_error();
-            if error.raw_os_error() != Some(libc::EINPROGRESS) {
-                return Err(error);
-            }
+            return Err(io::Error::last_os_error());
+        }
+        let mut non_blocking: libc::c_int = 1;
+        // SAFETY: the pointer is to a local of the type that FIONBIO reads.
+        let outcome =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONBIO, &raw mut non_blocking) };
+        if outcome < 0 {
+            return Err(io::Error::last_os_error());
         }
         Ok(Self(File::from(socket)))
     }
@@ -71,8 +80,12 @@ impl VsockListener {
     /// # Errors
     /// What the kernel says, such as that it has no vsock, or that the port is taken.
     pub fn bind(port: u32) -> io::Result<Self> {
-        let socket = socket()?;
-        let address = address(libc::VMADDR_CID_ANY, port);
+        Self::bind_as(libc::VMADDR_CID_ANY, port)
+    }
+
+    fn bind_as(cid: u32, port: u32) -> io::Result<Self> {
+        let socket = socket(libc::SOCK_NONBLOCK)?;
+        let address = address(cid, port);
         // SAFETY: `address` is a whole sockaddr_vm, and its size is passed.
         let outcome = unsafe {
             libc::bind(
@@ -119,8 +132,15 @@ impl AsFd for VsockListener {
     }
 }
 
-fn socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+/// Whether processes of this machine reach each other by [`LOCAL_CID`], for which the kernel needs its
+/// loopback transport (CONFIG_VSOCKETS_LOOPBACK).
+pub fn has_loopback() -> bool {
+    // Connecting would tell as well, but asks the hypervisor where there is no loopback.
+    VsockListener::bind_as(LOCAL_CID, libc::VMADDR_PORT_ANY).is_ok()
+}
+
+fn socket(flags: libc::c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
     // SAFETY: no pointer is passed.
     let number = unsafe { libc::socket(libc::AF_VSOCK, kind, 0) };
     if number < 0 {

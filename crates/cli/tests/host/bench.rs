@@ -211,7 +211,7 @@ pub fn redis_is_here(test: &str) -> bool {
 }
 
 /// The program of the daemon: built here unless `TAILBOUND_BIN_DIR` says where it is.
-fn daemon() -> &'static PathBuf {
+pub fn daemon() -> &'static PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
         if let Some(folder) = std::env::var_os("TAILBOUND_BIN_DIR") {

@@ -9,6 +9,7 @@ mod commands;
 mod deaths;
 mod faults;
 mod kernel_trace;
+mod libvirt;
 mod modes;
 mod overheads;
 mod protocols;

@@ -8,7 +8,9 @@ use tailbound_model::{BackendKind, Cpu};
 use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
-use super::{Members, Range, THREADED_ROOT_PREFIX, lacking, own_group, write};
+use super::{
+    Members, Range, THREADED_ROOT_PREFIX, lacking, leave_real_time_groups, own_group, write,
+};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
@@ -82,7 +84,7 @@ impl Backend for DsFreeze {
         })?;
         let members = Members::of(request, Some(root), view)?;
         check_controller(request, host, root, view)?;
-        let mut changes = leave_real_time_groups(host, &members, view);
+        let mut changes = leave_real_time_groups(host, &members.threads, view);
         let groups = match &request.target {
             Target::Processes(_) => {
                 group_of_processes(request, root, &members, view, &mut changes)?
@@ -204,31 +206,6 @@ fn check_controller(
     }
 }
 
-/// Threads in a v1 cpu cgroup without real-time budget cannot be SCHED_FIFO: they go to its root.
-fn leave_real_time_groups(
-    host: &HostCapabilities,
-    members: &Members,
-    view: &dyn KernelView,
-) -> Vec<Change> {
-    let Some(cpu) = host
-        .cgroup_v1_roots
-        .get("cpu")
-        .filter(|_| host.rt_group_sched)
-    else {
-        return Vec::new();
-    };
-    let elsewhere = members.threads.iter().filter(|&&tid| {
-        let group = view.cgroup_of(tid, cpu);
-        group.is_ok_and(|group| group != *cpu)
-    });
-    let moves = elsewhere.map(|&tid| Change::MoveThread {
-        tid,
-        directory: cpu.clone(),
-        legacy: true,
-    });
-    moves.collect()
-}
-
 type Group = (Manager, Vec<u32>);
 
 /// A group of our own, frozen until its manager first replenishes it.
@@ -309,6 +286,11 @@ fn groups_of_threads(
     let home = view.cgroup_of(pid, root);
     let here = home.is_ok_and(|home| home.starts_with(&parent));
     if !here {
+        if let Some(groups) = groups_of_libvirt(request, root, members, view)? {
+            let freeze = |(group, _): &Group| write(&group.cgroup, "cgroup.freeze", "1");
+            changes.extend(groups.iter().map(freeze));
+            return Ok(groups);
+        }
         members.check_unsplit(request, root, view)?;
     }
     changes.extend([
@@ -353,4 +335,43 @@ fn groups_of_threads(
         }
     }
     Ok(groups)
+}
+
+/// The groups in which libvirt keeps the virtual CPUs of a machine, each by itself: they are frozen where
+/// they are, since moving the process would take them, and those of its other threads, from libvirt. `None`
+/// if it does not keep them so.
+fn groups_of_libvirt(
+    request: &ReservationRequest,
+    root: &Path,
+    members: &Members,
+    view: &dyn KernelView,
+) -> Result<Option<Vec<Group>>, PlanError> {
+    if !matches!(request.target, Target::Machine(_)) {
+        return Ok(None);
+    }
+    let mut groups = Vec::new();
+    for (place, &tid) in members.threads.iter().enumerate() {
+        let Ok(cgroup) = view.cgroup_of(tid, root) else {
+            return Ok(None);
+        };
+        let inside = view
+            .threads_in(&cgroup)
+            .map_err(|error| reading(request, &cgroup, &error))?;
+        if inside != [tid] {
+            return Ok(None);
+        }
+        groups.extend(request.interface.cpus.iter().nth(place).map(|&cpu| {
+            let manager = Manager { cpu, cgroup };
+            (manager, vec![tid])
+        }));
+    }
+    match groups.len() == members.threads.len() {
+        true => Ok(Some(groups)),
+        false => Err(not_supported(
+            request,
+            "freezes the cgroups in which libvirt keeps the virtual CPUs, each on a CPU of its own",
+            "name as many CPUs as virtual CPUs, or set `cgroup_controllers = []` in libvirt's qemu.conf \
+             and start the machine anew",
+        )),
+    }
 }

@@ -26,6 +26,7 @@ pub use xen_rtds::XenRtds;
 pub(crate) use xen_rtds::admit_vcpus;
 
 use crate::error::AdmissionError;
+use crate::kernel::KernelView;
 use crate::{Backend, Change, MissingRequirement, ReservationRequest};
 
 /// The names of the groups that hold a process whose single threads are reserved start with this;
@@ -77,6 +78,31 @@ fn own_group(v2_root: &Path) -> PathBuf {
 /// A domain's directory in a v1 hierarchy: flat, so that no parent's limits hold it.
 fn legacy_group(root: &Path, domain: &str) -> PathBuf {
     root.join(format!("tailbound-{domain}"))
+}
+
+/// Threads in a v1 cpu cgroup without real-time budget cannot be SCHED_FIFO: they go to its root.
+pub(crate) fn leave_real_time_groups(
+    host: &HostCapabilities,
+    threads: &[u32],
+    view: &dyn KernelView,
+) -> Vec<Change> {
+    let Some(cpu) = host
+        .cgroup_v1_roots
+        .get("cpu")
+        .filter(|_| host.rt_group_sched)
+    else {
+        return Vec::new();
+    };
+    let elsewhere = threads.iter().filter(|&&tid| {
+        let group = view.cgroup_of(tid, cpu);
+        group.is_ok_and(|group| group != *cpu)
+    });
+    let moves = elsewhere.map(|&tid| Change::MoveThread {
+        tid,
+        directory: cpu.clone(),
+        legacy: true,
+    });
+    moves.collect()
 }
 
 fn write(directory: &Path, file: &str, value: impl Into<String>) -> Change {

@@ -11,6 +11,7 @@ mod monitor;
 use std::io;
 use std::path::PathBuf;
 
+use tailbound_linux::HostCapabilities;
 use tailbound_linux::control_socket::PeerCredentials;
 use tailbound_linux::process::{process_of, thread_name, threads_of};
 use tailbound_model::{CpuSet, Machine};
@@ -18,6 +19,8 @@ use tailbound_model::{CpuSet, Machine};
 pub use monitor::{Monitor, MonitorError};
 
 use crate::backend::{MachineThreads, Plan, Target};
+use crate::backends::leave_real_time_groups;
+use crate::kernel::KernelView;
 use crate::{Change, SchedulingSetting};
 
 /// Of the emulator's threads: above all domains, below the mode manager and those of budgets.
@@ -169,10 +172,17 @@ fn number_of_vcpu(name: &str) -> Option<u32> {
 }
 
 /// The same plan, with the emulator's threads put where they serve the virtual CPUs promptly.
-pub(crate) fn with_emulator(mut plan: Plan) -> Plan {
+pub(crate) fn with_emulator(
+    mut plan: Plan,
+    host: &HostCapabilities,
+    view: &dyn KernelView,
+) -> Plan {
     let Target::Machine(machine) = &plan.request.target else {
         return plan;
     };
+    // libvirt may keep them in one, with its own cgroup for each kind of thread.
+    let leave = leave_real_time_groups(host, &machine.emulator, view);
+    plan.changes.extend(leave);
     // Threads that it starts later, such as those that wait for disks, are ordinary ones.
     let setting = SchedulingSetting::Fifo {
         priority: EMULATOR_PRIORITY,

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod journals;
+mod machines;
 mod pending;
 mod refusals;
 mod stage;

@@ -33,8 +33,8 @@ pub use doors::{WayError, Ways};
 
 /// The most connections, with and without a domain.
 const MOST_CONNECTIONS: usize = 256;
-/// The most connections of one user that have not said yet whose agents they are: strangers must leave
-/// room for others.
+/// The most connections of one user, guest or certificate that have not said yet whose agents they are:
+/// strangers must leave room for others.
 const MOST_NAMELESS: usize = 16;
 /// So many are taken per look, so that nobody who connects again and again holds up the others.
 const MOST_COME: usize = 16;
@@ -270,25 +270,25 @@ impl<C: Clock> AgentLinks<C> {
             };
             let known = peer_credentials(&stream);
             let opened = stream.set_nonblocking(true);
-            match (known, opened) {
+            let peer = known.map(Peer::Process);
+            match (peer, opened) {
                 (Ok(peer), Ok(())) if self.has_room_for(&peer) => {
                     let now = self.clock.now();
-                    let connection = Connection::new(stream, Peer::Process(peer), now);
-                    self.connections.push(connection);
+                    self.connections.push(Connection::new(stream, peer, now));
                 }
                 _ => self.refusals.count += 1,
             }
         }
     }
 
-    /// Whether one more process of a user may connect.
-    fn has_room_for(&self, peer: &PeerCredentials) -> bool {
-        let nameless = self.connections.iter().filter(|one| {
-            let same_user = matches!(&one.peer, Peer::Process(other) if other.uid == peer.uid);
-            one.domain.is_none() && same_user
-        });
+    /// Whether one more connection of a user, a guest or a certificate may be made.
+    fn has_room_for(&self, peer: &Peer) -> bool {
+        let source = peer.source();
+        let nameless = self.connections.iter();
+        let nameless = nameless.filter(|one| one.domain.is_none() && one.peer.source() == source);
         // Root is who starts agents.
-        let few = peer.uid == 0 || nameless.count() < MOST_NAMELESS;
+        let is_root = matches!(peer, Peer::Process(process) if process.uid == 0);
+        let few = is_root || nameless.count() < MOST_NAMELESS;
         few && self.connections.len() < MOST_CONNECTIONS
     }
 
@@ -323,10 +323,11 @@ impl<C: Clock> AgentLinks<C> {
             }
         }
         for connection in come {
-            match self.connections.len() < MOST_CONNECTIONS {
+            match self.has_room_for(&connection.peer) {
                 true => self.connections.push(connection),
                 false => {
-                    let reason = "there are too many connections".to_owned();
+                    let peer = connection.peer.told();
+                    let reason = format!("there are too many connections, of {peer} or of all");
                     self.refuse_for(connection.peer.source(), reason);
                 }
             }
