@@ -97,10 +97,8 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
             {
                 policies.push(change.clone());
             }
-            // What stands is told by the journal; asking Xen again would take longer than the change.
-            Change::SetXenVcpu { .. } if stands.is_none_or(|entry| entry.change != *change) => {
-                policies.push(change.clone());
-            }
+            // The journal does not tell what stands: `xl` sets what it likes when it has built a domain.
+            Change::SetXenVcpu { .. } => policies.push(change.clone()),
             _ => {}
         }
     }

@@ -191,6 +191,12 @@ fn a_domain_that_was_started_anew_gets_its_budget_by_a_change_to_what_it_has() {
         .change("arm", &interface(20, 100, 50, &[0, 1]))
         .unwrap();
     assert_eq!(settings(&kernel)[1], setting(100_000, 20_000, false));
+    // `xl` has not been done with building it.
+    kernel.alter(|state| state.vcpus[1].setting = setting(10_000, 4_000, false));
+    enforcer
+        .change("arm", &interface(20, 100, 50, &[0, 1]))
+        .unwrap();
+    assert_eq!(settings(&kernel)[1], setting(100_000, 20_000, false));
     enforcer
         .change("arm", &interface(30, 100, 50, &[0, 1]))
         .unwrap();
