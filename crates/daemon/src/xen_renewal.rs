@@ -186,6 +186,6 @@ mod tests {
         both[1].setting = both[0].setting;
         assert!(!robot.is_lacking(&both));
         // It is down.
-        assert!(!robot.is_lacking(&[camera.clone()]));
+        assert!(!robot.is_lacking(std::slice::from_ref(&camera)));
     }
 }
