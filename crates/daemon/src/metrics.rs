@@ -294,7 +294,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 14);
+        assert_eq!(expected, 4 + 5 + 15);
     }
 
     #[test]
