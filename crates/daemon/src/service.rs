@@ -225,13 +225,11 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 Ok(Response::Host { host })
             }
             Request::ModesDescription {} => {
-                let modes = self.modes();
-                let description = modes.as_ref().and_then(|modes| modes.description());
+                let description = self.modes().as_ref().and_then(|it| it.description());
                 Ok(Response::ModesDescription { description })
             }
             Request::SetMode { mode } => {
-                let modes = self.modes().clone();
-                let modes = modes.ok_or_else(no_modes)?;
+                let modes = self.modes().clone().ok_or_else(no_modes)?;
                 Ok(Response::ModeSet {
                     report: Box::new(modes.set(&mode)?),
                 })
