@@ -14,10 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tailbound_linux::process::send_signal;
+
 use crate::bench::{Bench, Ended, daemon};
 
 /// Prints a line again and again, so that the console tells whether it runs.
 const BEAT: &str = "beat=sh -c \"while :; do echo beat; usleep 20000; done\"";
+/// SIGKILL.
+const KILL: i32 = 9;
 /// Uses all CPU time that the machine gets.
 const SPIN: &str = "spin=sh -c \"while :; do :; done\"";
 
@@ -199,21 +203,28 @@ fn beats(console: &Path) -> usize {
     String::from_utf8_lossy(&said).matches("beat").count()
 }
 
+/// A bench with a description of a machine, the machine's name, and its file for `virsh`; `None`, said aloud,
+/// where something is missing.
+fn prepared(test: &str, kind: &str, cpus: u32) -> Option<(Bench, String, PathBuf)> {
+    if let Some(missing) = missing() {
+        eprintln!("SKIP {test}: needs {missing}");
+        return None;
+    }
+    let bench = Bench::enforcing(test)?;
+    // The machine's user has to get at its files.
+    fs::set_permissions(bench.path(), Permissions::from_mode(0o711)).unwrap();
+    let name = format!("{kind}-{}", std::process::id());
+    let file = guest(bench.path(), &name, cpus);
+    bench.write("cell.toml", &description(bench.path(), &name));
+    Some((bench, name, file))
+}
+
 #[test]
 fn a_machine_of_libvirt_changes_modes_and_is_left_as_it_was() {
     let test = "libvirt::a_machine_of_libvirt_changes_modes_and_is_left_as_it_was";
-    if let Some(missing) = missing() {
-        eprintln!("SKIP {test}: needs {missing}");
-        return;
-    }
-    let Some(bench) = Bench::enforcing(test) else {
+    let Some((bench, name, file)) = prepared(test, "arm", 1) else {
         return;
     };
-    // The machine's user has to get at its files.
-    fs::set_permissions(bench.path(), Permissions::from_mode(0o711)).unwrap();
-    let name = format!("arm-{}", std::process::id());
-    let file = guest(bench.path(), &name, 1);
-    bench.write("cell.toml", &description(bench.path(), &name));
     let libvirt = Libvirt::start(&bench);
     let words = [&name[..], "virsh", "running"];
     libvirt
@@ -226,8 +237,11 @@ fn a_machine_of_libvirt_changes_modes_and_is_left_as_it_was() {
     eventually("the guest runs", || beats(&console) > 0);
     let process = libvirt.process_of(&name);
     let before = state_of(process);
-    for _ in 0..2 {
+    for with_kill in [false, true] {
         expect_modes(&libvirt, &name, &console);
+        if with_kill {
+            expect_another_daemon(&libvirt, &name, &console);
+        }
         libvirt
             .tailbound(&["revert"])
             .expect(0, &[&format!("taken back: {name}")]);
@@ -275,6 +289,22 @@ fn expect_modes(libvirt: &Libvirt<'_>, name: &str, console: &Path) {
     listed.expect(0, &[name, "running"]);
 }
 
+/// Its daemon is killed while its virtual CPU is under a budget; another one goes on.
+fn expect_another_daemon(libvirt: &Libvirt<'_>, name: &str, console: &Path) {
+    let daemon = libvirt.bench.client().unwrap().daemon_pid();
+    send_signal(daemon, KILL).unwrap();
+    eventually("another daemon knows its modes", || {
+        let client = libvirt.bench.client();
+        client.is_some_and(|client| client.daemon_pid() != daemon)
+            && libvirt.tailbound(&["mode", "list"]).out.contains(name)
+    });
+    let begun = beats(console);
+    eventually("it goes on", || beats(console) > begun + 2);
+    libvirt
+        .tailbound(&["status"])
+        .expect(0, &[name, "ds-freeze", "12ms"]);
+}
+
 /// It is ended by libvirt under its reservation, and both go on.
 fn expect_death(libvirt: &Libvirt<'_>, name: &str) {
     libvirt.tailbound(&["apply", "cell.toml"]).expect(0, &[]);
@@ -292,17 +322,9 @@ fn expect_death(libvirt: &Libvirt<'_>, name: &str) {
 #[test]
 fn virtual_cpus_that_libvirt_keeps_apart_have_a_cpu_each() {
     let test = "libvirt::virtual_cpus_that_libvirt_keeps_apart_have_a_cpu_each";
-    if let Some(missing) = missing() {
-        eprintln!("SKIP {test}: needs {missing}");
-        return;
-    }
-    let Some(bench) = Bench::enforcing(test) else {
+    let Some((bench, name, file)) = prepared(test, "two", 2) else {
         return;
     };
-    fs::set_permissions(bench.path(), Permissions::from_mode(0o711)).unwrap();
-    let name = format!("two-{}", std::process::id());
-    let file = guest(bench.path(), &name, 2);
-    bench.write("cell.toml", &description(bench.path(), &name));
     let libvirt = Libvirt::start(&bench);
     libvirt
         .virsh(&["create", "--paused", file.to_str().unwrap()])
