@@ -172,7 +172,8 @@ fn of_modes(
     })
 }
 
-/// Those of the wanted modes, also with domains fallen back, as described and with what agents take before all domains, that the host cannot hold.
+/// Those of the wanted modes, also with domains fallen back, that the host cannot hold: as described, and
+/// with what agents take before all domains.
 pub(super) fn unfit_modes(
     description: &Description,
     host: &HostCapabilities,

@@ -307,6 +307,12 @@ fn manager(requests: RequestsMeanwhile) -> (Host, HostModeManager<Host, Host, Ho
 
 const COMMAND: Asker = Asker::Command(1);
 
+/// Serves what comes, for 10 ms.
+fn settle(host: &Host, manager: &mut HostModeManager<Host, Host, Host>) {
+    let until = Some(Instant::from_nanos(host.now().as_nanos() + 10_000_000));
+    assert!(manager.serve_one(until).is_none());
+}
+
 #[test]
 fn a_mode_changes_tasks_and_reservations() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);

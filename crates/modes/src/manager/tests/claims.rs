@@ -2,12 +2,6 @@
 
 use super::*;
 
-/// Serves what is under way, for 10 ms.
-fn settle(host: &Host, manager: &mut HostModeManager<Host, Host, Host>) {
-    let until = Some(Instant::from_nanos(host.now().as_nanos() + 10_000_000));
-    assert!(manager.serve_one(until).is_none());
-}
-
 fn joined(domain: &str) -> News {
     News::Joined {
         domain: domain.into(),

@@ -2,12 +2,6 @@
 
 use super::*;
 
-/// Serves what comes, for 10 ms.
-fn settle(host: &Host, manager: &mut HostModeManager<Host, Host, Host>) {
-    let until = Some(Instant::from_nanos(host.now().as_nanos() + 10_000_000));
-    assert!(manager.serve_one(until).is_none());
-}
-
 fn done(host: &Host, domain: &str, number: u64) -> News {
     News::Done {
         domain: domain.into(),
