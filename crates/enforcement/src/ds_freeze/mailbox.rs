@@ -162,30 +162,32 @@ impl Mailbox {
     }
 
     /// For the manager: takes the notes that were left, in order, and answers the request that waits,
-    /// if there is one. Never waits.
+    /// if there is one; whether there was anything. Never waits.
     pub(super) fn take_up<M>(
         &self,
         manager: &mut M,
         heed: impl Fn(&mut M, Note),
         answer: impl FnOnce(&mut M, &mut Request) -> Reply,
-    ) {
+    ) -> bool {
         let mut slot = match self.slot.try_lock() {
             Ok(slot) => slot,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return false,
         };
         let slot = &mut *slot;
+        let mut some = !slot.notes.is_empty();
         for note in slot.notes.drain(..) {
             heed(manager, note);
         }
-        if slot.reply.is_some() {
-            return;
-        }
-        if let Some(request) = &mut slot.request {
+        if slot.reply.is_none()
+            && let Some(request) = &mut slot.request
+        {
+            some = true;
             slot.reply = Some(answer(manager, request));
             self.has_reply.store(true, Ordering::Release);
             self.answered.signal();
         }
+        some
     }
 }
 
@@ -201,7 +203,8 @@ mod tests {
             scope.spawn(|| {
                 let mut answers = 0;
                 while answers < 3 {
-                    mailbox.take_up(
+                    let before = answers;
+                    let some = mailbox.take_up(
                         &mut answers,
                         |_, note| panic!("{note:?} was not left"),
                         |answers, request| {
@@ -210,6 +213,7 @@ mod tests {
                             Reply::Unknown
                         },
                     );
+                    assert_eq!(some, answers > before);
                     std::thread::yield_now();
                 }
             });
@@ -226,7 +230,7 @@ mod tests {
         let reply = mailbox.ask(Request::Remove("a".into()), Duration::from_millis(5));
         assert!(reply.is_none());
         let gone = |_: &mut (), _: &mut Request| panic!("the request should be gone");
-        mailbox.take_up(&mut (), |(), _| {}, gone);
+        assert!(!mailbox.take_up(&mut (), |(), _| {}, gone));
     }
 
     #[test]
@@ -240,10 +244,11 @@ mod tests {
         let mut taken = Vec::new();
         let take = |taken: &mut Vec<Note>| {
             let nobody = |_: &mut Vec<Note>, _: &mut Request| panic!("nobody asks");
-            mailbox.take_up(taken, |taken, note| taken.push(note), nobody);
+            mailbox.take_up(taken, |taken, note| taken.push(note), nobody)
         };
-        take(&mut taken);
-        take(&mut taken);
+        // A manager that reads mail is at work, and does not pause.
+        assert!(take(&mut taken));
+        assert!(!take(&mut taken));
         let all: Vec<Note> = (0..MOST_NOTES as u64).map(note).collect();
         assert_eq!(taken, all);
         assert!(mailbox.leave(note(7)));

@@ -82,11 +82,11 @@ impl ServiceLoop {
         let mut idle_in_a_row = 0;
         let mut intended = None;
         while !self.shared.stop.load(Ordering::Acquire) {
-            let busy = self.look_after_domains(intended) | self.keep_to_the_allowance();
+            let mut busy = self.look_after_domains(intended) | self.keep_to_the_allowance();
             let mail = self.polled.readiness(self.mail_place) == Readiness::Readable;
             if mail {
                 self.shared.mailbox.wake.take();
-                self.read_mail();
+                busy |= self.read_mail();
             }
             idle_in_a_row = if busy { 0 } else { idle_in_a_row + 1 };
             if idle_in_a_row > BELIEVED_IDLE_WAKE_UPS {
@@ -181,9 +181,10 @@ impl ServiceLoop {
         (after >= next && next > now).then_some(next)
     }
 
-    fn read_mail(&mut self) {
+    /// Whether there was some.
+    fn read_mail(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
-        shared.mailbox.take_up(self, Self::heed, Self::answer);
+        shared.mailbox.take_up(self, Self::heed, Self::answer)
     }
 
     /// One of a domain that has gone meanwhile means nothing.
