@@ -1,6 +1,6 @@
 //! Modes that are added to a description, from a text of their own.
 
-use super::load::{Checked, check};
+use super::load::{Checked, LONGEST_TEXT, check_parsed};
 use super::syntax::syntax_errors;
 use super::tree::{Node, Tree, Value};
 use crate::description::Description;
@@ -29,20 +29,38 @@ pub fn with_modes(text: &str, fragment: &str, file: &str) -> Result<Extended, Pr
         file,
         text: fragment,
     };
-    let (added, problems) = added(text, source);
-    if !problems.is_empty() {
-        return Err(Problems::new(problems));
-    }
     let mut whole = text.to_owned();
     if !whole.ends_with('\n') {
         whole.push('\n');
     }
     let offset = whole.len();
     whole.push_str(fragment);
+    // Parsed once; where both do not go together, the description alone tells what is known.
+    let parsed = (whole.len() <= LONGEST_TEXT).then(|| Tree::parse(&whole));
+    let alone;
+    let known = match &parsed {
+        Some((tree, true)) => Known {
+            tree,
+            before: offset,
+        },
+        _ => {
+            alone = Tree::parse(text).0;
+            Known {
+                tree: &alone,
+                before: usize::MAX,
+            }
+        }
+    };
+    let (added, problems) = added(&known, source);
+    if !problems.is_empty() {
+        return Err(Problems::new(problems));
+    }
+    let text = whole.as_str();
+    let parse = || parsed.unwrap_or_else(|| Tree::parse(text));
     let Checked {
         description,
         problems,
-    } = check(&whole, file);
+    } = check_parsed(Source { file, text }, parse);
     let of_fragment = problems.into_iter().filter_map(|problem| {
         let is_in_fragment = problem.span.start >= offset;
         let counts = is_in_fragment || problem.severity == Severity::Error;
@@ -70,7 +88,7 @@ pub fn with_modes(text: &str, fragment: &str, file: &str) -> Result<Extended, Pr
 }
 
 /// The modes that a fragment adds, and what in it is not for a fragment.
-fn added(text: &str, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
+fn added(known: &Known<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
     let error = |span, key: &str, message: String, remedy: &str| {
         source.problem(Severity::Error, span, key, message, remedy)
     };
@@ -88,25 +106,21 @@ fn added(text: &str, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
         let remedy = "begin with a header, such as [modes.NAME]";
         return (Vec::new(), vec![error(0..0, "", message, remedy)]);
     }
-    let (known, _) = Tree::parse(text);
     let mut problems = Vec::new();
     let only = "give [modes.NAME] and [domains.DOMAIN.modes.NAME]; for all else apply the whole \
                 description again";
-    let of_description = |table: &'static str| known.root.entry(table);
+    let of_description = |table: &'static str| known.entry(&known.tree.root, table);
     for (name, span, node) in entries(&tree.root) {
         match name {
-            "modes" => known_already(
-                of_description("modes"),
-                "modes",
-                node,
-                &mut problems,
-                &error,
-            ),
+            "modes" => {
+                let described = of_description("modes");
+                known.complain(described, "modes", node, &mut problems, &error);
+            }
             "domains" => {
                 for (domain, span, content) in entries(node) {
                     let key = format!("domains.{domain}");
-                    let Some(described) = of_description("domains").and_then(|it| it.entry(domain))
-                    else {
+                    let described = of_description("domains");
+                    let Some(described) = described.and_then(|it| known.entry(it, domain)) else {
                         let message = format!("the description has no domain `{domain}`");
                         problems.push(error(span, &key, message, only));
                         continue;
@@ -114,8 +128,8 @@ fn added(text: &str, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
                     for (part, span, node) in entries(content) {
                         let key = format!("{key}.{part}");
                         if part == "modes" {
-                            let described = described.entry("modes");
-                            known_already(described, &key, node, &mut problems, &error);
+                            let described = known.entry(described, "modes");
+                            known.complain(described, &key, node, &mut problems, &error);
                         } else {
                             let message = "only modes can be added".to_owned();
                             problems.push(error(span, &key, message, only));
@@ -138,20 +152,40 @@ fn added(text: &str, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
     (modes, problems)
 }
 
-/// Complains of entries that there are already.
-fn known_already(
-    known: Option<&Node>,
-    place: &str,
-    given: &Node,
-    problems: &mut Vec<Problem>,
-    error: &impl Fn(std::ops::Range<usize>, &str, String, &str) -> Problem,
-) {
-    for (name, span, _) in entries(given) {
-        if known.and_then(|known| known.entry(name)).is_some() {
-            let message = "there is a mode of this name already".to_owned();
-            let remedy =
-                "choose another name; modes that are known are not changed while they are in use";
-            problems.push(error(span, &format!("{place}.{name}"), message, remedy));
+/// What a description has, in a tree that may have more.
+struct Known<'a> {
+    tree: &'a Tree,
+    /// What stands from here on is not of the description.
+    before: usize,
+}
+
+impl<'a> Known<'a> {
+    /// An entry of a table, if any of it is of the description: a table can be begun by a part of it, and be
+    /// given its own header later.
+    fn entry(&self, table: &'a Node, name: &str) -> Option<&'a Node> {
+        let (_, span, node) = entries(table).find(|(key, ..)| *key == name)?;
+        (span.start < self.before || self.has_some_of(node)).then_some(node)
+    }
+
+    fn has_some_of(&self, node: &Node) -> bool {
+        entries(node).any(|(_, span, inner)| span.start < self.before || self.has_some_of(inner))
+    }
+
+    /// Complains of entries that there are already.
+    fn complain(
+        &self,
+        described: Option<&'a Node>,
+        place: &str,
+        given: &Node,
+        problems: &mut Vec<Problem>,
+        error: &impl Fn(std::ops::Range<usize>, &str, String, &str) -> Problem,
+    ) {
+        for (name, span, _) in entries(given) {
+            if described.is_some_and(|described| self.entry(described, name).is_some()) {
+                let message = "there is a mode of this name already".to_owned();
+                let remedy = "choose another name; modes that are known are not changed while they are in use";
+                problems.push(error(span, &format!("{place}.{name}"), message, remedy));
+            }
         }
     }
 }
@@ -241,6 +275,38 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
             let found = wrong(fragment);
             assert!(found.contains(says), "{fragment:?}: {found}");
         }
+    }
+
+    #[test]
+    fn a_mode_that_is_known_by_a_part_of_it_alone_is_not_changed() {
+        let reservation =
+            r#"reservations.arm = { budget = "2ms", period = "10ms", cpus = [0], priority = 50 }"#;
+        let part = format!(
+            "[modes.slow.reservations.arm]\n{}\n",
+            "budget = \"2ms\"\nperiod = \"10ms\"\ncpus = [0]\npriority = 50"
+        );
+        let known = format!("{CELL}{part}");
+        for fragment in ["[modes.slow]\n", "[modes.slow]\ntasks = []\n", &part] {
+            let problems = with_modes(&known, fragment, "more.toml").unwrap_err();
+            let told = problems.to_string();
+            assert!(
+                told.contains("modes.slow: there is"),
+                "{fragment:?}: {told}"
+            );
+        }
+        let inside = format!("{CELL}[modes.slow]\n");
+        let fragment = format!("[modes.slow.x]\n[modes.other]\n{reservation}\n");
+        let told = with_modes(&inside, &fragment, "x").unwrap_err().to_string();
+        assert!(told.contains("modes.slow: there is"), "{told}");
+    }
+
+    #[test]
+    fn too_much_text_is_refused() {
+        let long = format!("{CELL}#{}\n", "x".repeat(LONGEST_TEXT));
+        let told = with_modes(&long, "[modes.rest]\n", "x")
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains("longer than"), "{told}");
     }
 
     #[test]

@@ -101,8 +101,13 @@ pub(crate) const LONGEST_TEXT: usize = 1 << 20;
 
 /// Reads `text` as a description; `file` names it in problems. Never panics.
 pub fn check(text: &str, file: &str) -> Checked {
-    let source = Source { file, text };
-    let (description, problems) = match checked(source) {
+    let parse = || Tree::parse(text);
+    check_parsed(Source { file, text }, parse)
+}
+
+/// As [`check`], of a text that may have been parsed already; one that is too long is not.
+pub(super) fn check_parsed(source: Source<'_>, parse: impl FnOnce() -> (Tree, bool)) -> Checked {
+    let (description, problems) = match checked(source, parse) {
         Ok(found) => found,
         Err(problems) => (None, problems),
     };
@@ -116,7 +121,10 @@ pub fn check(text: &str, file: &str) -> Checked {
 type Found = (Option<Description>, Vec<Problem>);
 
 /// Both outcomes may carry problems; `Err` ends the reading early.
-fn checked(source: Source<'_>) -> Result<Found, Vec<Problem>> {
+fn checked(
+    source: Source<'_>,
+    parse: impl FnOnce() -> (Tree, bool),
+) -> Result<Found, Vec<Problem>> {
     let error = |span, key: String, message: String, remedy: String| {
         source.problem(Severity::Error, span, key, message, remedy)
     };
@@ -126,7 +134,7 @@ fn checked(source: Source<'_>) -> Result<Found, Vec<Problem>> {
             "a description is written by hand; put traces in files of their own".to_owned();
         return Err(vec![error(0..0, String::new(), message, remedy)]);
     }
-    let (tree, is_toml) = Tree::parse(source.text);
+    let (tree, is_toml) = parse();
     if !is_toml {
         let problems = syntax_errors(source.text)
             .into_iter()
