@@ -11,6 +11,8 @@ use crate::Variant;
 #[derive(Default)]
 pub struct Samples {
     latency_ns: Vec<u64>,
+    /// How many of them each case has had.
+    cases: Vec<usize>,
     /// From the message of the host to its receipt.
     send: Vec<u64>,
     /// From the receipt to the last task that was switched.
@@ -35,8 +37,12 @@ pub struct Told {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub domains: usize,
+    /// The bandwidth of all domains together, in thousandths of the CPU.
+    pub total_permille: u64,
     pub variant: &'static str,
     pub latency: Told,
+    /// All latencies as measured, those of each case apart.
+    pub latencies_ns: Vec<Vec<u64>>,
     pub send: Told,
     pub signal: Told,
     pub receive: Told,
@@ -60,7 +66,13 @@ fn told(samples: &mut [u64]) -> Told {
 }
 
 impl Samples {
+    /// What follows is of another case.
+    pub fn begin_case(&mut self) {
+        self.cases.push(0);
+    }
+
     pub fn take(&mut self, report: &Report) {
+        *self.cases.last_mut().expect("a case") += 1;
         let timeline = &report.timeline;
         let since = |later: Instant, earlier: Instant| later.saturating_since(earlier).as_nanos();
         self.latency_ns
@@ -90,10 +102,15 @@ impl Samples {
         }
     }
 
-    pub fn row(mut self, variant: &Variant, domains: usize) -> Row {
+    pub fn row(mut self, variant: &Variant, (domains, total_permille): (usize, u64)) -> Row {
+        let mut left = self.latency_ns.as_slice();
+        let cases = self.cases.iter();
+        let latencies_ns = cases.map(|count| left.split_off(..*count).expect("counted").to_vec());
         Row {
             domains,
+            total_permille,
             variant: variant.name,
+            latencies_ns: latencies_ns.collect(),
             latency: told(&mut self.latency_ns),
             send: told(&mut self.send),
             signal: told(&mut self.signal),
@@ -106,8 +123,9 @@ impl Samples {
 
 pub fn print(rows: &[Row]) {
     println!(
-        "{:>7}  {:<26} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>8} {:>8}  boosts",
+        "{:>7} {:>5}  {:<26} {:>9} {:>9} {:>9} {:>9}   {:>8} {:>8} {:>8} {:>8}  boosts",
         "domains",
+        "total",
         "policy",
         "median us",
         "p90",
@@ -121,8 +139,9 @@ pub fn print(rows: &[Row]) {
     let us = |ns: u64| ns as f64 / 1e3;
     for row in rows {
         println!(
-            "{:>7}  {:<26} {:>9.0} {:>9.0} {:>9.0} {:>9.0}   {:>8.1} {:>8.1} {:>8.1} {:>8.1}  {}",
+            "{:>7} {:>4.0}%  {:<26} {:>9.0} {:>9.0} {:>9.0} {:>9.0}   {:>8.1} {:>8.1} {:>8.1} {:>8.1}  {}",
             row.domains,
+            row.total_permille as f64 / 10.0,
             row.variant,
             us(row.latency.median_ns),
             us(row.latency.p90_ns),
@@ -135,5 +154,6 @@ pub fn print(rows: &[Row]) {
             row.boosts
         );
     }
+    println!("total: bandwidth of all domains, of one CPU");
     println!("send, signal, receive, change: medians of single steps in us, all domains together");
 }

@@ -1,6 +1,7 @@
 //! A host with domains, their agents, and the manager of their modes.
 
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +30,6 @@ pub const MANAGER_CPU: u32 = 0;
 pub const DOMAIN_CPU: u32 = 1;
 
 const PERIOD: Duration = Duration::from_millis(10);
-/// The bandwidth of all domains together, in both modes.
-const TOTAL_PERMILLE: u64 = 800;
 /// No domain has less.
 const LEAST_BUDGET: Duration = Duration::from_micros(200);
 
@@ -62,8 +61,8 @@ struct Domain {
 }
 
 /// Shares of the total for so many domains: gaps between uniform points.
-fn budgets(domains: usize, random: &mut ChaCha8Rng) -> Vec<Duration> {
-    let total = PERIOD.as_nanos() * TOTAL_PERMILLE / 1_000;
+fn budgets(domains: usize, total_permille: u64, random: &mut ChaCha8Rng) -> Vec<Duration> {
+    let total = PERIOD.as_nanos() * total_permille / 1_000;
     let spare = total - LEAST_BUDGET.as_nanos() * domains as u64;
     let mut points: Vec<u64> = (1..domains).map(|_| random.next_u64() % spare).collect();
     points.extend([0, spare]);
@@ -74,10 +73,21 @@ fn budgets(domains: usize, random: &mut ChaCha8Rng) -> Vec<Duration> {
         .collect()
 }
 
+/// So many domains have to have more than this together, in thousandths of the CPU.
+pub fn least_total_permille(domains: usize) -> u64 {
+    LEAST_BUDGET.as_nanos() * domains as u64 * 1_000 / PERIOD.as_nanos()
+}
+
 impl Stage {
-    pub fn set(domains: usize, place: Place, seed: u64) -> Self {
+    /// What is kept of it while it stands lies in `folder`.
+    pub fn set(
+        (domains, total_permille): (usize, u64),
+        place: Place,
+        seed: u64,
+        folder: &Path,
+    ) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed + domains as u64 * 1_000);
-        let modes = [budgets(domains, &mut random), budgets(domains, &mut random)];
+        let modes = [(); 2].map(|()| budgets(domains, total_permille, &mut random));
         let domain = |index: usize| Domain {
             name: format!("d{index}"),
             budgets: [modes[0][index], modes[1][index]],
@@ -88,8 +98,10 @@ impl Stage {
             random,
             manager: None,
             commands: None,
-            // Where the daemon keeps its journal: on a file system in memory, as a rule.
-            folder: tempfile::tempdir_in("/run").expect("a folder in /run"),
+            folder: tempfile::Builder::new()
+                .prefix("stage")
+                .tempdir_in(folder)
+                .expect("a folder that can be written"),
             children: Vec::new(),
             journal: Arc::default(),
         }
