@@ -84,8 +84,16 @@ impl Enforcing for Enforcer {
 pub struct Enforced<E, C> {
     enforcing: E,
     clock: C,
-    /// Of each domain its back end, and the period that holds or will.
-    domains: BTreeMap<String, (BackendKind, Duration)>,
+    domains: BTreeMap<String, Known>,
+}
+
+/// What is known of a domain.
+struct Known {
+    backend: BackendKind,
+    /// The period that holds or will.
+    period: Duration,
+    /// When nothing of what was before may hold any more.
+    settled_at: Instant,
 }
 
 impl<E: Enforcing, C: Clock> Enforced<E, C> {
@@ -93,7 +101,11 @@ impl<E: Enforcing, C: Clock> Enforced<E, C> {
     pub fn new(enforcing: E, standing: &EnforcementStatus, clock: C) -> Self {
         let domains = standing.domains.iter();
         let domains = domains.map(|domain| {
-            let known = (domain.backend, domain.interface.period);
+            let known = Known {
+                backend: domain.backend,
+                period: domain.interface.period,
+                settled_at: Instant::ORIGIN,
+            };
             (domain.domain.clone(), known)
         });
         Self {
@@ -127,18 +139,23 @@ impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
         not_before: Instant,
     ) -> Result<Instant, String> {
         let changed = self.enforcing.change_from(domain, interface, not_before)?;
-        let known = self.domains.get_mut(domain);
-        let old_period = known.map(|(_, period)| std::mem::replace(period, interface.period));
-        Ok(changed.in_force_at.unwrap_or_else(|| {
-            // The kernel goes over to it at its own next replenishment.
-            let wait = old_period.unwrap_or(interface.period);
-            self.clock.now().saturating_add(wait)
-        }))
+        let now = self.clock.now();
+        let Some(known) = self.domains.get_mut(domain) else {
+            let by_kernel = now.saturating_add(interface.period);
+            return Ok(changed.in_force_at.unwrap_or(by_kernel));
+        };
+        let old_period = std::mem::replace(&mut known.period, interface.period);
+        // The kernel goes over to it at its own next replenishment, which is that of a still older period
+        // if the last change is not in force yet.
+        let by_kernel = now.saturating_add(old_period).max(known.settled_at);
+        let in_force_at = changed.in_force_at.unwrap_or(by_kernel);
+        known.settled_at = in_force_at;
+        Ok(in_force_at)
     }
 
     fn can_wait(&self, domain: &str) -> bool {
         let known = self.domains.get(domain);
-        known.is_some_and(|(backend, _)| *backend == BackendKind::DsFreeze)
+        known.is_some_and(|known| known.backend == BackendKind::DsFreeze)
     }
 
     fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) {
@@ -176,4 +193,124 @@ pub fn limits(
         });
         limits.with(cpu, left)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_enforcement::{DomainStatus, Inheritance, Plan, ReservationRequest, Target};
+    use tailbound_model::Priority;
+    use tailbound_time::VirtualClock;
+
+    use super::*;
+
+    fn interface(budget_ms: u64, period_ms: u64) -> ResourceInterface {
+        ResourceInterface {
+            budget: Duration::from_millis(budget_ms),
+            period: Duration::from_millis(period_ms),
+            priority: Priority(10),
+            cpus: [Cpu(1)].into(),
+        }
+    }
+
+    fn standing(domains: &[(&str, ResourceInterface)]) -> EnforcementStatus {
+        let domains = domains.iter().map(|(domain, interface)| DomainStatus {
+            domain: (*domain).to_owned(),
+            target: Target::Processes(Vec::new()),
+            interface: interface.clone(),
+            backend: BackendKind::CfsQuota,
+            threads: 1,
+            ledger: None,
+        });
+        EnforcementStatus {
+            domains: domains.collect(),
+        }
+    }
+
+    /// Holds what it is asked for, in force at an instant or when the kernel likes.
+    struct Holds(Option<Instant>);
+
+    impl Enforcing for Holds {
+        fn begin_changes(&mut self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn end_changes(&mut self) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn change_from(
+            &mut self,
+            domain: &str,
+            interface: &ResourceInterface,
+            _not_before: Instant,
+        ) -> Result<Changed, String> {
+            let plan = Plan {
+                request: ReservationRequest {
+                    domain: domain.into(),
+                    target: Target::Processes(Vec::new()),
+                    interface: interface.clone(),
+                    backend: BackendKind::CfsQuota,
+                },
+                changes: Vec::new(),
+                managers: Vec::new(),
+                mapping: Vec::new(),
+                inheritance: Inheritance::default(),
+            };
+            Ok(Changed {
+                plan,
+                in_force_at: self.0,
+            })
+        }
+
+        fn boost(&mut self, _: &str, _: Duration, _: bool) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn unboost(&mut self, _: &str) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    fn at_ms(ms: u64) -> Instant {
+        Instant::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn what_the_kernel_goes_over_to_is_in_force_a_period_before_the_change_later() {
+        let standing = standing(&[("a", interface(5, 100))]);
+        let mut enforced = Enforced::new(Holds(None), &standing, VirtualClock::default());
+        let change = |enforced: &mut Enforced<_, _>, interface| {
+            enforced.change("a", &interface, Instant::ORIGIN).unwrap()
+        };
+        assert_eq!(change(&mut enforced, interface(1, 10)), at_ms(100));
+        // The kernel may be in the first of these periods still.
+        enforced.clock.set(at_ms(1));
+        assert_eq!(change(&mut enforced, interface(2, 20)), at_ms(100));
+        enforced.clock.set(at_ms(200));
+        assert_eq!(change(&mut enforced, interface(1, 10)), at_ms(220));
+    }
+
+    #[test]
+    fn a_manager_knows_when_it_is_in_force() {
+        let standing = standing(&[("a", interface(5, 100))]);
+        let mut enforced = Enforced::new(Holds(Some(at_ms(7))), &standing, VirtualClock::default());
+        let changed = enforced.change("a", &interface(1, 10), Instant::ORIGIN);
+        assert_eq!(changed, Ok(at_ms(7)));
+    }
+
+    #[test]
+    fn the_domains_of_a_table_may_have_what_others_leave() {
+        let standing = standing(&[
+            ("a", interface(5, 10)),
+            ("b", interface(2, 10)),
+            ("other", interface(1, 10)),
+        ]);
+        let host = HostCapabilities::default();
+        let takes_part = |domain: &str| domain != "other";
+        let found = limits([Cpu(1)], &standing, takes_part, &host);
+        let expected = Limits::new().with(Cpu(1), Fraction::new(9, 10));
+        assert_eq!(format!("{found:?}"), format!("{expected:?}"));
+    }
 }

@@ -43,7 +43,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             return Err(AdditionError::Nothing);
         }
         for name in table.names() {
-            for new in &added {
+            for new in added.iter().filter(|new| **new != name) {
                 self.check_change(table, name, new)?;
                 self.check_change(table, new, name)?;
             }

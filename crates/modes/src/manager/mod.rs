@@ -95,16 +95,16 @@ pub struct HostModeManager<R, A, C> {
 }
 
 /// A transition under way.
-struct Course<'a> {
+struct Course {
     transition: Transition,
     /// The number of the change that each domain was sent last.
     numbers: BTreeMap<String, u64>,
     /// Interfaces to be asked for when they may hold.
     later: Vec<(Instant, String, ResourceInterface)>,
     events: VecDeque<Event>,
-    /// Domains that have answered something old.
+    /// Domains that are told in the end what should hold: their agents have answered something old, or
+    /// have come meanwhile.
     stale: BTreeSet<String>,
-    changes: &'a [DomainChange],
     under_way: UnderWay,
     /// While it is our turn to change reservations: until when it is kept.
     turn_until: Option<Instant>,
@@ -227,7 +227,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         self.joined.clear();
         let (changes, transition) = self.transition_to(mode)?;
         if changes.iter().all(DomainChange::is_nothing) {
-            return Ok(self.stay(mode, transition));
+            return Ok(self.stay(mode, &changes, transition));
         }
         self.last_begun = Some(self.clock.now());
         let from = self.state.mode.clone();
@@ -267,19 +267,23 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// Goes to a mode in which all that holds is as it is.
-    fn stay(&mut self, mode: &str, mut transition: Transition) -> Report {
+    fn stay(&mut self, mode: &str, changes: &[DomainChange], mut transition: Transition) -> Report {
         let _nothing = transition.begin(self.clock.now());
         let outcome = transition.outcome().unwrap_or_else(|| Outcome {
             ending: Ending::Completed,
             domains: BTreeMap::new(),
         });
-        let from = std::mem::replace(&mut self.state.mode, mode.to_owned());
+        let before = self.state.clone();
+        // What is alike may be that of another mode, and is this one's now: its tasks are those that are told
+        // of if ever nothing is known of them.
+        self.state.take_over(changes, &outcome);
+        mode.clone_into(&mut self.state.mode);
         // After a change that was preempted before it had done anything, or by a mode of another name.
-        if self.whole.take().is_some() || from != mode {
+        if self.whole.take().is_some() || self.state != before {
             self.note_what_holds();
         }
         Report {
-            from,
+            from: before.mode,
             to: mode.to_owned(),
             outcome,
             timeline: transition.timeline().clone(),
@@ -327,7 +331,6 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             later: Vec::new(),
             events: VecDeque::new(),
             stale: BTreeSet::new(),
-            changes,
             under_way,
             turn_until: None,
         };

@@ -7,12 +7,8 @@ use crate::transition::Event;
 
 impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// What news mean to the transition; nothing if they are stale, or about something else.
-    pub(super) fn news_in_transition(
-        &mut self,
-        course: &mut Course<'_>,
-        news: News,
-    ) -> Option<Event> {
-        let current = |course: &Course<'_>, domain: &str, number: u64| {
+    pub(super) fn news_in_transition(&mut self, course: &mut Course, news: News) -> Option<Event> {
+        let current = |course: &Course, domain: &str, number: u64| {
             course.numbers.get(domain) == Some(&number)
         };
         self.hear(&news);
@@ -46,10 +42,9 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             }
             News::Joined { domain, number } => {
                 self.number = self.number.max(number);
-                let takes_part = course.changes.iter().any(|change| change.domain == domain);
-                if !takes_part {
-                    self.tell(&domain);
-                }
+                // It is told when it is known what should hold: until then it might be told of the old mode
+                // after the new one.
+                course.stale.insert(domain);
                 None
             }
             News::Asked { by, mode } => {
@@ -61,11 +56,11 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 }
                 None
             }
-            // A late answer: what runs there may not be what should.
-            News::Done { domain, number, .. } | News::Failed { domain, number, .. } => {
-                if self.told.get(&domain) != Some(&number) {
-                    course.stale.insert(domain);
-                }
+            News::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => None,
+            // A late answer: what runs there may not be what should. Or it was told what should hold, and
+            // cannot: it will say so again.
+            News::Done { domain, .. } | News::Failed { domain, .. } => {
+                course.stale.insert(domain);
                 None
             }
             News::Left { .. } => None,

@@ -37,6 +37,8 @@ struct Stage {
     sent: usize,
     most_in_force: u64,
     overload: Option<String>,
+    /// Whether the back end can be asked for later instants.
+    can_wait: bool,
 }
 
 /// In millionths.
@@ -104,6 +106,10 @@ impl Reservations for Host {
     ) -> Result<Instant, String> {
         let mut stage = self.0.borrow_mut();
         let now = stage.now;
+        assert!(
+            stage.can_wait || not_before <= now,
+            "this back end cannot wait"
+        );
         let server = stage.servers.get_mut(domain).unwrap();
         let parameters = ServerParameters {
             budget: interface.budget,
@@ -116,7 +122,7 @@ impl Reservations for Host {
     }
 
     fn can_wait(&self, _domain: &str) -> bool {
-        true
+        self.0.borrow().can_wait
     }
 
     fn boost(&mut self, _domain: &str, _at_most: Duration, _if_exhausted: bool) {}
@@ -264,6 +270,7 @@ proptest! {
             RequestsMeanwhile::Queue, RequestsMeanwhile::Merge, RequestsMeanwhile::Preempt,
         ]),
         in_force: bool,
+        can_wait: bool,
         least_gap_us in 1..2_000_u64,
     ) {
         let settings = Settings {
@@ -288,6 +295,7 @@ proptest! {
             host.0.borrow_mut().servers.insert(domain.clone(), server);
         }
         host.0.borrow_mut().answers = answers;
+        host.0.borrow_mut().can_wait = can_wait;
         host.0.borrow_mut().pass(Instant::from_nanos(1));
         for (number, (at_us, mode)) in asked.iter().enumerate() {
             let by = Asker::Command(number as u64);

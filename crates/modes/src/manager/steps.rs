@@ -11,11 +11,15 @@ use crate::transition::{Action, Event};
 const TURN_FOR: Duration = Duration::from_millis(2);
 
 impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
-    /// Carries actions out, those first for which somebody else works meanwhile.
-    pub(super) fn obey(&mut self, course: &mut Course<'_>, actions: Vec<Action>) {
-        let takes_long = |action: &Action| matches!(action, Action::SetInterface { .. });
-        let (long, short): (Vec<_>, Vec<_>) = actions.into_iter().partition(takes_long);
-        for action in short.into_iter().chain(long) {
+    /// Carries actions out, those first for which somebody else works meanwhile: a boost is made ready on the
+    /// domain's CPU while its message is written here.
+    pub(super) fn obey(&mut self, course: &mut Course, mut actions: Vec<Action>) {
+        actions.sort_by_key(|action| match action {
+            Action::Boost { .. } | Action::Unboost { .. } => 0,
+            Action::Send { .. } | Action::Withdraw { .. } => 1,
+            Action::SetInterface { .. } => 2,
+        });
+        for action in actions {
             match action {
                 Action::SetInterface {
                     domain,
@@ -61,7 +65,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// Takes the turn to change reservations, unless it is ours.
-    fn take_turn(&mut self, course: &mut Course<'_>) {
+    fn take_turn(&mut self, course: &mut Course) {
         if course.turn_until.is_none() {
             self.reservations.begin_changes();
             course.turn_until = Some(self.clock.now().saturating_add(TURN_FOR));
@@ -69,14 +73,14 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// Lets others change reservations.
-    pub(super) fn end_turn(&mut self, course: &mut Course<'_>) {
+    pub(super) fn end_turn(&mut self, course: &mut Course) {
         if course.turn_until.take().is_some() {
             self.reservations.end_changes();
         }
     }
 
     /// Waits for news, with the turn only as long as it may be kept.
-    fn wait(&mut self, course: &mut Course<'_>, wake: Option<Instant>) -> Option<News> {
+    fn wait(&mut self, course: &mut Course, wake: Option<Instant>) -> Option<News> {
         if let Some(until) = course.turn_until
             && wake.is_none_or(|wake| wake > until)
         {
@@ -92,7 +96,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
 
     fn set_interface(
         &mut self,
-        course: &mut Course<'_>,
+        course: &mut Course,
         domain: String,
         interface: &ResourceInterface,
         not_before: Instant,
@@ -120,7 +124,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
 
     fn send(
         &mut self,
-        course: &mut Course<'_>,
+        course: &mut Course,
         domain: String,
         mode: String,
         stop: Vec<String>,
@@ -145,7 +149,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     }
 
     /// The next event of a transition: what has happened already, or what comes from outside.
-    pub(super) fn next_event(&mut self, course: &mut Course<'_>) -> Event {
+    pub(super) fn next_event(&mut self, course: &mut Course) -> Event {
         loop {
             if let Some(event) = course.events.pop_front() {
                 return event;

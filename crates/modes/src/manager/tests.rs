@@ -1,9 +1,13 @@
 //! The host mode manager over a host and agents that do as they are told, or not.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod addition;
 mod claims;
+mod host;
 mod late;
+mod pending;
 mod requests;
+mod undone;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,219 +19,9 @@ use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile
 use tailbound_time::Duration;
 
 use super::*;
-use crate::table::{Agent, Settings};
+use crate::table::{Agent, Settings, StartOffset};
 use crate::transition::Options;
-
-/// How an agent behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
-    Obeys,
-    Fails,
-    Hangs,
-    /// Says that it has switched, and has not.
-    Lies,
-    Absent,
-}
-
-#[derive(Default)]
-struct Stage {
-    now: u64,
-    manners: BTreeMap<String, Manner>,
-    news: BTreeMap<(u64, usize), News>,
-    count: usize,
-    interfaces: BTreeMap<String, ResourceInterface>,
-    running: BTreeMap<String, BTreeSet<String>>,
-    refuses: BTreeSet<String>,
-    boosted: BTreeSet<String>,
-    /// How long boosts were to be at most.
-    boosts: Vec<(String, Duration)>,
-    withdrawn: Vec<String>,
-    most_percent: u64,
-    expecting: bool,
-    changing: bool,
-    /// How long it was waited while nobody else could change reservations.
-    waited_in_turn_ns: u64,
-    sent: usize,
-    /// The highest number of an order that agents know of.
-    last_number: u64,
-    /// Where it is noted what is about to be done.
-    noted: Option<Noted>,
-}
-
-impl Stage {
-    fn pass(&mut self, until: u64) {
-        let passed = until.saturating_sub(self.now);
-        self.waited_in_turn_ns += if self.changing { passed } else { 0 };
-        self.now += passed;
-    }
-}
-
-#[derive(Clone, Default)]
-struct Host(Rc<RefCell<Stage>>);
-
-impl Host {
-    fn later(&self, after_us: u64, news: News) {
-        let mut stage = self.0.borrow_mut();
-        stage.count += 1;
-        let key = (stage.now + after_us * 1_000, stage.count);
-        stage.news.insert(key, news);
-    }
-
-    fn manner(&self, domain: &str, manner: Manner) {
-        self.0.borrow_mut().manners.insert(domain.into(), manner);
-    }
-
-    fn runs(&self, domain: &str) -> Vec<String> {
-        self.0.borrow().running[domain].iter().cloned().collect()
-    }
-
-    fn budget_ms(&self, domain: &str) -> u64 {
-        self.0.borrow().interfaces[domain].budget.as_nanos() / 1_000_000
-    }
-}
-
-impl Clock for Host {
-    fn id(&self) -> tailbound_time::ClockId {
-        tailbound_time::ClockId::Virtual
-    }
-
-    fn now(&self) -> Instant {
-        Instant::from_nanos(self.0.borrow().now)
-    }
-}
-
-impl Reservations for Host {
-    fn begin_changes(&mut self) {
-        let before = std::mem::replace(&mut self.0.borrow_mut().changing, true);
-        assert!(!before, "begun twice");
-    }
-
-    fn end_changes(&mut self) {
-        let before = std::mem::replace(&mut self.0.borrow_mut().changing, false);
-        assert!(before, "ended twice");
-    }
-
-    fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Instant, String> {
-        let mut stage = self.0.borrow_mut();
-        assert!(stage.changing, "others may change reservations meanwhile");
-        let now = Instant::from_nanos(stage.now);
-        assert!(not_before <= now, "this back end cannot wait");
-        if let Some(noted) = &stage.noted {
-            let asks = Record::Asks {
-                domain: domain.into(),
-                interface: interface.clone(),
-            };
-            assert_eq!(noted.0.lock().unwrap().last(), Some(&asks), "noted first");
-        }
-        if stage.refuses.contains(domain) {
-            return Err("refused".into());
-        }
-        stage.interfaces.insert(domain.into(), interface.clone());
-        let all = stage.interfaces.values();
-        let percent = |it: &ResourceInterface| it.budget.as_nanos() * 100 / it.period.as_nanos();
-        let sum = all.map(percent).sum();
-        stage.most_percent = stage.most_percent.max(sum);
-        Ok(now)
-    }
-
-    fn can_wait(&self, _domain: &str) -> bool {
-        false
-    }
-
-    fn boost(&mut self, domain: &str, at_most: Duration, _if_exhausted: bool) {
-        let mut stage = self.0.borrow_mut();
-        stage.boosted.insert(domain.into());
-        stage.boosts.push((domain.into(), at_most));
-    }
-
-    fn unboost(&mut self, domain: &str) {
-        self.0.borrow_mut().boosted.remove(domain);
-    }
-}
-
-impl Agents for Host {
-    fn send(&mut self, domain: &str, order: Order) -> bool {
-        let manner = self.0.borrow().manners[domain];
-        self.0.borrow_mut().sent += 1;
-        let (number, stop, start) = match order {
-            Order::Change {
-                number,
-                stop,
-                start,
-                ..
-            } => (number, stop, start),
-            Order::Withdraw { .. } => {
-                self.0.borrow_mut().withdrawn.push(domain.into());
-                return manner != Manner::Absent;
-            }
-        };
-        let domain = domain.to_owned();
-        let before = std::mem::replace(&mut self.0.borrow_mut().last_number, number);
-        assert!(number > before, "an agent takes {number} for {before}");
-        match manner {
-            Manner::Absent => return false,
-            Manner::Hangs => {}
-            Manner::Fails => self.later(
-                50,
-                News::Failed {
-                    domain,
-                    number,
-                    reason: "it broke".into(),
-                    rolled_back: true,
-                },
-            ),
-            Manner::Obeys | Manner::Lies => {
-                if manner == Manner::Obeys {
-                    let mut stage = self.0.borrow_mut();
-                    let running = stage.running.get_mut(&domain).unwrap();
-                    running.retain(|task| !stop.contains(task));
-                    running.extend(start);
-                }
-                let at = self.now();
-                self.later(
-                    50,
-                    News::Done {
-                        domain,
-                        number,
-                        received_at: at,
-                        switched_at: at,
-                    },
-                );
-            }
-        }
-        true
-    }
-
-    fn expect(&mut self, soon: bool) {
-        let before = std::mem::replace(&mut self.0.borrow_mut().expecting, soon);
-        assert_ne!(before, soon, "as it was");
-    }
-
-    fn wait(&mut self, until: Option<Instant>) -> Option<News> {
-        let mut stage = self.0.borrow_mut();
-        let next = stage.news.first_key_value().map(|(key, _)| *key);
-        match (next, until.map(Instant::as_nanos)) {
-            (Some(key), until) if until.is_none_or(|until| key.0 <= until) => {
-                stage.pass(key.0);
-                let news = stage.news.remove(&key);
-                if let Some(News::Joined { number, .. }) = news {
-                    stage.last_number = stage.last_number.max(number);
-                }
-                news
-            }
-            (_, Some(until)) => {
-                stage.pass(until);
-                None
-            }
-            _ => panic!("nothing ever comes"),
-        }
-    }
-}
+use host::{Host, Manner};
 
 fn local(mode: &str, domain: &str, budget_ms: u64) -> LocalMode {
     LocalMode {
@@ -293,8 +87,8 @@ fn manager(requests: RequestsMeanwhile) -> (Host, HostModeManager<Host, Host, Ho
     let host = Host::default();
     let table = table(requests);
     for (domain, local) in table.mode("run").unwrap() {
+        host.manner(domain, Manner::Obeys);
         let mut stage = host.0.borrow_mut();
-        stage.manners.insert(domain.clone(), Manner::Obeys);
         stage
             .interfaces
             .insert(domain.clone(), local.interface.clone());
@@ -326,6 +120,20 @@ fn a_mode_changes_tasks_and_reservations() {
     assert_eq!(manager.state().mode, "rest");
     let again = manager.change_to(&COMMAND, "rest").unwrap();
     assert_eq!(again.timeline.steps, []);
+}
+
+/// A boost takes time to begin, and the message is written meanwhile.
+#[test]
+fn who_is_boosted_is_so_when_the_message_comes() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    let boost = Options {
+        policy: ChangePolicy::Boost,
+        ..manager.table().options()
+    };
+    manager.set_options(boost);
+    manager.change_to(&COMMAND, "rest").unwrap();
+    let stage = host.0.borrow();
+    assert!(stage.boosted_before.iter().eq(["a", "b", "c"]));
 }
 
 #[test]

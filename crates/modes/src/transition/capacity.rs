@@ -220,3 +220,55 @@ impl Capacity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tailbound_model::Priority;
+    use tailbound_time::Duration;
+
+    use super::*;
+
+    fn percent(percent: u64) -> ResourceInterface {
+        ResourceInterface {
+            budget: Duration::from_micros(percent),
+            period: Duration::from_micros(100),
+            priority: Priority(10),
+            cpus: [Cpu(0)].into(),
+        }
+    }
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_nanos(ns)
+    }
+
+    #[test]
+    fn what_was_accepted_counts_until_the_next_is_in_force() {
+        let mut capacity = Capacity::new(Limits::new().with(Cpu(0), Fraction::new(1, 1)));
+        capacity.hold("a", &percent(90));
+        capacity.hold("b", &percent(10));
+        capacity.accept("a", &percent(50), at(10));
+        capacity.accept("a", &percent(20), at(20));
+        let room = |capacity: &Capacity, wanted, now| {
+            let found = capacity.room_from("b", &percent(wanted), at(now));
+            found.ok().map(Instant::as_nanos)
+        };
+        assert_eq!(room(&capacity, 10, 0), Some(0));
+        assert_eq!(room(&capacity, 50, 0), Some(10));
+        assert_eq!(room(&capacity, 80, 0), Some(20));
+        assert_eq!(room(&capacity, 81, 0), None);
+        // However much of it has passed at once.
+        for now in [9, 10, 15, 20, 25] {
+            let mut later = capacity.clone();
+            later.pass(at(now));
+            assert_eq!(room(&later, 80, now), Some(now.max(20)), "{now}");
+        }
+        capacity.pass(at(30));
+        capacity.accept("a", &percent(60), at(40));
+        assert_eq!(room(&capacity, 40, 30), Some(30));
+        assert_eq!(
+            room(&capacity, 41, 30),
+            None,
+            "what is to be in force counts now"
+        );
+    }
+}

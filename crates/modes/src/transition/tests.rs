@@ -402,3 +402,125 @@ fn a_fallback_starts_when_nothing_can_be_left_of_what_ran() {
     let outcome = transition.outcome().unwrap();
     assert_eq!(outcome.domains["arm"].tasks, Some(Held::Fallback));
 }
+
+/// A domain whose new tasks wait 30 ms for the old ones, and how its agent answers.
+fn waits_between_tasks() -> (DomainChange, impl Fn(Instant) -> Event) {
+    let mut one = change(
+        "arm",
+        mode("a", 4000, 10_000, &["old"]),
+        mode("b", 4000, 10_000, &["new"]),
+    );
+    one.offset = Duration::from_millis(30);
+    let answer = |at: Instant| Event::Acknowledged {
+        domain: "arm".into(),
+        received_at: at,
+        switched_at: at,
+    };
+    (one, answer)
+}
+
+/// What begins and ends a boost among these actions.
+fn boosts(actions: &[Action]) -> Vec<bool> {
+    let boosts = actions.iter().filter_map(|action| match action {
+        Action::Boost { .. } => Some(true),
+        Action::Unboost { .. } => Some(false),
+        _ => None,
+    });
+    boosts.collect()
+}
+
+/// Nobody has to do anything while nothing of the old tasks may be left.
+#[test]
+fn a_boost_ends_with_the_stop_of_the_old_tasks() {
+    let ms = |count: u64| Instant::from_nanos(count * 1_000_000);
+    let (mut one, answer) = waits_between_tasks();
+    one.fallback = Some(mode("park", 1000, 10_000, &["slow"]));
+    one.fallback_offset = Duration::from_millis(30);
+    let failed = Event::Failed {
+        domain: "arm".into(),
+        reason: "it broke".into(),
+        rolled_back: true,
+    };
+    let mut transition =
+        Transition::new(vec![one], limit(80), options(ChangePolicy::Boost)).unwrap();
+    let begun = transition.begin(ms(1));
+    assert_eq!(boosts(&begun), [true]);
+    let steps = [
+        (answer(ms(2)), 2, &[false][..]),
+        (Event::Woken, 32, &[true]),
+        (failed, 33, &[false, true]),
+        (answer(ms(34)), 34, &[false]),
+        (Event::Woken, 64, &[true]),
+        (answer(ms(65)), 65, &[false]),
+    ];
+    for (event, now, expected) in steps {
+        let actions = transition.handle(event, ms(now));
+        assert_eq!(boosts(&actions), expected, "{now} ms");
+    }
+}
+
+/// One that runs on the host has the host's CPU time, not the domain's.
+#[test]
+fn an_agent_outside_is_not_boosted() {
+    let mut changes = four();
+    for change in &mut changes {
+        change.agent = Some(tailbound_model::AgentPlace::Outside);
+    }
+    for policy in [ChangePolicy::Boost, ChangePolicy::Prompt] {
+        let (world, _, outcome) = run(&changes, limit(80), options(policy), |_| {});
+        assert_eq!(outcome.ending, Ending::Completed);
+        assert_eq!(world.most_boosted, 0);
+    }
+}
+
+#[test]
+fn a_fallback_is_never_more_than_what_a_domain_has() {
+    let mut changes = four();
+    changes[0].fallback = Some(mode("park", 5000, 10_000, &["p"]));
+    let hangs = |world: &mut World| {
+        world.agents.insert("big".into(), Agent::Hangs);
+    };
+    let (world, _, outcome) = run(&changes, limit(200), options(ChangePolicy::Greedy), hangs);
+    let set = world.log.iter().find(|done| done.starts_with("set big"));
+    assert_eq!(set, None);
+    let big = &outcome.domains["big"];
+    assert_eq!((big.interface, big.tasks), (Held::Old, None));
+}
+
+/// To take another transition back, one that cannot does not end it for the others.
+#[test]
+fn regardless_of_one_that_cannot_the_others_change() {
+    let changes = four();
+    let mut transition =
+        Transition::new(changes.clone(), limit(100), options(ChangePolicy::Greedy))
+            .unwrap()
+            .regardless();
+    let mut world = World::of(&changes);
+    world.agents.insert("small".into(), Agent::Hangs);
+    let outcome = world.run(&mut transition);
+    assert!(
+        matches!(&outcome.ending, Ending::Partly(causes) if causes.keys().eq(["small"])),
+        "{outcome:?}"
+    );
+    for domain in ["big", "hungry", "modest"] {
+        assert_eq!(outcome.domains[domain].interface, Held::New, "{domain}");
+    }
+}
+
+/// Neither the old tasks run nor the new ones while these wait.
+#[test]
+fn a_change_that_is_given_up_ends_no_domain_without_tasks() {
+    let ms = |count: u64| Instant::from_nanos(count * 1_000_000);
+    let (one, answer) = waits_between_tasks();
+    let mut transition =
+        Transition::new(vec![one], limit(80), options(ChangePolicy::Greedy)).unwrap();
+    transition.begin(ms(1));
+    transition.handle(answer(ms(2)), ms(2));
+    transition.give_up(ms(3));
+    assert_eq!(transition.outcome(), None);
+    transition.handle(Event::Woken, ms(32));
+    assert_eq!(transition.outcome(), None);
+    transition.handle(answer(ms(33)), ms(33));
+    // All was done by then.
+    assert_eq!(transition.outcome().unwrap().ending, Ending::Completed);
+}

@@ -101,6 +101,158 @@ fn the_end_of_a_change_is_noted() {
     assert_eq!(last, Some(Record::Holds { state }));
 }
 
+fn joined(domain: &str) -> News {
+    News::Joined {
+        domain: domain.into(),
+        number: 0,
+    }
+}
+
+/// Whoever had answered an older order may have done it last.
+#[test]
+fn who_answers_an_older_order_during_a_change_is_told_after_it() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    manager.change_to(&COMMAND, "rest").unwrap();
+    let before = host.0.borrow().sent;
+    let news = done(&host, "a", 1);
+    host.later(10, news);
+    manager.change_to(&COMMAND, "run").unwrap();
+    let orders = host.orders_since(before, "a");
+    assert_eq!(orders.len(), 2, "{orders:?}");
+    assert_eq!(orders[1], whole_order(&manager, "a"));
+}
+
+/// The order to do all that holds in a domain, as the last one that was sent.
+fn whole_order(manager: &HostModeManager<Host, Host, Host>, domain: &str) -> Order {
+    let local = manager.local_mode(domain).unwrap();
+    let all = manager.table().all_tasks(domain);
+    Order::Change {
+        number: manager.number,
+        mode: local.name.clone(),
+        stop: all.difference(&local.tasks).cloned().collect(),
+        start: local.tasks.iter().cloned().collect(),
+    }
+}
+
+/// A manager of two modes that differ in what a does; its agent and that of b are there.
+fn manager_where_b_stays() -> (Host, HostModeManager<Host, Host, Host>) {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    let mode = |name: &str, ms: u64| {
+        let locals = [("a", local(name, "a", ms)), ("b", local("run", "b", 2))];
+        let locals = locals.map(|(domain, local)| (domain.to_owned(), local));
+        (name.to_owned(), locals.into())
+    };
+    let modes = [mode("run", 5), mode("less", 4)];
+    let agents = ["a", "b"].map(|domain| {
+        let agent = Agent {
+            place: AgentPlace::Inside,
+            may_request: BTreeSet::new(),
+            fallback: None,
+        };
+        (domain.to_owned(), agent)
+    });
+    let settings = settings(RequestsMeanwhile::Queue);
+    manager.table = ModeTable::new("run".into(), modes.into(), agents.into(), settings).unwrap();
+    manager.state = State::initial(&manager.table);
+    (host, manager)
+}
+
+/// Its answer comes while another domain is changed: one that did what it was told is not told again, and one
+/// that could not is.
+#[test]
+fn who_answers_what_it_was_told_during_a_change_of_others_is_believed() {
+    for (manner, told) in [(Manner::Obeys, 1), (Manner::Fails, 2)] {
+        let (host, mut manager) = manager_where_b_stays();
+        host.manner("b", manner);
+        manager.tell("b");
+        host.later(5, asked(COMMAND, "less"));
+        let report = manager.serve_one(None).unwrap().1.unwrap();
+        assert_eq!(report.outcome.ending, Ending::Completed);
+        settle(&host, &mut manager);
+        assert_eq!(host.orders_since(0, "b").len(), told, "{manner:?}");
+        let is_known = manager.state().domains["b"].tasks.is_some();
+        assert_eq!(is_known, manner == Manner::Obeys, "{manner:?}");
+    }
+}
+
+#[test]
+fn who_could_not_do_an_older_order_is_told_what_holds() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    manager.change_to(&COMMAND, "rest").unwrap();
+    let before = host.0.borrow().sent;
+    let failed = News::Failed {
+        domain: "a".into(),
+        number: 0,
+        reason: "it broke".into(),
+        rolled_back: false,
+    };
+    host.later(10, failed);
+    settle(&host, &mut manager);
+    let orders = host.orders_since(before, "a");
+    assert_eq!(orders, [whole_order(&manager, "a")]);
+    assert!(manager.state().domains["a"].tasks.is_some());
+}
+
+/// An agent that comes during a change is told what should hold when that is known: not of the old mode
+/// after the new one, and not nothing at all.
+#[test]
+fn who_comes_during_a_change_is_told_after_it() {
+    for domain in ["a", "c"] {
+        let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+        host.later(5, joined(domain));
+        let report = manager.change_to(&COMMAND, "rest").unwrap();
+        assert_eq!(report.outcome.ending, Ending::Completed);
+        let orders = host.orders_since(0, domain);
+        assert_eq!(orders.len(), 2, "{orders:?}");
+        assert!(matches!(&orders[0], Order::Change { mode, .. } if mode == "rest"));
+        assert!(matches!(&orders[1], Order::Change { mode, .. } if mode == "rest"));
+        settle(&host, &mut manager);
+        assert_eq!(host.runs(domain).len(), 2);
+    }
+}
+
+/// A change in which the agent of c goes, and this comes of it before the end.
+fn lose_and_hear(
+    host: &Host,
+    manager: &mut HostModeManager<Host, Host, Host>,
+    news: News,
+) -> Report {
+    // The orders are those to a, b, and c, when a has answered; b answers after all that.
+    host.manners("c", &[Manner::Hangs, Manner::Obeys]);
+    host.manner("b", Manner::Hangs);
+    let domain = "c".to_owned();
+    host.later(200, News::Left { domain });
+    host.later(300, news);
+    let end = done(host, "b", 2);
+    host.later(400, end);
+    manager.change_to(&COMMAND, "rest").unwrap()
+}
+
+#[test]
+fn who_goes_and_comes_back_during_a_change_is_told_of_its_fallback() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    let report = lose_and_hear(&host, &mut manager, joined("c"));
+    assert!(matches!(&report.outcome.ending, Ending::Partly(causes) if causes.contains_key("c")));
+    settle(&host, &mut manager);
+    assert_eq!(host.runs("c"), ["c-always", "c-park"]);
+    assert!(manager.state().domains["c"].tasks.is_some());
+}
+
+/// An order that was withdrawn is answered all the same: what runs there may not be what should, and a
+/// daemon after this one must not take the domain for one that has switched.
+#[test]
+fn the_answer_to_an_order_that_was_withdrawn_is_a_late_one() {
+    let (host, manager) = manager(RequestsMeanwhile::Queue);
+    let noted = Noted::default();
+    let mut manager = manager.with_journal(Box::new(noted.clone()));
+    let report = lose_and_hear(&host, &mut manager, done(&host, "c", 3));
+    assert!(matches!(&report.outcome.ending, Ending::Partly(causes) if causes.contains_key("c")));
+    let switched = Record::Switched { domain: "c".into() };
+    assert!(!noted.0.lock().unwrap().contains(&switched));
+    settle(&host, &mut manager);
+    assert_eq!(host.runs("c"), ["c-always", "c-park"]);
+}
+
 /// Nobody waits for the answer of an agent that is not there, or goes.
 #[test]
 fn an_agent_that_is_gone_is_not_waited_for() {

@@ -101,6 +101,39 @@ fn the_mode_that_is_under_way_is_not_asked_for_again() {
     assert_eq!(modes, ["rest", "off", "rest"]);
 }
 
+/// Who asks again for a mode whose change another request has ended asks for another change.
+#[test]
+fn a_change_that_was_ended_is_not_under_way() {
+    let meanwhile = [(Asker::Command(1), "off"), (Asker::Command(2), "rest")];
+    let command = |number, answer: &str| (Asker::Command(number), answer.to_owned());
+    assert_eq!(
+        answers(RequestsMeanwhile::Preempt, &meanwhile),
+        [
+            command(0, &Cause::Preempted.to_string()),
+            command(1, &ModeError::Replaced.to_string()),
+            command(2, "rest"),
+        ]
+    );
+}
+
+#[test]
+fn an_agent_has_one_request_waiting() {
+    let by_agent = |answer: &str| (Asker::Domain("b".into()), answer.to_owned());
+    let meanwhile = [("run"), ("run")].map(|mode| (Asker::Domain("b".into()), mode));
+    let found = answers(RequestsMeanwhile::Queue, &meanwhile);
+    let replaced = ModeError::Replaced.to_string();
+    assert_eq!(found[1..], [by_agent(&replaced), by_agent("run")]);
+}
+
+#[test]
+fn nobody_waits_for_a_change_after_the_next_one_has_begun() {
+    let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+    host.later(5, asked(Asker::Command(2), "rest"));
+    manager.change_to(&COMMAND, "rest").unwrap();
+    manager.change_to(&COMMAND, "run").unwrap();
+    assert_eq!(manager.take_joined(), []);
+}
+
 #[test]
 fn what_goes_by_itself_waits_behind_commands() {
     let replaced = ModeError::Replaced.to_string();

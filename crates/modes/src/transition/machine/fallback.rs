@@ -112,7 +112,6 @@ impl Transition {
         self.out.push(Action::Withdraw {
             domain: domain.clone(),
         });
-        self.domains[place].settled.tasks = None;
         if self.domains[place].change.fallback.is_some() {
             self.without.entry(domain).or_insert(cause);
             self.reduce(place, now);
