@@ -4,6 +4,7 @@
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod gate;
 // What other tests need of it is not needed here.
 #[allow(dead_code)]
 mod stage;
@@ -29,6 +30,7 @@ use tailbound_modes::transition::{LocalMode, Options};
 use tailbound_modes::wire::Name;
 use tailbound_time::Duration;
 
+use crate::gate::{Gate, Gated, Step};
 use crate::stage::{Stage, cgroups_named, eventually, request_for};
 
 const SIGKILL: i32 = 9;
@@ -43,6 +45,8 @@ struct Cell {
     other: Child,
     backend: BackendKind,
     table: ModeTable,
+    /// Where both agents can be made to wait.
+    gate: Gate,
 }
 
 /// Of all budgets and periods: where budgets end at ticks they have to be long.
@@ -112,12 +116,12 @@ struct Running {
 }
 
 /// An agent that stops and continues a process, in a thread of its own.
-fn start_agent(domain: &str, pid: u32, socket: &Path) -> Running {
+fn start_agent(domain: &str, pid: u32, gate: Gate, socket: &Path) -> Running {
     let mut tasks = TaskTable::new();
     let work: Name = "work".parse().unwrap();
     let process = TaskProcess::open(pid, None).unwrap();
     let control = SignalledProcesses::new(work.clone(), vec![process], ms(2_000));
-    tasks.add(work, Box::new(control)).unwrap();
+    tasks.add(work, Box::new(Gated { gate, control })).unwrap();
     let mut agent = Agent::new(
         domain.parse().unwrap(),
         &boot_id().unwrap(),
@@ -157,6 +161,7 @@ impl Cell {
             other,
             backend,
             table,
+            gate: Gate::default(),
         })
     }
 
@@ -171,7 +176,7 @@ impl Cell {
         let socket = client.load_modes(self.table.clone()).unwrap();
         let named = requests.iter().map(|one| one.domain.as_str());
         let agents = named.zip(self.pids());
-        let agents = agents.map(|(domain, pid)| start_agent(domain, pid, &socket));
+        let agents = agents.map(|(domain, pid)| start_agent(domain, pid, self.gate.clone(), &socket));
         let agents = agents.collect();
         settled(&mut client);
         (client, agents)
@@ -268,6 +273,7 @@ fn killed(
         std::hint::spin_loop();
     }
     send_signal(daemon, SIGKILL).unwrap();
+    cell.gate.open();
     // It may have ended well just before.
     let _answer = changing.join().unwrap();
     let mut client = cell.next_daemon(daemon);
@@ -284,31 +290,63 @@ fn killed(
     (client, modes)
 }
 
+/// Changes to the other mode, and kills the daemon while an agent is at `step`.
+fn killed_at(cell: &mut Cell, client: Client, step: Step) -> (Client, Fate) {
+    cell.gate.close(step);
+    let (client, modes) = killed(cell, client, |cell| cell.gate.is_reached());
+    (client, modes.resumed.unwrap())
+}
+
+/// Changes to the other mode, and kills the daemon when about so many records are written. How many
+/// there are is looked at from outside, so the daemon may be further, or through.
+fn killed_about(cell: &mut Cell, client: Client, records: usize) -> Client {
+    let before = cell.lines();
+    let (client, _) = killed(cell, client, |cell| {
+        // It is read while it grows, and it is anew at times.
+        let lines = cell.lines();
+        lines >= before + records || lines < before
+    });
+    client
+}
+
 #[test]
 fn a_change_is_finished_or_rolled_back_wherever_the_daemon_dies() {
     let Some(mut cell) = Cell::set("a_change_is_finished_or_rolled_back") else {
         return;
     };
     let (mut client, agents) = cell.begin();
-    let mut fates = Vec::new();
-    for step in 1..=10 {
-        let before = cell.lines();
-        let modes;
-        (client, modes) = killed(&mut cell, client, |cell| {
-            // It is read while it grows, and it is anew at times.
-            let lines = cell.lines();
-            lines >= before + step || lines < before
-        });
-        fates.push(modes.resumed.unwrap());
+    for records in 1..=10 {
+        client = killed_about(&mut cell, client, records);
     }
     for after_us in [0, 500, 3_000, 12_000] {
         let begun = std::time::Instant::now();
         let wait = StdDuration::from_micros(after_us);
         (client, _) = killed(&mut cell, client, |_| begun.elapsed() >= wait);
     }
-    // The steps were hit: at the first ones nobody has stopped anything, at later ones all have.
-    assert!(fates.contains(&Fate::RolledBack), "{fates:?}");
-    assert!(fates.contains(&Fate::Finished), "{fates:?}");
+    cell.end(client, agents);
+}
+
+/// Nothing has been stopped, so all goes back; all that was to stop has, so all goes on.
+#[track_caller]
+fn assert_fates_at_the_steps(cell: &mut Cell, mut client: Client) -> Client {
+    for _to_and_fro in 0..2 {
+        let fate;
+        (client, fate) = killed_at(cell, client, Step::Stop);
+        assert_eq!(fate, Fate::RolledBack);
+        let fate;
+        (client, fate) = killed_at(cell, client, Step::Start);
+        assert_eq!(fate, Fate::Finished);
+    }
+    client
+}
+
+#[test]
+fn a_change_is_rolled_back_before_all_have_stopped_and_finished_afterwards() {
+    let Some(mut cell) = Cell::set("a_change_is_rolled_back_before_all_have_stopped") else {
+        return;
+    };
+    let (client, agents) = cell.begin();
+    let client = assert_fates_at_the_steps(&mut cell, client);
     cell.end(client, agents);
 }
 
@@ -319,13 +357,10 @@ fn a_change_over_deadline_is_finished_or_rolled_back_where_the_daemon_dies() {
         return;
     };
     let (mut client, agents) = cell.begin();
-    for step in [1, 4, 7] {
-        let before = cell.lines();
-        (client, _) = killed(&mut cell, client, |cell| {
-            let lines = cell.lines();
-            lines >= before + step || lines < before
-        });
+    for records in [1, 4, 7] {
+        client = killed_about(&mut cell, client, records);
     }
+    let client = assert_fates_at_the_steps(&mut cell, client);
     cell.end(client, agents);
 }
 
