@@ -176,7 +176,8 @@ impl Cell {
         let socket = client.load_modes(self.table.clone()).unwrap();
         let named = requests.iter().map(|one| one.domain.as_str());
         let agents = named.zip(self.pids());
-        let agents = agents.map(|(domain, pid)| start_agent(domain, pid, self.gate.clone(), &socket));
+        let agents =
+            agents.map(|(domain, pid)| start_agent(domain, pid, self.gate.clone(), &socket));
         let agents = agents.collect();
         settled(&mut client);
         (client, agents)
