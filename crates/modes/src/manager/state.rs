@@ -70,7 +70,8 @@ impl State {
         changes
     }
 
-    /// What changes from here to what held; without fallbacks, since this is one itself.
+    /// What changes from here to what held. Who does not go back falls back, so that what it was given by
+    /// the change is there for those that do.
     pub fn changes_back(&self, table: &ModeTable, old: &Self) -> Vec<DomainChange> {
         let to = |domain: &str| {
             let held = old.domains.get(domain)?;
@@ -94,7 +95,7 @@ impl State {
                 offset: table.longest_offset(domain),
                 fallback_offset: table.longest_offset(domain),
                 tasks_known: state.tasks.is_some(),
-                fallback: table.fallback(domain).filter(|_| forward).cloned(),
+                fallback: table.fallback(domain).cloned(),
                 // One that has just not answered is not asked again; it is told when it speaks.
                 agent: table
                     .agent_place(domain)

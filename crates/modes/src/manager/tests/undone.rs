@@ -26,15 +26,37 @@ fn one_that_does_not_go_back_keeps_no_other_from_it() {
     assert_eq!(host.runs("a"), ["a-always", "a-run"]);
 }
 
-/// It is not asked for less than what holds again: that is what all others go back to.
 #[test]
-fn who_does_not_go_back_is_not_told_to_fall_back() {
+fn who_does_not_answer_on_the_way_back_falls_back_and_leaves_the_others_room() {
+    for last in [Manner::Hangs, Manner::Absent] {
+        let (host, mut manager) = manager(RequestsMeanwhile::Queue);
+        host.manners("c", &[Manner::Obeys, last]);
+        host.manner("b", Manner::Hangs);
+        let report = manager.change_to(&COMMAND, "rest").unwrap();
+        let back = report.rolled_back.unwrap();
+        let causes = match &back.outcome.ending {
+            Ending::Partly(causes) => causes.keys().collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(causes, ["c"]);
+        assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (5, 1));
+        assert_eq!(host.runs("a"), ["a-always", "a-run"]);
+        let c = &manager.state().domains["c"];
+        assert_eq!((c.interface.name.as_str(), &c.tasks), ("park", &None));
+        assert!(host.0.borrow().most_percent <= 80);
+    }
+}
+
+#[test]
+fn who_cannot_go_back_is_asked_for_its_fallback() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
     host.manners("c", &[Manner::Obeys, Manner::Fails, Manner::Obeys]);
     host.manner("b", Manner::Hangs);
     let report = manager.change_to(&COMMAND, "rest").unwrap();
     assert!(report.rolled_back.is_some());
-    assert_eq!(told(&host.orders_since(0, "c")), ["rest", "run"]);
+    assert_eq!(told(&host.orders_since(0, "c")), ["rest", "run", "park"]);
+    assert_eq!(host.runs("c"), ["c-always", "c-park"]);
+    assert_eq!((host.budget_ms("a"), host.budget_ms("c")), (5, 1));
 }
 
 #[test]
