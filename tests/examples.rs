@@ -363,6 +363,12 @@ fn aperiodic_policies_restorer_waits_for_the_end_of_its_parent() {
         "boot": process::boot_id().unwrap(),
     });
     fs::write(&journal, format!("{owner}\n")).unwrap();
+    for _ in 0..1_000 {
+        if !process::children_of(parent.id()).unwrap().is_empty() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     // One that does not wait has ended by then.
     std::thread::sleep(std::time::Duration::from_millis(500));
     let waiting = process::children_of(parent.id()).unwrap();

@@ -57,7 +57,13 @@ impl Server {
     }
 
     fn connect(&self, trusted: bool) -> (TestClient, JoinHandle<End>) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+        self.connect_after(trusted, &[])
+    }
+
+    /// A client that has said something before it is served.
+    fn connect_after(&self, trusted: bool, said: &[u8]) -> (TestClient, JoinHandle<End>) {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        ours.write_all(said).unwrap();
         let service = Arc::clone(&self.service);
         let patience = self.patience;
         let id = service.leases().connect();
@@ -252,8 +258,10 @@ fn silence_is_tolerated_from_a_lease_holder_only() {
         ..Patience::default()
     };
     let server = Server::new(patience, Box::new(AlwaysProtected));
-    let (mut holder, holder_thread) = server.connect(true);
-    holder.ask(&apply(&["a"], Lease::Connection)).unwrap();
+    // It is silent from the lease on, not before.
+    let lease = encode(&apply(&["a"], Lease::Connection), REQUEST_BYTES_MAX).unwrap();
+    let (mut holder, holder_thread) = server.connect_after(true, &lease);
+    holder.receive().unwrap();
     // Many times the limit pass for the others, one after another.
     for trusted in [true, false, true, false] {
         let (_silent, thread) = server.connect(trusted);

@@ -23,6 +23,10 @@ use tailbound_time::{Clock, Duration};
 const AS_LOAD: &[&str] = &["--ignored", "--exact", "busy_program", "--nocapture"];
 const BUDGET: Duration = Duration::from_millis(4);
 const PERIOD: Duration = Duration::from_millis(10);
+/// Longer than any test looks at a load, which ends with its domain.
+const LOAD_AT_MOST: Duration = Duration::from_secs(20);
+/// How often a share is measured where it is not what it should be: the host may stand still meanwhile.
+const ATTEMPTS: u32 = 4;
 
 /// Whether a domain is frozen, or being frozen.
 fn is_frozen(domain: &TestDomain) -> bool {
@@ -46,6 +50,22 @@ fn busy_program() {
 
 fn pause(ms: u64) {
     sleep_until(Monotonic.now() + Duration::from_millis(ms)).expect("sleep");
+}
+
+/// Waits for what comes in its own time, however slow the host is.
+#[track_caller]
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let give_up = Monotonic.now() + LOAD_AT_MOST;
+    while !is_so() {
+        assert!(Monotonic.now() < give_up, "{what}");
+        pause(1);
+    }
+}
+
+/// A CPU for the test beside that of a load which leaves nothing of it, or a loud skip.
+fn has_two_cpus(test: &str) -> bool {
+    let has = std::thread::available_parallelism().is_ok_and(|count| count.get() >= 2);
+    has || skip(test, "two CPUs").is_some_and(|()| true)
 }
 
 /// A fresh domain, or a loud skip.
@@ -79,26 +99,35 @@ fn manager_for(test: &str, domains: &[ServedDomain], detection: Detection) -> Op
     }
 }
 
-/// Runs `programs` of `threads` each for a second and a half under 4/10 ms.
-fn served(test: &str, programs: u32, threads: u32, detection: Detection) -> Option<LedgerSnapshot> {
-    let _alone = alone();
+/// Runs `programs` of `threads` each under 4/10 ms: the ledger when they had begun, and a second later.
+fn served(
+    test: &str,
+    programs: u32,
+    threads: u32,
+    detection: Detection,
+) -> Option<[LedgerSnapshot; 2]> {
     let mut domain = domain_for(test)?;
     let manager = manager_for(test, &[domain.served(test, BUDGET, PERIOD)], detection)?;
-    let length = Duration::from_millis(1500);
     for _ in 0..programs {
-        domain.start(Load::busy(test_cpu(), threads, length), AS_LOAD);
+        domain.start(Load::busy(test_cpu(), threads, LOAD_AT_MOST), AS_LOAD);
     }
-    pause(1300);
-    let ledger = manager.ledger(test).expect("served");
+    let ledger = || manager.ledger(test).expect("served");
+    eventually("its programs use its budgets up", || {
+        ledger().depletions >= 10
+    });
+    let begun = ledger();
+    pause(1_000);
+    let ended = ledger();
     manager.stop().expect("stop");
     assert!(!is_frozen(&domain), "{test}: stop has to thaw");
-    Some(ledger)
+    Some([begun, ended])
 }
 
 /// A domain that always wanted to run got its share and no more, and its overruns were booked.
-fn assert_share(test: &str, ledger: &LedgerSnapshot) {
-    // The first periods are the programs' start.
-    let settled = &ledger.latest[20.min(ledger.latest.len())..];
+fn judge_share(begun: &LedgerSnapshot, ledger: &LedgerSnapshot) -> Result<(), String> {
+    let first = begun.latest.last().map_or(0, |closed| closed.index + 1);
+    let settled = ledger.latest.iter().filter(|closed| closed.index >= first);
+    let settled: Vec<_> = settled.collect();
     let points: u64 = settled.iter().map(|p| p.skipped + 1).sum();
     let used: u64 = settled.iter().map(|p| p.used.as_nanos()).sum();
     let wall = (points * PERIOD.as_nanos()) as f64;
@@ -110,14 +139,22 @@ fn assert_share(test: &str, ledger: &LedgerSnapshot) {
     let forgiven: u64 = settled.iter().map(|p| p.forgiven.as_nanos()).sum();
     let owed = settled.last().map_or(0, |p| p.debt.as_nanos()) + forgiven;
     let owed = owed as f64 / wall;
-    assert!(
-        share > 0.4 * (0.98 - lost) && share - owed < 0.4 * 1.02,
-        "{test}: share {share:.4} of 0.4, {lost:.3} of the time lost, {owed:.4} owed or forgiven"
+    let (depletions, periods) = (
+        ledger.depletions - begun.depletions,
+        ledger.periods - begun.periods,
     );
-    assert!(
-        ledger.depletions * 10 > ledger.periods * 8,
-        "{test}: {ledger:?}"
-    );
+    if share <= 0.4 * (0.98 - lost) || share - owed >= 0.4 * 1.02 || depletions * 10 <= periods * 8
+    {
+        return Err(format!(
+            "share {share:.4} of 0.4, {lost:.3} of the time lost, {owed:.4} owed or forgiven, \
+             {depletions} of {periods} budgets used up"
+        ));
+    }
+    Ok(())
+}
+
+/// What holds however the host stands still.
+fn assert_books(test: &str, ledger: &LedgerSnapshot) {
     assert!(ledger.overrun.count() > 0, "{test}: overruns are booked");
     assert_eq!(ledger.failures, 0, "{test}");
     let on_grid = ledger.latest.windows(2).all(|pair| {
@@ -128,14 +165,27 @@ fn assert_share(test: &str, ledger: &LedgerSnapshot) {
     assert!(on_grid, "{test}: the grid never drifts");
 }
 
+fn gives_its_share(test: &str, programs: u32, threads: u32, detection: Detection) {
+    let _alone = alone();
+    let mut seen = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let Some([begun, ended]) = served(test, programs, threads, detection) else {
+            return;
+        };
+        assert_books(test, &ended);
+        match judge_share(&begun, &ended) {
+            Ok(()) => return,
+            Err(why) => seen.push(why),
+        }
+    }
+    panic!("{test}: {seen:#?}");
+}
+
 macro_rules! share_test {
     ($name:ident, $programs:expr, $threads:expr, $detection:expr) => {
         #[test]
         fn $name() {
-            let test = stringify!($name);
-            if let Some(ledger) = served(test, $programs, $threads, $detection) {
-                assert_share(test, &ledger);
-            }
+            gives_its_share(stringify!($name), $programs, $threads, $detection);
         }
     };
 }
@@ -177,7 +227,8 @@ fn a_budget_is_kept_while_the_domain_sleeps() {
         "back-to-back budgets: longest burst {longest} ns of {} bursts",
         bursts.len()
     );
-    let total = ledger.used.as_nanos() as f64;
+    let beyond = ledger.forgiven + ledger.debt;
+    let total = ledger.used.saturating_sub(beyond).as_nanos() as f64;
     assert!(total <= ledger.reserved.as_nanos() as f64 * 1.02);
     assert!(!is_frozen(&domain));
 }
@@ -241,14 +292,10 @@ fn a_domain_does_not_stay_frozen_without_its_manager() {
     let Some(manager) = manager_for(test, &[served], Detection::Automatic) else {
         return;
     };
-    let mut load = Load::busy(test_cpu(), 2, Duration::from_secs(2));
+    let mut load = Load::busy(test_cpu(), 2, LOAD_AT_MOST * 2);
     load.fifo_priority = 0;
     domain.start(load, AS_LOAD);
-    let give_up = Monotonic.now() + Duration::from_secs(1);
-    while !is_frozen(&domain) && Monotonic.now() < give_up {
-        pause(1);
-    }
-    assert!(is_frozen(&domain), "a depleted domain is frozen");
+    eventually("a depleted domain is frozen", || is_frozen(&domain));
     let before = domain.used();
     pause(100);
     let while_frozen = domain.used().saturating_sub(before);
@@ -256,8 +303,7 @@ fn a_domain_does_not_stay_frozen_without_its_manager() {
     drop(manager);
     assert!(!is_frozen(&domain), "dropping the handle has to thaw");
     let before = domain.used();
-    pause(300);
-    assert!(domain.used() > before, "it runs again");
+    eventually("it runs again", || domain.used() > before);
 }
 
 /// Both domains have the shares that are wanted, within 15 %, in one of a few looks: where the host
@@ -338,6 +384,9 @@ fn domains_come_go_and_change_while_the_manager_runs() {
 #[test]
 fn a_boost_comes_from_no_budget_and_ends() {
     let test = "a_boost_comes_from_no_budget_and_ends";
+    if !has_two_cpus(test) {
+        return;
+    }
     let _alone = alone();
     let Some(mut domain) = domain_for("boosted") else {
         return;
@@ -348,36 +397,35 @@ fn a_boost_comes_from_no_budget_and_ends() {
     let (budget, period) = (Duration::from_millis(10), Duration::from_millis(200));
     let served = domain.served("boosted", budget, period);
     manager.add(&served).expect("add");
-    let length = Duration::from_millis(4_500);
     domain.start(
         Load {
             fifo_priority: 90,
-            ..Load::busy(test_cpu(), 1, length)
+            ..Load::busy(test_cpu(), 1, LOAD_AT_MOST * 2)
         },
         AS_LOAD,
     );
     pause(300);
     let at_most = Duration::from_millis(5);
-    // It stands still for most of a period, and only then it is boosted.
-    let waited = (0..1_000).any(|_| {
-        pause(1);
-        is_frozen(&domain)
+    let boosts = || manager.ledger("boosted").expect("ledger").boosts;
+    // It stands still for most of a period, and only then it is boosted. A boost that the manager comes to
+    // too late is none.
+    eventually("it is boosted", || {
+        eventually("it stands still", || is_frozen(&domain));
+        manager.boost("boosted", at_most, true).expect("boost");
+        pause(60);
+        boosts() > 0
     });
-    assert!(waited);
-    manager.boost("boosted", at_most, true).expect("boost");
-    let boosted = (0..1_000).any(|_| {
-        pause(1);
-        manager.ledger("boosted").unwrap().boosts == 1
-    });
-    assert!(boosted);
-    pause(60);
+    let first = boosts();
     // One that is taken back at once gives next to nothing.
-    manager.boost("boosted", at_most, false).expect("boost");
-    manager.unboost("boosted").expect("unboost");
+    eventually("it is boosted again", || {
+        manager.boost("boosted", at_most, false).expect("boost");
+        manager.unboost("boosted").expect("unboost");
+        pause(60);
+        boosts() > first
+    });
     pause(1_000);
     let seen = manager.ledger("boosted").expect("ledger");
-    assert_eq!(seen.boosts, 2);
-    let (least, most) = (at_most.scaled_down(1, 2), at_most + at_most);
+    let (least, most) = (at_most.scaled_down(1, 2), at_most * seen.boosts);
     assert!(
         least < seen.boosted && seen.boosted < most,
         "{}",
@@ -398,10 +446,8 @@ fn a_boost_comes_from_no_budget_and_ends() {
 fn goes_on_boosted(manager: &CpuManager, domain: &TestDomain) {
     // One that begins when the budget ends is shorter by what was left of the budget.
     let boosted_for = || manager.ledger("boosted").expect("ledger").boosted;
-    let went_on = (0..10).any(|_| {
-        while is_frozen(domain) {
-            pause(1);
-        }
+    let went_on = (0..20).any(|_| {
+        eventually("it runs", || !is_frozen(domain));
         let before = boosted_for();
         manager
             .boost("boosted", LONGEST_BOOST, true)
@@ -425,6 +471,9 @@ fn schedule(thread_id: u32, policy: [&str; 3]) {
 #[test]
 fn a_domain_has_its_budget_after_its_manager_was_held_up() {
     let test = "a_domain_has_its_budget_after_its_manager_was_held_up";
+    if !has_two_cpus(test) {
+        return;
+    }
     let _alone = alone();
     let Some(mut domain) = domain_for(test) else {
         return;
@@ -434,10 +483,7 @@ fn a_domain_has_its_budget_after_its_manager_was_held_up() {
     let Some(manager) = manager_for(test, &[served], Detection::Automatic) else {
         return;
     };
-    domain.start(
-        Load::busy(test_cpu(), 1, Duration::from_millis(900)),
-        AS_LOAD,
-    );
+    domain.start(Load::busy(test_cpu(), 1, LOAD_AT_MOST), AS_LOAD);
     pause(200);
     // What a stall of the host does: the domain is charged, and the manager away.
     schedule(manager.thread_id(), ["-o", "-p", "0"]);
@@ -475,13 +521,11 @@ fn a_manager_shows_that_it_is_alive() {
             return;
         }
     };
-    pause(300);
-    let pulse = view.pulse(0, Monotonic.now()).expect("row");
-    assert!(
-        matches!(pulse.liveness, Liveness::Alive { .. }),
-        "{pulse:?}"
-    );
-    assert!(pulse.beats >= 2 && pulse.thread == manager.thread_id());
+    eventually("it beats in time", || {
+        let pulse = view.pulse(0, Monotonic.now()).expect("row");
+        assert_eq!(pulse.thread, manager.thread_id());
+        pulse.beats >= 2 && matches!(pulse.liveness, Liveness::Alive { .. })
+    });
     manager.stop().expect("stop");
     let pulse = view.pulse(0, Monotonic.now()).expect("row");
     assert_eq!(pulse.liveness, Liveness::Stopped);

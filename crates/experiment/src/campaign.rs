@@ -90,7 +90,6 @@ pub fn run(
         let calibrating = Calibrating {
             variants: measurable(loaded, &resolved, &findings),
             seed,
-            scale: options.duration_scale,
             stop,
         };
         let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
@@ -177,6 +176,7 @@ fn calibrated_testbed<'a>(
         executable: options.executable.clone(),
     };
     let mut testbed = Testbed::start(loaded, surroundings, calibrating.seed, calibrating.stop)?;
+    testbed.calibration_scale = options.duration_scale;
     testbed.calibrations = calibrating.carry_out(&mut testbed, observer)?;
     Ok(testbed)
 }

@@ -29,8 +29,6 @@ const MOST_ROUNDS: usize = 10;
 /// The part of a period that a calibrated service may use, in hundredths: more than it needs, so
 /// that its requests are hardly ever throttled, and less than where real-time throttling begins.
 const ROOM: u64 = 90;
-/// The counted requests of a round, at full length and at least.
-const REQUESTS: (f64, f64) = (40.0, 10.0);
 
 /// What a service runs under and beside while it is calibrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,8 +176,6 @@ pub struct Calibrating<'a> {
     pub variants: Vec<(&'a Variant, &'a BTreeMap<String, ResolvedDomain>)>,
     /// The seed of the requests.
     pub seed: u64,
-    /// Factor on the number of requests.
-    pub scale: f64,
     /// Raised when the user wants to end.
     pub stop: &'a AtomicBool,
 }
@@ -335,8 +331,6 @@ impl Calibrating<'_> {
         plan.surroundings = condition.in_words();
         plan.busy = busy;
         plan.seed = self.seed;
-        let (usual, least) = REQUESTS;
-        plan.requests = (usual * self.scale).clamp(least, usual) as u32;
         Ok(plan)
     }
 }

@@ -23,6 +23,8 @@ const READY_WITHIN: Duration = Duration::from_secs(15);
 /// How often it is looked whether its programs still live meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// The part of a round of a calibration that is left of it in the shortest run.
+const SHORTEST_ROUND: f64 = 0.25;
 /// How long the setup of a service may take.
 const SETUP_WITHIN: Duration = Duration::from_secs(60);
 
@@ -37,6 +39,8 @@ pub struct Testbed<'a> {
     neighbours: BTreeMap<String, Programs>,
     /// What calibration found.
     pub calibrations: Calibrations,
+    /// Factor on the length of its rounds; no more than the usual length and no less than a quarter of it.
+    pub calibration_scale: f64,
 }
 
 impl<'a> Testbed<'a> {
@@ -57,6 +61,7 @@ impl<'a> Testbed<'a> {
             residents: BTreeMap::new(),
             neighbours: BTreeMap::new(),
             calibrations: Calibrations::default(),
+            calibration_scale: 1.0,
         };
         for (name, domain) in &description.domains {
             if testbed.is_resident(name) {
@@ -108,6 +113,9 @@ impl<'a> Testbed<'a> {
             .and_then(Programs::first_process);
         plan.cpu = generator_cpu(self.description(), service);
         plan.host = Some(fingerprint_line(&fingerprint()));
+        let scale = self.calibration_scale.clamp(SHORTEST_ROUND, 1.0);
+        plan.requests = (f64::from(plan.requests) * scale) as u32;
+        plan.limit = Duration::from_secs_f64_nearest(plan.limit.as_secs_f64() * scale);
         Ok(plan)
     }
 

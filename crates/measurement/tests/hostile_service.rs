@@ -4,14 +4,17 @@
 mod testbed;
 
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use tailbound_linux::clock::Monotonic;
 use tailbound_measurement::{
     CalibrationPlan, Endpoint, Measurement, MeasurementError, Progress, ServiceTimeSource,
     await_service, measure,
 };
 use tailbound_model::{Protocol, Request, Service};
+use tailbound_time::{Clock, Duration};
 use testbed::*;
 
 fn ignore(_: Progress) {}
@@ -38,9 +41,12 @@ fn pinging() -> Service {
     service(Protocol::Redis, &[("ping", task)])
 }
 
-fn measured_against(endpoint: &Endpoint, service: &Service) -> Measurement {
+/// Where whatever happens to the connection ends the measurement.
+const UNTIL_IT_ENDS: Duration = Duration::from_secs(30);
+
+fn measured_against(endpoint: &Endpoint, service: &Service, drain: Duration) -> Measurement {
     let mut plan = plan(service, endpoint, ms(0), ms(200));
-    plan.drain = ms(100);
+    plan.drain = drain;
     measure(&plan, NEVER, &mut ignore).unwrap()
 }
 
@@ -76,9 +82,13 @@ fn hanging_up_interrupts_and_open_requests_become_lower_bounds() {
             stream.write_all(b"+PONG\r\n").unwrap();
         }
         stream.read_exact(&mut buffer).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        // With requests unread the end would be a reset.
+        let _until_they_leave = stream.read_to_end(&mut Vec::new());
     });
-    let measured = measured_against(&endpoint, &pinging());
-    assert!(measured.interrupted.unwrap().contains("closed"));
+    let measured = measured_against(&endpoint, &pinging(), UNTIL_IT_ENDS);
+    let interrupted = measured.interrupted.unwrap();
+    assert!(interrupted.contains("closed"), "{interrupted}");
     assert_eq!(measured.counts.answered, 3);
     assert!(measured.counts.unanswered >= 1);
     assert!(!measured.overall.censored().is_empty());
@@ -95,7 +105,8 @@ fn garbage_interrupts_with_the_protocol_named() {
             .unwrap();
         let _until_they_leave = stream.read_to_end(&mut Vec::new());
     });
-    let interrupted = measured_against(&endpoint, &pinging()).interrupted.unwrap();
+    let measured = measured_against(&endpoint, &pinging(), UNTIL_IT_ENDS);
+    let interrupted = measured.interrupted.unwrap();
     assert!(interrupted.contains("RESP2"), "{interrupted}");
 }
 
@@ -106,7 +117,12 @@ fn an_answer_to_nothing_interrupts() {
         stream.write_all(b"+OK\r\n").unwrap();
         let _until_they_leave = stream.read_to_end(&mut Vec::new());
     });
-    let interrupted = measured_against(&endpoint, &pinging()).interrupted.unwrap();
+    // Nothing is asked before the answer is there.
+    let service = pinging();
+    let mut plan = plan(&service, &endpoint, ms(0), ms(200));
+    plan.start_at = Some(Monotonic.now().saturating_add(UNTIL_IT_ENDS));
+    let measured = measure(&plan, NEVER, &mut ignore).unwrap();
+    let interrupted = measured.interrupted.unwrap();
     assert!(interrupted.contains("not asked"), "{interrupted}");
 }
 
@@ -116,7 +132,7 @@ fn a_silent_service_ends_with_the_drain_and_nothing_answered() {
     let endpoint = misbehaving(folder.path(), 1, |mut stream| {
         let _until_they_leave = stream.read_to_end(&mut Vec::new());
     });
-    let measured = measured_against(&endpoint, &pinging());
+    let measured = measured_against(&endpoint, &pinging(), ms(100));
     assert_eq!(measured.interrupted, None);
     assert_eq!((measured.counts.sent, measured.counts.unanswered), (40, 40));
     assert_eq!(measured.overall.censored().len(), 40);
@@ -125,14 +141,16 @@ fn a_silent_service_ends_with_the_drain_and_nothing_answered() {
 #[test]
 fn a_service_that_reads_nothing_does_not_block_the_generator() {
     let folder = tempfile::tempdir().unwrap();
-    let endpoint = misbehaving(folder.path(), 1, |stream| {
-        std::thread::sleep(std::time::Duration::from_millis(600));
+    let (ended, measuring) = std::sync::mpsc::channel::<()>();
+    let endpoint = misbehaving(folder.path(), 1, move |stream| {
+        let _until_all_was_measured = measuring.recv();
         drop(stream);
     });
     let mut service = pinging();
     let large = "x".repeat(100_000);
     service.tasks.get_mut("ping").unwrap().request = Some(command(&["SET", "k", &large]));
-    let measured = measured_against(&endpoint, &service);
+    let measured = measured_against(&endpoint, &service, ms(100));
+    drop(ended);
     assert_eq!(measured.counts.released, 40);
     assert_eq!(measured.counts.answered, 0);
 }
@@ -172,7 +190,7 @@ fn http_is_calibrated_by_round_trips_over_connections_that_close() {
     let endpoint = misbehaving(folder.path(), 100, |stream| closing_http(stream, "200 OK"));
     let mut plan = CalibrationPlan::new("h", getting(), endpoint);
     plan.fifo_priority = None;
-    (plan.requests, plan.warm_up) = (20, 2);
+    (plan.requests, plan.warm_up, plan.limit) = (20, 2, NO_HURRY);
     let found = calibrated(&plan);
     assert_eq!(found.execution_times["get"].count(), Some(20));
     assert_eq!(found.source, ServiceTimeSource::RoundTrip);
@@ -185,9 +203,11 @@ fn http_goes_on_after_a_close_and_counts_error_statuses() {
     let endpoint = misbehaving(folder.path(), 100, |stream| {
         closing_http(stream, "503 Busy")
     });
-    let service = getting();
+    let mut service = getting();
+    // What was sent before the close would be lost with it, if the machine stood still there.
+    service.max_in_flight = Some(1);
     let mut plan = plan(&service, &endpoint, ms(0), ms(300));
-    plan.drain = ms(2_000);
+    plan.drain = NO_HURRY;
     let measured = measure(&plan, NEVER, &mut ignore).unwrap();
     assert_eq!(measured.interrupted, None);
     assert_eq!(measured.counts.released, 30);

@@ -161,7 +161,7 @@ fn calibration_tells_long_requests_from_short_ones_and_finds_the_busy_rate() {
         let mut plan = CalibrationPlan::new("r", service.clone(), server.endpoint.clone());
         plan.process = process;
         plan.fifo_priority = None;
-        (plan.requests, plan.warm_up) = (30, 5);
+        (plan.requests, plan.warm_up, plan.limit) = (30, 5, NO_HURRY);
         let found = calibrated(&plan);
         let expected = match process {
             Some(_) => ServiceTimeSource::ProcessCpuTime,
@@ -195,7 +195,7 @@ fn a_process_that_does_not_serve_is_noticed() {
         let mut plan = CalibrationPlan::new("r", service.clone(), server.endpoint.clone());
         plan.process = Some(process);
         plan.fifo_priority = None;
-        (plan.requests, plan.warm_up) = (10, 2);
+        (plan.requests, plan.warm_up, plan.limit) = (10, 2, NO_HURRY);
         let found = calibrated(&plan);
         assert_eq!(found.source, ServiceTimeSource::RoundTrip);
         let told = found.remarks.join("\n");

@@ -146,7 +146,7 @@ fn a_host_that_falls_silent_is_left_where_the_link_does_not_tell() {
 fn a_host_of_another_domain_is_left() {
     let host = Host::listen();
     let (engine, switches) = counting();
-    let agent = Running::start_with(&host, engine, impatient());
+    let agent = Running::start(&host, engine);
     let (mut peer, _) = host.accept();
     let welcome = HostMessage::Welcome {
         domain: name("lidar"),

@@ -3,6 +3,7 @@
 
 mod stage;
 
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
 use tailbound_linux::process::{die_with_parent, process_started, send_signal};
@@ -85,11 +86,16 @@ fn it_switches_processes_and_leaves_them_as_they_are_at_its_end() {
 fn it_ends_at_once_while_there_is_no_host() {
     let host = Host::listen();
     std::fs::remove_file(host.socket()).unwrap();
-    let program = start(&host, &[]);
+    let mut program = start(&host, &[]);
+    let mut said = BufReader::new(program.stderr.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("cannot connect") {
+        assert_ne!(said.read_line(&mut text).unwrap(), 0, "{text}");
+    }
     std::thread::sleep(std::time::Duration::from_millis(50));
     let output = end(program, SIGTERM);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let text = String::from_utf8(output.stderr).unwrap();
+    said.read_to_string(&mut text).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?} {text}");
     // Many attempts, one line.
     assert_eq!(text.matches("cannot connect").count(), 1, "{text}");
 }

@@ -4,8 +4,9 @@
 mod stage;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -290,8 +291,18 @@ fn units_in(folder: &Path) -> PathBuf {
         folder.display()
     );
     let path = folder.join("systemctl");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    // By another process: what this one has open for writing is so in a child of another test as well, until
+    // that is another program, and cannot be executed meanwhile.
+    let write = format!("cat > {0} && chmod 700 {0}", path.display());
+    let mut writer = Command::new("sh")
+        .args(["-c", &write])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = writer.stdin.take().unwrap();
+    input.write_all(script.as_bytes()).unwrap();
+    drop(input);
+    assert!(writer.wait().unwrap().success());
     path
 }
 
@@ -299,10 +310,12 @@ fn units_in(folder: &Path) -> PathBuf {
 fn units_are_stopped_and_started_and_put_back() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("web"), "").unwrap();
-    let limit = Duration::from_secs(2);
-    let runner = UnitRunner::start(units_in(folder.path()), limit).unwrap();
+    let systemctl = units_in(folder.path());
+    let within = |limit| UnitRunner::start(systemctl.clone(), Duration::from_secs(limit)).unwrap();
+    let (runner, impatient) = (within(50), within(2));
     let mut table = TaskTable::new();
     for unit in ["web", "db", "bad", "slow"] {
+        let runner = if unit == "slow" { &impatient } else { &runner };
         let control = SystemdUnit::new(name(unit), unit.to_owned(), runner.clone());
         table.add(name(unit), Box::new(control)).unwrap();
     }

@@ -10,6 +10,7 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rig::{Host, Running};
 use tailbound_linux::control_socket::wait_readable;
@@ -52,6 +53,12 @@ fn expect_told(host: &mut Host, words: &str) {
         told.push_str(&host.manager.agents().take_reasons().join("\n"));
         told.contains(words)
     });
+}
+
+/// One test at a time: they use the same port, and connections of any domain come to whoever listens.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether it is to be done here; else it was done in a guest, or was skipped.
@@ -97,6 +104,7 @@ fn is_here(test: &str) -> bool {
 
 #[test]
 fn a_connection_can_be_written_to_as_soon_as_it_is_made() {
+    let _alone = alone();
     if !is_here("a_connection_can_be_written_to_as_soon_as_it_is_made") {
         return;
     }
@@ -114,6 +122,7 @@ fn a_connection_can_be_written_to_as_soon_as_it_is_made() {
 
 #[test]
 fn an_agent_comes_by_vsock_from_its_own_guest_alone() {
+    let _alone = alone();
     if !is_here("an_agent_comes_by_vsock_from_its_own_guest_alone") {
         return;
     }
@@ -143,6 +152,7 @@ fn an_agent_comes_by_vsock_from_its_own_guest_alone() {
 
 #[test]
 fn a_guest_that_floods_leaves_room_for_others() {
+    let _alone = alone();
     if !is_here("a_guest_that_floods_leaves_room_for_others") {
         return;
     }

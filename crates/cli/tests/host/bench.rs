@@ -12,7 +12,9 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
 
 /// How long the host may take to become clean.
-const CLEAN_WITHIN: Duration = Duration::from_secs(10);
+const CLEAN_WITHIN: Duration = Duration::from_secs(60);
+/// How long a command may take to say what it is waited for: calibrations go before.
+const SAID_WITHIN: Duration = Duration::from_secs(180);
 
 /// One test's place; the next test waits until it is dropped.
 pub struct Bench {
@@ -92,7 +94,7 @@ impl Bench {
 
     /// Waits until the started one has said `text`.
     pub fn until_said(&self, text: &str) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + SAID_WITHIN;
         while !self.said().contains(text) {
             assert!(
                 Instant::now() < deadline,

@@ -277,7 +277,7 @@ fn modes_change_while_a_run_measures() {
     assert!(page.contains("id=\"mode-courses\"") && page.contains("in force"));
     bench
         .run(&["report", "out/report.json"])
-        .expect(0, &["Latencies by mode", "full -> low"]);
+        .expect(0, &["Latencies by mode", "full \u{2192} low"]);
     bench.assert_clean("measured");
 }
 

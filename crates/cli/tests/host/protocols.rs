@@ -33,7 +33,7 @@ schema_version = 1
 name = "protocols"
 initial_mode = "run"
 hosts.here.cpus = [0, 1]
-mode_changes = {{ protocol = "{protocol}", least_gap = "50ms" }}
+mode_changes = {{ protocol = "{protocol}", least_gap = "50ms", timeout = "10s" }}
 
 [domains.arm]
 kind = "process"

@@ -212,7 +212,8 @@ impl ModesStage {
             options: Options {
                 policy: ChangePolicy::Greedy,
                 start: TaskStart::InForce,
-                timeout: Duration::from_millis(700),
+                // Longer than a machine stands still for an agent that answers.
+                timeout: Duration::from_secs(2),
             },
             requests,
             longest_boost: Duration::from_micros(500),

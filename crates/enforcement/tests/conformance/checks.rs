@@ -379,7 +379,7 @@ fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
 
 /// A process with settings that are nobody's default.
 fn peculiar(bench: &Bench<'_>) -> Program {
-    let end = Monotonic.now() + Duration::from_secs(4);
+    let end = Monotonic.now() + Duration::from_secs(60);
     let threads = if bench.back_end.capabilities().thread_groups {
         3
     } else {

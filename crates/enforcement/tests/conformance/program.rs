@@ -206,5 +206,5 @@ fn own(request: &str, directory: &str) {
         Err(error) => println!("{error}"),
     }
     // Far longer than any check; the parent's death ends us as well.
-    std::thread::sleep(std::time::Duration::from_secs(30));
+    std::thread::sleep(std::time::Duration::from_secs(60));
 }

@@ -244,8 +244,11 @@ impl TestDomain {
 impl Drop for TestDomain {
     fn drop(&mut self) {
         let _thawed = cgroup::write_control(&self.cgroup.join("cgroup.freeze"), "0");
+        // All, before any is waited for: those of one real-time priority do not let each other run.
         for child in &mut self.children {
             let _killed = child.kill();
+        }
+        for child in &mut self.children {
             let _status = child.wait();
         }
         for _ in 0..200 {

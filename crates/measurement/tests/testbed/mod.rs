@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use tailbound_linux::process::die_with_parent;
+use tailbound_linux::process::{die_with_parent, send_signal};
 use tailbound_measurement::synthetic::{ServeOptions, serve};
 use tailbound_measurement::{
     Calibration, CalibrationPlan, Endpoint, LoadPlan, await_service, calibration_round,
@@ -19,6 +19,8 @@ use tailbound_model::{
 use tailbound_simulator::workload::releases;
 use tailbound_time::Duration;
 
+/// For measurements that end by themselves, however often the machine stands still meanwhile.
+pub const NO_HURRY: Duration = Duration::from_secs(60);
 pub static NEVER: &AtomicBool = &NOT_SET;
 static NOT_SET: AtomicBool = AtomicBool::new(false);
 
@@ -186,15 +188,21 @@ impl Drop for RedisServer {
     }
 }
 
-/// A process that sleeps: it uses no CPU time.
+const SIGSTOP: i32 = 19;
+
+/// A process that is stopped: it uses no CPU time.
 pub struct IdleProcess(pub Child);
 
 impl IdleProcess {
     pub fn start() -> Self {
         let mut command = Command::new("sleep");
         let child = die_with_parent(command.arg("60")).spawn().unwrap();
-        // Until it sleeps, it starts.
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        // Until it sleeps it starts, which takes CPU time; what is stopped takes none.
+        send_signal(child.id(), SIGSTOP).unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         Self(child)
     }
 }
