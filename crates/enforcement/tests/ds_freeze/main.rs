@@ -7,12 +7,15 @@
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+mod boosts;
+#[path = "../ds_freeze_domain/mod.rs"]
 mod ds_freeze_domain;
+mod shares;
 
 use ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
 use tailbound_enforcement::ds_freeze::{
-    ChangeAt, CpuManager, Detection, Heartbeat, LONGEST_BOOST, LedgerSnapshot, Liveness,
-    ManagerError, ManagerOptions, ServedDomain, WatchdogView,
+    ChangeAt, CpuManager, Detection, Heartbeat, Liveness, ManagerError, ManagerOptions,
+    ServedDomain, WatchdogView,
 };
 use tailbound_linux::cgroup;
 use tailbound_linux::clock::{Monotonic, sleep_until};
@@ -25,8 +28,6 @@ const BUDGET: Duration = Duration::from_millis(4);
 const PERIOD: Duration = Duration::from_millis(10);
 /// Longer than any test looks at a load, which ends with its domain.
 const LOAD_AT_MOST: Duration = Duration::from_secs(20);
-/// How often a share is measured where it is not what it should be: the host may stand still meanwhile.
-const ATTEMPTS: u32 = 4;
 
 /// Whether a domain is frozen, or being frozen.
 fn is_frozen(domain: &TestDomain) -> bool {
@@ -98,104 +99,6 @@ fn manager_for(test: &str, domains: &[ServedDomain], detection: Detection) -> Op
         Err(other) => panic!("{other}"),
     }
 }
-
-/// Runs `programs` of `threads` each under 4/10 ms: the ledger when they had begun, and a second later.
-fn served(
-    test: &str,
-    programs: u32,
-    threads: u32,
-    detection: Detection,
-) -> Option<[LedgerSnapshot; 2]> {
-    let mut domain = domain_for(test)?;
-    let manager = manager_for(test, &[domain.served(test, BUDGET, PERIOD)], detection)?;
-    for _ in 0..programs {
-        domain.start(Load::busy(test_cpu(), threads, LOAD_AT_MOST), AS_LOAD);
-    }
-    let ledger = || manager.ledger(test).expect("served");
-    eventually("its programs use its budgets up", || {
-        ledger().depletions >= 10
-    });
-    let begun = ledger();
-    pause(1_000);
-    let ended = ledger();
-    manager.stop().expect("stop");
-    assert!(!is_frozen(&domain), "{test}: stop has to thaw");
-    Some([begun, ended])
-}
-
-/// A domain that always wanted to run got its share and no more, and its overruns were booked.
-fn judge_share(begun: &LedgerSnapshot, ledger: &LedgerSnapshot) -> Result<(), String> {
-    let first = begun.latest.last().map_or(0, |closed| closed.index + 1);
-    let settled = ledger.latest.iter().filter(|closed| closed.index >= first);
-    let settled: Vec<_> = settled.collect();
-    let points: u64 = settled.iter().map(|p| p.skipped + 1).sum();
-    let used: u64 = settled.iter().map(|p| p.used.as_nanos()).sum();
-    let wall = (points * PERIOD.as_nanos()) as f64;
-    let share = used as f64 / wall;
-    // What a held-up manager cannot help: budgets of skipped grid points, time lost to a kernel
-    // that was slow to thaw, and overruns that are not paid back, or not yet.
-    let lost = settled.iter().map(|p| p.skipped).sum::<u64>() as f64 / points as f64
-        + (ledger.slow_switches * ledger.longest_switch.as_nanos()) as f64 / wall;
-    let forgiven: u64 = settled.iter().map(|p| p.forgiven.as_nanos()).sum();
-    let owed = settled.last().map_or(0, |p| p.debt.as_nanos()) + forgiven;
-    let owed = owed as f64 / wall;
-    let (depletions, periods) = (
-        ledger.depletions - begun.depletions,
-        ledger.periods - begun.periods,
-    );
-    if share <= 0.4 * (0.98 - lost) || share - owed >= 0.4 * 1.02 || depletions * 10 <= periods * 8
-    {
-        return Err(format!(
-            "share {share:.4} of 0.4, {lost:.3} of the time lost, {owed:.4} owed or forgiven, \
-             {depletions} of {periods} budgets used up"
-        ));
-    }
-    Ok(())
-}
-
-/// What holds however the host stands still.
-fn assert_books(test: &str, ledger: &LedgerSnapshot) {
-    assert!(ledger.overrun.count() > 0, "{test}: overruns are booked");
-    assert_eq!(ledger.failures, 0, "{test}");
-    let on_grid = ledger.latest.windows(2).all(|pair| {
-        let steps = pair[1].index - pair[0].index;
-        pair[1].grid_start.checked_since(pair[0].grid_start)
-            == Some(Duration::from_nanos(steps * PERIOD.as_nanos()))
-    });
-    assert!(on_grid, "{test}: the grid never drifts");
-}
-
-fn gives_its_share(test: &str, programs: u32, threads: u32, detection: Detection) {
-    let _alone = alone();
-    let mut seen = Vec::new();
-    for _ in 0..ATTEMPTS {
-        let Some([begun, ended]) = served(test, programs, threads, detection) else {
-            return;
-        };
-        assert_books(test, &ended);
-        match judge_share(&begun, &ended) {
-            Ok(()) => return,
-            Err(why) => seen.push(why),
-        }
-    }
-    panic!("{test}: {seen:#?}");
-}
-
-macro_rules! share_test {
-    ($name:ident, $programs:expr, $threads:expr, $detection:expr) => {
-        #[test]
-        fn $name() {
-            gives_its_share(stringify!($name), $programs, $threads, $detection);
-        }
-    };
-}
-
-share_test!(one_busy_process, 1, 1, Detection::Automatic);
-share_test!(one_busy_process_by_alarm, 1, 1, Detection::Alarm);
-share_test!(one_busy_process_by_polling, 1, 1, Detection::Polling);
-share_test!(several_threads, 1, 8, Detection::Automatic);
-share_test!(several_processes, 5, 1, Detection::Automatic);
-share_test!(several_processes_by_polling, 5, 2, Detection::Polling);
 
 #[test]
 fn a_budget_is_kept_while_the_domain_sleeps() {
@@ -379,84 +282,6 @@ fn domains_come_go_and_change_while_the_manager_runs() {
     assert_eq!(manager.domains(), ["low"]);
     manager.stop().expect("stop");
     assert!(!is_frozen(&low));
-}
-
-#[test]
-fn a_boost_comes_from_no_budget_and_ends() {
-    let test = "a_boost_comes_from_no_budget_and_ends";
-    if !has_two_cpus(test) {
-        return;
-    }
-    let _alone = alone();
-    let Some(mut domain) = domain_for("boosted") else {
-        return;
-    };
-    let Some(manager) = manager_for(test, &[], Detection::Automatic) else {
-        return;
-    };
-    let (budget, period) = (Duration::from_millis(10), Duration::from_millis(200));
-    let served = domain.served("boosted", budget, period);
-    manager.add(&served).expect("add");
-    domain.start(
-        Load {
-            fifo_priority: 90,
-            ..Load::busy(test_cpu(), 1, LOAD_AT_MOST * 2)
-        },
-        AS_LOAD,
-    );
-    pause(300);
-    let at_most = Duration::from_millis(5);
-    let boosts = || manager.ledger("boosted").expect("ledger").boosts;
-    // It stands still for most of a period, and only then it is boosted. A boost that the manager comes to
-    // too late is none.
-    eventually("it is boosted", || {
-        eventually("it stands still", || is_frozen(&domain));
-        manager.boost("boosted", at_most, true).expect("boost");
-        pause(60);
-        boosts() > 0
-    });
-    let first = boosts();
-    // One that is taken back at once gives next to nothing.
-    eventually("it is boosted again", || {
-        manager.boost("boosted", at_most, false).expect("boost");
-        manager.unboost("boosted").expect("unboost");
-        pause(60);
-        boosts() > first
-    });
-    pause(1_000);
-    let seen = manager.ledger("boosted").expect("ledger");
-    let (least, most) = (at_most.scaled_down(1, 2), at_most * seen.boosts);
-    assert!(
-        least < seen.boosted && seen.boosted < most,
-        "{}",
-        seen.boosted
-    );
-    // No later budget is the less for it, nor the more.
-    let used = seen.used.as_secs_f64() / seen.reserved.as_secs_f64();
-    assert!((used - 1.0).abs() < 0.05, "{used}");
-    goes_on_boosted(&manager, &domain);
-    assert!(matches!(
-        manager.boost("other", at_most, false),
-        Err(ManagerError::Unknown { .. })
-    ));
-    manager.stop().expect("stop");
-}
-
-/// A boost that is asked for while there is budget begins when that ends.
-fn goes_on_boosted(manager: &CpuManager, domain: &TestDomain) {
-    // One that begins when the budget ends is shorter by what was left of the budget.
-    let boosted_for = || manager.ledger("boosted").expect("ledger").boosted;
-    let went_on = (0..20).any(|_| {
-        eventually("it runs", || !is_frozen(domain));
-        let before = boosted_for();
-        manager
-            .boost("boosted", LONGEST_BOOST, true)
-            .expect("boost");
-        pause(50);
-        let length = boosted_for().saturating_sub(before);
-        !length.is_zero() && length < LONGEST_BOOST.scaled_down(3, 4)
-    });
-    assert!(went_on);
 }
 
 /// Puts a thread below every domain, or back above them.

@@ -1,0 +1,82 @@
+//! Boosts come from no budget, and end.
+
+use super::*;
+use tailbound_enforcement::ds_freeze::LONGEST_BOOST;
+
+#[test]
+fn a_boost_comes_from_no_budget_and_ends() {
+    let test = "a_boost_comes_from_no_budget_and_ends";
+    if !has_two_cpus(test) {
+        return;
+    }
+    let _alone = alone();
+    let Some(mut domain) = domain_for("boosted") else {
+        return;
+    };
+    let Some(manager) = manager_for(test, &[], Detection::Automatic) else {
+        return;
+    };
+    let (budget, period) = (Duration::from_millis(10), Duration::from_millis(200));
+    let served = domain.served("boosted", budget, period);
+    manager.add(&served).expect("add");
+    domain.start(
+        Load {
+            fifo_priority: 90,
+            ..Load::busy(test_cpu(), 1, LOAD_AT_MOST * 2)
+        },
+        AS_LOAD,
+    );
+    pause(300);
+    let at_most = Duration::from_millis(5);
+    let boosts = || manager.ledger("boosted").expect("ledger").boosts;
+    // It stands still for most of a period, and only then it is boosted. A boost that the manager comes to
+    // too late is none.
+    eventually("it is boosted", || {
+        eventually("it stands still", || is_frozen(&domain));
+        manager.boost("boosted", at_most, true).expect("boost");
+        pause(60);
+        boosts() > 0
+    });
+    let first = boosts();
+    // One that is taken back at once gives next to nothing.
+    eventually("it is boosted again", || {
+        manager.boost("boosted", at_most, false).expect("boost");
+        manager.unboost("boosted").expect("unboost");
+        pause(60);
+        boosts() > first
+    });
+    pause(1_000);
+    let seen = manager.ledger("boosted").expect("ledger");
+    let (least, most) = (at_most.scaled_down(1, 2), at_most * seen.boosts);
+    assert!(
+        least < seen.boosted && seen.boosted < most,
+        "{}",
+        seen.boosted
+    );
+    // No later budget is the less for it, nor the more.
+    let used = seen.used.as_secs_f64() / seen.reserved.as_secs_f64();
+    assert!((used - 1.0).abs() < 0.05, "{used}");
+    goes_on_boosted(&manager, &domain);
+    assert!(matches!(
+        manager.boost("other", at_most, false),
+        Err(ManagerError::Unknown { .. })
+    ));
+    manager.stop().expect("stop");
+}
+
+/// A boost that is asked for while there is budget begins when that ends.
+fn goes_on_boosted(manager: &CpuManager, domain: &TestDomain) {
+    // One that begins when the budget ends is shorter by what was left of the budget.
+    let boosted_for = || manager.ledger("boosted").expect("ledger").boosted;
+    let went_on = (0..20).any(|_| {
+        eventually("it runs", || !is_frozen(domain));
+        let before = boosted_for();
+        manager
+            .boost("boosted", LONGEST_BOOST, true)
+            .expect("boost");
+        pause(50);
+        let length = boosted_for().saturating_sub(before);
+        !length.is_zero() && length < LONGEST_BOOST.scaled_down(3, 4)
+    });
+    assert!(went_on);
+}
