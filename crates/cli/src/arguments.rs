@@ -445,7 +445,8 @@ pub struct RunArguments {
     /// Where results are written; `out/NAME` beside the description if left out.
     #[arg(short, long)]
     pub out: Option<PathBuf>,
-    /// Multiply the experiment's duration and warm-up by this (a shortened run says so).
+    /// Multiply the experiment's duration and warm-up by this (a shortened run says so, and measures
+    /// execution times for a shorter time, too).
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = scale)]
     pub duration_scale: f64,
     /// The seed, in place of the description's.
