@@ -368,8 +368,17 @@ fn a_dead_managers_change_is_finished_once_all_that_shrink_have_stopped_their_ta
 
 #[test]
 fn a_dead_managers_change_that_was_being_taken_back_is_taken_back() {
-    for manner in [Manner::Fails, Manner::Hangs, Manner::Absent] {
-        let found = resumptions(|host| host.manner("b", manner), "rest");
+    let manners = [Manner::Fails, Manner::Hangs, Manner::Absent];
+    // Of the one that ends the change, and of one with a fallback on the way back.
+    let pairs = manners
+        .into_iter()
+        .flat_map(|b| [Manner::Obeys, Manner::Hangs, Manner::Fails].map(|c| (b, c)));
+    for manner in pairs {
+        let set_up = |host: &Host| {
+            host.manner("b", manner.0);
+            host.manners("c", &[Manner::Obeys, manner.1, Manner::Obeys]);
+        };
+        let found = resumptions(set_up, "rest");
         let mut begins = found
             .iter()
             .enumerate()
