@@ -5,7 +5,7 @@ mod of_modes;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tailbound_enforcement::LedgerSummary;
+use tailbound_enforcement::{AuditSummary, LedgerSummary};
 
 use crate::protocol::{DaemonStatus, ModesStatus, ReservationStatus};
 use crate::service::Counters;
@@ -19,7 +19,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 15] = [
+const PER_RESERVATION: [PerReservation; 21] = [
     (
         "tailbound_reservation_budget_seconds",
         "gauge",
@@ -110,7 +110,47 @@ const PER_RESERVATION: [PerReservation; 15] = [
         "CPU time used under boosts, which came from no budget.",
         |one| ledger(one).map(|ledger| ledger.boosted.as_secs_f64()),
     ),
+    (
+        "tailbound_audit_adopted_total",
+        "counter",
+        "Threads that came later and got the domain's policy.",
+        |one| audit(one).map(|audit| audit.adopted as f64),
+    ),
+    (
+        "tailbound_audit_brought_back_total",
+        "counter",
+        "Threads that were brought back to the domain's CPUs.",
+        |one| audit(one).map(|audit| audit.brought_back as f64),
+    ),
+    (
+        "tailbound_audit_set_back_total",
+        "counter",
+        "Threads above the domain's priority, or ready to pass theirs on, that were set back.",
+        |one| audit(one).map(|audit| audit.set_back as f64),
+    ),
+    (
+        "tailbound_audit_demoted_total",
+        "counter",
+        "Threads that left the domain's groups and lost its priority.",
+        |one| audit(one).map(|audit| audit.demoted as f64),
+    ),
+    (
+        "tailbound_audit_failures_total",
+        "counter",
+        "Corrections of members that were refused.",
+        |one| audit(one).map(|audit| audit.failures as f64),
+    ),
+    (
+        "tailbound_audit_interval_seconds",
+        "gauge",
+        "The time between two looks at the domain's members.",
+        |one| audit(one).map(|audit| audit.interval.as_secs_f64()),
+    ),
 ];
+
+fn audit(one: &ReservationStatus) -> Option<&AuditSummary> {
+    one.enforced.audit.as_ref()
+}
 
 fn ledger(one: &ReservationStatus) -> Option<&LedgerSummary> {
     one.enforced.ledger.as_ref()
@@ -267,6 +307,10 @@ mod tests {
                         largest_overrun: Duration::from_micros(9),
                         ..LedgerSummary::default()
                     }),
+                    audit: Some(AuditSummary {
+                        brought_back: 3,
+                        ..AuditSummary::default()
+                    }),
                 },
                 held_by: HeldBy::Nobody,
             }],
@@ -294,7 +338,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 15);
+        assert_eq!(expected, 4 + 5 + 21);
     }
 
     #[test]
@@ -307,6 +351,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("tailbound_depletions_total{domain=\"we\\\"ird\\\\name\"} 5\n"));
+        assert!(text.contains("tailbound_audit_brought_back_total{domain=\"we\\\"ird\\\\name\"} 3\n"));
         assert!(text.contains("tailbound_watchdog_restarts_total 1\n"));
     }
 }

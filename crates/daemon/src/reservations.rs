@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 
 use tailbound_enforcement::ds_freeze::Heartbeat;
 use tailbound_enforcement::managers::FreezeManagers;
@@ -14,6 +15,7 @@ use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 
 use crate::leases::Reservations;
+use crate::log::note;
 use crate::protocol::Refusal;
 
 /// Rows of the heartbeat: one for each CPU with a manager.
@@ -37,7 +39,8 @@ impl EnforcerReservations {
         };
         let heartbeat = Heartbeat::create(SERVED_CPUS_MAX).map_err(unusable)?;
         let descriptor = heartbeat.as_fd().try_clone_to_owned().map_err(unusable)?;
-        let managers = FreezeManagers::with_heartbeat(heartbeat);
+        let managers = FreezeManagers::with_heartbeat(heartbeat)
+            .with_notice(Arc::new(|line| note(format_args!("{line}"))));
         let enforcer = Enforcer::with_managers(
             HostCapabilities::probe(),
             Box::new(managers),

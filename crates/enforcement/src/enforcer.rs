@@ -11,8 +11,10 @@ use tailbound_model::{BackendKind, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 pub use self::changes::Changed;
+use crate::audit::{AuditSummary, AuditedDomain};
 use crate::admission::{Holding, Standing, admit_from, check_request};
 use crate::backends::{admit_vcpus, backend};
+use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
 use crate::journal::{self, HeldDomain, Journal, PATIENCE, Turn};
@@ -45,6 +47,9 @@ pub struct DomainStatus {
     pub threads: usize,
     /// What its manager has seen, where there is one.
     pub ledger: Option<LedgerSummary>,
+    /// What audits of its members found, where there are some.
+    #[serde(default)]
+    pub audit: Option<AuditSummary>,
 }
 
 /// Holds reservations on this host.
@@ -195,7 +200,8 @@ impl Enforcer {
             let request = &standing.request;
             let view = self.kernel.as_ref();
             let plan = backend(request.backend).plan(request, &self.host, view)?;
-            Ok::<Plan, EnforcementError>(with_emulator(plan, &self.host, view))
+            let plan = with_emulator(plan, &self.host, view);
+            Ok::<Plan, EnforcementError>(with_cpuset(plan, &self.host, view))
         };
         let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;
@@ -267,10 +273,21 @@ impl Enforcer {
         carry_out(self.kernel.as_mut(), &mut self.journal, plan)?;
         self.managers
             .start(plan)
+            .and_then(|()| self.audit(plan))
             .map_err(|reason| EnforcementError::Manager {
                 domain: plan.request.domain.clone(),
                 reason,
             })
+    }
+
+    /// Has the members of a domain audited as its plan says.
+    fn audit(&mut self, plan: &Plan) -> Result<(), String> {
+        let held = self.journal.history().domain(&plan.request.domain);
+        let path = self.journal.path();
+        match held.and_then(|held| AuditedDomain::of(plan, held, path)) {
+            Some(audited) => self.managers.audit(audited),
+            None => Ok(()),
+        }
     }
 
     fn roll_back(&mut self, domains: &[&str], cause: EnforcementError) -> EnforcementError {
@@ -286,6 +303,8 @@ impl Enforcer {
     fn take_back_all(&mut self, domains: &[&str]) -> Result<(), EnforcementError> {
         let mut failures = Vec::new();
         for domain in domains {
+            // First, or it would adopt again what is being given back.
+            self.managers.end_audit(domain);
             let managers = Some(self.managers.as_mut());
             let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
             match take_back(kernel, journal, managers, domain) {
@@ -401,6 +420,7 @@ impl Enforcer {
                 backend: request.backend,
                 threads,
                 ledger: self.managers.ledger(&request.domain),
+                audit: self.managers.audit_summary(&request.domain),
             }
         });
         EnforcementStatus {

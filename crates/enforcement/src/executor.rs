@@ -11,10 +11,12 @@ use crate::error::EnforcementError;
 use crate::journal::{Entry, HeldDomain, Journal, Previous, Record};
 use crate::kernel::{KernelState, KernelView};
 use crate::managers::Managers;
+use crate::backends::descendants;
+use crate::newcomers::treat_newcomers;
 use crate::{Change, Inheritance, Plan, SchedulingSetting};
 
 /// How often the threads of a domain are listed again, since they may start others meanwhile.
-const ROUNDS: u32 = 16;
+pub(crate) const ROUNDS: u32 = 16;
 
 /// Makes every change of `plan`; the caller takes back what was made if this fails.
 pub(crate) fn carry_out(
@@ -203,40 +205,6 @@ fn hint(change: &Change, error: &io::Error) -> &'static str {
     }
 }
 
-/// Treats threads that the domain started while it was being moved like the others.
-fn treat_newcomers(
-    kernel: &mut dyn KernelState,
-    journal: &mut Journal,
-    plan: &Plan,
-) -> Result<(), EnforcementError> {
-    let domain = &plan.request.domain;
-    for _ in 0..ROUNDS {
-        let mut changes = Vec::new();
-        for tid in members(kernel, &plan.inheritance) {
-            if let Some(setting) = plan.inheritance.scheduling
-                && kernel
-                    .scheduling(tid)
-                    .is_ok_and(|now| now != setting && !now.is_of_agent())
-            {
-                changes.push(Change::SetScheduling { tid, setting });
-            }
-            if let Some(cpus) = plan.inheritance.affinity.clone()
-                && kernel.affinity(tid).is_ok_and(|now| now != cpus)
-            {
-                changes.push(Change::SetAffinity { tid, cpus });
-            }
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        for change in &changes {
-            make(kernel, journal, domain, change)?;
-        }
-    }
-    // A domain that starts threads faster than they can be listed passes its settings on to them.
-    Ok(())
-}
-
 /// The threads that belong to a domain now.
 pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTreeSet<u32> {
     let mut threads = BTreeSet::new();
@@ -245,17 +213,14 @@ pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTr
         threads.extend(kernel.threads_in(&group).unwrap_or_default());
         groups.extend(kernel.cgroups_below(&group).unwrap_or_default());
     }
-    let mut known = BTreeSet::new();
-    let mut pids = inheritance.pids.clone();
-    while let Some(pid) = pids.pop() {
-        if !known.insert(pid) {
-            continue;
-        }
+    let mut pids: BTreeSet<u32> = inheritance.pids.iter().copied().collect();
+    // A cgroup lists descendants by itself, orphans included.
+    if inheritance.cgroups.is_empty() && !pids.is_empty() {
+        let below = descendants(&inheritance.pids, None, kernel);
+        pids.extend(below.into_iter().map(|(pid, _)| pid));
+    }
+    for pid in pids {
         threads.extend(kernel.threads_of(pid).unwrap_or_default());
-        // A cgroup lists descendants by itself, orphans included.
-        if inheritance.cgroups.is_empty() {
-            pids.extend(kernel.children_of(pid).unwrap_or_default());
-        }
     }
     threads
 }

@@ -2,7 +2,8 @@
 //!
 //! It knows just enough of the real one's rules to make mistakes show: directories need parents
 //! and are removed only when empty, a new group has the kernel's default values, entering a cpuset
-//! sets the affinity, and controllers are switched on and off by name.
+//! sets the affinity and being in one bounds it, children of threads with RESET_ON_FORK are ordinary
+//! ones, and controllers are switched on and off by name.
 
 mod managers;
 mod xen;
@@ -12,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tailbound_linux::scheduling::parse_cpu_list;
+use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
 use tailbound_model::{Cpu, CpuSet};
@@ -147,14 +148,17 @@ impl FakeKernel {
         }
     }
 
-    /// Starts a thread as `parent` would: it inherits everything. It is a process of its own with
-    /// `as_process`.
+    /// Starts a thread as `parent` would: it inherits everything but a policy with RESET_ON_FORK. It is a
+    /// process of its own with `as_process`.
     pub fn fork(&self, parent: u32, tid: u32, as_process: bool) {
         let mut inside = self.lock();
         let Some(mut thread) = inside.state.threads.get(&parent).cloned() else {
             return;
         };
         thread.started = u64::from(tid) * 10;
+        if resets_on_fork(thread.scheduling) {
+            thread.scheduling = SchedulingSetting::Other { nice: 0 };
+        }
         if as_process {
             thread.parent = thread.pid;
             thread.pid = tid;
@@ -219,6 +223,15 @@ impl FakeKernel {
     }
 }
 
+fn resets_on_fork(scheduling: SchedulingSetting) -> bool {
+    use SchedulingSetting as S;
+    match scheduling {
+        S::Fifo { reset_on_fork, .. } | S::RoundRobin { reset_on_fork, .. } => reset_on_fork,
+        S::Deadline { flags, .. } => flags & RESET_ON_FORK != 0,
+        S::Other { .. } | S::Batch { .. } | S::Idle => false,
+    }
+}
+
 fn root_of(directory: &Path) -> io::Result<PathBuf> {
     let roots = [V2_ROOT, CPU_ROOT, CPUSET_ROOT];
     let found = roots.iter().find(|root| directory.starts_with(root));
@@ -234,6 +247,7 @@ fn default_files(directory: &Path) -> BTreeMap<String, String> {
             ("cgroup.type", "domain"),
             ("cgroup.subtree_control", ""),
             ("cpu.max", "max 100000"),
+            ("cpuset.cpus", ""),
         ],
         () if directory.starts_with(CPU_ROOT) => &[
             ("cpu.cfs_quota_us", "-1"),
@@ -269,13 +283,34 @@ impl FakeState {
         let files = self.cgroups.get(directory).ok_or(io::ErrorKind::NotFound)?;
         let cpus = files.get("cpuset.cpus").cloned();
         let root = root_of(directory)?;
+        let in_v2 = root == Path::new(V2_ROOT);
         let thread = self.thread_mut(tid)?;
         thread.cgroups.insert(root, directory.into());
-        if let Some(cpus) = cpus {
-            let cpus = parse_cpu_list(&cpus).map_err(io::Error::other)?;
-            thread.affinity = cpus.into_iter().map(Cpu).collect();
+        let cpus = parse_cpu_list(&cpus.unwrap_or_default()).map_err(io::Error::other)?;
+        let cpus: CpuSet = cpus.into_iter().map(Cpu).collect();
+        if !cpus.is_empty() {
+            let within: CpuSet = thread.affinity.intersection(&cpus).copied().collect();
+            let keeps = in_v2 && !within.is_empty();
+            thread.affinity = if keeps { within } else { cpus };
         }
         Ok(())
+    }
+
+    /// What the thread's cpusets leave of `cpus`.
+    fn within_cpusets(&self, tid: u32, cpus: &CpuSet) -> io::Result<CpuSet> {
+        let mut left = cpus.clone();
+        for group in self.thread(tid)?.cgroups.values() {
+            let files = self.cgroups.get(group);
+            let text = files.and_then(|files| files.get("cpuset.cpus"));
+            let bound = parse_cpu_list(text.map_or("", String::as_str)).unwrap_or_default();
+            if !bound.is_empty() {
+                left.retain(|cpu| bound.contains(&cpu.0));
+            }
+        }
+        match left.is_empty() {
+            true => Err(io::ErrorKind::InvalidInput.into()),
+            false => Ok(left),
+        }
     }
 
     fn is_member(&self, thread: &FakeThread, directory: &Path) -> bool {
@@ -317,6 +352,12 @@ impl KernelView for FakeKernel {
             .map(|thread| thread.pid)
             .collect();
         Ok(children.into_iter().collect())
+    }
+
+    fn parents(&self) -> io::Result<BTreeMap<u32, u32>> {
+        let inside = self.lock();
+        let threads = inside.state.threads.values();
+        Ok(threads.map(|thread| (thread.pid, thread.parent)).collect())
     }
 
     fn process_of(&self, tid: u32) -> io::Result<u32> {
@@ -504,7 +545,8 @@ impl KernelState for FakeKernel {
 
     fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()> {
         self.write(|state| {
-            state.thread_mut(tid)?.affinity = cpus.clone();
+            let cpus = state.within_cpusets(tid, cpus)?;
+            state.thread_mut(tid)?.affinity = cpus;
             Ok(())
         })
     }

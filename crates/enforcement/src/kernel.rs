@@ -3,6 +3,7 @@
 //! [`crate::linux_kernel::LinuxKernel`] is the real one; [`crate::fake_kernel::FakeKernel`] lives
 //! in memory, for tests.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,12 @@ pub trait KernelView {
     /// # Errors
     /// If /proc cannot be read.
     fn children_of(&self, pid: u32) -> io::Result<Vec<u32>>;
+
+    /// The parent of every process.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
+    fn parents(&self) -> io::Result<BTreeMap<u32, u32>>;
 
     /// The process of thread `tid`.
     ///

@@ -6,6 +6,7 @@
 //! takes them back in reverse. [`recover`] takes back what an enforcer that died left behind.
 
 pub mod admission;
+pub mod audit;
 pub mod backend;
 pub mod backends;
 pub mod change;
@@ -21,8 +22,11 @@ pub mod managers;
 pub mod recovery;
 
 mod change_interface;
+mod confinement;
 mod executor;
+mod newcomers;
 
+pub use audit::AuditSummary;
 pub use backend::{
     Backend, Capabilities, Inheritance, MachineThreads, Manager, MissingRequirement, Plan,
     ReservationRequest, Target,

@@ -1,5 +1,6 @@
 //! The kernel that we run on.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -55,6 +56,10 @@ impl KernelView for LinuxKernel {
 
     fn children_of(&self, pid: u32) -> io::Result<Vec<u32>> {
         process::children_of(pid)
+    }
+
+    fn parents(&self) -> io::Result<BTreeMap<u32, u32>> {
+        process::parents()
     }
 
     fn process_of(&self, tid: u32) -> io::Result<u32> {

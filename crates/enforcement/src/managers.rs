@@ -8,10 +8,12 @@ use tailbound_linux::host_facts::HostFacts;
 use tailbound_model::{Cpu, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
+use crate::audit::{AuditSummary, AuditedDomain, Auditor, Bell, Notice};
 use crate::ds_freeze::{
     ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, RealTimeLimit,
     ServedDomain,
 };
+use crate::linux_kernel::LinuxKernel;
 use crate::{Plan, ReservationRequest};
 
 /// What a manager has seen of one domain since it started.
@@ -148,6 +150,29 @@ pub trait Managers: Send {
 
     /// What the managers of a domain have seen, summed over its CPUs.
     fn ledger(&self, domain: &str) -> Option<LedgerSummary>;
+
+    /// Audits the members of a domain from now on, or by other rules.
+    ///
+    /// # Errors
+    /// Why nobody does.
+    fn audit(&mut self, _audited: AuditedDomain) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Leaves the members of a domain alone while its policy is changed, until [`Managers::audit`] or
+    /// [`Managers::resume_audit`].
+    fn hold_audit(&mut self, _domain: &str) {}
+
+    /// Audits the members of a domain again, by the rules of before.
+    fn resume_audit(&mut self, _domain: &str) {}
+
+    /// Ends the audit of a domain; adopted threads get back what they had.
+    fn end_audit(&mut self, _domain: &str) {}
+
+    /// What audits of a domain found.
+    fn audit_summary(&self, _domain: &str) -> Option<AuditSummary> {
+        None
+    }
 }
 
 /// The managers of the `ds-freeze` back end: one thread per CPU, for as long as that CPU has
@@ -160,6 +185,20 @@ pub struct FreezeManagers {
     by_cpu: BTreeMap<Cpu, CpuManager>,
     heartbeat: Option<Heartbeat>,
     rows: BTreeMap<Cpu, usize>,
+    /// Shared by the managers; made with the first of them, or of the audits.
+    bell: Option<Bell>,
+    auditor: Option<Auditor>,
+    notice: Notices,
+}
+
+/// Who is told of what audits correct.
+#[derive(Clone, Default)]
+struct Notices(Option<Notice>);
+
+impl std::fmt::Debug for Notices {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Notices")
+    }
 }
 
 impl FreezeManagers {
@@ -169,6 +208,20 @@ impl FreezeManagers {
         Self {
             heartbeat: Some(heartbeat),
             ..Self::default()
+        }
+    }
+
+    /// The same, with somebody to tell what audits of members correct.
+    #[must_use]
+    pub fn with_notice(self, notice: Notice) -> Self {
+        let notice = Notices(Some(notice));
+        Self { notice, ..self }
+    }
+
+    fn bell(&mut self) -> std::io::Result<Bell> {
+        match &self.bell {
+            Some(bell) => Ok(bell.clone()),
+            None => Ok(self.bell.insert(Bell::new()?).clone()),
         }
     }
 
@@ -183,6 +236,8 @@ impl FreezeManagers {
         ManagerOptions {
             real_time_limit: RealTimeLimit::beneath(HostFacts::of_this_host().throttling()),
             heartbeat: self.heartbeat.as_ref().and_then(|shown| shown.row(row)),
+            // Without one an escape is found at the next look.
+            bell: self.bell().ok(),
             ..ManagerOptions::default()
         }
     }
@@ -264,6 +319,9 @@ impl Managers for FreezeManagers {
                 }
             }
         }
+        if let Some(auditor) = &self.auditor {
+            auditor.set_period(domain, interface.period);
+        }
         Ok(in_force_at)
     }
 
@@ -327,6 +385,43 @@ impl Managers for FreezeManagers {
             summary.manager_time += manager.summary().own_time;
         }
         sum
+    }
+
+    fn audit(&mut self, audited: AuditedDomain) -> Result<(), String> {
+        if self.auditor.is_none() {
+            let start = |this: &mut Self| {
+                let (kernel, bell) = (LinuxKernel::new()?, this.bell()?);
+                Auditor::start(Box::new(kernel), bell, this.notice.0.clone())
+            };
+            let auditor = start(self).map_err(|error| format!("no audit of members: {error}"))?;
+            self.auditor = Some(auditor);
+        }
+        if let Some(auditor) = &self.auditor {
+            auditor.audit(audited);
+        }
+        Ok(())
+    }
+
+    fn hold_audit(&mut self, domain: &str) {
+        if let Some(auditor) = &self.auditor {
+            auditor.hold(domain);
+        }
+    }
+
+    fn resume_audit(&mut self, domain: &str) {
+        if let Some(auditor) = &self.auditor {
+            auditor.resume(domain);
+        }
+    }
+
+    fn end_audit(&mut self, domain: &str) {
+        if let Some(auditor) = &self.auditor {
+            auditor.end(domain);
+        }
+    }
+
+    fn audit_summary(&self, domain: &str) -> Option<AuditSummary> {
+        self.auditor.as_ref()?.summary(domain)
     }
 }
 

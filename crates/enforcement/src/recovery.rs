@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ReservationRequest;
 use crate::admission::Holding;
+use crate::audit::record;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
 use crate::journal::{
@@ -88,6 +89,7 @@ pub(crate) fn recover_in_turn(
         }
         if kernel.boot().is_ok_and(|boot| boot != owner.boot) {
             // Nothing that we change outlives a boot.
+            record::remove(&path).map_err(|error| failure(&path, error))?;
             fs::remove_file(&path).map_err(|error| failure(&path, error))?;
             continue;
         }
@@ -102,6 +104,10 @@ fn end(
     mut journal: Journal,
     recovery: &mut Recovery,
 ) -> Result<(), EnforcementError> {
+    // What adopted threads had is recorded beside the journal, which goes last.
+    let failures = record::recover(journal.path(), kernel);
+    let is_clean = failures.is_empty();
+    recovery.failures.extend(failures);
     let held = journal.history().domains.iter();
     let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
     for domain in domains.into_iter().rev() {
@@ -111,7 +117,11 @@ fn end(
             false => recovery.failures.extend(failures),
         }
     }
-    journal.finish()
+    match is_clean {
+        true => journal.finish(),
+        // The next attempt finds the record by the journal.
+        false => Ok(()),
+    }
 }
 
 /// The reservations that stand on this host, perhaps in part, by the journals in

@@ -1,5 +1,6 @@
 //! Processes: listing threads and children, telling them apart, children that die with us.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -163,6 +164,17 @@ pub fn children_of(pid: u32) -> io::Result<Vec<u32>> {
         .into_iter()
         .filter(|&child| parent_of(child).is_ok_and(|parent| parent == pid))
         .collect())
+}
+
+/// The parent of every process, in one look at /proc.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn parents() -> io::Result<BTreeMap<u32, u32>> {
+    let all = numbered_entries("/proc")?;
+    // A process that ends meanwhile has no parent any more.
+    let parents = all.into_iter().filter_map(|pid| Some((pid, parent_of(pid).ok()?)));
+    Ok(parents.collect())
 }
 
 /// Names the present boot of the machine.

@@ -222,6 +222,7 @@ mod tests {
             backend: BackendKind::CfsQuota,
             threads: 1,
             ledger: None,
+            audit: None,
         });
         EnforcementStatus {
             domains: domains.collect(),

@@ -113,6 +113,7 @@ mod tests {
             backend: BackendKind::DsFreeze,
             threads: 1,
             ledger: None,
+            audit: None,
         };
         let standing = EnforcementStatus { domains: vec![arm] };
         let at = process_started(pid).unwrap();

@@ -173,6 +173,7 @@ impl Reservations for FakeKernel {
                 backend: request.backend,
                 threads: 1,
                 ledger: None,
+                audit: None,
             })
             .collect();
         EnforcementStatus { domains }

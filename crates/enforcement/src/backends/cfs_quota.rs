@@ -73,7 +73,7 @@ impl Backend for CfsQuota {
         view: &dyn KernelView,
     ) -> Result<Plan, EnforcementError> {
         let v2_root = host.cgroup_v2_root.as_deref();
-        let members = Members::of(request, v2_root, view)?;
+        let members = Members::with_descendants(request, v2_root, view)?;
         let interface = &request.interface;
         // A quota is one pool for all CPUs.
         let cpus = interface.cpus.len() as u64;

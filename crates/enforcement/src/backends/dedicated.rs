@@ -50,7 +50,7 @@ impl Backend for Dedicated {
         host: &HostCapabilities,
         view: &dyn KernelView,
     ) -> Result<Plan, EnforcementError> {
-        let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let cpus = &request.interface.cpus;
         let changes = members.threads.iter().map(|&tid| Change::SetAffinity {
             tid,

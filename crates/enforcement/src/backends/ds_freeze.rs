@@ -82,7 +82,7 @@ impl Backend for DsFreeze {
         let root = host.cgroup_v2_root.as_deref().ok_or_else(|| {
             not_supported(request, "finds no cgroup v2 here", "see tailbound doctor")
         })?;
-        let members = Members::of(request, Some(root), view)?;
+        let members = Members::with_descendants(request, Some(root), view)?;
         check_controller(request, host, root, view)?;
         let mut changes = leave_real_time_groups(host, &members.threads, view);
         let groups = match &request.target {
@@ -100,7 +100,7 @@ impl Backend for DsFreeze {
         let priority = request.interface.priority.0;
         let setting = SchedulingSetting::Fifo {
             priority,
-            reset_on_fork: false,
+            reset_on_fork: true,
         };
         for (group, threads) in &groups {
             for &tid in threads {

@@ -78,14 +78,14 @@ impl Backend for RtGroup {
         let root = host.cgroup_v1_roots.get("cpu").ok_or_else(|| {
             not_supported(request, "finds no cgroup v1 cpu hierarchy", "use ds-freeze")
         })?;
-        let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
+        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let interface = &request.interface;
         let budget_us = whole_microseconds(request, interface.budget)?;
         let period_us = whole_microseconds(request, interface.period)?;
         let directory = legacy_group(root, &request.domain);
         let setting = SchedulingSetting::Fifo {
             priority: interface.priority.0,
-            reset_on_fork: false,
+            reset_on_fork: true,
         };
         // The period first: with no budget yet, any period is consistent with the parent's.
         let mut changes = vec![

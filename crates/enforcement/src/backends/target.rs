@@ -1,5 +1,6 @@
 //! Who is meant by a target: its processes and threads as they are now.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -19,6 +20,29 @@ pub(crate) struct Members {
 }
 
 impl Members {
+    /// Looks them up, and the descendants that processes of the target have already.
+    pub fn with_descendants(
+        request: &ReservationRequest,
+        v2_root: Option<&Path>,
+        view: &dyn KernelView,
+    ) -> Result<Self, PlanError> {
+        let mut members = Self::of(request, v2_root, view)?;
+        if !matches!(request.target, Target::Processes(_)) {
+            return Ok(members);
+        }
+        for (pid, _) in descendants(&members.processes, v2_root, view) {
+            // It may end meanwhile.
+            let listed = view.threads_of(pid).unwrap_or_default();
+            if !listed.is_empty() && view.started(pid).is_ok() {
+                members.threads.extend(listed);
+                members.processes.push(pid);
+            }
+        }
+        members.processes.sort_unstable();
+        members.threads.sort_unstable();
+        Ok(members)
+    }
+
     /// Looks them up. `v2_root` is needed for a target that is a cgroup.
     pub fn of(
         request: &ReservationRequest,
@@ -178,6 +202,36 @@ impl Members {
         }
         Ok(())
     }
+}
+
+/// The living descendants of `pids`, each with its parent, parents first. A child in another cgroup than
+/// its parent was put there by somebody, such as a container's runtime: neither it nor its descendants
+/// belong to the domain. Nor do we, whoever started us.
+pub(crate) fn descendants(
+    pids: &[u32],
+    v2_root: Option<&Path>,
+    view: &dyn KernelView,
+) -> Vec<(u32, u32)> {
+    let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for (pid, parent) in view.parents().unwrap_or_default() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let group = |pid| v2_root.and_then(|root| view.cgroup_of(pid, root).ok());
+    let mut seen: BTreeSet<u32> = pids.iter().copied().collect();
+    seen.insert(view.own_process());
+    let mut parents: VecDeque<u32> = pids.iter().copied().collect();
+    let mut found = Vec::new();
+    while let Some(parent) = parents.pop_front() {
+        let here = group(parent);
+        for child in children.remove(&parent).unwrap_or_default() {
+            if !seen.contains(&child) && group(child) == here {
+                seen.insert(child);
+                parents.push_back(child);
+                found.push((child, parent));
+            }
+        }
+    }
+    found
 }
 
 fn unreadable(request: &ReservationRequest, id: u32, error: &io::Error) -> PlanError {

@@ -1,6 +1,7 @@
 //! A domain as its manager serves it: the state machine bound to the cgroup's control files.
 
 mod boost;
+mod escape;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,6 +18,7 @@ use tailbound_model::Priority;
 use tailbound_time::{Clock, Duration, Instant};
 
 use self::boost::Boost;
+use self::escape::EscapeSign;
 use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
@@ -140,6 +142,7 @@ pub(super) struct ServedState {
     /// What was used under boosts that are over.
     boosted: Duration,
     stalled: bool,
+    escape: EscapeSign,
 }
 
 impl ServedState {
@@ -202,6 +205,7 @@ impl ServedState {
             standby: None,
             boosted: Duration::ZERO,
             stalled: false,
+            escape: EscapeSign::new(options.bell.clone()),
         })
     }
 
@@ -253,6 +257,7 @@ impl ServedState {
             self.unboost(now);
         }
         let used = self.used();
+        self.escape.look(now, self.used_before);
         self.pace.look(now, used);
         if self.server.is_none() {
             let origin = self.origin.unwrap_or(now);
@@ -371,6 +376,10 @@ impl ServedState {
         let late_next = closed.skipped > 0 || now.saturating_since(due) > STALL;
         let stalled = self.stalled || late_next || closed.lateness() > STALL;
         self.ledger.enter(closed, stalled);
+        if !stalled && closed.overrun > STALL {
+            // The CPU time of another CPU comes late, at that one's ticks.
+            self.escape.ring();
+        }
         self.stalled = false;
         if let Some(server) = &self.server {
             self.parameters = server.parameters();

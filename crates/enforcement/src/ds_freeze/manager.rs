@@ -12,6 +12,8 @@ use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_c
 use tailbound_model::Cpu;
 use tailbound_time::{Clock, Duration, Instant};
 
+use crate::audit::Bell;
+
 use super::allowance::RealTimeLimit;
 use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, checked_parameters};
 use super::error::ManagerError;
@@ -56,6 +58,8 @@ pub struct ManagerOptions {
     pub real_time_limit: RealTimeLimit,
     /// Where it shows that it is alive.
     pub heartbeat: Option<HeartbeatRow>,
+    /// What it rings when a domain has used more than its CPU can give.
+    pub bell: Option<Bell>,
     /// How long after the next planned wake-up a watchdog may call it dead; hosts stall for
     /// 50 ms.
     pub heartbeat_margin: Duration,
@@ -71,6 +75,7 @@ impl Default for ManagerOptions {
             lock_memory: true,
             real_time_limit: RealTimeLimit::default(),
             heartbeat: None,
+            bell: None,
             heartbeat_margin: Duration::from_millis(200),
         }
     }

@@ -134,9 +134,15 @@ impl Enforcer {
             ..plan.clone()
         };
         self.note(&announced, UNKNOWN)?;
+        self.managers.hold_audit(&plan.request.domain);
         let (kernel, managers) = (self.kernel.as_mut(), self.managers.as_mut());
         let (journal, old_interface) = (&mut self.journal, &old.interface);
         let changed = change_interface(kernel, journal, managers, &plan, old_interface, not_before);
+        match &changed {
+            // It is audited already, so that nothing has to be started that could fail.
+            Ok(_) => _ = self.audit(&plan),
+            Err(_) => self.managers.resume_audit(&plan.request.domain),
+        }
         match changed {
             Ok(in_force_at) => {
                 // Without a manager the kernel goes over to it at its own next replenishment.

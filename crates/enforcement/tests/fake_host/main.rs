@@ -344,7 +344,7 @@ fn a_container_s_cgroup_is_frozen_in_place() {
     for tid in [300, 301, 400] {
         let fifo = SchedulingSetting::Fifo {
             priority: 50,
-            reset_on_fork: false,
+            reset_on_fork: true,
         };
         assert_eq!(after.threads[&tid].scheduling, fifo);
     }

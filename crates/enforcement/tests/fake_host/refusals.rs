@@ -142,7 +142,9 @@ fn the_dry_run_speaks_the_kernel_s_words() {
         "echo 1 > /v2/tailbound/one/cgroup.freeze",
         "echo 100 > /v2/tailbound/one/cgroup.procs",
         "sched_setaffinity(101, {1})",
-        "sched_setattr(102, {policy=SCHED_FIFO priority=80})",
+        "sched_setattr(102, {policy=SCHED_FIFO priority=80 flags=RESET_ON_FORK})",
+        "echo 1 > /cpuset/tailbound-domain-one/cpuset.cpus",
+        "echo 100 > /cpuset/tailbound-domain-one/cgroup.procs",
     ] {
         assert!(freeze.contains(words), "{words} in\n{freeze}");
     }

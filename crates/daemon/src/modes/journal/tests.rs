@@ -44,6 +44,7 @@ fn standing() -> EnforcementStatus {
         backend: BackendKind::DsFreeze,
         threads: 1,
         ledger: None,
+        audit: None,
     };
     EnforcementStatus { domains: vec![arm] }
 }

@@ -1,0 +1,302 @@
+//! The members of one domain, and one look at them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use tailbound_model::CpuSet;
+
+use super::record::{Adoption, AdoptionRecord};
+use super::rules::{Fault, Rules, Seen, Verdict, is_real_time};
+use super::{AuditSummary, AuditedDomain};
+use crate::SchedulingSetting;
+use crate::executor::members;
+use crate::kernel::{KernelState, KernelView};
+
+/// What is known of a member.
+#[derive(Clone, Debug)]
+struct Member {
+    /// When it started: tells it from a later thread of its number.
+    started: u64,
+    /// Its policy before we gave it another, if we did.
+    had: Option<SchedulingSetting>,
+    /// Its affinity before it was brought to the domain's CPUs, if an adoption did that.
+    had_affinity: Option<CpuSet>,
+    /// Where its adoption is recorded; the journal tells of the first members.
+    slot: Option<usize>,
+    /// Whether it gave up the domain's policy by itself.
+    lowered: bool,
+}
+
+/// The members of one domain. A look changes only what the rules call wrong.
+#[derive(Debug)]
+pub struct DomainAudit {
+    audited: AuditedDomain,
+    members: BTreeMap<u32, Member>,
+    summary: AuditSummary,
+}
+
+impl DomainAudit {
+    /// A domain whose first members are those that the journal tells of.
+    pub fn new(audited: AuditedDomain) -> Self {
+        let mut this = Self {
+            members: BTreeMap::new(),
+            summary: AuditSummary::default(),
+            audited,
+        };
+        this.take_journaled();
+        this
+    }
+
+    /// Goes on with other rules, and with what is known of the members.
+    pub fn update(&mut self, audited: AuditedDomain) {
+        self.audited = audited;
+        self.take_journaled();
+    }
+
+    fn take_journaled(&mut self) {
+        self.summary.cpuset = self.audited.cpuset;
+        for journaled in &self.audited.journaled {
+            let known = self.members.get(&journaled.tid);
+            if known.is_some_and(|member| member.started == journaled.started) {
+                continue;
+            }
+            let member = Member {
+                started: journaled.started,
+                had: Some(journaled.had),
+                had_affinity: None,
+                slot: None,
+                lowered: false,
+            };
+            self.members.insert(journaled.tid, member);
+        }
+    }
+
+    /// What is audited.
+    pub fn audited(&self) -> &AuditedDomain {
+        &self.audited
+    }
+
+    /// Goes on with another period.
+    pub fn set_period(&mut self, period: tailbound_time::Duration) {
+        self.audited.period = period;
+    }
+
+    /// What was found so far.
+    pub fn summary(&self) -> &AuditSummary {
+        &self.summary
+    }
+
+    pub(super) fn summary_mut(&mut self) -> &mut AuditSummary {
+        &mut self.summary
+    }
+
+    /// Looks at every member once, and corrects what is wrong.
+    pub fn look(&mut self, kernel: &mut dyn KernelState, record: &mut AdoptionRecord) {
+        self.summary.passes += 1;
+        let listed = self.listed(kernel);
+        for (&tid, cpus) in &listed {
+            match self.look_at(kernel, record, tid, cpus) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => self.summary.failures += 1,
+                _ => {}
+            }
+        }
+        let absent = self.members.keys().filter(|tid| !listed.contains_key(tid));
+        for tid in absent.copied().collect::<Vec<u32>>() {
+            self.look_after_absent(kernel, record, tid);
+        }
+    }
+
+    /// The threads that are in the domain now, with their CPUs.
+    fn listed(&self, kernel: &dyn KernelView) -> BTreeMap<u32, CpuSet> {
+        let mut listed = BTreeMap::new();
+        for (group, cpus) in &self.audited.groups {
+            let mut groups: Vec<PathBuf> = vec![group.clone()];
+            while let Some(group) = groups.pop() {
+                let threads = kernel.threads_in(&group).unwrap_or_default();
+                listed.extend(threads.into_iter().map(|tid| (tid, cpus.clone())));
+                groups.extend(kernel.cgroups_below(&group).unwrap_or_default());
+            }
+        }
+        if let Some((inheritance, cpus)) = &self.audited.found_by {
+            let threads = members(kernel, inheritance).into_iter();
+            listed.extend(threads.map(|tid| (tid, cpus.clone())));
+        }
+        listed
+    }
+
+    fn look_at(
+        &mut self,
+        kernel: &mut dyn KernelState,
+        record: &mut AdoptionRecord,
+        tid: u32,
+        cpus: &CpuSet,
+    ) -> io::Result<()> {
+        let seen = Seen {
+            scheduling: kernel.scheduling(tid)?,
+            affinity: kernel.affinity(tid)?,
+        };
+        self.note_lowering(kernel, record, tid, &seen)?;
+        let rules = Rules {
+            scheduling: self.audited.scheduling,
+            cpus: cpus.clone(),
+        };
+        let is_new = !self.members.contains_key(&tid);
+        let verdict = rules.judge(is_new, &seen);
+        if is_new {
+            self.enrol(kernel, record, tid, &seen, &verdict)?;
+        }
+        if let Some(cpus) = verdict.affinity {
+            kernel.set_affinity(tid, &cpus)?;
+            // A newcomer from elsewhere has not strayed.
+            self.summary.brought_back += u64::from(!is_new);
+        }
+        if let Some((setting, fault)) = verdict.scheduling {
+            kernel.set_scheduling(tid, setting)?;
+            match fault {
+                Fault::Newcomer => self.summary.adopted += 1,
+                Fault::Raised => self.summary.set_back += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// A member that is no longer scheduled in real time has lowered itself, unless it has ended and its
+    /// number is another thread's.
+    fn note_lowering(
+        &mut self,
+        kernel: &dyn KernelView,
+        record: &mut AdoptionRecord,
+        tid: u32,
+        seen: &Seen,
+    ) -> io::Result<()> {
+        let given = self.audited.scheduling.is_some();
+        let Some(member) = self.members.get_mut(&tid).filter(|_| given) else {
+            return Ok(());
+        };
+        let low = !is_real_time(seen.scheduling);
+        if low == member.lowered {
+            return Ok(());
+        }
+        if kernel.started(tid)? != member.started {
+            self.forget(record, tid);
+            return Ok(());
+        }
+        member.lowered = low;
+        self.summary.lowered += u64::from(low);
+        Ok(())
+    }
+
+    /// Knows a thread from now on; what it had is recorded before it gets something else.
+    fn enrol(
+        &mut self,
+        kernel: &dyn KernelView,
+        record: &mut AdoptionRecord,
+        tid: u32,
+        seen: &Seen,
+        verdict: &Verdict,
+    ) -> io::Result<()> {
+        let started = kernel.started(tid)?;
+        let (had, had_affinity) = (
+            verdict.scheduling.map(|_| seen.scheduling),
+            verdict.affinity.as_ref().map(|_| seen.affinity.clone()),
+        );
+        let slot = match had.is_some() || had_affinity.is_some() {
+            true => Some(record.enter(&Adoption {
+                tid,
+                started,
+                had,
+                affinity: had_affinity.clone(),
+            })?),
+            false => None,
+        };
+        let lowered = had.is_none() && !is_real_time(seen.scheduling);
+        let member = Member {
+            started,
+            had,
+            had_affinity,
+            slot,
+            lowered,
+        };
+        self.members.insert(tid, member);
+        Ok(())
+    }
+
+    /// A member that is listed no more has ended, or somebody moved it: then it keeps its place, but not
+    /// the priority that we gave it.
+    fn look_after_absent(
+        &mut self,
+        kernel: &mut dyn KernelState,
+        record: &mut AdoptionRecord,
+        tid: u32,
+    ) {
+        let Some(member) = self.members.get(&tid) else {
+            return;
+        };
+        let lives = kernel.started(tid).is_ok_and(|now| now == member.started);
+        let group = self.audited.groups.iter().find(|(group, _)| {
+            let at = kernel.cgroup_of(tid, group);
+            at.is_ok_and(|at| at.starts_with(group))
+        });
+        if lives && group.is_some() {
+            // It moved between groups of the domain while they were listed.
+            return;
+        }
+        if let (true, Some(had)) = (lives, member.had) {
+            match demote(kernel, tid, had) {
+                Ok(demoted) => self.summary.demoted += u64::from(demoted),
+                Err(_) => {
+                    // The next look tries again.
+                    self.summary.failures += 1;
+                    return;
+                }
+            }
+        }
+        self.forget(record, tid);
+    }
+
+    fn forget(&mut self, record: &mut AdoptionRecord, tid: u32) {
+        if let Some(slot) = self.members.remove(&tid).and_then(|member| member.slot) {
+            record.clear(slot);
+        }
+    }
+
+    /// Gives adopted members what they had before; the journal has the others.
+    pub fn release(&mut self, kernel: &mut dyn KernelState, record: &mut AdoptionRecord) {
+        for (&tid, member) in &self.members {
+            let Some(slot) = member.slot else {
+                continue;
+            };
+            let adoption = Adoption {
+                tid,
+                started: member.started,
+                had: member.had,
+                affinity: member.had_affinity.clone(),
+            };
+            // What fails stays recorded.
+            if adoption.take_back(kernel).is_ok() {
+                record.clear(slot);
+            }
+        }
+        self.members.clear();
+    }
+}
+
+/// Takes a real-time policy from a thread; whether it had one. Agents keep theirs.
+pub(super) fn demote(
+    kernel: &mut dyn KernelState,
+    tid: u32,
+    to: SchedulingSetting,
+) -> io::Result<bool> {
+    let outcome = kernel.scheduling(tid).and_then(|now| {
+        let ours = is_real_time(now) && !now.is_of_agent() && now != to;
+        match ours {
+            true => kernel.set_scheduling(tid, to).map(|()| true),
+            false => Ok(false),
+        }
+    });
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        outcome => outcome,
+    }
+}
