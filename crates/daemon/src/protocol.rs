@@ -365,12 +365,18 @@ impl From<EnforcementError> for Refusal {
     fn from(error: EnforcementError) -> Self {
         let kind = match &error {
             EnforcementError::Missing { .. } => RefusalKind::MissingRequirement,
-            EnforcementError::Refused(AdmissionError::DuplicateDomain(_)) => RefusalKind::Duplicate,
+            EnforcementError::Refused(
+                AdmissionError::DuplicateDomain(_) | AdmissionError::DuplicateElsewhere { .. },
+            ) => RefusalKind::Duplicate,
+            EnforcementError::NotRoot { .. } => RefusalKind::MissingRequirement,
             EnforcementError::Refused(_) => RefusalKind::Admission,
             EnforcementError::Unplannable(_) => RefusalKind::Target,
             EnforcementError::NotActive { .. } => RefusalKind::NotActive,
             EnforcementError::NotRestored { .. } => RefusalKind::NotRestored,
-            EnforcementError::Journal { .. } => RefusalKind::Journal,
+            EnforcementError::Journal { .. } | EnforcementError::Registry { .. } => {
+                RefusalKind::Journal
+            }
+            EnforcementError::Stranger { .. } => RefusalKind::Admission,
             _ => RefusalKind::Kernel,
         };
         Self::new(kind, error.to_string())

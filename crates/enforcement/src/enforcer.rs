@@ -1,6 +1,7 @@
 //! The one that holds reservations: admits, plans, applies, reverts.
 
 mod changes;
+mod members;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,8 +12,9 @@ use tailbound_model::{BackendKind, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 pub use self::changes::Changed;
-use crate::audit::{AuditSummary, AuditedDomain};
+pub use self::members::{Probe, Sight};
 use crate::admission::{Holding, Standing, admit_from, check_request};
+use crate::audit::{AuditSummary, AuditedDomain};
 use crate::backends::{admit_vcpus, backend};
 use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
@@ -23,6 +25,7 @@ use crate::linux_kernel::LinuxKernel;
 use crate::machine::with_emulator;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
+use crate::registry::{HeldElsewhere, HostRegistry};
 use crate::{Change, Plan, ReservationRequest, Target};
 
 /// Everything that is enforced by one [`Enforcer`].
@@ -62,8 +65,10 @@ pub struct Enforcer {
     state_directory: PathBuf,
     journal: Journal,
     recovery: Recovery,
+    /// Where the journals of all enforcers of this host are entered.
+    registry: Option<HostRegistry>,
     /// While several changes are made in one turn: what other enforcers hold.
-    changes: Option<(Turn, Vec<Holding>)>,
+    changes: Option<(Turn, Vec<HeldElsewhere>)>,
 }
 
 impl Enforcer {
@@ -98,10 +103,12 @@ impl Enforcer {
         state_directory: PathBuf,
     ) -> Result<Self, EnforcementError> {
         let kernel = LinuxKernel::new().map_err(|e| journal::failure(&state_directory, e))?;
-        Self::with_parts(host, Box::new(kernel), managers, state_directory)
+        let enforcer = Self::with_parts(host, Box::new(kernel), managers, state_directory)?;
+        Ok(enforcer.with_registry(HostRegistry::of_this_host()))
     }
 
-    /// An enforcer over another kernel and other managers, for tests.
+    /// An enforcer over another kernel and other managers, for tests. It knows of other enforcers over
+    /// the same directory only, unless it gets a registry.
     ///
     /// # Errors
     /// If our own process cannot be identified in that kernel.
@@ -119,8 +126,16 @@ impl Enforcer {
             state_directory,
             journal,
             recovery: Recovery::default(),
+            registry: None,
             changes: None,
         })
+    }
+
+    /// The same enforcer, whose reservations are admitted together with all that are in `registry`.
+    #[must_use]
+    pub fn with_registry(mut self, registry: HostRegistry) -> Self {
+        self.registry = Some(registry);
+        self
     }
 
     /// What the host was found to be able to.
@@ -134,7 +149,7 @@ impl Enforcer {
     }
 
     /// What would be changed to serve `requests` beside the active reservations; changes nothing.
-    /// The reservations of other living enforcers with the same journal directory count, too.
+    /// The reservations of other enforcers count, too, whatever their state directory.
     ///
     /// # Errors
     /// If the host lacks something, or there is too little CPU time, or the targets do not suit.
@@ -160,23 +175,48 @@ impl Enforcer {
         let own = own.filter(|held| Some(held.request.domain.as_str()) != without);
         let mut active: Vec<Holding> = own.map(HeldDomain::holding).collect();
         match &self.changes {
-            Some((_, others)) => active.extend(others.iter().cloned()),
-            None => active.extend(self.held_by_others()?),
+            Some((_, others)) => active.extend(others.iter().map(HeldElsewhere::holding)),
+            None => active.extend(self.held_by_others()?.iter().map(HeldElsewhere::holding)),
         }
         Ok(active)
     }
 
-    fn held_by_others(&self) -> Result<Vec<Holding>, EnforcementError> {
-        let own = self.journal.path();
-        held_by_others(&self.state_directory, own, self.kernel.as_ref())
+    fn held_by_others(&self) -> Result<Vec<HeldElsewhere>, EnforcementError> {
+        let (own, registry) = (self.journal.path(), self.registry.as_ref());
+        held_by_others(&self.state_directory, own, registry, self.kernel.as_ref())
     }
 
     /// The turn that we have, or the next one; what is left to be written goes with the next line.
     fn turn(&mut self) -> Result<Turn, EnforcementError> {
         match self.changes.take() {
             Some((turn, _)) => Ok(turn),
-            None => Turn::take(&self.state_directory, PATIENCE),
+            None => self.take_turn(PATIENCE),
         }
+    }
+
+    fn take_turn(&self, patience: Duration) -> Result<Turn, EnforcementError> {
+        Turn::take(self.registry.as_ref(), &self.state_directory, patience)
+    }
+
+    /// The turn that we have, or the next one, to take something back.
+    fn turn_to_restore(&mut self) -> Result<Turn, EnforcementError> {
+        match self.changes.take() {
+            Some((turn, _)) => Ok(turn),
+            None => {
+                let registry = self.registry.as_ref();
+                Turn::take_to_restore(registry, &self.state_directory, PATIENCE)
+            }
+        }
+    }
+
+    /// Has our journal counted by every other enforcer of this host, before the first change.
+    fn enter_registry(&self) -> Result<(), EnforcementError> {
+        let Some(registry) = &self.registry else {
+            return Ok(());
+        };
+        registry.refuse_strangers()?;
+        registry.clean(self.kernel.as_ref());
+        registry.enter(self.journal.owner(), self.journal.path())
     }
 
     fn plan_beside(
@@ -211,30 +251,42 @@ impl Enforcer {
     }
 
     /// No thread belongs to two reservations.
-    fn check_disjoint(&self, plans: &[Plan]) -> Result<(), PlanError> {
-        let mut owners: BTreeMap<u32, &str> = BTreeMap::new();
+    fn check_disjoint(&self, plans: &[Plan]) -> Result<(), EnforcementError> {
         let planned = plans.iter().map(|plan| plan.request.domain.as_str());
         let planned: Vec<&str> = planned.collect();
-        for held in &self.journal.history().domains {
-            // One whose interface is being changed is planned anew.
-            if planned.contains(&held.request.domain.as_str()) {
-                continue;
+        let own = self.journal.history().domains.iter();
+        // One whose interface is being changed is planned anew.
+        let own = own.filter(|held| !planned.contains(&held.request.domain.as_str()));
+        let looked_up;
+        let others = match &self.changes {
+            Some((_, others)) => others,
+            None => {
+                looked_up = self.held_by_others()?;
+                &looked_up
             }
+        };
+        let mut owners: BTreeMap<u32, (&str, &str)> = BTreeMap::new();
+        let own = own.map(|held| (held, ""));
+        let others = others.iter();
+        let others = others.map(|one| (&one.held, one.place.as_deref().unwrap_or_default()));
+        for (held, place) in own.chain(others) {
             let changes = held.entries.iter().map(|entry| &entry.change);
             for tid in changes.filter_map(reserved_thread) {
-                owners.insert(tid, &held.request.domain);
+                owners.insert(tid, (&held.request.domain, place));
             }
         }
         for plan in plans {
             for tid in plan.changes.iter().filter_map(reserved_thread) {
                 let domain = plan.request.domain.as_str();
-                match owners.insert(tid, domain) {
-                    Some(other) if other != domain => {
+                match owners.insert(tid, (domain, "")) {
+                    Some((other, place)) if other != domain => {
                         return Err(PlanError::ReservedAlready {
                             domain: domain.into(),
                             tid,
                             other: other.into(),
-                        });
+                            place: place.into(),
+                        }
+                        .into());
                     }
                     _ => {}
                 }
@@ -258,6 +310,7 @@ impl Enforcer {
         self.recovery.reverted.extend(found.reverted);
         self.recovery.failures.extend(found.failures);
         let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
+        self.enter_registry()?;
         self.kernel.wait_until(has_room_from);
         for (index, plan) in plans.iter().enumerate() {
             if let Err(cause) = self.apply_one(plan) {
@@ -312,8 +365,14 @@ impl Enforcer {
                 Err(error) => failures.push(error.to_string()),
             }
         }
-        if let Err(error) = self.journal.finish() {
-            failures.push(error.to_string());
+        match self.journal.finish() {
+            Err(error) => failures.push(error.to_string()),
+            Ok(()) if self.journal.history().domains.is_empty() => {
+                if let Some(registry) = &self.registry {
+                    registry.leave(self.journal.path());
+                }
+            }
+            Ok(()) => {}
         }
         match failures.is_empty() {
             true => Ok(()),
@@ -377,7 +436,7 @@ impl Enforcer {
         if self.journal.history().domain(domain).is_none() {
             return Err(self.not_active(domain));
         }
-        let _turn = self.turn()?;
+        let _turn = self.turn_to_restore()?;
         self.take_back_all(&[domain])
     }
 
@@ -391,7 +450,7 @@ impl Enforcer {
         if domains.is_empty() {
             return Ok(());
         }
-        let _turn = self.turn()?;
+        let _turn = self.turn_to_restore()?;
         let domains: Vec<&str> = domains.iter().map(String::as_str).collect();
         self.take_back_all(&domains)
     }

@@ -70,6 +70,30 @@ pub enum EnforcementError {
         /// What could not be taken back.
         also: Box<EnforcementError>,
     },
+    /// A reservation takes root.
+    #[error(
+        "reservations are made by root alone, and this process runs as uid {uid}: real-time policies and the cgroups of others take root, and whatever another user reserved would count for nobody; run it as root (sudo)"
+    )]
+    NotRoot {
+        /// The user.
+        uid: u32,
+    },
+    /// Another daemon runs on this host and keeps another registry.
+    #[error(
+        "tailboundd (process {pid}) has another /run than this process, so neither would count what the other reserves; end it (kill {pid} takes back what it reserved), or start it where it sees this /run: nsenter --target 1 --mount tailboundd, or bind-mount /run into its container"
+    )]
+    Stranger {
+        /// Its process.
+        pid: u32,
+    },
+    /// The host's registry cannot be used.
+    #[error("the registry of this host's reservations, {}: {source}; it must be a directory that root can make and that nobody else can write to", .path.display())]
+    Registry {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The journal cannot be written or read.
     #[error("the journal {}: {source}; set TAILBOUND_STATE_DIR to a writable directory", .path.display())]
     Journal {
@@ -87,6 +111,16 @@ pub enum AdmissionError {
     /// Two reservations of one name.
     #[error("domain \"{0}\" has a reservation already; revert it first, or choose another name")]
     DuplicateDomain(String),
+    /// Two reservations of one name, the other one of another state directory.
+    #[error(
+        "domain \"{domain}\" has a reservation already ({place}); revert that one first, or choose another name"
+    )]
+    DuplicateElsewhere {
+        /// The domain.
+        domain: String,
+        /// Where the other one is from.
+        place: String,
+    },
     /// A name that would not be one directory.
     #[error(
         "\"{0}\" cannot name a domain: use 1 to 64 letters, digits, '-', '_' or '.', not starting with '.'"
@@ -309,7 +343,7 @@ pub enum PlanError {
         remedy: String,
     },
     /// A thread belongs to another reservation.
-    #[error("domain \"{domain}\": thread {tid} belongs to domain \"{other}\" already")]
+    #[error("domain \"{domain}\": thread {tid} belongs to domain \"{other}\" already{}", in_brackets(.place))]
     ReservedAlready {
         /// The domain.
         domain: String,
@@ -317,6 +351,8 @@ pub enum PlanError {
         tid: u32,
         /// The other domain.
         other: String,
+        /// Where the other one is from, if that is another state directory.
+        place: String,
     },
     /// A virtual CPU of Xen's belongs to another reservation.
     #[error(

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use tailbound_linux::xen::VcpuSetting;
 
+use crate::backends::descendants;
 use crate::change::is_subtree_control;
 use crate::error::EnforcementError;
 use crate::journal::{Entry, HeldDomain, Journal, Previous, Record};
 use crate::kernel::{KernelState, KernelView};
 use crate::managers::Managers;
-use crate::backends::descendants;
 use crate::newcomers::treat_newcomers;
 use crate::{Change, Inheritance, Plan, SchedulingSetting};
 

@@ -20,6 +20,7 @@ pub mod linux_kernel;
 pub mod machine;
 pub mod managers;
 pub mod recovery;
+pub mod registry;
 
 mod change_interface;
 mod confinement;
@@ -32,10 +33,11 @@ pub use backend::{
     ReservationRequest, Target,
 };
 pub use change::{Change, SchedulingSetting};
-pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer};
+pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer, Probe, Sight};
 pub use error::{AdmissionError, EnforcementError, PlanError};
 pub use journal::state_directory;
 pub use kernel::{KernelState, KernelView};
 pub use linux_kernel::LinuxKernel;
 pub use managers::{FreezeManagers, LedgerSummary, Managers};
 pub use recovery::{Recovery, recover, standing_reservations};
+pub use registry::HostRegistry;

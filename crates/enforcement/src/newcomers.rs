@@ -69,7 +69,8 @@ fn moves_of_strays(kernel: &dyn KernelView, held: &HeldDomain, plan: &Plan) -> V
             };
             let at = kernel.cgroup_of(child, directory).ok()?;
             let directory = directory.clone();
-            let left_behind = matches!(previous, Previous::Cgroup { directory: home } if *home == at);
+            let left_behind =
+                matches!(previous, Previous::Cgroup { directory: home } if *home == at);
             (left_behind && at != directory).then_some(Change::MoveProcess {
                 pid: child,
                 directory,

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::ReservationRequest;
-use crate::admission::Holding;
 use crate::audit::record;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
-use crate::journal::{
-    self, HeldDomain, History, Journal, PATIENCE, Turn, failure, journals_in, owner_lives,
-};
+use crate::journal::{self, History, Journal, PATIENCE, Turn, failure, journals_in, owner_lives};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
+use crate::registry::{HeldElsewhere, HostRegistry};
 
 /// What [`recover`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +36,8 @@ pub fn recover(journal_directory: &Path) -> Result<Recovery, EnforcementError> {
         return Ok(Recovery::default());
     }
     let mut kernel = LinuxKernel::new().map_err(|e| failure(journal_directory, e))?;
-    recover_with(journal_directory, &mut kernel)
+    let registry = HostRegistry::of_this_host();
+    recover_registered(journal_directory, &mut kernel, Some(&registry))
 }
 
 /// As [`recover`], on another kernel.
@@ -49,11 +48,27 @@ pub fn recover_with(
     journal_directory: &Path,
     kernel: &mut dyn KernelState,
 ) -> Result<Recovery, EnforcementError> {
+    recover_registered(journal_directory, kernel, None)
+}
+
+/// As [`recover_with`], where what stands is entered in a registry.
+///
+/// # Errors
+/// As [`recover`].
+pub fn recover_registered(
+    journal_directory: &Path,
+    kernel: &mut dyn KernelState,
+    registry: Option<&HostRegistry>,
+) -> Result<Recovery, EnforcementError> {
     if journals_in(journal_directory)?.is_empty() {
         return Ok(Recovery::default());
     }
-    let _turn = Turn::take(journal_directory, PATIENCE)?;
-    recover_in_turn(journal_directory, kernel)
+    let _turn = Turn::take_to_restore(registry, journal_directory, PATIENCE)?;
+    let recovery = recover_in_turn(journal_directory, kernel)?;
+    if let Some(registry) = registry {
+        registry.clean(kernel);
+    }
+    Ok(recovery)
 }
 
 /// As [`recover_with`], for a caller that holds the turn.
@@ -164,13 +179,18 @@ pub fn standing_reservations_with(
     Ok(standing)
 }
 
-/// The reservations that other living enforcers with journals in `journal_directory` hold.
+/// The reservations that other enforcers hold: living ones with journals in `journal_directory`, and
+/// all that have a journal in another directory that is in the registry.
 pub(crate) fn held_by_others(
     journal_directory: &Path,
     own: &Path,
+    registry: Option<&HostRegistry>,
     kernel: &dyn KernelView,
-) -> Result<Vec<Holding>, EnforcementError> {
-    let mut held = Vec::new();
+) -> Result<Vec<HeldElsewhere>, EnforcementError> {
+    let mut held = match registry {
+        Some(registry) => registry.held_elsewhere(journal_directory, kernel)?,
+        None => Vec::new(),
+    };
     for path in journal::journals_in(journal_directory)? {
         if path == own {
             continue;
@@ -182,7 +202,12 @@ pub(crate) fn held_by_others(
             .as_ref()
             .is_some_and(|owner| owner_lives(owner, kernel))
         {
-            held.extend(history.domains.iter().map(HeldDomain::holding));
+            let place = None;
+            let domains = history.domains.into_iter();
+            held.extend(domains.map(|held| HeldElsewhere {
+                held,
+                place: place.clone(),
+            }));
         }
     }
     Ok(held)

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod control_socket;
 pub mod host_facts;
 pub mod memory;
+pub mod namespaces;
 pub mod perf;
 pub mod polling;
 pub mod process;

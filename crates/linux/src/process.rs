@@ -87,6 +87,16 @@ pub fn thread_name(tid: u32) -> io::Result<String> {
     Ok(name.trim_end_matches('\n').to_owned())
 }
 
+/// The words that process `pid` was started with; none for a thread of the kernel.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn command_line(pid: u32) -> io::Result<Vec<String>> {
+    let text = read_proc(&format!("/proc/{pid}/cmdline"))?;
+    let words = text.trim_end_matches('\0').split('\0');
+    Ok(words.filter(|_| !text.is_empty()).map(str::to_owned).collect())
+}
+
 /// The fields of /proc/TID/stat from the third on: the second, the name, may hold anything.
 fn stat_fields(tid: u32) -> io::Result<Vec<String>> {
     let path = format!("/proc/{tid}/stat");

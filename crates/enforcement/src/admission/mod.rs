@@ -84,6 +84,8 @@ pub struct Standing {
     /// Whether its replenishments lie at multiples of its period; no longer so once the period of
     /// an active reservation was changed.
     pub on_common_grid: bool,
+    /// Where it is from, in words, if that is another state directory.
+    pub place: Option<String>,
 }
 
 impl Standing {
@@ -94,6 +96,15 @@ impl Standing {
         Self {
             request,
             on_common_grid,
+            place: None,
+        }
+    }
+
+    /// Its domain, and where it is from.
+    fn name(&self) -> String {
+        match &self.place {
+            None => self.domain.clone(),
+            Some(place) => format!("{} ({place})", self.domain),
         }
     }
 }
@@ -126,7 +137,7 @@ pub fn admit(
     let mut names: BTreeSet<&str> = active.iter().map(|held| held.domain.as_str()).collect();
     for request in requested {
         if !names.insert(&request.domain) {
-            return Err(AdmissionError::DuplicateDomain(request.domain.clone()));
+            return Err(duplicate(active, &request.domain));
         }
     }
     let cpus: BTreeSet<Cpu> = requested
@@ -144,6 +155,16 @@ pub fn admit(
         check_priorities(cpu, &held, host)?;
     }
     Ok(())
+}
+
+/// Which of the active reservations has the name already, or another one of the requests.
+fn duplicate(active: &[Standing], domain: &str) -> AdmissionError {
+    let mut active = active.iter().filter(|held| held.domain == domain);
+    let domain = domain.to_owned();
+    match active.find_map(|held| held.place.clone()) {
+        None => AdmissionError::DuplicateDomain(domain),
+        Some(place) => AdmissionError::DuplicateElsewhere { domain, place },
+    }
 }
 
 /// SCHED_DEADLINE runs before SCHED_FIFO, so it would break the promises of the others.
@@ -164,7 +185,7 @@ fn check_mix(
             cpu,
             domain: request.domain.clone(),
             backend: request.backend,
-            other: other.domain.clone(),
+            other: other.name(),
             other_backend: other.backend,
         }),
     }
@@ -255,7 +276,10 @@ fn check_sum(
     }
     let holders: Vec<String> = counted
         .iter()
-        .map(|other| format!("{} {}", other.domain, share_of(other)))
+        .map(|other| match &other.place {
+            None => format!("{} {}", other.domain, share_of(other)),
+            Some(place) => format!("{} {} {place}", other.domain, share_of(other)),
+        })
         .collect();
     let holders = match holders.is_empty() {
         true => "by nobody".into(),
@@ -313,9 +337,9 @@ fn check_priorities(
         let above = ranked.iter().enumerate().filter(|(other, above)| {
             *other != index && above.interface.priority >= interface.priority
         });
-        let mut above: Vec<&str> = above.map(|(_, above)| above.domain.as_str()).collect();
+        let mut above: Vec<String> = above.map(|(_, above)| above.name()).collect();
         if paused.is_some() {
-            above.push("the pauses that keep clear of real-time throttling");
+            above.push("the pauses that keep clear of real-time throttling".into());
         }
         return Err(AdmissionError::BudgetTooLate {
             cpu,

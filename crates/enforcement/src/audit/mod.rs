@@ -120,18 +120,19 @@ impl AuditedDomain {
         };
         let found_by = (groups.is_empty() && !inheritance.pids.is_empty())
             .then(|| (inheritance.clone(), cpus));
-        let journaled = held.entries.iter().filter_map(|entry| {
-            match (&entry.change, &entry.previous) {
-                (Change::SetScheduling { tid, .. }, Previous::Scheduling { setting }) => {
-                    Some(JournaledMember {
-                        tid: *tid,
-                        started: entry.started?,
-                        had: *setting,
-                    })
-                }
-                _ => None,
-            }
-        });
+        let journaled =
+            held.entries
+                .iter()
+                .filter_map(|entry| match (&entry.change, &entry.previous) {
+                    (Change::SetScheduling { tid, .. }, Previous::Scheduling { setting }) => {
+                        Some(JournaledMember {
+                            tid: *tid,
+                            started: entry.started?,
+                            had: *setting,
+                        })
+                    }
+                    _ => None,
+                });
         (audited && !(groups.is_empty() && found_by.is_none())).then(|| Self {
             domain: plan.request.domain.clone(),
             groups,

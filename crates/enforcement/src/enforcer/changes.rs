@@ -9,7 +9,7 @@ use crate::admission::{Standing, UNKNOWN, admit_from, check_request};
 use crate::backends::backend;
 use crate::change_interface::{NotChanged, change_interface};
 use crate::error::{AdmissionError, EnforcementError};
-use crate::journal::{HeldDomain, PATIENCE_FOR_A_CHANGE, Record, Turn};
+use crate::journal::{HeldDomain, PATIENCE_FOR_A_CHANGE, Record};
 use crate::managers::ChangeRefused;
 
 /// An interface that was changed.
@@ -32,7 +32,7 @@ impl Enforcer {
     /// If our turn or the others' journals cannot be had.
     pub fn begin_changes(&mut self) -> Result<(), EnforcementError> {
         if self.changes.is_none() {
-            let turn = Turn::take(&self.state_directory, PATIENCE_FOR_A_CHANGE)?;
+            let turn = self.take_turn(PATIENCE_FOR_A_CHANGE)?;
             self.changes = Some((turn, self.held_by_others()?));
         }
         Ok(())
@@ -88,7 +88,7 @@ impl Enforcer {
         // Who plans something else meanwhile reckons with the larger budget.
         let needs_turn = self.changes.is_none() && !(only_managers && shrinks);
         let _turn = match needs_turn {
-            true => Some(Turn::take(&self.state_directory, PATIENCE_FOR_A_CHANGE)?),
+            true => Some(self.take_turn(PATIENCE_FOR_A_CHANGE)?),
             false => None,
         };
         if only_managers {

@@ -3,7 +3,7 @@
 mod record;
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +16,7 @@ use tailbound_time::{Clock, Duration};
 
 use crate::error::EnforcementError;
 use crate::kernel::KernelView;
+use crate::registry::HostRegistry;
 
 /// The variable that overrides where journals lie.
 pub const STATE_DIRECTORY_VARIABLE: &str = "TAILBOUND_STATE_DIR";
@@ -26,6 +27,8 @@ const OWNER_ALONE: u32 = 0o600;
 /// How long we wait for our turn to make or take back reservations, and to change one.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const PATIENCE_FOR_A_CHANGE: Duration = Duration::from_secs(2);
+/// How long whoever takes something back waits for enforcers of other directories.
+const PATIENCE_TO_RESTORE: Duration = Duration::from_secs(1);
 /// How often we look whether it is our turn.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_micros(100);
 
@@ -120,6 +123,11 @@ impl Journal {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The process that it belongs to.
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.owner
     }
 
     /// The latest change's number.
@@ -235,41 +243,89 @@ impl Journal {
     }
 }
 
-/// Whoever holds this makes changes; other enforcers over the same directory wait.
-pub(crate) struct Turn(#[allow(dead_code)] File);
+/// Whoever holds this makes changes; other enforcers of the host wait, or of the directory where no
+/// registry is in play.
+pub(crate) struct Turn {
+    _host: Option<File>,
+    _directory: File,
+}
 
 impl Turn {
-    /// Waits for our turn, for so long at most.
-    pub(crate) fn take(directory: &Path, patience: Duration) -> Result<Self, EnforcementError> {
-        let path = directory.join("lock");
-        let open = || {
-            let mut options = OpenOptions::new();
-            options.create(true).truncate(false).write(true);
-            // Who may open it, if only to read, may lock it, and keep everybody waiting.
-            let file = options.mode(OWNER_ALONE).open(&path)?;
-            file.set_permissions(Permissions::from_mode(OWNER_ALONE))?;
-            Ok::<File, io::Error>(file)
-        };
-        let take = || {
-            let file = match open() {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    fs::create_dir_all(directory)?;
-                    open()?
-                }
-                outcome => outcome?,
-            };
-            let give_up = Monotonic.now().saturating_add(patience);
-            while !try_lock_exclusively(&file)? {
-                if Monotonic.now() > give_up {
-                    let held = format!("another process has held it for {patience}");
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, held));
-                }
-                std::thread::sleep(LOOK_EVERY);
+    /// Waits for our turn, for so long at most: first on the host, then in the directory.
+    pub(crate) fn take(
+        registry: Option<&HostRegistry>,
+        directory: &Path,
+        patience: Duration,
+    ) -> Result<Self, EnforcementError> {
+        let host = match registry {
+            Some(registry) => {
+                registry.prepare()?;
+                let lock = lock(&registry.lock_file(), patience)?;
+                crate::registry::sign(&lock, directory);
+                Some(lock)
             }
-            Ok(file)
+            None => None,
         };
-        take().map(Self).map_err(|error| failure(&path, error))
+        Self::in_directory(host, directory, patience)
     }
+
+    /// As [`Turn::take`], to take something back: that waits for enforcers of other directories only
+    /// for a moment, since one of them may be stopped, and a stopped domain must go on all the same.
+    pub(crate) fn take_to_restore(
+        registry: Option<&HostRegistry>,
+        directory: &Path,
+        patience: Duration,
+    ) -> Result<Self, EnforcementError> {
+        let host = registry.and_then(|registry| {
+            registry.prepare().ok()?;
+            let lock = lock(&registry.lock_file(), PATIENCE_TO_RESTORE).ok()?;
+            crate::registry::sign(&lock, directory);
+            Some(lock)
+        });
+        Self::in_directory(host, directory, patience)
+    }
+
+    fn in_directory(
+        host: Option<File>,
+        directory: &Path,
+        patience: Duration,
+    ) -> Result<Self, EnforcementError> {
+        let path = directory.join("lock");
+        fs::create_dir_all(directory).map_err(|error| failure(&path, error))?;
+        Ok(Self {
+            _host: host,
+            _directory: lock(&path, patience)?,
+        })
+    }
+}
+
+/// Waits for the lock of a file that only its owner may open, for so long at most.
+fn lock(path: &Path, patience: Duration) -> Result<File, EnforcementError> {
+    let take = || {
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true);
+        // Who may open it, if only to read, may lock it, and keep everybody waiting.
+        let mut file = options.mode(OWNER_ALONE).open(path)?;
+        file.set_permissions(Permissions::from_mode(OWNER_ALONE))?;
+        let give_up = Monotonic.now().saturating_add(patience);
+        while !try_lock_exclusively(&file)? {
+            if Monotonic.now() > give_up {
+                let mut holder = String::new();
+                // Only the host's lock is signed.
+                let _unsigned = file.read_to_string(&mut holder);
+                let holder = if holder.is_empty() {
+                    "another process"
+                } else {
+                    &holder
+                };
+                let held = format!("{holder} has held it for {patience}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, held));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(file)
+    };
+    take().map_err(|error| failure(path, error))
 }
 
 /// The journals in `directory`; none if it is not there.

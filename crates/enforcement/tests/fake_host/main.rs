@@ -3,8 +3,10 @@
 
 mod journals;
 mod machines;
+mod members;
 mod pending;
 mod refusals;
+mod registry;
 mod stage;
 mod xen;
 
