@@ -22,11 +22,7 @@ const PREFIX: &str = "tailbound-domain-";
 
 /// The same plan, with a cpuset around what it pins where there can be one; a line of the mapping says
 /// which one, or why there is none.
-pub(crate) fn with_cpuset(
-    mut plan: Plan,
-    host: &HostCapabilities,
-    view: &dyn KernelView,
-) -> Plan {
+pub(crate) fn with_cpuset(mut plan: Plan, host: &HostCapabilities, view: &dyn KernelView) -> Plan {
     let raises_priority = matches!(
         plan.request.backend,
         BackendKind::DsFreeze | BackendKind::RtGroup
@@ -35,12 +31,10 @@ pub(crate) fn with_cpuset(
         return plan;
     }
     let line = match plan.request.target {
-        Target::Processes(_) | Target::Threads(_) => {
-            match confine(&mut plan, host, view) {
-                Ok(line) => line,
-                Err(reason) => unconfined(&reason),
-            }
-        }
+        Target::Processes(_) | Target::Threads(_) => match confine(&mut plan, host, view) {
+            Ok(line) => line,
+            Err(reason) => unconfined(&reason),
+        },
         _ => unconfined("the cpusets of containers and virtual machines belong to their runtimes"),
     };
     plan.mapping.push(line);
@@ -91,7 +85,9 @@ fn confine_in_v1(plan: &mut Plan, root: &Path, view: &dyn KernelView) -> Result<
         };
         let home = home_of(at);
         if !single && *homes.entry(pid).or_insert_with(|| home.clone()) != home {
-            return Err(format!("the threads of process {pid} are in several cpusets"));
+            return Err(format!(
+                "the threads of process {pid} are in several cpusets"
+            ));
         }
         let subject = if single { tid } else { pid };
         let inside = members.entry(Cpuset { home, cpus }).or_default();
@@ -109,7 +105,10 @@ fn confine_in_v1(plan: &mut Plan, root: &Path, view: &dyn KernelView) -> Result<
             false => format!("{PREFIX}{}", plan.request.domain),
         };
         let directory = cpuset.home.join(name);
-        lines.push(format!("CPUs {list} -> {}/cpuset.cpus", directory.display()));
+        lines.push(format!(
+            "CPUs {list} -> {}/cpuset.cpus",
+            directory.display()
+        ));
         changes.push(Change::MakeCgroup {
             directory: directory.clone(),
         });
@@ -122,7 +121,10 @@ fn confine_in_v1(plan: &mut Plan, root: &Path, view: &dyn KernelView) -> Result<
     let place = plan.changes.iter().rposition(pinning);
     let place = place.map_or(plan.changes.len(), |last| last + 1);
     plan.changes.splice(place..place, changes);
-    Ok(format!("{}; its threads cannot leave them", lines.join("; ")))
+    Ok(format!(
+        "{}; its threads cannot leave them",
+        lines.join("; ")
+    ))
 }
 
 /// The threads that the plan pins, with their CPUs.

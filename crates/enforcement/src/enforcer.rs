@@ -11,8 +11,8 @@ use tailbound_model::{BackendKind, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 pub use self::changes::Changed;
-use crate::audit::{AuditSummary, AuditedDomain};
 use crate::admission::{Holding, Standing, admit_from, check_request};
+use crate::audit::{AuditSummary, AuditedDomain};
 use crate::backends::{admit_vcpus, backend};
 use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
@@ -270,7 +270,8 @@ impl Enforcer {
     }
 
     fn apply_one(&mut self, plan: &Plan) -> Result<(), EnforcementError> {
-        carry_out(self.kernel.as_mut(), &mut self.journal, plan)?;
+        let v2_root = self.host.cgroup_v2_root.as_deref();
+        carry_out(self.kernel.as_mut(), &mut self.journal, plan, v2_root)?;
         self.managers
             .start(plan)
             .and_then(|()| self.audit(plan))

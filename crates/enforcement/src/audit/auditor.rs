@@ -291,7 +291,11 @@ fn look_at_all(books: &mut Books, rung: bool) -> (Instant, Vec<String>) {
     let due = domains.values().filter_map(|entry| entry.due);
     let next = due.min().unwrap_or(begun.saturating_add(LONGEST_SLEEP));
     // A bell that was not heard is not forgotten: the next look comes when it may.
-    let next = if rung && !at_once { next.min(deaf_until) } else { next };
+    let next = if rung && !at_once {
+        next.min(deaf_until)
+    } else {
+        next
+    };
     (next, notices)
 }
 

@@ -187,7 +187,11 @@ pub(crate) fn recover(journal: &Path, kernel: &mut dyn KernelState) -> Vec<Strin
     });
     let mut failures: Vec<String> = failed.collect();
     if failures.is_empty() {
-        failures.extend(remove(journal).err().map(|e| format!("{}: {e}", path.display())));
+        failures.extend(
+            remove(journal)
+                .err()
+                .map(|e| format!("{}: {e}", path.display())),
+        );
     }
     failures
 }
@@ -222,7 +226,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.adoptions");
         let mut record = AdoptionRecord::new(path.clone());
-        let slots: Vec<usize> = (1..4).map(|tid| record.enter(&adoption(tid)).unwrap()).collect();
+        let slots: Vec<usize> = (1..4)
+            .map(|tid| record.enter(&adoption(tid)).unwrap())
+            .collect();
         assert_eq!(slots, [0, 1, 2]);
         for tid in 4..1_000 {
             record.clear(1);

@@ -131,7 +131,13 @@ mod tests {
     fn verdict(is_new: bool, scheduling: SchedulingSetting) -> Option<(SchedulingSetting, Fault)> {
         let affinity = [Cpu(1)].into();
         rules()
-            .judge(is_new, &Seen { scheduling, affinity })
+            .judge(
+                is_new,
+                &Seen {
+                    scheduling,
+                    affinity,
+                },
+            )
             .scheduling
     }
 
@@ -142,7 +148,11 @@ mod tests {
         assert_eq!(verdict(false, other(0)), None, "it lowered itself");
         assert_eq!(verdict(true, other(5)), None, "a nice value is a choice");
         assert_eq!(verdict(true, SchedulingSetting::Idle), None);
-        assert_eq!(verdict(false, fifo(30)), None, "a lower priority is one too");
+        assert_eq!(
+            verdict(false, fifo(30)),
+            None,
+            "a lower priority is one too"
+        );
     }
 
     #[test]
