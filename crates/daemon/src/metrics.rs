@@ -131,7 +131,7 @@ const PER_RESERVATION: [PerReservation; 21] = [
     (
         "tailbound_audit_demoted_total",
         "counter",
-        "Threads that left the domain's groups and lost its priority.",
+        "Threads that left the domain's groups, or its CPUs again and again, and lost its priority.",
         |one| audit(one).map(|audit| audit.demoted as f64),
     ),
     (
@@ -351,7 +351,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("tailbound_depletions_total{domain=\"we\\\"ird\\\\name\"} 5\n"));
-        assert!(text.contains("tailbound_audit_brought_back_total{domain=\"we\\\"ird\\\\name\"} 3\n"));
+        assert!(
+            text.contains("tailbound_audit_brought_back_total{domain=\"we\\\"ird\\\\name\"} 3\n")
+        );
         assert!(text.contains("tailbound_watchdog_restarts_total 1\n"));
     }
 }

@@ -23,6 +23,7 @@ pub(crate) fn carry_out(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
     plan: &Plan,
+    v2_root: Option<&Path>,
 ) -> Result<(), EnforcementError> {
     journal.append(Record::Domain {
         request: plan.request.clone(),
@@ -32,7 +33,7 @@ pub(crate) fn carry_out(
         make(kernel, journal, &plan.request.domain, change)?;
     }
     if plan.request.target.single_threads().is_none() {
-        treat_newcomers(kernel, journal, plan)?;
+        treat_newcomers(kernel, journal, plan, v2_root)?;
     }
     Ok(())
 }

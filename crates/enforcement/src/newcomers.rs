@@ -1,6 +1,7 @@
 //! What a domain starts while its plan is being carried out gets what the plan gives its first members.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::backends::descendants;
 use crate::error::EnforcementError;
@@ -14,11 +15,14 @@ pub(crate) fn treat_newcomers(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
     plan: &Plan,
+    v2_root: Option<&Path>,
 ) -> Result<(), EnforcementError> {
     let domain = &plan.request.domain;
     for _ in 0..ROUNDS {
         let held = journal.history().domain(domain);
-        let mut changes = held.map_or_else(Vec::new, |held| moves_of_strays(kernel, held, plan));
+        let mut changes = held.map_or_else(Vec::new, |held| {
+            moves_of_strays(kernel, held, plan, v2_root)
+        });
         for tid in members(kernel, &plan.inheritance) {
             if let Some(setting) = plan.inheritance.scheduling
                 && kernel
@@ -46,7 +50,12 @@ pub(crate) fn treat_newcomers(
 
 /// The moves of processes that were started between planning and the move of their parents. They are where
 /// their parents were; one that is elsewhere was put there by somebody.
-fn moves_of_strays(kernel: &dyn KernelView, held: &HeldDomain, plan: &Plan) -> Vec<Change> {
+fn moves_of_strays(
+    kernel: &dyn KernelView,
+    held: &HeldDomain,
+    plan: &Plan,
+    v2_root: Option<&Path>,
+) -> Vec<Change> {
     let mut homes: BTreeMap<u32, Vec<(&Change, &Previous)>> = BTreeMap::new();
     for entry in &held.entries {
         if let Change::MoveProcess { pid, .. } = entry.change {
@@ -63,6 +72,23 @@ fn moves_of_strays(kernel: &dyn KernelView, held: &HeldDomain, plan: &Plan) -> V
             continue;
         }
         let of_parent = homes.get(&parent).cloned().unwrap_or_default();
+        let home = |root: &Path| {
+            let mut moves = of_parent.iter();
+            moves.find_map(|(_, previous)| match previous {
+                Previous::Cgroup { directory } if directory.starts_with(root) => Some(directory),
+                _ => None,
+            })
+        };
+        let was_put_elsewhere = v2_root.is_some_and(|root| {
+            let (at, parents) = (
+                kernel.cgroup_of(child, root),
+                kernel.cgroup_of(parent, root),
+            );
+            at.is_ok_and(|at| Some(&at) != home(root) && Some(&at) != parents.as_ref().ok())
+        });
+        if was_put_elsewhere {
+            continue;
+        }
         let moves = of_parent.into_iter().filter_map(|(change, previous)| {
             let Change::MoveProcess { directory, .. } = change else {
                 return None;

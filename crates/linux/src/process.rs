@@ -183,7 +183,9 @@ pub fn children_of(pid: u32) -> io::Result<Vec<u32>> {
 pub fn parents() -> io::Result<BTreeMap<u32, u32>> {
     let all = numbered_entries("/proc")?;
     // A process that ends meanwhile has no parent any more.
-    let parents = all.into_iter().filter_map(|pid| Some((pid, parent_of(pid).ok()?)));
+    let parents = all
+        .into_iter()
+        .filter_map(|pid| Some((pid, parent_of(pid).ok()?)));
     Ok(parents.collect())
 }
 

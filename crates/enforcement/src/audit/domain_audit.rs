@@ -24,9 +24,17 @@ struct Member {
     had_affinity: Option<CpuSet>,
     /// Where its adoption is recorded; the journal tells of the first members.
     slot: Option<usize>,
-    /// Whether it gave up the domain's policy by itself.
+    /// Whether it runs without the domain's policy: it gave that up by itself, or was demoted.
     lowered: bool,
+    /// How often it left the domain's CPUs.
+    strays: u32,
 }
+
+/// How often a thread may leave the domain's CPUs and be brought back: programs place their threads when
+/// they start. One that goes on leaving would be elsewhere most of the time, so it loses the priority.
+const STRAYS_BORNE: u32 = 3;
+/// How many looks pass before children are adopted again after that, since each would be borne so often.
+const LOOKS_WITHOUT_ADOPTION: u64 = 1_000;
 
 /// The members of one domain. A look changes only what the rules call wrong.
 #[derive(Debug)]
@@ -34,6 +42,8 @@ pub struct DomainAudit {
     audited: AuditedDomain,
     members: BTreeMap<u32, Member>,
     summary: AuditSummary,
+    /// From which look on children are adopted.
+    adopts_from: u64,
 }
 
 impl DomainAudit {
@@ -42,6 +52,7 @@ impl DomainAudit {
         let mut this = Self {
             members: BTreeMap::new(),
             summary: AuditSummary::default(),
+            adopts_from: 0,
             audited,
         };
         this.take_journaled();
@@ -67,6 +78,7 @@ impl DomainAudit {
                 had_affinity: None,
                 slot: None,
                 lowered: false,
+                strays: 0,
             };
             self.members.insert(journaled.tid, member);
         }
@@ -96,10 +108,16 @@ impl DomainAudit {
         self.summary.passes += 1;
         let listed = self.listed(kernel);
         for (&tid, cpus) in &listed {
-            match self.look_at(kernel, record, tid, cpus) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => self.summary.failures += 1,
-                _ => {}
+            let is_new = !self.members.contains_key(&tid);
+            let Err(error) = self.look_at(kernel, record, tid, cpus) else {
+                continue;
+            };
+            // What could not be corrected is as new to the next look.
+            if is_new {
+                self.forget(record, tid);
             }
+            let has_ended = error.kind() == io::ErrorKind::NotFound;
+            self.summary.failures += u64::from(!has_ended);
         }
         let absent = self.members.keys().filter(|tid| !listed.contains_key(tid));
         for tid in absent.copied().collect::<Vec<u32>>() {
@@ -142,14 +160,24 @@ impl DomainAudit {
             cpus: cpus.clone(),
         };
         let is_new = !self.members.contains_key(&tid);
-        let verdict = rules.judge(is_new, &seen);
+        let mut verdict = rules.judge(is_new, &seen);
+        if self.summary.passes < self.adopts_from {
+            verdict.scheduling = verdict
+                .scheduling
+                .filter(|(_, why)| *why != Fault::Newcomer);
+        }
         if is_new {
             self.enrol(kernel, record, tid, &seen, &verdict)?;
         }
         if let Some(cpus) = verdict.affinity {
             kernel.set_affinity(tid, &cpus)?;
             // A newcomer from elsewhere has not strayed.
-            self.summary.brought_back += u64::from(!is_new);
+            if !is_new {
+                self.summary.brought_back += 1;
+                if self.has_strayed_too_often(kernel, tid, &seen)? {
+                    return Ok(());
+                }
+            }
         }
         if let Some((setting, fault)) = verdict.scheduling {
             kernel.set_scheduling(tid, setting)?;
@@ -159,6 +187,29 @@ impl DomainAudit {
             }
         }
         Ok(())
+    }
+
+    /// Counts that a member has left its CPUs; whether it lost the priority for that.
+    fn has_strayed_too_often(
+        &mut self,
+        kernel: &mut dyn KernelState,
+        tid: u32,
+        seen: &Seen,
+    ) -> io::Result<bool> {
+        let Some(member) = self.members.get_mut(&tid) else {
+            return Ok(false);
+        };
+        member.strays = member.strays.saturating_add(1);
+        let given = self.audited.scheduling.is_some() && is_real_time(seen.scheduling);
+        if !given || member.strays < STRAYS_BORNE {
+            return Ok(false);
+        }
+        let had = member.had.unwrap_or(SchedulingSetting::Other { nice: 0 });
+        let demoted = demote(kernel, tid, had)?;
+        member.lowered |= demoted;
+        self.summary.demoted += u64::from(demoted);
+        self.adopts_from = self.summary.passes + LOOKS_WITHOUT_ADOPTION;
+        Ok(demoted)
     }
 
     /// A member that is no longer scheduled in real time has lowered itself, unless it has ended and its
@@ -202,12 +253,16 @@ impl DomainAudit {
             verdict.affinity.as_ref().map(|_| seen.affinity.clone()),
         );
         let slot = match had.is_some() || had_affinity.is_some() {
-            true => Some(record.enter(&Adoption {
-                tid,
-                started,
-                had,
-                affinity: had_affinity.clone(),
-            })?),
+            true => {
+                let adoption = Adoption {
+                    tid,
+                    started,
+                    had,
+                    affinity: had_affinity.clone(),
+                };
+                // Whatever it is, it does not mean that the thread has ended.
+                Some(record.enter(&adoption).map_err(io::Error::other)?)
+            }
             false => None,
         };
         let lowered = had.is_none() && !is_real_time(seen.scheduling);
@@ -217,6 +272,7 @@ impl DomainAudit {
             had_affinity,
             slot,
             lowered,
+            strays: 0,
         };
         self.members.insert(tid, member);
         Ok(())

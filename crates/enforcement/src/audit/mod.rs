@@ -2,7 +2,8 @@
 //!
 //! Members of a domain do not pass a real-time policy on (SCHED_RESET_ON_FORK); the audit adopts what they
 //! start. It brings back threads that left the domain's CPUs, sets back those that rose above the domain's
-//! priority, and takes the priority from those that somebody moved out of the domain's groups. A thread
+//! priority, and takes the priority from those that somebody moved out of the domain's groups, or that
+//! leave its CPUs again and again. A thread
 //! that lowers itself stays as it is, and so do agents.
 //!
 //! [`rules`] decides about one thread and knows no kernel; [`DomainAudit`] keeps what is known of each
@@ -41,7 +42,7 @@ pub struct AuditSummary {
     pub brought_back: u64,
     /// Threads above the domain's priority, or ready to pass theirs on, that were set back.
     pub set_back: u64,
-    /// Threads that left the domain's groups and lost its priority.
+    /// Threads that left the domain's groups, or its CPUs again and again, and lost its priority.
     pub demoted: u64,
     /// Threads that gave up the domain's policy by themselves.
     pub lowered: u64,

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tailbound_enforcement::fake_kernel::{FakeKernel, FakeManagers, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Target};
+use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
@@ -53,6 +54,12 @@ pub fn enforcer(kernel: &FakeKernel, directory: &Path) -> Enforcer {
 pub fn enforcer_with(kernel: &FakeKernel, managers: FakeManagers, directory: &Path) -> Enforcer {
     let host = kernel.host();
     let (kernel, managers) = (Box::new(kernel.clone()), Box::new(managers));
+    Enforcer::with_parts(host, kernel, managers, directory.into()).unwrap()
+}
+
+/// An enforcer where some features are hidden.
+pub fn enforcer_on(kernel: &FakeKernel, host: HostCapabilities, directory: &Path) -> Enforcer {
+    let (kernel, managers) = (Box::new(kernel.clone()), Box::new(FakeManagers::default()));
     Enforcer::with_parts(host, kernel, managers, directory.into()).unwrap()
 }
 
