@@ -31,6 +31,11 @@ final class Disk implements AutoCloseable {
         Tool.run("mount", "-o", "loop,commit=300,noatime", image.toString(), mountPoint.toString());
     }
 
+    /** Puts on the disk what the page cache holds. */
+    void sync() throws IOException {
+        Tool.run("sync", "-f", mountPoint.toString());
+    }
+
     /** From now on nothing reaches the disk. No process may use it when power comes back. */
     void cutPower() throws IOException {
         Tool.run(powerCut.toString(), mountPoint.toString());
@@ -42,9 +47,9 @@ final class Disk implements AutoCloseable {
         mount();
     }
 
+    /** Unmounts it; the image stays with the logs, which show what was wrong. */
     @Override
     public void close() throws IOException {
         Tool.run("umount", mountPoint.toString());
-        Files.deleteIfExists(image);
     }
 }

@@ -57,6 +57,13 @@ final class Hosts implements Placement {
         Files.writeString(bootId(id), UUID.randomUUID() + "\n");
     }
 
+    /** Puts on the disks what they hold so far. */
+    void sync() throws IOException {
+        for (Disk disk : disks) {
+            disk.sync();
+        }
+    }
+
     /** Every sync of the log of server {@code id} begins so much later from now on. */
     void delaySyncs(int id, long ms) throws IOException {
         Files.writeString(delay(id), Long.toString(ms));

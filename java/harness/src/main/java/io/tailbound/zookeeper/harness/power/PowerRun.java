@@ -81,6 +81,8 @@ public final class PowerRun {
         try (Ensemble ensemble = Ensemble.of(setup)) {
             ensemble.start();
             ensemble.awaitHealthy(HEALTH_LIMIT);
+            // The configuration's part, such as myid, is an operator's to put on disk.
+            hosts.sync();
             faults = new Faults(ensemble, hosts, random.split());
             ended = new KnownOrder(ensemble, hosts, faults, wrong).run() && rounds(ensemble, faults);
         }
