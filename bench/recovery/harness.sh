@@ -38,6 +38,7 @@ run_java() { # main class below io.tailbound.zookeeper.harness, arguments
         -Dlogback.configurationFile=driver-logback.xml \
         -Dtailbound.launcher="${TAILBOUND_LAUNCHER:-$repository/java/bin/tailbound-zookeeper}" \
         -Dtailbound.syncdelay="$work/sync_delay.so" \
+        -Dtailbound.tools="$work" \
         -Dtailbound.checker="$work/checker" \
         "io.tailbound.zookeeper.harness.$main" "$@"
 }

@@ -20,6 +20,8 @@ import java.util.UUID;
  *   <li>There is none, but upstream's files: an upgrade, their values count.
  *   <li>It is damaged, or there is none though the log has transactions: lower bounds only, the server
  *       is in doubt.
+ *   <li>The log has lost transactions: the accepted epoch is what it is, but this server holds the history of
+ *       no epoch, so no quorum of a new leader counts it until it has taken a history.
  *   <li>It belongs to another server, another ensemble or a later format: refused.
  * </ul>
  */
@@ -38,6 +40,7 @@ final class EpochRecovery {
   private final StockEpochFiles stock;
   private final UUID boot;
   private final List<String> problems = new ArrayList<>();
+  private long leastAccepted = Long.MAX_VALUE;
 
   EpochRecovery(EpochSettings settings, EpochStorage storage, UUID boot) {
     this.settings = settings;
@@ -46,14 +49,21 @@ final class EpochRecovery {
     this.boot = boot;
   }
 
-  /** What {@link #recover} found. */
-  record Found(EpochRecord record, List<String> problems) {}
+  /**
+   * What {@link #recover} found.
+   *
+   * @param record with which the server starts
+   * @param problems why values are lost; empty if none are
+   * @param leastAccepted the accepted epoch that is known for sure; below the record's if the operating system
+   *     crashed and the whole promise counts
+   */
+  record Found(EpochRecord record, List<String> problems, long leastAccepted) {}
 
   /** The record with which the server starts; it is not written yet. */
   Found recover() throws IOException {
     Optional<byte[]> file = storage.read(FILE);
     EpochRecord start = file.isPresent() ? fromOurs(file.get()) : withoutOurs();
-    return new Found(start, List.copyOf(problems));
+    return new Found(start, List.copyOf(problems), Math.min(leastAccepted, start.accepted()));
   }
 
   private long logEpoch() {
@@ -113,10 +123,11 @@ final class EpochRecovery {
     boolean exact = found.clean() || found.boot().equals(boot);
     long accepted =
         exact || settings.policy() == EpochPolicy.VOLATILE ? found.accepted() : found.promised();
-    boolean lostCurrent = found.current() == EpochStore.UNKNOWN;
-    long current =
-        lostCurrent ? EpochStore.UNKNOWN : max(found.current(), stockValue(StockEpochFiles.CURRENT));
-    long lowest = max(accepted, stockValue(StockEpochFiles.ACCEPTED), current, logEpoch());
+    boolean lostCurrent = settings.historyLost() || found.current() == EpochStore.UNKNOWN;
+    long current = max(found.current(), stockValue(StockEpochFiles.CURRENT));
+    long others = max(stockValue(StockEpochFiles.ACCEPTED), current, logEpoch());
+    long lowest = max(accepted, others);
+    leastAccepted = max(found.accepted(), others);
     return start(
         found.sequence(),
         nameOf(found),
@@ -147,10 +158,15 @@ final class EpochRecovery {
                 + " server copies the leader's data");
       }
       long both = max(current.getAsLong(), logEpoch());
-      return start(0, settings.ensemble(), max(accepted.getAsLong(), both), both, false);
+      return start(
+          0,
+          settings.ensemble(),
+          max(accepted.getAsLong(), both),
+          settings.historyLost() ? EpochStore.UNKNOWN : both,
+          false);
     }
     boolean touched = stock.exists(StockEpochFiles.ACCEPTED) || stock.exists(StockEpochFiles.CURRENT);
-    if (!touched && settings.lastLoggedZxid() <= 0) {
+    if (!touched && settings.lastLoggedZxid() <= 0 && !settings.historyLost()) {
       return start(0, settings.ensemble(), 0, 0, false);
     }
     problems.add(

@@ -14,6 +14,8 @@ import java.util.Objects;
  * @param policy when values reach the disk
  * @param reserve how many epochs are promised in advance (policy RESERVED), at least 1
  * @param lastLoggedZxid zxid of the last transaction found in log and snapshots
+ * @param historyLost whether the log had lost transactions that were acknowledged, or may have been: then no
+ *     epoch is current here until the server has taken a leader's history
  */
 public record EpochSettings(
     Path directory,
@@ -22,7 +24,8 @@ public record EpochSettings(
     String ensemble,
     EpochPolicy policy,
     int reserve,
-    long lastLoggedZxid) {
+    long lastLoggedZxid,
+    boolean historyLost) {
   /** A reserve that no plausible series of recoveries uses up within the time of one sync. */
   public static final int DEFAULT_RESERVE = 16;
 

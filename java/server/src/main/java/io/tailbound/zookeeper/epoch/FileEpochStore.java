@@ -3,6 +3,7 @@ package io.tailbound.zookeeper.epoch;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.security.SecureRandom;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -45,6 +46,9 @@ public final class FileEpochStore implements EpochStore {
   private volatile long committed = NOTHING_KNOWN;
   private volatile IOException failure;
   private boolean closed;
+  /** The accepted epoch that is known for sure; guarded by {@link #changing}. */
+  private long leastAccepted;
+  private volatile boolean raised;
 
   FileEpochStore(
       EpochSettings settings, EpochStorage storage, UUID boot, long nonce, Executor background)
@@ -57,6 +61,8 @@ public final class FileEpochStore implements EpochStore {
     EpochRecovery.Found found = new EpochRecovery(settings, storage, boot).recover();
     Optional<byte[]> old = storage.read(EpochRecovery.FILE);
     boolean whole = old.isPresent() && found.problems().isEmpty();
+    this.leastAccepted = found.leastAccepted();
+    this.raised = found.leastAccepted() < found.record().accepted();
     if (old.isPresent() && !whole) {
       storage.replace(DAMAGED_COPY, old.get());
     }
@@ -159,6 +165,7 @@ public final class FileEpochStore implements EpochStore {
         long promised = Math.max(now.promised(), EpochReserve.promise(settings, epoch));
         change(now.next(epoch, promised, now.current(), false));
       }
+      raised = false;
       EpochRecord durable = file.durable();
       covered = epoch <= durable.promised() && !durable.acceptedLost();
     }
@@ -183,6 +190,7 @@ public final class FileEpochStore implements EpochStore {
       }
       tail = lastLoggedZxid != committed || committed == NOTHING_KNOWN;
       tail |= file.durable().current() == UNKNOWN;
+      raised = false;
       if (epoch > now.current()) {
         change(now.next(now.accepted(), now.promised(), epoch, false));
       }
@@ -298,7 +306,42 @@ public final class FileEpochStore implements EpochStore {
       peers = peers.with(peer);
       if (inDoubt()) {
         settle();
+      } else if (raised) {
+        lower();
       }
+    }
+  }
+
+  /**
+   * Caller holds {@link #changing}. After a crash of the operating system the whole promise counts as
+   * accepted, which keeps this server out of a running ensemble whose epoch is below it. A server accepts an
+   * epoch only from a leader that accepted it before, so if every other voter tells that it has
+   * accepted no epoch above some value, this server has not either (save as a leader whom nobody
+   * followed, and whose process is gone). A quorum would not do: the leader of the epoch in question might
+   * be none of it.
+   */
+  private void lower() {
+    EpochTable certain = peers.certainAnswersTo(nonce);
+    Set<Long> others = new HashSet<>(settings.voting().voters());
+    others.remove(settings.server());
+    if (closed || failure != null || !certain.rows().keySet().containsAll(others)) {
+      return;
+    }
+    EpochRecord now = file.written();
+    long accepted = Math.max(Math.max(leastAccepted, now.current()), certain.highestAccepted());
+    raised = false;
+    if (accepted >= now.accepted()) {
+      return;
+    }
+    try {
+      // The promise stays: what is on disk may already count on it.
+      change(now.next(accepted, now.promised(), now.current(), false));
+      LOG.info("Server {} lost power and counted epochs up to {} as accepted; all others have accepted none above {}",
+          settings.server(), now.accepted(), accepted);
+      background.execute(this::syncQuietly);
+    } catch (IOException failed) {
+      failure = failed;
+      LOG.error("Epoch file of server {} could not be written", settings.server(), failed);
     }
   }
 

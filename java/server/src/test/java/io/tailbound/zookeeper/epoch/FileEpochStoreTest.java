@@ -30,7 +30,7 @@ class FileEpochStoreTest {
   private static EpochSettings settings(long server, String ensemble, EpochPolicy policy, long zxid) {
     return new EpochSettings(
         Path.of("/simulated"), server, Voting.majorityOf(Set.of(1L, 2L, 3L)), ensemble, policy,
-        RESERVE, zxid);
+        RESERVE, zxid, false);
   }
 
   private FileEpochStore open(UUID boot, long zxid) throws IOException {
@@ -288,7 +288,7 @@ class FileEpochStoreTest {
       throws IOException {
     EpochSettings real =
         new EpochSettings(
-            directory, 1, Voting.majorityOf(Set.of(1L)), "", EpochPolicy.RESERVED, RESERVE, 0);
+            directory, 1, Voting.majorityOf(Set.of(1L)), "", EpochPolicy.RESERVED, RESERVE, 0, false);
     try (FileEpochStore store = FileEpochStore.open(real)) {
       for (int epoch = 1; epoch < 40; epoch++) {
         store.setAccepted(epoch);

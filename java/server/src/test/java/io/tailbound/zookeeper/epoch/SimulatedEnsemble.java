@@ -32,19 +32,35 @@ final class SimulatedEnsemble {
   private final SplittableRandom random;
   private final List<SimulatedServer> servers;
   private final Voting voting;
-  private final boolean damages;
+  private final Damages damages;
   private final Map<Long, SimulatedTerm> leaders = new HashMap<>();
   private List<Txn> committed = List.of();
   private int commits;
   private int powerCuts;
 
-  SimulatedEnsemble(int size, EpochPolicy policy, boolean damages, long seed) {
+  /** What a disk loses although it was synced, at one server at a time. */
+  enum Damages {
+    NONE,
+    EPOCH_FILE,
+    /** Transactions before the last one. */
+    LOG
+  }
+
+  /**
+   * @param size how many servers
+   * @param policy when epochs reach the disk
+   * @param trustsLog whether what was read back from a log is taken to be on disk
+   * @param damages what disks lose
+   * @param seed draws everything
+   */
+  SimulatedEnsemble(int size, EpochPolicy policy, boolean trustsLog, Damages damages, long seed) {
     this.random = new SplittableRandom(seed);
     this.damages = damages;
     Set<Long> ids = LongStream.rangeClosed(1, size).boxed().collect(Collectors.toSet());
     this.voting = Voting.majorityOf(ids);
     this.servers =
-        ids.stream().sorted().map(id -> new SimulatedServer(id, policy, voting, random)).toList();
+        ids.stream().sorted()
+            .map(id -> new SimulatedServer(id, policy, trustsLog, voting, random)).toList();
   }
 
   int commits() {
@@ -129,13 +145,15 @@ final class SimulatedEnsemble {
     servers.forEach(server -> server.losePower(random));
   }
 
-  /** Damages the epoch file of one server at a time, so that a quorum that lost nothing remains. */
+  /** Damages the epoch file or the log of one server at a time, so that a quorum that lost nothing remains. */
   private void damage(SimulatedServer one) {
     boolean whole =
         servers.stream().allMatch(s -> s.up() && s.sure() && s.store.current() >= 0 || s == one);
-    if (damages && whole && !one.up() && one.storageHas(EpochRecovery.FILE)) {
+    if (damages == Damages.EPOCH_FILE && whole && !one.up() && one.storageHas(EpochRecovery.FILE)) {
       one.storage.damage(EpochRecovery.FILE, random);
       one.promised = 0;
+    } else if (damages == Damages.LOG && whole && !one.up()) {
+      one.log.loseSynced(random);
     }
   }
 
@@ -151,10 +169,10 @@ final class SimulatedEnsemble {
       return;
     }
     one.leaveRole();
+    one.awaitHistory();
     long epoch = 1 + heard.stream().mapToLong(s -> s.store.accepted()).max().orElse(0);
     SimulatedTerm term = new SimulatedTerm(one, epoch);
     one.store.setAccepted(epoch);
-    one.promised = epoch;
     one.term = term;
     term.epochAcks.add(one.id);
   }
@@ -173,10 +191,13 @@ final class SimulatedEnsemble {
       return;
     }
     one.leaveRole();
+    one.awaitHistory();
     if (term.epoch > one.store.accepted()) {
       long current = one.store.current();
       one.store.setAccepted(term.epoch);
       one.promised = term.epoch;
+      // Until somebody has accepted it from its leader an epoch may be forgotten: the leader's term has ended then.
+      other.promised = Math.max(other.promised, term.epoch);
       if (current >= 0 && term.stage == Stage.DISCOVERY) {
         if (!term.covers(current, one.lastZxid())) {
           other.leaveRole();
@@ -202,7 +223,6 @@ final class SimulatedEnsemble {
       }
       term.stage = Stage.SYNCHRONISATION;
       term.history = List.copyOf(one.log);
-      one.logSynced = one.log.size();
       one.store.setCurrent(term.epoch, one.lastZxid());
       one.holdsHistory = true;
       term.historyAcks.add(one.id);
@@ -242,7 +262,7 @@ final class SimulatedEnsemble {
       case 0 -> {
         if (leads) {
           int counter = one.log.size() - term.history.size() + 1;
-          one.log.add(new Txn(term.epoch << 32 | counter, one.id));
+          one.log.add(new Txn(term.epoch << 32 | counter, one.id, one.log.size()));
         } else if (one.log.size() < term.leader.log.size()) {
           one.log.add(term.leader.log.get(one.log.size()));
         }

@@ -1,9 +1,9 @@
 package io.tailbound.zookeeper.epoch;
 
+import io.tailbound.zookeeper.history.HistorySync;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.UUID;
@@ -11,27 +11,35 @@ import java.util.random.RandomGenerator;
 
 /** One server of the {@link SimulatedEnsemble}: the real epoch store on a forgetful disk, and a log. */
 final class SimulatedServer {
-  /** A transaction; two with one zxid and different leaders would be a divergence. */
-  record Txn(long zxid, long leader) {}
+  /**
+   * A transaction; two with one zxid and different leaders would be a divergence.
+   *
+   * @param before how many transactions precede it in the history, in place of upstream's digest of the tree
+   */
+  record Txn(long zxid, long leader, int before) {}
 
   final long id;
   final ForgetfulStorage storage = new ForgetfulStorage();
-  final List<Txn> log = new ArrayList<>();
+  final SimulatedLog log = new SimulatedLog();
   final Deque<Runnable> background = new ArrayDeque<>();
   private final EpochPolicy policy;
+  private final boolean trustsLog;
   private final Voting voting;
+  private HistorySync history;
   private UUID boot;
   FileEpochStore store;
   SimulatedTerm term;
   boolean holdsHistory;
   boolean inService;
   int applied;
-  int logSynced;
   long promised;
 
-  SimulatedServer(long id, EpochPolicy policy, Voting voting, RandomGenerator random) {
+  /** @param trustsLog whether what was read back from the log is taken to be on disk, as upstream does */
+  SimulatedServer(
+      long id, EpochPolicy policy, boolean trustsLog, Voting voting, RandomGenerator random) {
     this.id = id;
     this.policy = policy;
+    this.trustsLog = trustsLog;
     this.voting = voting;
     this.boot = new UUID(random.nextLong(), random.nextLong());
   }
@@ -54,13 +62,24 @@ final class SimulatedServer {
   }
 
   long lastZxid() {
-    return log.isEmpty() ? 0 : log.get(log.size() - 1).zxid();
+    return log.lastZxid();
   }
 
   void start(RandomGenerator random) throws IOException {
+    log.beginFile();
+    boolean lost = !trustsLog && log.cutAtGap();
     EpochSettings settings =
-        new EpochSettings(Path.of("/simulated"), id, voting, "simulated", policy, 2, lastZxid());
+        new EpochSettings(Path.of("/simulated"), id, voting, "simulated", policy, 2, lastZxid(), lost);
+    history = new HistorySync(log::syncAll, background::add);
+    history.readBack();
     store = new FileEpochStore(settings, storage, boot, random.nextLong() | 1, background::add);
+  }
+
+  /** The barrier before a vote. */
+  void awaitHistory() throws IOException {
+    if (!trustsLog) {
+      history.await();
+    }
   }
 
   /** Ends the role; a server that was in service knows what it applied to be committed. */
@@ -68,6 +87,7 @@ final class SimulatedServer {
     if (inService) {
       store.leftService(applied == 0 ? 0 : log.get(applied - 1).zxid());
     }
+    log.sync();
     term = null;
     holdsHistory = false;
     inService = false;
@@ -86,22 +106,18 @@ final class SimulatedServer {
     kill();
     storage.losePower(random);
     boot = new UUID(random.nextLong(), random.nextLong());
-    int kept = logSynced + random.nextInt(log.size() - logSynced + 1);
-    log.subList(kept, log.size()).clear();
-    logSynced = log.size();
+    log.losePower(random);
   }
 
   /** Takes over a history, synced, as before an acknowledgement of NEWLEADER. */
-  void takeHistory(List<Txn> history) {
-    List<Txn> copy = List.copyOf(history);
-    log.clear();
-    log.addAll(copy);
-    logSynced = log.size();
+  void takeHistory(List<Txn> taken) {
+    log.become(taken);
+    log.sync();
   }
 
   /** What FileTxnSnapLog.commit() does: log and epoch on disk. */
   void flush() throws IOException {
-    logSynced = log.size();
+    log.sync();
     store.awaitDurable(store.current());
   }
 }

@@ -21,6 +21,8 @@ import org.apache.zookeeper.proto.ConnectRequest;
 import org.apache.zookeeper.proto.ConnectResponse;
 import org.apache.zookeeper.proto.CreateRequest;
 import org.apache.zookeeper.proto.CreateResponse;
+import org.apache.zookeeper.proto.GetChildrenRequest;
+import org.apache.zookeeper.proto.GetChildrenResponse;
 import org.apache.zookeeper.proto.GetDataRequest;
 import org.apache.zookeeper.proto.GetDataResponse;
 import org.apache.zookeeper.proto.ReplyHeader;
@@ -120,6 +122,13 @@ public final class ZooKeeperConnection implements Closeable {
         GetDataResponse response = new GetDataResponse();
         call(OpCode.getData, path, new GetDataRequest(path, false), response);
         return response;
+    }
+
+    /** The names of a znode's children in this server's copy. */
+    public List<String> getChildren(String path) throws IOException, KeeperException {
+        GetChildrenResponse response = new GetChildrenResponse();
+        call(OpCode.getChildren, path, new GetChildrenRequest(path, false), response);
+        return response.getChildren();
     }
 
     /** Waits until this server has what the leader had when the request reached it. */

@@ -29,11 +29,12 @@ final class Epochs {
    * files are put aside: upstream refuses to start with damaged ones, and this server has to start to
    * ask its peers.
    */
-  static EpochStore open(TailboundPeer peer, EpochConfig config, long lastLoggedZxid) throws IOException {
+  static EpochStore open(TailboundPeer peer, EpochConfig config, long lastLoggedZxid, boolean historyLost)
+      throws IOException {
     File directory = peer.getTxnFactory().getSnapDir();
     EpochPolicy policy = config.mode() == EpochMode.VOLATILE ? EpochPolicy.VOLATILE : EpochPolicy.RESERVED;
     EpochStore store = FileEpochStore.open(new EpochSettings(directory.toPath(), peer.getMyId(), voting(peer),
-        config.ensemble(), policy, config.reserve(), Math.max(lastLoggedZxid, 0)));
+        config.ensemble(), policy, config.reserve(), Math.max(lastLoggedZxid, 0), historyLost));
     if (store.inDoubt() || store.current() == EpochStore.UNKNOWN) {
       for (String name : List.of(QuorumPeer.ACCEPTED_EPOCH_FILENAME, QuorumPeer.CURRENT_EPOCH_FILENAME)) {
         putAside(directory.toPath().resolve(name));

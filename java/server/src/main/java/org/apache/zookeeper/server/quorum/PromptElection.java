@@ -50,6 +50,7 @@ class PromptElection extends FastLeaderElection {
   @Override
   public Vote lookForLeader() throws InterruptedException {
     peer.electionBegins();
+    peer.awaitDurableHistory(this);
     peer.awaitCertainty(this);
     resends.clear();
     quorum = null;

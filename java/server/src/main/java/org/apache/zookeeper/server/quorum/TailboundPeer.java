@@ -39,6 +39,7 @@ public class TailboundPeer extends QuorumPeer {
   private final LeaderWatch watch = new LeaderWatch(this);
   private final RecoveryTimes times = new RecoveryTimes();
   private final EndOfService endOfService = new EndOfService();
+  private final StartHistory history = new StartHistory();
   private volatile Peers peers;
   private volatile ElectionChannels channels;
   private volatile EpochStore epochs;
@@ -371,8 +372,10 @@ public class TailboundPeer extends QuorumPeer {
     }
     try {
       factory.close();
-      super.setTxnFactory(new PromptLog(
-          factory.getDataLogDir().getParentFile(), factory.getSnapDir().getParentFile(), this));
+      PromptLog log = new PromptLog(
+          factory.getDataLogDir().getParentFile(), factory.getSnapDir().getParentFile(), this);
+      history.of(log);
+      super.setTxnFactory(log);
     } catch (IOException e) {
       throw new IllegalStateException("the data directory cannot be opened again", e);
     }
@@ -383,10 +386,44 @@ public class TailboundPeer extends QuorumPeer {
     super.setZKDatabase(new PromptDatabase(getTxnFactory(), this));
   }
 
+  /** Whether this server writes its epochs itself, and so can note that it lost its history. */
+  boolean keepsOwnEpochs() {
+    return config.epochs().mode() != EpochMode.UPSTREAM;
+  }
+
+  /** Whether the data of this server were loaded once: from then on it knows what is in its files. */
+  boolean isStarted() {
+    return history.isLoaded();
+  }
+
+  /** Loads the data with which this server starts, or takes away what is damaged of them. */
+  long load(LoadedHistory.Loading database) throws IOException {
+    return history.load(this, database);
+  }
+
+  /** The zxid from which on the log was checked for gaps. */
+  long checkedFrom() {
+    return history.checkedFrom();
+  }
+
   /** The database was loaded from disk, up to this transaction. */
   void databaseLoaded(long lastZxid) throws IOException {
-    if (epochs == null && config.epochs().mode() != EpochMode.UPSTREAM) {
-      epochs = Epochs.open(this, config.epochs(), lastZxid);
+    if (epochs == null && keepsOwnEpochs()) {
+      epochs = Epochs.open(this, config.epochs(), lastZxid, history.isLost());
+      history.noted(getMyId());
+    }
+  }
+
+  /** Waits until all that this server read back or logged is on disk: a vote tells others that it has it. */
+  void awaitDurableHistory(PromptElection election) throws InterruptedException {
+    try {
+      history.awaitDurable();
+    } catch (IOException e) {
+      LOG.error("The data of server {} cannot be synced, so it does not vote: replace the disk, and let the"
+          + " server copy the data of the leader into an empty directory", getMyId(), e);
+      while (isRunning() && !election.stop) {
+        Thread.sleep(INTRODUCTION_INTERVAL_MS);
+      }
     }
   }
 
@@ -440,6 +477,8 @@ public class TailboundPeer extends QuorumPeer {
 
   @Override
   public void setCurrentEpoch(long epoch) throws IOException {
+    // What follows tells others that this server holds the history of the epoch.
+    history.awaitDurable();
     if (epochs == null) {
       super.setCurrentEpoch(epoch);
     } else {
