@@ -45,6 +45,8 @@ public final class ServerProcess {
             throws IOException {
         List<String> guarded = new ArrayList<>(List.of("setsid", "setpriv", "--pdeathsig", "KILL"));
         guarded.add("--");
+        // The driver may run at a real-time priority, its servers do not.
+        guarded.addAll(List.of("chrt", "--other", "0"));
         guarded.addAll(command);
         ProcessBuilder builder = new ProcessBuilder(guarded);
         builder.environment().putAll(environment);

@@ -2,6 +2,7 @@ package io.tailbound.zookeeper.harness.recovery;
 
 import io.tailbound.zookeeper.harness.ensemble.Ensemble;
 import io.tailbound.zookeeper.harness.probe.WriteProbe;
+import io.tailbound.zookeeper.harness.process.CpuLoad;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
@@ -28,13 +29,20 @@ final class FaultedEnsemble implements AutoCloseable {
     private final Ensemble ensemble;
     private final SplittableRandom random;
     private final long periodNs;
+    private final int busyPerCpu;
     private int faults;
 
-    FaultedEnsemble(Cell cell, Ensemble.Setup setup, SplittableRandom random, long periodNs)
+    FaultedEnsemble(
+            Cell cell,
+            Ensemble.Setup setup,
+            SplittableRandom random,
+            long periodNs,
+            int busyPerCpu)
             throws IOException, InterruptedException, TimeoutException {
         this.cell = cell;
         this.random = random;
         this.periodNs = periodNs;
+        this.busyPerCpu = busyPerCpu;
         this.ensemble = Ensemble.of(setup);
         try {
             ensemble.start();
@@ -50,7 +58,8 @@ final class FaultedEnsemble implements AutoCloseable {
         int leader = ensemble.awaitHealthy(START_LIMIT);
         long[] logEnds = logEnds();
         Trial trial;
-        try (WriteProbe probe = WriteProbe.start(ensemble, survivors(leader), periodNs)) {
+        try (WriteProbe probe = WriteProbe.start(ensemble, survivors(leader), periodNs);
+                CpuLoad load = startLoad()) {
             Thread.sleep(QUIET_BEFORE_MS + random.nextInt(PHASE_MS));
             long before = System.nanoTime();
             ensemble.signal(leader, cell.fault().signal());
@@ -60,6 +69,12 @@ final class FaultedEnsemble implements AutoCloseable {
         repair(leader);
         faults++;
         return trial.failure() == null ? withPhases(trial, logEnds) : trial;
+    }
+
+    /** The load is there for the fault and the recovery, not for the start of a server. */
+    private CpuLoad startLoad() throws IOException {
+        int cpus = Runtime.getRuntime().availableProcessors();
+        return CpuLoad.start(busyPerCpu, cpus, ensemble.setup().folder().resolve("load"));
     }
 
     private List<InetSocketAddress> survivors(int leader) {
