@@ -31,6 +31,7 @@ final class Summary {
                 add(measures, "recovery", trial.recoveryNs());
                 add(measures, "gap", trial.gapNs());
                 add(measures, "worst latency", trial.worstLatencyNs());
+                add(measures, "cpu", trial.cpuNs());
                 trial.phasesNs()
                         .forEach((phase, ns) -> add(measures, "phase " + nameOf(phase), ns));
             }
