@@ -20,6 +20,7 @@ need() { # command, Debian's package
 need java openjdk-17-jdk-headless
 need mvn maven
 need setpriv util-linux
+need chrt util-linux
 
 jar=$work/tailbound-zookeeper-harness-0.1.0.jar
 if [ ! -e "$jar" ] || [ ! -d "$work/lib" ] \
@@ -30,11 +31,12 @@ if [ ! -e "$jar" ] || [ ! -d "$work/lib" ] \
 fi
 classes=$jar:$(printf '%s:' "$work"/lib/*.jar)
 classes=${classes%:}
+# `driver_priority`, if set, is a command that gives the driver, but none of its servers, another priority.
 run_java() { # main class below io.tailbound.zookeeper.harness, arguments
     local main=$1
     shift
     # With the script dies the driver, and with the driver its servers.
-    setpriv --pdeathsig KILL -- java -Xmx512m -XX:+UseSerialGC -cp "$classes" \
+    setpriv --pdeathsig KILL -- ${driver_priority:-} java -Xmx512m -XX:+UseSerialGC -cp "$classes" \
         -Dlogback.configurationFile=driver-logback.xml \
         -Dtailbound.launcher="${TAILBOUND_LAUNCHER:-$repository/java/bin/tailbound-zookeeper}" \
         -Dtailbound.syncdelay="$work/sync_delay.so" \

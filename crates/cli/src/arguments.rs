@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod busy_host;
 mod making;
 mod modes;
 mod values;
@@ -13,6 +14,7 @@ use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
+pub use busy_host::BusyHostArguments;
 pub use making::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
@@ -154,6 +156,9 @@ pub struct RecoveryArguments {
     /// Percent added to what is estimated from measured recoveries.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub margin: u32,
+    /// The CPU time on a busy host.
+    #[command(flatten)]
+    pub busy: BusyHostArguments,
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
+use super::arithmetic::{not_analysed, sum, times};
 use crate::AnalysisError;
 use crate::recovery::election_messages;
 
@@ -199,29 +200,6 @@ impl Protocol {
         all.push(own.to_owned());
         all
     }
-}
-
-fn not_analysed(reason: &str) -> AnalysisError {
-    AnalysisError::NotAnalysed {
-        reason: reason.to_owned(),
-    }
-}
-
-fn beyond() -> AnalysisError {
-    not_analysed("the sum of these times is beyond all durations")
-}
-
-fn sum(parts: &[Duration]) -> Result<Duration, AnalysisError> {
-    parts
-        .iter()
-        .try_fold(Duration::from_nanos(0), |total, part| {
-            total.checked_add(*part)
-        })
-        .ok_or_else(beyond)
-}
-
-fn times(one: Duration, count: u64) -> Result<Duration, AnalysisError> {
-    one.checked_mul(count).ok_or_else(beyond)
 }
 
 #[cfg(test)]

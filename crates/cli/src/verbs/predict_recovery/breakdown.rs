@@ -114,6 +114,14 @@ impl Breakdown {
         Ok(())
     }
 
+    /// The recoveries of a variant from failures of one cause, of all sizes.
+    pub fn of(&self, variant: &str, cause: &str) -> Vec<&Recovery> {
+        self.recoveries
+            .iter()
+            .filter(|one| one.variant == variant && one.cause == cause)
+            .collect()
+    }
+
     /// The kinds of recovery in it, in order; first starts are none.
     pub fn cases(&self) -> Vec<Case> {
         let failures = self

@@ -4,6 +4,7 @@ use tailbound_analysis::recovery::{Envelope, Network, Observation, Protocol, ele
 use tailbound_time::Duration;
 
 use super::breakdown::{Breakdown, Recovery};
+use super::busy_host::BusyHost;
 use crate::failure::Failure;
 
 /// Recoveries that are judged together.
@@ -32,7 +33,9 @@ impl Case {
 pub struct Phase {
     /// Its name.
     pub name: &'static str,
-    /// The bound, if there is one.
+    /// The bound where all threads of the servers have CPUs, if there is one.
+    pub alone: Option<Duration>,
+    /// The bound or the estimate for the host in question, if there is one.
     pub predicted: Option<Duration>,
     /// The longest one measured.
     pub measured: Duration,
@@ -48,6 +51,8 @@ pub struct Judged {
     pub method: String,
     /// What they take for granted.
     pub assumptions: Vec<String>,
+    /// Whether the measured recoveries are of the host in question.
+    pub comparable: bool,
 }
 
 type Measure = fn(&Recovery) -> Option<u64>;
@@ -65,13 +70,15 @@ const PHASES: [(&str, Measure, Factor); 4] = [
     ("first write", |one| one.first_write_ns, |_| 0),
 ];
 
-/// Judges one kind of recovery, with `margin` percent added to what was only estimated.
-pub fn judge(breakdown: &Breakdown, case: &Case, margin: u32) -> Result<Judged, Failure> {
-    let of_variant: Vec<&Recovery> = breakdown
-        .recoveries
-        .iter()
-        .filter(|one| one.variant == case.variant && one.cause == case.cause)
-        .collect();
+/// Judges one kind of recovery, with `margin` percent added to what was only estimated. The recoveries
+/// of the breakdown are of a host with CPUs for all; `busy` is the host in question, if another one.
+pub fn judge(
+    breakdown: &Breakdown,
+    case: &Case,
+    margin: u32,
+    busy: Option<&BusyHost>,
+) -> Result<Judged, Failure> {
+    let of_variant = breakdown.of(&case.variant, &case.cause);
     let known = match &breakdown.parameters {
         Some(parameters) => {
             let protocol = protocol(&case.variant)?;
@@ -80,13 +87,7 @@ pub fn judge(breakdown: &Breakdown, case: &Case, margin: u32) -> Result<Judged, 
         }
         None => None,
     };
-    // Every other recovery of each size estimates, the rest is what the bound has to stand up to.
-    let (estimating, rest) = halves(&of_variant);
-    let judged = if known.is_some() { of_variant } else { rest };
-    let judged: Vec<&Recovery> = judged
-        .into_iter()
-        .filter(|one| one.servers == case.servers)
-        .collect();
+    let (estimating, compared) = parted(&of_variant, case, known.is_some(), busy);
     let mut phases = Vec::new();
     for (name, measure, factor) in PHASES {
         let given = known.as_ref().and_then(|bound| match name {
@@ -94,32 +95,82 @@ pub fn judge(breakdown: &Breakdown, case: &Case, margin: u32) -> Result<Judged, 
             "recovery" => Some(bound.recovery_ns),
             _ => None,
         });
-        let predicted = match given {
+        let alone = match given {
             Some(ns) => Some(Duration::from_nanos(ns)),
             None => estimate(&estimating, measure, factor, case.servers, margin)?,
         };
-        let measured: Vec<u64> = judged.iter().filter_map(|one| measure(one)).collect();
+        let predicted = stretched(alone, case, busy)?;
+        let measured: Vec<u64> = compared.iter().filter_map(|one| measure(one)).collect();
         if let Some(&longest) = measured.iter().max() {
             phases.push(Phase {
                 name,
+                alone,
                 predicted,
                 measured: Duration::from_nanos(longest),
                 recoveries: measured.len(),
             });
         }
     }
-    phases.extend(total(&phases, &judged));
+    phases.extend(total(&phases, &compared, case, busy)?);
+    let mut method = known.as_ref().map_or_else(
+        || match busy {
+            Some(_) => format!("smallest envelope over all recoveries, {margin} % above"),
+            None => format!("smallest envelope over every other recovery, {margin} % above"),
+        },
+        |bound| format!("{}; detection and first write by envelope", bound.method),
+    );
+    let mut assumptions = known.map_or_else(
+        || vec!["the recoveries to come are like those that estimated".to_owned()],
+        |bound| bound.assumptions,
+    );
+    if let Some(busy) = busy {
+        method = format!("{method}; {}", busy.share.method());
+        assumptions.extend(busy.share.assumptions());
+    }
     Ok(Judged {
         phases,
-        method: known.as_ref().map_or_else(
-            || format!("smallest envelope over every other recovery, {margin} % above"),
-            |bound| format!("{}; detection and first write by envelope", bound.method),
-        ),
-        assumptions: known.map_or_else(
-            || vec!["the recoveries to come are like those that estimated".to_owned()],
-            |bound| bound.assumptions,
-        ),
+        method,
+        assumptions,
+        comparable: busy.is_none_or(|busy| busy.against.is_some()),
     })
+}
+
+/// What the bounds are estimated from, and what they have to stand up to: recoveries of a busy host if
+/// there are any, else those of the breakdown that estimate nothing.
+fn parted<'a>(
+    of_variant: &[&'a Recovery],
+    case: &Case,
+    known: bool,
+    busy: Option<&'a BusyHost>,
+) -> (Vec<&'a Recovery>, Vec<&'a Recovery>) {
+    let (estimating, compared) = match busy {
+        Some(busy) => {
+            let against = busy.of(case).unwrap_or_else(|| of_variant.to_vec());
+            (of_variant.to_vec(), against)
+        }
+        None => {
+            let (estimating, rest) = halves(of_variant);
+            let compared = if known { of_variant.to_vec() } else { rest };
+            (estimating, compared)
+        }
+    };
+    let same_size = |one: &&Recovery| one.servers == case.servers;
+    (estimating, compared.into_iter().filter(same_size).collect())
+}
+
+fn stretched(
+    alone: Option<Duration>,
+    case: &Case,
+    busy: Option<&BusyHost>,
+) -> Result<Option<Duration>, Failure> {
+    match (alone, busy) {
+        (Some(alone), Some(busy)) => busy
+            .share
+            .stretch(alone, case.servers - 1)
+            .map(Some)
+            .map_err(Failure::from_error),
+        (alone, _) => Ok(alone),
+    }
 }
 
 fn halves<'a>(all: &[&'a Recovery]) -> (Vec<&'a Recovery>, Vec<&'a Recovery>) {
@@ -158,20 +209,36 @@ fn estimate(
     Ok(Some(bound.scaled_up(100 + u64::from(margin), 100)))
 }
 
-/// The sum of the phases' bounds beside the longest recovery.
-fn total(phases: &[Phase], judged: &[&Recovery]) -> Option<Phase> {
-    let longest = judged.iter().map(|one| one.total_ns).max()?;
-    let predicted = phases
-        .iter()
-        .try_fold(Duration::from_nanos(0), |sum, phase| {
-            sum.checked_add(phase.predicted?)
-        });
-    Some(Phase {
+/// The phases together beside the longest recovery.
+fn total(
+    phases: &[Phase],
+    compared: &[&Recovery],
+    case: &Case,
+    busy: Option<&BusyHost>,
+) -> Result<Option<Phase>, Failure> {
+    let Some(longest) = compared.iter().map(|one| one.total_ns).max() else {
+        return Ok(None);
+    };
+    let each: Option<Vec<Duration>> = phases.iter().map(|phase| phase.alone).collect();
+    let alone = each.as_ref().and_then(|each| {
+        each.iter()
+            .try_fold(Duration::ZERO, |sum, one| sum.checked_add(*one))
+    });
+    let predicted = match (each, busy) {
+        (Some(each), Some(busy)) => Some(
+            busy.share
+                .stretch_together(&each, case.servers - 1)
+                .map_err(Failure::from_error)?,
+        ),
+        _ => alone,
+    };
+    Ok(Some(Phase {
         name: "total",
+        alone,
         predicted,
         measured: Duration::from_nanos(longest),
-        recoveries: judged.len(),
-    })
+        recoveries: compared.len(),
+    }))
 }
 
 fn protocol(variant: &str) -> Result<Protocol, Failure> {

@@ -127,6 +127,26 @@ public abstract class Ensemble implements AutoCloseable {
         servers[id] = ServerProcess.start(command, environment, serverFolder(id), log(id));
     }
 
+    /**
+     * Checks that every server has what its variant asks for: the launcher starts a server without a
+     * nice value or a reservation that is not to be had, and says so in the log.
+     *
+     * @throws IOException if one has not; with the launcher's words
+     */
+    public final void checkOptionsTaken() throws IOException {
+        if (setup.variant().options().isEmpty()) {
+            return;
+        }
+        for (int id = 1; id <= size(); id++) {
+            try (var lines = Files.lines(log(id))) {
+                var refusal = lines.filter(line -> line.startsWith("tailbound-zookeeper: ")).findFirst();
+                if (refusal.isPresent()) {
+                    throw new IOException("server " + id + ": " + refusal.get());
+                }
+            }
+        }
+    }
+
     /** Sends SIGSTOP, SIGCONT or the like to server {@code id}. */
     public final void signal(int id, String signal) throws IOException {
         servers[id].signal(signal);
@@ -135,6 +155,11 @@ public abstract class Ensemble implements AutoCloseable {
     /** Kills server {@code id} with SIGKILL and waits until it is gone. */
     public final void kill(int id) {
         servers[id].kill();
+    }
+
+    /** The CPU time that server {@code id} has used since its start. */
+    public final Duration cpuTime(int id) {
+        return servers[id].cpuTime();
     }
 
     /** Whether the process of server {@code id} exists. */

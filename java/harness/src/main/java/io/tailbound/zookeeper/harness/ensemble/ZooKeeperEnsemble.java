@@ -66,7 +66,10 @@ final class ZooKeeperEnsemble extends Ensemble {
     List<String> command(int id) throws IOException {
         String configuration = configuration(id).toString();
         if (setup().variant().launcher() == Variant.Launcher.TAILBOUND) {
-            return List.of(Programs.tailboundLauncher().toString(), configuration);
+            List<String> ours = new ArrayList<>(List.of(Programs.tailboundLauncher().toString()));
+            ours.addAll(setup().variant().options(id, Runtime.getRuntime().availableProcessors()));
+            ours.add(configuration);
+            return ours;
         }
         List<String> command = new ArrayList<>(List.of(Programs.java(), HEAP));
         command.add("-Dlogback.configurationFile=" + logging(id));

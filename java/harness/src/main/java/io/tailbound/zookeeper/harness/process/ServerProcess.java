@@ -4,12 +4,14 @@ import java.io.File;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
 /**
  * One server as a real process: a session and process group of its own, killed by the kernel when
@@ -45,6 +47,8 @@ public final class ServerProcess {
             throws IOException {
         List<String> guarded = new ArrayList<>(List.of("setsid", "setpriv", "--pdeathsig", "KILL"));
         guarded.add("--");
+        // The driver may run at a real-time priority, its servers do not.
+        guarded.addAll(List.of("chrt", "--other", "0"));
         guarded.addAll(command);
         ProcessBuilder builder = new ProcessBuilder(guarded);
         builder.environment().putAll(environment);
@@ -84,6 +88,16 @@ public final class ServerProcess {
     /** The process's id, which is also its group's. */
     public long pid() {
         return process.pid();
+    }
+
+    /**
+     * The CPU time that the process and the children that it has used so far, in steps of the kernel's
+     * clock (mostly 10 ms); zero if they have ended.
+     */
+    public Duration cpuTime() {
+        return Stream.concat(Stream.of(process.toHandle()), process.toHandle().descendants())
+                .map(one -> one.info().totalCpuDuration().orElse(Duration.ZERO))
+                .reduce(Duration.ZERO, Duration::plus);
     }
 
     /** Whether the process still exists, running or stopped. */

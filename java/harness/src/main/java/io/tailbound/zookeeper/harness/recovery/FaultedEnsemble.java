@@ -2,6 +2,7 @@ package io.tailbound.zookeeper.harness.recovery;
 
 import io.tailbound.zookeeper.harness.ensemble.Ensemble;
 import io.tailbound.zookeeper.harness.probe.WriteProbe;
+import io.tailbound.zookeeper.harness.process.CpuLoad;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.SplittableRandom;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
@@ -28,13 +30,20 @@ final class FaultedEnsemble implements AutoCloseable {
     private final Ensemble ensemble;
     private final SplittableRandom random;
     private final long periodNs;
+    private final int busyPerCpu;
     private int faults;
 
-    FaultedEnsemble(Cell cell, Ensemble.Setup setup, SplittableRandom random, long periodNs)
+    FaultedEnsemble(
+            Cell cell,
+            Ensemble.Setup setup,
+            SplittableRandom random,
+            long periodNs,
+            int busyPerCpu)
             throws IOException, InterruptedException, TimeoutException {
         this.cell = cell;
         this.random = random;
         this.periodNs = periodNs;
+        this.busyPerCpu = busyPerCpu;
         this.ensemble = Ensemble.of(setup);
         try {
             ensemble.start();
@@ -48,18 +57,27 @@ final class FaultedEnsemble implements AutoCloseable {
     /** Lets the leader fail once, measures, and brings the ensemble back to full strength. */
     Trial trial() throws IOException, InterruptedException, TimeoutException {
         int leader = ensemble.awaitHealthy(START_LIMIT);
+        ensemble.checkOptionsTaken();
         long[] logEnds = logEnds();
         Trial trial;
-        try (WriteProbe probe = WriteProbe.start(ensemble, survivors(leader), periodNs)) {
+        try (WriteProbe probe = WriteProbe.start(ensemble, survivors(leader), periodNs);
+                CpuLoad load = startLoad()) {
             Thread.sleep(QUIET_BEFORE_MS + random.nextInt(PHASE_MS));
+            Map<Integer, Duration> used = cpuTimes(leader);
             long before = System.nanoTime();
             ensemble.signal(leader, cell.fault().signal());
             long after = System.nanoTime();
-            trial = watch(probe, before, after);
+            trial = watch(probe, before, after, used);
         }
         repair(leader);
         faults++;
         return trial.failure() == null ? withPhases(trial, logEnds) : trial;
+    }
+
+    /** The load is there for the fault and the recovery, not for the start of a server. */
+    private CpuLoad startLoad() throws IOException {
+        int cpus = Runtime.getRuntime().availableProcessors();
+        return CpuLoad.start(busyPerCpu, cpus, ensemble.setup().folder().resolve("load"));
     }
 
     private List<InetSocketAddress> survivors(int leader) {
@@ -73,7 +91,26 @@ final class FaultedEnsemble implements AutoCloseable {
         return targets;
     }
 
-    private Trial watch(WriteProbe probe, long before, long after) throws InterruptedException {
+    private Map<Integer, Duration> cpuTimes(int leader) {
+        Map<Integer, Duration> times = new TreeMap<>();
+        for (int id = 1; id <= ensemble.size(); id++) {
+            if (id != leader) {
+                times.put(id, ensemble.cpuTime(id));
+            }
+        }
+        return times;
+    }
+
+    /** The most CPU time that a server used since then. */
+    private long cpuNsSince(Map<Integer, Duration> used) {
+        return used.entrySet().stream()
+                .mapToLong(one -> ensemble.cpuTime(one.getKey()).minus(one.getValue()).toNanos())
+                .max()
+                .orElse(-1);
+    }
+
+    private Trial watch(
+            WriteProbe probe, long before, long after, Map<Integer, Duration> used) throws InterruptedException {
         OptionalLong first = OptionalLong.empty();
         while (first.isEmpty() && System.nanoTime() - before < RECOVERY_LIMIT_NS) {
             Thread.sleep(2);
@@ -83,6 +120,7 @@ final class FaultedEnsemble implements AutoCloseable {
             long limit = TimeUnit.NANOSECONDS.toSeconds(RECOVERY_LIMIT_NS);
             return Trial.failed(cell, faults, "no write succeeded within " + limit + " s");
         }
+        long cpuNs = cpuNsSince(used);
         Thread.sleep(WATCH_AFTER_MS);
         return new Trial(
                 cell,
@@ -90,6 +128,7 @@ final class FaultedEnsemble implements AutoCloseable {
                 first.getAsLong() - before,
                 probe.log().longestGapEndingAfter(before),
                 probe.log().worstLatencyEndingAfter(before),
+                cpuNs,
                 Map.of(),
                 null);
     }
@@ -104,6 +143,7 @@ final class FaultedEnsemble implements AutoCloseable {
                 trial.recoveryNs(),
                 trial.gapNs(),
                 trial.worstLatencyNs(),
+                trial.cpuNs(),
                 phases,
                 null);
     }

@@ -32,6 +32,7 @@ public final class RecoveryBench implements Campaign {
     private final Options options;
     private final Path output;
     private final SyncDelay syncDelay;
+    private final int busyPerCpu;
     private final List<Cell> cells = new ArrayList<>();
     private Selection selection;
     private final List<Trial> trials = Collections.synchronizedList(new ArrayList<>());
@@ -43,10 +44,11 @@ public final class RecoveryBench implements Campaign {
                 new SyncDelay(
                         options.number("sync-delay-ms", 0),
                         Path.of(System.getProperty("tailbound.syncdelay", "sync_delay.so")));
+        this.busyPerCpu = Math.toIntExact(options.number("busy-per-cpu", 0));
         plan();
     }
 
-    private static Map<String, String> defaults() {
+    static Map<String, String> defaults() {
         return Options.defaults(
                 "out/bench",
                 "sizes", "3,5,7",
@@ -55,7 +57,8 @@ public final class RecoveryBench implements Campaign {
                 "trials", "50",
                 "faults-per-start", "5",
                 "period-ms", "5",
-                "sync-delay-ms", "0");
+                "sync-delay-ms", "0",
+                "busy-per-cpu", "0");
     }
 
     private void plan() throws IOException {
@@ -124,7 +127,7 @@ public final class RecoveryBench implements Campaign {
                         environment);
         long period = TimeUnit.MILLISECONDS.toNanos(options.number("period-ms", 1));
         int done = 0;
-        try (var ensemble = new FaultedEnsemble(cell, setup, random, period)) {
+        try (var ensemble = new FaultedEnsemble(cell, setup, random, period, busyPerCpu)) {
             for (; done < faults; done++) {
                 report(ensemble.trial());
             }
@@ -154,15 +157,23 @@ public final class RecoveryBench implements Campaign {
     public void finish(boolean complete) throws IOException {
         ObjectNode result = Provenance.begin("recovery", options);
         result.put("complete", complete);
+        result.put("busy_processes_per_cpu", busyPerCpu);
         result.put("sync_delay_ns", TimeUnit.MILLISECONDS.toNanos(syncDelay.delayMs()));
         selection.addSkippedTo(result);
         Summary summary = new Summary(cells, List.copyOf(trials));
         summary.addTo(result);
-        String name = syncDelay.delayMs() == 0 ? "recovery" : "recovery-slow-disk";
+        String name = resultName();
         Provenance.write(result, output.resolve(name + ".json"));
+        Provenance.write(Breakdown.of(List.copyOf(trials)), output.resolve(name + "-breakdown.json"));
         System.out.print(summary.table());
         selection.printSkipped();
         Folders.delete(output.resolve("recovery-work"));
+    }
+
+    private String resultName() {
+        return "recovery"
+                + (syncDelay.delayMs() == 0 ? "" : "-slow-disk")
+                + (busyPerCpu == 0 ? "" : "-busy");
     }
 
     @Override

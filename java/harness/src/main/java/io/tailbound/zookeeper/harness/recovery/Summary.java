@@ -31,6 +31,7 @@ final class Summary {
                 add(measures, "recovery", trial.recoveryNs());
                 add(measures, "gap", trial.gapNs());
                 add(measures, "worst latency", trial.worstLatencyNs());
+                add(measures, "cpu", trial.cpuNs());
                 trial.phasesNs()
                         .forEach((phase, ns) -> add(measures, "phase " + nameOf(phase), ns));
             }
@@ -77,7 +78,7 @@ final class Summary {
         Table table =
                 new Table(
                         "variant", "servers", "fault", "measure", "trials", "failed", "min ms",
-                        "median ms", "p99 ms", "max ms");
+                        "median ms", "p90 ms", "p99 ms", "max ms");
         byCell.forEach(
                 (cell, trials) -> {
                     String size = Integer.toString(cell.size());
@@ -86,7 +87,7 @@ final class Summary {
                     Map<String, List<Long>> measures = measures(trials);
                     if (measures.isEmpty()) {
                         String name = cell.variant().name();
-                        table.add(name, size, fault, "-", "0", failed, "-", "-", "-", "-");
+                        table.add(name, size, fault, "-", "0", failed, "-", "-", "-", "-", "-");
                     }
                     measures.forEach(
                             (name, ns) -> {
@@ -95,7 +96,7 @@ final class Summary {
                                         cell.variant().name(), size, fault,
                                         name, Integer.toString(ns.size()),
                                         failed, Table.ms(q.min()), Table.ms(q.at(50)),
-                                        Table.ms(q.at(99)), Table.ms(q.max()));
+                                        Table.ms(q.at(90)), Table.ms(q.at(99)), Table.ms(q.max()));
                             });
                 });
         return table.toString();

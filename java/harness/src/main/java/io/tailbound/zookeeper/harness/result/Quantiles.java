@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.Collection;
 
-/** Minimum, median, p99 and maximum of samples; nearest rank, so every value is one that was seen. */
+/** Minimum, median, p90, p99 and maximum of samples; nearest rank, so every value is one that was seen. */
 public final class Quantiles {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -50,6 +50,7 @@ public final class Quantiles {
                 .put("count", sorted.length)
                 .put("min_ns", min())
                 .put("median_ns", at(50))
+                .put("p90_ns", at(90))
                 .put("p99_ns", at(99))
                 .put("max_ns", max());
     }

@@ -17,7 +17,7 @@ class VariantsTest {
         var expected =
                 List.of(
                         "vanilla", "vanilla-best", "thesis-lite", "thesis-full", "tailbound",
-                        "etcd", "etcd-tuned");
+                        "tailbound-nice", "tailbound-reserved", "etcd", "etcd-tuned");
         assertEquals(expected, Variants.read(null).names());
     }
 
@@ -35,6 +35,26 @@ class VariantsTest {
                 assertThrows(
                         IllegalArgumentException.class, () -> table.select(List.of("vanila")));
         assertTrue(problem.getMessage().contains("vanilla-best"), problem.getMessage());
+    }
+
+    @Test
+    void serversGetTheCpusInTurns() throws IOException {
+        Variant reserved = Variants.read(null).select(List.of("tailbound-reserved")).get(0);
+        for (int id = 1; id <= 3; id++) {
+            String option = reserved.options(id, 2).get(0);
+            assertTrue(option.endsWith(id == 2 ? "@1" : "@0"), option);
+        }
+    }
+
+    @Test
+    void onlyOurLauncherTakesOptions(@TempDir Path folder) throws IOException {
+        Path file = folder.resolve("variants.json");
+        Files.writeString(
+                file,
+                "[{\"name\": \"x\", \"launcher\": \"stock\", \"config\": [], \"jvm\": [],"
+                        + " \"options\": [\"--nice=1\"]}]");
+        var problem = assertThrows(IOException.class, () -> Variants.read(file));
+        assertTrue(problem.getMessage().contains("--nice=1"), problem.getMessage());
     }
 
     @Test
