@@ -370,7 +370,9 @@ impl From<EnforcementError> for Refusal {
             EnforcementError::Unplannable(_) => RefusalKind::Target,
             EnforcementError::NotActive { .. } => RefusalKind::NotActive,
             EnforcementError::NotRestored { .. } => RefusalKind::NotRestored,
-            EnforcementError::Journal { .. } => RefusalKind::Journal,
+            EnforcementError::Journal { .. } | EnforcementError::NoRoom { .. } => {
+                RefusalKind::Journal
+            }
             _ => RefusalKind::Kernel,
         };
         Self::new(kind, error.to_string())

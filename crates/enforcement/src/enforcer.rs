@@ -15,7 +15,7 @@ use crate::admission::{Holding, Standing, admit_from, check_request};
 use crate::backends::{admit_vcpus, backend};
 use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
-use crate::journal::{self, HeldDomain, Journal, PATIENCE, Turn};
+use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
 use crate::kernel::KernelState;
 use crate::linux_kernel::LinuxKernel;
 use crate::machine::with_emulator;
@@ -118,6 +118,13 @@ impl Enforcer {
         })
     }
 
+    /// The same with its journal on another file system, for tests.
+    #[must_use]
+    pub fn with_disk(mut self, disk: Box<dyn Disk>) -> Self {
+        self.journal.set_disk(disk);
+        self
+    }
+
     /// What the host was found to be able to.
     pub fn host(&self) -> &HostCapabilities {
         &self.host
@@ -171,6 +178,14 @@ impl Enforcer {
         match self.changes.take() {
             Some((turn, _)) => Ok(turn),
             None => Turn::take(&self.state_directory, PATIENCE),
+        }
+    }
+
+    /// As [`Enforcer::turn`], to take something back.
+    fn turn_to_undo(&mut self) -> Result<Turn, EnforcementError> {
+        match self.changes.take() {
+            Some((turn, _)) => Ok(turn),
+            None => Turn::take_to_undo(&self.state_directory),
         }
     }
 
@@ -252,6 +267,7 @@ impl Enforcer {
         self.recovery.reverted.extend(found.reverted);
         self.recovery.failures.extend(found.failures);
         let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
+        self.journal.make_room(room_for(&plans))?;
         self.kernel.wait_until(has_room_from);
         for (index, plan) in plans.iter().enumerate() {
             if let Err(cause) = self.apply_one(plan) {
@@ -288,10 +304,7 @@ impl Enforcer {
         for domain in domains {
             let managers = Some(self.managers.as_mut());
             let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
-            match take_back(kernel, journal, managers, domain) {
-                Ok(found) => failures.extend(found),
-                Err(error) => failures.push(error.to_string()),
-            }
+            failures.extend(take_back(kernel, journal, managers, domain));
         }
         if let Err(error) = self.journal.finish() {
             failures.push(error.to_string());
@@ -358,7 +371,7 @@ impl Enforcer {
         if self.journal.history().domain(domain).is_none() {
             return Err(self.not_active(domain));
         }
-        let _turn = self.turn()?;
+        let _turn = self.turn_to_undo()?;
         self.take_back_all(&[domain])
     }
 
@@ -372,7 +385,7 @@ impl Enforcer {
         if domains.is_empty() {
             return Ok(());
         }
-        let _turn = self.turn()?;
+        let _turn = self.turn_to_undo()?;
         let domains: Vec<&str> = domains.iter().map(String::as_str).collect();
         self.take_back_all(&domains)
     }

@@ -4,6 +4,7 @@
 //! and are removed only when empty, a new group has the kernel's default values, entering a cpuset
 //! sets the affinity, and controllers are switched on and off by name.
 
+mod disk;
 mod managers;
 mod xen;
 
@@ -18,6 +19,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Fin
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::Instant;
 
+pub use self::disk::FakeDisk;
 pub use self::managers::FakeManagers;
 use crate::SchedulingSetting;
 use crate::kernel::{KernelState, KernelView};
