@@ -6,17 +6,20 @@ use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{thread, time};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tailbound_enforcement::ds_freeze::HeartbeatRow;
 use tailbound_enforcement::{EnforcementError, Recovery, recover};
+use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::{peer_credentials, wait_readable};
 use tailbound_linux::process::{effective_uid, own_thread};
 use tailbound_linux::scheduling::{Scheduling, scheduling_of, set_scheduling};
 use tailbound_linux::thread::WakeUp;
-use tailbound_time::Duration;
+use tailbound_time::{Clock, Duration};
 
 use crate::client::{Client, ClientError};
 use crate::connection::{self, End, Patience, std_duration};
@@ -29,6 +32,8 @@ use crate::reservations::EnforcerReservations;
 use crate::service::{Counters, ModesKeeping, Service};
 use crate::state_directory::{StateDirectory, StateDirectoryError};
 
+/// The CPU of the main loop in the heartbeat: it serves none.
+pub const NO_CPU: u32 = u32::MAX;
 /// The line on standard output that says that the control socket takes connections.
 pub const READY_LINE: &str = "ready";
 /// The exit status for "another daemon serves this directory".
@@ -44,6 +49,14 @@ const LOCK_WITHIN: time::Duration = time::Duration::from_secs(15);
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// How long the connections have to notice the end.
 const FAREWELL: time::Duration = time::Duration::from_secs(5);
+
+/// How long the main loop may be held up before the watchdog takes the daemon for deadlocked: by far longer
+/// than all that it waits for in good order (a turn, room for a reservation, the kernel). A thread of
+/// ordinary priority needs microseconds of CPU time to be back by then, and real-time throttling leaves it
+/// fifty milliseconds of every second however busy the CPUs are.
+const HELD_UP_AT_MOST: Duration = Duration::from_secs(180);
+/// How often the main loop shows that it goes on.
+const BEAT_EVERY: Duration = Duration::from_secs(20);
 
 /// What the command line decides.
 #[derive(Clone, Debug)]
@@ -78,6 +91,14 @@ pub enum DaemonError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// Nobody can be listened to.
+    #[error("cannot make the control socket {}: {source}", .path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The enforcer does not start.
     #[error(transparent)]
     Enforcement(#[from] EnforcementError),
@@ -103,7 +124,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     leave_real_time();
     let signals = catch_signals().map_err(system("catch signals"))?;
     let recovered = recover_first(directory)?;
-    let (reservations, heartbeat) = EnforcerReservations::on_this_host(directory.path())?;
+    let (reservations, heartbeat, pulse) = EnforcerReservations::on_this_host(directory.path())?;
     let guardian = Guardian::new(WatchdogParts {
         program,
         journals: directory.path().to_owned(),
@@ -127,7 +148,9 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         ending: AtomicBool::new(false),
         wake: WakeUp::new().map_err(system("make a wake-up"))?,
         patience: Patience::default(),
+        pulse,
     });
+    daemon.begin_pulse();
     let for_guardian = Arc::clone(&daemon);
     let guardian_thread = guardian
         .keep(move || for_guardian.give_up_everything())
@@ -179,7 +202,7 @@ fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
         let left = Duration::from_nanos(left.as_nanos() as u64);
         // An open socket alone says nothing: it may belong to a daemon that is dying, or stopped.
         match Client::connect_within(directory.path(), left) {
-            Err(ClientError::NotRunning { .. } | ClientError::Slow(_)) => {}
+            Err(ClientError::NotRunning { .. } | ClientError::Slow(_) | ClientError::Ended(_)) => {}
             _ => return Err(DaemonError::AlreadyRunning(name)),
         }
         thread::sleep(time::Duration::from_millis(20));
@@ -217,7 +240,10 @@ fn listen(directory: &StateDirectory) -> Result<UnixListener, DaemonError> {
         _ => {}
     }
     let listener =
-        UnixListener::bind(directory.socket()).map_err(system("make the control socket"))?;
+        UnixListener::bind(directory.socket()).map_err(|source| DaemonError::Socket {
+            path: directory.socket(),
+            source,
+        })?;
     listener
         .set_nonblocking(true)
         .map_err(system("set up the control socket"))?;
@@ -234,6 +260,7 @@ struct Daemon<R> {
     ending: AtomicBool,
     wake: WakeUp,
     patience: Patience,
+    pulse: Option<HeartbeatRow>,
 }
 
 struct OpenConnection {
@@ -250,6 +277,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
     ) -> Result<(), DaemonError> {
         let mut idle_since = None;
         loop {
+            self.beat();
             self.wake.take();
             if self.ending.load(Ordering::Acquire) {
                 return Ok(());
@@ -259,7 +287,8 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
                 Next::Wait(limit) => limit,
             };
             let descriptors = [listener.as_fd(), signals.as_fd(), self.wake.as_fd()];
-            let ready = wait_readable(&descriptors, limit).map_err(system("wait"))?;
+            let limit = limit.map_or(BEAT_EVERY, |limit| limit.min(BEAT_EVERY));
+            let ready = wait_readable(&descriptors, Some(limit)).map_err(system("wait"))?;
             if ready.get(1).is_some_and(|signal| signal.readable) {
                 note("told to end by a signal");
                 return Ok(());
@@ -268,6 +297,20 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
                 self.accept_all(listener);
             }
             self.service.retry_abandoned();
+        }
+    }
+
+    /// The watchdog looks for us from here on. We serve no CPU.
+    fn begin_pulse(&self) {
+        let until = Monotonic.now().saturating_add(HELD_UP_AT_MOST);
+        if let Some(pulse) = &self.pulse {
+            pulse.begin(NO_CPU, std::process::id(), own_thread(), until);
+        }
+    }
+
+    fn beat(&self) {
+        if let Some(pulse) = &self.pulse {
+            pulse.promise(Monotonic.now().saturating_add(HELD_UP_AT_MOST));
         }
     }
 
@@ -378,6 +421,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
 
     /// Takes everything back and ends the connections.
     fn close(&self) -> Result<(), Refusal> {
+        self.beat();
         self.service.forget_modes();
         let closed = self.service.leases().close();
         for one in self.open().values() {

@@ -11,15 +11,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time;
 
+use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::wait_readable;
 use tailbound_linux::thread::WakeUp;
 use tailbound_model::CpuSet;
+use tailbound_time::Clock;
 
 use crate::connection::remaining;
 use crate::log::note;
 use crate::protocol::{Refusal, RefusalKind, WatchdogStatus};
 use crate::service::Protection;
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
+use crate::watchdog_watch::{WatchdogState, WatchdogWatch};
 
 /// How long a new watchdog has to be ready, and a stopped one to end.
 const READY_WITHIN: time::Duration = time::Duration::from_secs(5);
@@ -263,13 +266,17 @@ impl Shared {
         };
         let descriptors = [self.parts.lock.as_fd(), self.parts.heartbeat.as_fd()];
         channel.send(&begin, &descriptors)?;
-        let Report::Ready { scheduling } = channel.receive()?;
-        Ok(scheduling)
+        loop {
+            if let Report::Ready { scheduling } = channel.receive()? {
+                return Ok(scheduling);
+            }
+        }
     }
 
     /// Until this watchdog ends, by itself or by our wish.
-    fn stay_with(&self, mut child: Child, channel: WatchChannel) -> WatchdogEnd {
+    fn stay_with(&self, mut child: Child, mut channel: WatchChannel) -> WatchdogEnd {
         let mut told = CpuSet::new();
+        let mut watch = WatchdogWatch::new(child.id());
         loop {
             self.wake.take();
             let (stopping, served) = {
@@ -285,8 +292,18 @@ impl Shared {
                 }
                 return WatchdogEnd::Stopped;
             }
-            let mut lost = false;
-            if served != told {
+            let now = Monotonic.now();
+            let (mut lost, look_again_at) = match watch.look(now) {
+                WatchdogState::Fine { look_again_at } => (false, look_again_at),
+                WatchdogState::StandsStill(why) => {
+                    note(format_args!("the watchdog {why}"));
+                    (true, now)
+                }
+            };
+            if !lost && watch.is_to_be_asked(now) {
+                lost = channel.send(&Order::Ask {}, &[]).is_err();
+            }
+            if !lost && served != told {
                 lost = channel
                     .send(
                         &Order::Serves {
@@ -299,11 +316,18 @@ impl Shared {
             }
             let descriptors = [channel.stream().as_fd(), self.wake.as_fd()];
             if !lost {
-                lost = match wait_readable(&descriptors, None) {
-                    // It says nothing after its first report: readable means the end.
-                    Ok(ready) => ready
-                        .first()
-                        .is_some_and(|channel| channel.readable || channel.closed),
+                let limit = look_again_at.saturating_since(Monotonic.now());
+                let ready = wait_readable(&descriptors, Some(limit));
+                lost = match ready.as_deref() {
+                    Ok([found, ..]) if found.closed => true,
+                    Ok([found, ..]) if found.readable => match channel.receive() {
+                        Ok(Report::Here {} | Report::Ready { .. }) => {
+                            watch.has_answered();
+                            false
+                        }
+                        Err(_) => true,
+                    },
+                    Ok(_) => false,
                     Err(_) => true,
                 };
             }
@@ -321,7 +345,7 @@ impl Shared {
             state.restarts += 1;
         }
         end(child);
-        note("the watchdog died; starting another");
+        note("the watchdog is gone; starting another");
     }
 
     fn end_in_order(&self, child: &mut Child, channel: &WatchChannel) {

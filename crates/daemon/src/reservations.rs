@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use tailbound_enforcement::ds_freeze::Heartbeat;
+use tailbound_enforcement::ds_freeze::{Heartbeat, HeartbeatRow};
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
     Changed, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, ReservationRequest,
@@ -27,18 +27,21 @@ pub struct EnforcerReservations {
 }
 
 impl EnforcerReservations {
-    /// An enforcer with its journal in `journals`, and the heartbeat of its managers for the
-    /// watchdog.
+    /// An enforcer with its journal in `journals`, the heartbeat of its managers for the watchdog, and the
+    /// row in it where the daemon itself shows that it goes on.
     ///
     /// # Errors
     /// If the journal cannot be opened, or there is no memory for the heartbeat.
-    pub fn on_this_host(journals: &Path) -> Result<(Self, OwnedFd), EnforcementError> {
+    pub fn on_this_host(
+        journals: &Path,
+    ) -> Result<(Self, OwnedFd, Option<HeartbeatRow>), EnforcementError> {
         let unusable = |source| EnforcementError::Journal {
             path: journals.to_owned(),
             source,
         };
-        let heartbeat = Heartbeat::create(SERVED_CPUS_MAX).map_err(unusable)?;
+        let heartbeat = Heartbeat::create(SERVED_CPUS_MAX + 1).map_err(unusable)?;
         let descriptor = heartbeat.as_fd().try_clone_to_owned().map_err(unusable)?;
+        let row = heartbeat.row(SERVED_CPUS_MAX);
         let managers = FreezeManagers::with_heartbeat(heartbeat)
             .with_notice(Arc::new(|line| note(format_args!("{line}"))));
         let enforcer = Enforcer::with_managers(
@@ -46,7 +49,7 @@ impl EnforcerReservations {
             Box::new(managers),
             journals.to_owned(),
         )?;
-        Ok((Self { enforcer }, descriptor))
+        Ok((Self { enforcer }, descriptor, row))
     }
 }
 

@@ -22,6 +22,14 @@ pub enum StateDirectoryError {
         /// Why.
         source: io::Error,
     },
+    /// The file system is full.
+    #[error("the state directory {}: {source}; free 4 kB there, or set TAILBOUND_STATE_DIR to a directory that has room", .path.display())]
+    Full {
+        /// The directory, or the file in it.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// Somebody else could plant a socket or a journal in it.
     #[error("the state directory {} is unsafe: {reason}; it must be a directory of the daemon's user (uid {uid}) that nobody else can write to", .path.display())]
     Unsafe {
@@ -101,6 +109,11 @@ impl StateDirectory {
         self.path.join("modes.sock")
     }
 
+    /// The file whose lock the daemon and its watchdog hold.
+    pub fn lock_path(&self) -> PathBuf {
+        self.path.join("tailboundd.lock")
+    }
+
     /// What the daemon wrote to its standard error, if it was started on demand.
     pub fn log(&self) -> PathBuf {
         self.path.join("tailboundd.log")
@@ -133,7 +146,7 @@ impl StateDirectory {
     /// # Errors
     /// If the lock file cannot be opened or locked.
     pub fn try_lock(&self) -> Result<Option<File>, StateDirectoryError> {
-        let path = self.path.join("tailboundd.lock");
+        let path = self.lock_path();
         let unusable = |source| self.unusable(&path, source);
         let file = OpenOptions::new()
             .create(true)
@@ -160,9 +173,11 @@ impl StateDirectory {
     }
 
     fn unusable(&self, path: &Path, source: io::Error) -> StateDirectoryError {
-        StateDirectoryError::Unusable {
-            path: path.to_owned(),
-            source,
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        let path = path.to_owned();
+        match source.kind() {
+            StorageFull | QuotaExceeded => StateDirectoryError::Full { path, source },
+            _ => StateDirectoryError::Unusable { path, source },
         }
     }
 }

@@ -16,6 +16,8 @@ pub const MARGIN: Duration = Duration::from_millis(1_200);
 const SPACING: Duration = Duration::from_millis(100);
 /// Looks in a row at which the promise is broken.
 const LOOKS: u32 = 3;
+/// The same for what is of ordinary priority, and waits for a CPU for long after a stall of the machine.
+const PATIENT_LOOKS: u32 = 50;
 /// The longest time between two looks while managers run: a manager can start at any time.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 
@@ -29,8 +31,9 @@ pub enum Verdict {
 }
 
 /// Remembers what it saw at the last looks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct StuckDetector {
+    looks: u32,
     suspect: Option<Suspect>,
     expected_at: Option<Instant>,
 }
@@ -42,7 +45,25 @@ struct Suspect {
     looks: u32,
 }
 
+impl Default for StuckDetector {
+    fn default() -> Self {
+        Self {
+            looks: LOOKS,
+            suspect: None,
+            expected_at: None,
+        }
+    }
+}
+
 impl StuckDetector {
+    /// A detector for a thread of ordinary priority.
+    pub fn patient() -> Self {
+        Self {
+            looks: PATIENT_LOOKS,
+            ..Self::default()
+        }
+    }
+
     /// Takes a look at the pulses of all managers at `now` of CLOCK_MONOTONIC.
     pub fn look(&mut self, now: Instant, pulses: &[ManagerPulse]) -> Verdict {
         let held_up = self
@@ -61,7 +82,7 @@ impl StuckDetector {
             }
             Some(pulse) => {
                 let looks = self.looks_at(pulse);
-                if looks >= LOOKS {
+                if looks >= self.looks {
                     return Verdict::Stuck(*pulse);
                 }
                 now.saturating_add(SPACING)
@@ -148,6 +169,25 @@ mod tests {
         let found = found_stuck_at(ms(20), ms(10_000)).expect("found");
         assert!(found > ms(20) + MARGIN);
         assert!(found < ms(2_020), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_of_ordinary_priority_has_seconds_to_come_back_after_a_stall() {
+        let mut detector = StuckDetector::patient();
+        let mut now = ms(60_000);
+        let mut looks = 0;
+        while let Verdict::LookAgainAt(again) = detector.look(now, &[pulse(ms(10), now, 1)]) {
+            (now, looks) = (again, looks + 1);
+            assert!(looks < 1_000);
+        }
+        assert!(
+            now.saturating_since(ms(60_000)) > Duration::from_secs(4),
+            "{now:?}"
+        );
+        assert!(
+            now.saturating_since(ms(60_000)) < Duration::from_secs(6),
+            "{now:?}"
+        );
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub enum Order {
         /// The CPUs.
         cpus: CpuSet,
     },
+    /// Is the watchdog there?
+    Ask {},
     /// Everything has been taken back: end.
     Stop {},
 }
@@ -47,6 +49,8 @@ pub enum Report {
         /// `SCHED_FIFO 99`, or why not.
         scheduling: String,
     },
+    /// To [`Order::Ask`].
+    Here {},
 }
 
 /// Why a message did not come.

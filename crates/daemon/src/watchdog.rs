@@ -1,9 +1,9 @@
 //! The watchdog: a process of its own that takes everything back if the daemon cannot.
 //!
-//! It sees the daemon's death as the end of their channel, and a daemon that lives but does not
-//! serve (stopped, starved, deadlocked) in the heartbeat of its managers. In both cases it makes
-//! sure that the daemon is dead, for two hands on one reservation would be worse than none, and
-//! recovers from the journal.
+//! It sees the daemon's death as the end of their channel, a daemon that is stopped in the state of its
+//! process, and one that goes on but does not serve (starved, deadlocked) in the heartbeat of its managers
+//! and of its main loop. In all cases it makes sure that the daemon is dead, for two hands on one
+//! reservation would be worse than none, and recovers from the journal.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -24,10 +24,12 @@ use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_model::CpuSet;
 use tailbound_time::{Clock, Duration, Instant};
 
+use crate::daemon::NO_CPU;
 use crate::launch;
 use crate::log::note;
 use crate::modes::journal;
 use crate::state_directory::StateDirectory;
+use crate::stop_detector::{Finding, Sighting, StopDetector};
 use crate::stuck::{StuckDetector, Verdict};
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
 
@@ -80,7 +82,8 @@ enum Reason {
     /// The daemon said so, with everything taken back.
     Stopped,
     DaemonDied,
-    ManagerStuck,
+    DaemonStopped,
+    Stuck,
 }
 
 /// Watches the daemon at the other end of standard input, until it says to stop or has to be
@@ -105,7 +108,8 @@ pub fn run() -> Result<(), WatchdogError> {
             note(format_args!(
                 "watchdog: {}; taking everything back",
                 match reason {
-                    Reason::ManagerStuck => "a manager is stuck",
+                    Reason::Stuck => "the daemon does not go on",
+                    Reason::DaemonStopped => "the daemon is stopped by a signal or a debugger",
                     _ => "the daemon is dead",
                 }
             ));
@@ -123,7 +127,11 @@ struct Watch {
     daemon: ProcessHandle,
     journals: PathBuf,
     view: WatchdogView,
+    /// The daemon's process, as the handle is of it.
+    daemon_pid: u32,
     detector: StuckDetector,
+    loop_detector: StuckDetector,
+    stop_detector: StopDetector,
     /// The CPUs that we may use; [`Watch::keep_off`] takes from these.
     allowed: BTreeSet<u32>,
     /// Held until we end, so that no new daemon starts while we take back.
@@ -150,7 +158,10 @@ impl Watch {
             daemon: ProcessHandle::open(daemon).map_err(system("watch the daemon's process"))?,
             journals,
             view: WatchdogView::open(heartbeat.as_fd()).map_err(system("read the heartbeat"))?,
+            daemon_pid: daemon,
             detector: StuckDetector::default(),
+            loop_detector: StuckDetector::patient(),
+            stop_detector: StopDetector::default(),
             allowed: affinity_of(own_thread()).unwrap_or_default(),
             _lock: lock,
             channel,
@@ -168,13 +179,22 @@ impl Watch {
             let now = Monotonic.now();
             let again = match self.look(now) {
                 Verdict::Stuck(pulse) => {
+                    let who = match pulse.cpu {
+                        NO_CPU => "the main loop".to_owned(),
+                        cpu => format!("the manager of CPU {cpu}"),
+                    };
                     note(format_args!(
-                        "watchdog: the manager of CPU {} (thread {}) broke its promise: {:?}",
-                        pulse.cpu, pulse.thread, pulse.liveness
+                        "watchdog: {who} (thread {}) broke its promise: {:?}",
+                        pulse.thread, pulse.liveness
                     ));
-                    return Ok(Reason::ManagerStuck);
+                    return Ok(Reason::Stuck);
                 }
                 Verdict::LookAgainAt(again) => again,
+            };
+            let again = match self.stop_detector.look(now, Sighting::of(self.daemon_pid)) {
+                Finding::Stopped => return Ok(Reason::DaemonStopped),
+                Finding::LookAgainAt(sooner) => again.min(sooner),
+                Finding::GoesOn => again,
             };
             let limit = again.saturating_since(now);
             let descriptors = [self.channel.stream().as_fd(), self.daemon.as_fd()];
@@ -198,7 +218,17 @@ impl Watch {
             .filter_map(|row| self.view.pulse(row, now))
             .filter(|pulse| pulse.liveness != Liveness::Unused)
             .collect();
-        self.detector.look(now, &pulses)
+        let (of_loop, of_managers): (Vec<_>, Vec<_>) =
+            pulses.into_iter().partition(|pulse| pulse.cpu == NO_CPU);
+        match (
+            self.detector.look(now, &of_managers),
+            self.loop_detector.look(now, &of_loop),
+        ) {
+            (Verdict::LookAgainAt(one), Verdict::LookAgainAt(other)) => {
+                Verdict::LookAgainAt(one.min(other))
+            }
+            (stuck @ Verdict::Stuck(_), _) | (_, stuck) => stuck,
+        }
     }
 
     /// Takes in what the daemon said; a channel that fails in any way counts as its death.
@@ -207,6 +237,10 @@ impl Watch {
             match self.channel.receive() {
                 Ok(Order::Stop {}) => return Some(Reason::Stopped),
                 Ok(Order::Serves { cpus }) => self.keep_off(&cpus),
+                // One that cannot be answered is dead, which is seen at the end of the channel.
+                Ok(Order::Ask {}) => {
+                    let _ = self.channel.send(&Report::Here {}, &[]);
+                }
                 Ok(Order::Begin { .. }) => {}
                 Err(error) => {
                     if !matches!(error, ChannelError::Closed) {

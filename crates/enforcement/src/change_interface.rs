@@ -54,9 +54,8 @@ pub(crate) fn change_interface(
     let outcome = made.and_then(|()| tell());
     outcome.map_err(
         |not_changed| match undo_after(kernel, journal, domain, before) {
-            Ok(failures) if failures.is_empty() => not_changed,
-            Ok(failures) => half_done(not_changed, EnforcementError::NotRestored { failures }),
-            Err(also) => half_done(not_changed, also),
+            failures if failures.is_empty() => not_changed,
+            failures => half_done(not_changed, EnforcementError::NotRestored { failures }),
         },
     )
 }

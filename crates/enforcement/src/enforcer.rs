@@ -19,7 +19,7 @@ use crate::backends::{admit_vcpus, backend};
 use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
-use crate::journal::{self, HeldDomain, Journal, PATIENCE, Turn};
+use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
 use crate::kernel::KernelState;
 use crate::linux_kernel::LinuxKernel;
 use crate::machine::with_emulator;
@@ -138,6 +138,13 @@ impl Enforcer {
         self
     }
 
+    /// The same with its journal on another file system, for tests.
+    #[must_use]
+    pub fn with_disk(mut self, disk: Box<dyn Disk>) -> Self {
+        self.journal.set_disk(disk);
+        self
+    }
+
     /// What the host was found to be able to.
     pub fn host(&self) -> &HostCapabilities {
         &self.host
@@ -198,14 +205,11 @@ impl Enforcer {
         Turn::take(self.registry.as_ref(), &self.state_directory, patience)
     }
 
-    /// The turn that we have, or the next one, to take something back.
-    fn turn_to_restore(&mut self) -> Result<Turn, EnforcementError> {
+    /// As [`Enforcer::turn`], to take something back.
+    fn turn_to_undo(&mut self) -> Result<Turn, EnforcementError> {
         match self.changes.take() {
             Some((turn, _)) => Ok(turn),
-            None => {
-                let registry = self.registry.as_ref();
-                Turn::take_to_restore(registry, &self.state_directory, PATIENCE)
-            }
+            None => Turn::take_to_undo(self.registry.as_ref(), &self.state_directory),
         }
     }
 
@@ -236,18 +240,21 @@ impl Enforcer {
             chosen.check_interface(request, &self.host)?;
         }
         let has_room_from = admit_from(active, requests, &self.host, from)?;
-        let plan = |standing: &Standing| {
-            let request = &standing.request;
-            let view = self.kernel.as_ref();
-            let plan = backend(request.backend).plan(request, &self.host, view)?;
-            let plan = with_emulator(plan, &self.host, view);
-            Ok::<Plan, EnforcementError>(with_cpuset(plan, &self.host, view))
-        };
-        let plans: Vec<Plan> = requests.iter().map(plan).collect::<Result<_, _>>()?;
+        let requests = requests.iter().map(|standing| &standing.request);
+        let plans = requests.map(|request| self.plan_for(request));
+        let plans: Vec<Plan> = plans.collect::<Result<_, _>>()?;
         self.check_disjoint(&plans)?;
         let held = &self.journal.history().domains;
         admit_vcpus(&plans, held, self.kernel.as_ref())?;
         Ok((plans, has_room_from))
+    }
+
+    /// What a request that has been admitted changes.
+    fn plan_for(&self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
+        let view = self.kernel.as_ref();
+        let plan = backend(request.backend).plan(request, &self.host, view)?;
+        let plan = with_emulator(plan, &self.host, view);
+        Ok(with_cpuset(plan, &self.host, view))
     }
 
     /// No thread belongs to two reservations.
@@ -311,6 +318,7 @@ impl Enforcer {
         self.recovery.failures.extend(found.failures);
         let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
         self.enter_registry()?;
+        self.journal.make_room(room_for(&plans))?;
         self.kernel.wait_until(has_room_from);
         for (index, plan) in plans.iter().enumerate() {
             if let Err(cause) = self.apply_one(plan) {
@@ -357,14 +365,7 @@ impl Enforcer {
     fn take_back_all(&mut self, domains: &[&str]) -> Result<(), EnforcementError> {
         let mut failures = Vec::new();
         for domain in domains {
-            // First, or it would adopt again what is being given back.
-            self.managers.end_audit(domain);
-            let managers = Some(self.managers.as_mut());
-            let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
-            match take_back(kernel, journal, managers, domain) {
-                Ok(found) => failures.extend(found),
-                Err(error) => failures.push(error.to_string()),
-            }
+            failures.extend(self.take_back_one(domain));
         }
         match self.journal.finish() {
             Err(error) => failures.push(error.to_string()),
@@ -379,6 +380,15 @@ impl Enforcer {
             true => Ok(()),
             false => Err(EnforcementError::NotRestored { failures }),
         }
+    }
+
+    /// Takes back what stands of one reservation; what could not be put back.
+    fn take_back_one(&mut self, domain: &str) -> Vec<String> {
+        // First, or it would adopt again what is being given back.
+        self.managers.end_audit(domain);
+        let managers = Some(self.managers.as_mut());
+        let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
+        take_back(kernel, journal, managers, domain)
     }
 
     /// Lets an active domain run whatever budget it has, for `at_most` (and no longer than
@@ -437,7 +447,7 @@ impl Enforcer {
         if self.journal.history().domain(domain).is_none() {
             return Err(self.not_active(domain));
         }
-        let _turn = self.turn_to_restore()?;
+        let _turn = self.turn_to_undo()?;
         self.take_back_all(&[domain])
     }
 
@@ -451,7 +461,7 @@ impl Enforcer {
         if domains.is_empty() {
             return Ok(());
         }
-        let _turn = self.turn_to_restore()?;
+        let _turn = self.turn_to_undo()?;
         let domains: Vec<&str> = domains.iter().map(String::as_str).collect();
         self.take_back_all(&domains)
     }

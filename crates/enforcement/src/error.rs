@@ -94,6 +94,18 @@ pub enum EnforcementError {
         /// Why.
         source: io::Error,
     },
+    /// The journal cannot be made so long that whatever is changed can be taken back.
+    #[error(
+        "the state directory {} has no room for the journal: {} more are needed before anything is changed ({source}); free as much there, or set TAILBOUND_STATE_DIR to a directory that has it", .directory.display(), kilobytes(*.bytes)
+    )]
+    NoRoom {
+        /// The state directory.
+        directory: PathBuf,
+        /// How much is needed.
+        bytes: u64,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The journal cannot be written or read.
     #[error("the journal {}: {source}; set TAILBOUND_STATE_DIR to a writable directory", .path.display())]
     Journal {
@@ -425,4 +437,9 @@ fn names(active: &[String]) -> String {
     } else {
         active.join(", ")
     }
+}
+
+/// A number of bytes in the unit that `df` shows, rounded up.
+fn kilobytes(bytes: u64) -> String {
+    format!("{} kB", bytes.div_ceil(1024).max(4))
 }

@@ -227,20 +227,21 @@ pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTr
 }
 
 /// Takes a domain back: policies first, so that nothing runs unbounded at real-time priority while
-/// its manager ends, then the rest in reverse. What fails stays in the journal.
+/// its manager ends, then the rest in reverse. What fails stays in the journal. A journal that cannot be
+/// written holds nothing up.
 pub(crate) fn take_back(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
     managers: Option<&mut (dyn Managers + '_)>,
     domain: &str,
-) -> Result<Vec<String>, EnforcementError> {
+) -> Vec<String> {
     let mut failures = Vec::new();
     let Some(held) = journal.history().domain(domain).cloned() else {
-        return Ok(failures);
+        return failures;
     };
     let is_policy = |entry: &&Entry| matches!(entry.change, Change::SetScheduling { .. });
     for entry in held.entries.iter().rev().filter(is_policy) {
-        undo(kernel, journal, entry, &held, &mut failures)?;
+        undo(kernel, journal, entry, &held, &mut failures);
     }
     restore_newcomers(kernel, &held);
     if let Some(Err(reason)) = managers.map(|managers| managers.stop(domain)) {
@@ -249,15 +250,16 @@ pub(crate) fn take_back(
         ));
     }
     for entry in held.entries.iter().rev().filter(|entry| !is_policy(entry)) {
-        undo(kernel, journal, entry, &held, &mut failures)?;
+        undo(kernel, journal, entry, &held, &mut failures);
     }
     restore_newcomers(kernel, &held);
+    thaw(kernel, journal, &held, &mut failures);
     if failures.is_empty() {
-        journal.append(Record::Ended {
+        journal.append_taken_back(Record::Ended {
             domain: domain.into(),
-        })?;
+        });
     }
-    Ok(failures)
+    failures
 }
 
 /// Takes back the changes of a domain that were made after number `before`.
@@ -266,16 +268,54 @@ pub(crate) fn undo_after(
     journal: &mut Journal,
     domain: &str,
     before: u64,
-) -> Result<Vec<String>, EnforcementError> {
+) -> Vec<String> {
     let mut failures = Vec::new();
     let Some(mut held) = journal.history().domain(domain).cloned() else {
-        return Ok(failures);
+        return failures;
     };
     held.entries.retain(|entry| entry.sequence > before);
     for entry in held.entries.iter().rev() {
-        undo(kernel, journal, entry, &held, &mut failures)?;
+        undo(kernel, journal, entry, &held, &mut failures);
     }
-    Ok(failures)
+    failures
+}
+
+/// Thaws the groups that the domain's changes have frozen, should one of them still be: a service that
+/// stands still is worse than anything else that could be left behind.
+fn thaw(
+    kernel: &mut dyn KernelState,
+    journal: &Journal,
+    held: &HeldDomain,
+    failures: &mut Vec<String>,
+) {
+    for entry in &held.entries {
+        let Change::WriteFile { file, .. } = &entry.change else {
+            continue;
+        };
+        let froze = is_freezer(file)
+            && (entry.previous == Previous::Text { text: "0".into() } || is_ours(file, held));
+        let mut others = journal.history().domains.iter();
+        let is_others = others.any(|other| {
+            other.request.domain != held.request.domain
+                && other
+                    .entries
+                    .iter()
+                    .any(|it| it.change.same_object(&entry.change))
+        });
+        if !froze || is_others || !kernel.read_file(file).is_ok_and(|text| text == "1") {
+            continue;
+        }
+        if let Err(error) = kernel.write_file(file, "0")
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            failures.push(format!("thawing {}: {error}", file.display()));
+        }
+    }
+}
+
+/// Whether the file stops and starts a cgroup of v2.
+fn is_freezer(file: &Path) -> bool {
+    file.file_name().is_some_and(|name| name == "cgroup.freeze")
 }
 
 /// Takes one change back, or leaves that to a later change of the same thing that still stands.
@@ -285,7 +325,7 @@ fn undo(
     entry: &Entry,
     held: &HeldDomain,
     failures: &mut Vec<String>,
-) -> Result<(), EnforcementError> {
+) {
     let others = journal.history().domains.iter();
     let later = others
         .filter(|other| other.request.domain != entry.domain)
@@ -298,23 +338,22 @@ fn undo(
     let mut own = held.entries.iter();
     let earlier =
         own.any(|own| own.sequence < entry.sequence && own.change.same_object(&entry.change));
+    let undone = Record::Undone {
+        sequence: entry.sequence,
+    };
     if earlier {
-        return journal.append(Record::Undone {
-            sequence: entry.sequence,
-        });
+        return journal.append_taken_back(undone);
     }
     if let Some(sequence) = later {
-        journal.append(Record::Replaces {
+        journal.append_taken_back(Record::Replaces {
             sequence,
             previous: entry.previous.clone(),
-        })?;
+        });
     } else if let Err(error) = restore(kernel, journal, entry, held) {
         failures.push(format!("undoing `{}`: {error}", entry.change));
-        return Ok(());
+        return;
     }
-    journal.append(Record::Undone {
-        sequence: entry.sequence,
-    })
+    journal.append_taken_back(undone);
 }
 
 /// Puts back what `entry` replaced; done already, or its subject gone, it does nothing.

@@ -5,6 +5,7 @@
 //! sets the affinity and being in one bounds it, children of threads with RESET_ON_FORK are ordinary
 //! ones, and controllers are switched on and off by name.
 
+mod disk;
 mod managers;
 mod xen;
 
@@ -19,6 +20,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Fin
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::Instant;
 
+pub use self::disk::FakeDisk;
 pub use self::managers::FakeManagers;
 use crate::SchedulingSetting;
 use crate::kernel::{KernelState, KernelView};

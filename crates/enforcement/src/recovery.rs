@@ -1,6 +1,7 @@
 //! Takes back what enforcers that died left behind.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use crate::ReservationRequest;
 use crate::audit::record;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
-use crate::journal::{self, History, Journal, PATIENCE, Turn, failure, journals_in, owner_lives};
+use crate::journal::{self, History, Journal, Turn, failure, journals_in, owner_lives};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 use crate::registry::{HeldElsewhere, HostRegistry};
@@ -63,7 +64,7 @@ pub fn recover_registered(
     if journals_in(journal_directory)?.is_empty() {
         return Ok(Recovery::default());
     }
-    let _turn = Turn::take_to_restore(registry, journal_directory, PATIENCE)?;
+    let _turn = Turn::take_to_undo(registry, journal_directory)?;
     let recovery = recover_in_turn(journal_directory, kernel)?;
     if let Some(registry) = registry {
         registry.clean(kernel);
@@ -95,7 +96,7 @@ pub(crate) fn recover_in_turn(
         }
         let Some(owner) = history.owner.clone() else {
             // Not even its first line was written, so nothing was changed.
-            fs::remove_file(&path).map_err(|error| failure(&path, error))?;
+            remove(&path, &mut recovery);
             continue;
         };
         if owner_lives(&owner, kernel) {
@@ -104,21 +105,29 @@ pub(crate) fn recover_in_turn(
         }
         if kernel.boot().is_ok_and(|boot| boot != owner.boot) {
             // Nothing that we change outlives a boot.
-            record::remove(&path).map_err(|error| failure(&path, error))?;
-            fs::remove_file(&path).map_err(|error| failure(&path, error))?;
+            if let Err(error) = record::remove(&path) {
+                recovery.failures.push(failure(&path, error).to_string());
+            }
+            remove(&path, &mut recovery);
             continue;
         }
-        end(kernel, Journal::adopt(&path, history, owner), &mut recovery)?;
+        end(kernel, Journal::adopt(&path, history, owner), &mut recovery);
     }
     Ok(recovery)
 }
 
+/// Removes a journal that tells nothing; one that stays keeps no other from being recovered.
+fn remove(path: &Path, recovery: &mut Recovery) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            recovery.failures.push(failure(path, error).to_string());
+        }
+        _ => {}
+    }
+}
+
 /// Takes back all that stands in a dead enforcer's journal.
-fn end(
-    kernel: &mut dyn KernelState,
-    mut journal: Journal,
-    recovery: &mut Recovery,
-) -> Result<(), EnforcementError> {
+fn end(kernel: &mut dyn KernelState, mut journal: Journal, recovery: &mut Recovery) {
     // What adopted threads had is recorded beside the journal, which goes last.
     let failures = record::recover(journal.path(), kernel);
     let is_clean = failures.is_empty();
@@ -126,16 +135,15 @@ fn end(
     let held = journal.history().domains.iter();
     let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
     for domain in domains.into_iter().rev() {
-        let failures = take_back(kernel, &mut journal, None, &domain)?;
+        let failures = take_back(kernel, &mut journal, None, &domain);
         match failures.is_empty() {
             true => recovery.reverted.push(domain),
             false => recovery.failures.extend(failures),
         }
     }
-    match is_clean {
-        true => journal.finish(),
-        // The next attempt finds the record by the journal.
-        false => Ok(()),
+    // Where the record was not cleared the journal stays: the next attempt finds the record by it.
+    if is_clean && let Err(error) = journal.finish() {
+        recovery.failures.push(error.to_string());
     }
 }
 

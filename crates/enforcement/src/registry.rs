@@ -7,9 +7,9 @@
 //! Only root enters: a reservation takes real-time policies and cgroups of root's, and a lock that
 //! another user could hold would let that user keep root waiting.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -269,16 +269,6 @@ impl HostRegistry {
             source,
         }
     }
-}
-
-/// Writes into the lock that was just taken who has it, for the messages of those who wait in vain.
-pub(crate) fn sign(mut lock: &File, directory: &Path) {
-    let signature = format!("process {} ({})", std::process::id(), directory.display());
-    let signed = lock
-        .set_len(0)
-        .and_then(|()| lock.write_all(signature.as_bytes()));
-    // It only makes a message better.
-    let _ = signed.and_then(|()| lock.set_permissions(Permissions::from_mode(0o600)));
 }
 
 /// Where an entry's reservations are from, and how they are taken back.

@@ -53,6 +53,38 @@ pub fn peer_credentials(stream: &UnixStream) -> io::Result<PeerCredentials> {
     })
 }
 
+/// Connects to the socket at `path`, and waits no longer than `limit` for room in the queue of whoever
+/// listens: one that is stopped takes nobody in.
+///
+/// # Errors
+/// `WouldBlock` if there is no room within `limit`; else what the kernel says.
+pub fn connect_within(path: &std::path::Path, limit: Duration) -> io::Result<UnixStream> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: all zeros is a valid address.
+    let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (place, byte) in address.sun_path.iter_mut().zip(bytes) {
+        *place = *byte as libc::c_char;
+    }
+    // SAFETY: takes three integers.
+    let raw = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    check(raw)?;
+    // SAFETY: the descriptor is new and ours alone.
+    let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
+    // The limit of sends bounds connecting as well (unix(7), socket(7)).
+    let limit = std::time::Duration::from_nanos(limit.as_nanos().max(1_000_000));
+    stream.set_write_timeout(Some(limit))?;
+    let length = mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
+    // SAFETY: the address lives through the call and is as long as told, zeros at its end included.
+    check(unsafe { libc::connect(stream.as_raw_fd(), ptr::from_ref(&address).cast(), length) })?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
+}
+
 /// What was found at the end of a wait for one descriptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
@@ -345,6 +377,25 @@ mod tests {
         let peer = peer_credentials(&left).unwrap();
         assert_eq!(peer.pid, std::process::id());
         assert_eq!(peer.uid, effective_uid());
+    }
+
+    #[test]
+    fn nobody_is_waited_for_in_a_full_queue_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        assert!(connect_within(&path, Duration::from_millis(1)).is_err());
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let mut queue = Vec::new();
+        // Who listens takes nobody in.
+        let refused = loop {
+            match connect_within(&path, Duration::from_millis(20)) {
+                Ok(stream) => queue.push(stream),
+                Err(error) => break error,
+            }
+            assert!(queue.len() < 100_000);
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock, "{refused}");
+        assert!(!queue.is_empty());
     }
 
     #[test]

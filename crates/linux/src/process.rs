@@ -163,6 +163,97 @@ fn start_time(stat: &[String]) -> io::Result<u64> {
         .ok_or_else(|| malformed("/proc/TID/stat"))
 }
 
+/// Why a process goes on no more by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoppedBy {
+    /// SIGSTOP or another signal that stops (state `T`).
+    Signal,
+    /// A debugger or tracer (state `t`).
+    Debugger,
+}
+
+/// What has stopped all threads of process `pid`; `None` if one of them may go on. A thread in a wait that
+/// no signal ends stops only after it; it counts as stopped beside others that are.
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn stopped_by(pid: u32) -> io::Result<Option<StoppedBy>> {
+    let mut found = None;
+    for tid in threads_of(pid)? {
+        let state = match stat_fields(tid) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            outcome => outcome?.into_iter().next(),
+        };
+        match state.as_deref() {
+            Some("T") => found = Some(StoppedBy::Signal),
+            Some("t") => found = found.or(Some(StoppedBy::Debugger)),
+            Some("D" | "Z" | "X") => {}
+            _ => return Ok(None),
+        }
+    }
+    Ok(found)
+}
+
+/// The state of the first thread of process `pid`, as a letter (proc(5)).
+///
+/// # Errors
+/// `NotFound` if it has gone.
+pub fn state_letter(pid: u32) -> io::Result<char> {
+    let fields = stat_fields(pid)?;
+    let letter = fields.first().and_then(|field| field.chars().next());
+    letter.ok_or_else(|| malformed("/proc/PID/stat"))
+}
+
+/// The processes that have taken a lock of `file` by flock(2), while the lock is held; a process that was
+/// handed a copy of the descriptor is not told.
+///
+/// # Errors
+/// If /proc/locks cannot be read.
+pub fn lock_holders(file: &fs::File) -> io::Result<Vec<u32>> {
+    use std::os::unix::fs::MetadataExt;
+    let inode = file.metadata()?.ino();
+    let locks = read_proc("/proc/locks")?;
+    // Such as "1: FLOCK  ADVISORY  WRITE 4711 00:1a:1234 0 EOF"; the device there is that of the file
+    // system, which stat(2) names otherwise on some.
+    let holders = locks.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let at = fields.iter().position(|field| *field == "FLOCK")?;
+        let (_, number) = fields.get(at + 4)?.rsplit_once(':')?;
+        let is_holder = fields.get(1) != Some(&"->") && number.parse() == Ok(inode);
+        fields.get(at + 3).filter(|_| is_holder)?.parse().ok()
+    });
+    Ok(holders.collect())
+}
+
+/// Whether process `pid` has `file` open.
+///
+/// # Errors
+/// `NotFound` if it has gone; `PermissionDenied` if it is another user's.
+pub fn has_open(pid: u32, file: &fs::File) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let wanted = file.metadata()?;
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).map_err(gone)? {
+        // It may be closed meanwhile.
+        let Ok(found) = entry.and_then(|entry| fs::metadata(entry.path())) else {
+            continue;
+        };
+        if (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The processes that have `file` open, as far as we may look.
+///
+/// # Errors
+/// If /proc cannot be read.
+pub fn processes_with_open(file: &fs::File) -> io::Result<Vec<u32>> {
+    let all = numbered_entries("/proc")?;
+    let has_it = |pid: &u32| has_open(*pid, file).unwrap_or(false);
+    Ok(all.into_iter().filter(has_it).collect())
+}
+
 /// The living children of process `pid`, in ascending order.
 ///
 /// # Errors

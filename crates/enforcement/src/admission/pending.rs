@@ -3,6 +3,7 @@
 //! A smaller interface that holds from the next replenishment on leaves the larger one in force until
 //! then: who is promised the difference may not have it any sooner.
 
+use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 use tailbound_time::Instant;
@@ -14,7 +15,7 @@ use crate::error::AdmissionError;
 pub const UNKNOWN: Instant = Instant::from_nanos(u64::MAX);
 
 /// What an interface replaces.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     /// From when on the interface holds; [`UNKNOWN`] while its manager has not said.
     since: Instant,

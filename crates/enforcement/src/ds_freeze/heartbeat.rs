@@ -74,7 +74,8 @@ pub struct HeartbeatRow {
 }
 
 impl HeartbeatRow {
-    pub(super) fn begin(&self, cpu: u32, process: u32, thread: u32, until: Instant) {
+    /// Who serves which CPU shows itself from here on, and will be back before `until`.
+    pub fn begin(&self, cpu: u32, process: u32, thread: u32, until: Instant) {
         self.set(CPU, cpu.into());
         self.set(PROCESS, process.into());
         self.set(THREAD, thread.into());
@@ -83,7 +84,7 @@ impl HeartbeatRow {
     }
 
     /// The manager will be back before `until` of CLOCK_MONOTONIC.
-    pub(super) fn promise(&self, until: Instant) {
+    pub fn promise(&self, until: Instant) {
         self.set(PROMISE, until.as_nanos());
         if let Some(beats) = self.word(BEATS) {
             beats.store(beats.load(Ordering::Relaxed) + 1, Ordering::Release);

@@ -12,6 +12,9 @@ use crate::error::{AdmissionError, EnforcementError};
 use crate::journal::{HeldDomain, PATIENCE_FOR_A_CHANGE, Record};
 use crate::managers::ChangeRefused;
 
+/// How many notes one change makes at most.
+const NOTES_OF_A_CHANGE: u64 = 3;
+
 /// An interface that was changed.
 #[derive(Clone, Debug)]
 pub struct Changed {
@@ -93,11 +96,13 @@ impl Enforcer {
         };
         if only_managers {
             let (plan, from) = self.plan_budget(&old, &request, shrinks, not_before)?;
+            self.keep_room(&plan)?;
             let in_force_at = match shrinks {
-                true => self.shrink_budget(&plan, &old, from)?,
-                false => self.grow_budget(&plan, &old, from)?,
+                true => self.shrink_budget(&plan, &old, from),
+                false => self.grow_budget(&plan, &old, from),
             };
-            return Ok(Changed { plan, in_force_at });
+            self.journal.release_room();
+            return in_force_at.map(|in_force_at| Changed { plan, in_force_at });
         }
         let from = not_before.max(self.kernel.now());
         let active = self.active(Some(domain))?;
@@ -105,7 +110,22 @@ impl Enforcer {
         let Some(plan) = plans.pop() else {
             return Err(self.not_active(domain));
         };
-        self.change_all(plan, &old, not_before, has_room_from)
+        self.keep_room(&plan)?;
+        let changed = self.change_all(plan, &old, not_before, has_room_from);
+        self.journal.release_room();
+        changed
+    }
+
+    /// Keeps room for all that is noted about a change: that it begins, and that it holds or did not come
+    /// about. For want of room it is refused before anything is done.
+    fn keep_room(&mut self, plan: &Plan) -> Result<(), EnforcementError> {
+        let note = Record::Changed {
+            request: plan.request.clone(),
+            inheritance: plan.inheritance.clone(),
+            accepted_at_ns: UNKNOWN,
+            in_force_at_ns: UNKNOWN,
+        };
+        self.journal.keep_room(&note, NOTES_OF_A_CHANGE)
     }
 
     /// Changes what lies in the kernel, and what managers do.

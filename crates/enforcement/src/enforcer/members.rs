@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 use tailbound_model::CpuSet;
 
 use super::Enforcer;
-use crate::backends::backend;
 use crate::error::EnforcementError;
-use crate::executor::take_back;
-use crate::journal::{HeldDomain, Record};
+use crate::journal::{HeldDomain, Record, room_for};
 use crate::kernel::KernelView;
-use crate::machine::with_emulator;
 use crate::{Inheritance, Plan, ReservationRequest, SchedulingSetting, Target};
 
 /// What a domain is seen to be.
@@ -129,7 +126,7 @@ impl Enforcer {
     /// # Errors
     /// If there is no such reservation, or something could not be put back.
     pub fn detach(&mut self, domain: &str) -> Result<(), EnforcementError> {
-        let _turn = self.turn_to_restore()?;
+        let _turn = self.turn_to_undo()?;
         let request = self.booked(domain)?;
         self.let_go(domain)?;
         self.book(&request)
@@ -163,11 +160,11 @@ impl Enforcer {
     }
 
     fn bind_request(&mut self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
-        let view = self.kernel.as_ref();
-        let plan = backend(request.backend).plan(request, &self.host, view)?;
-        let plan = with_emulator(plan, &self.host, view);
-        self.check_disjoint(std::slice::from_ref(&plan))?;
+        let plan = self.plan_for(request)?;
+        let plans = std::slice::from_ref(&plan);
+        self.check_disjoint(plans)?;
         self.enter_registry()?;
+        self.journal.make_room(room_for(plans))?;
         self.apply_one(&plan)?;
         Ok(plan)
     }
@@ -181,9 +178,7 @@ impl Enforcer {
 
     /// Takes back all that stands of a reservation, if any does.
     fn let_go(&mut self, domain: &str) -> Result<(), EnforcementError> {
-        let managers = Some(self.managers.as_mut());
-        let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
-        let failures = take_back(kernel, journal, managers, domain)?;
+        let failures = self.take_back_one(domain);
         match failures.is_empty() {
             true => Ok(()),
             false => Err(EnforcementError::NotRestored { failures }),

@@ -1,36 +1,32 @@
 //! The journal: what is changed and what it replaces, in a file before it happens.
 
+mod debt;
+mod disk;
+mod file;
 mod record;
+mod turn;
 
-use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use record::{Entry, HeldDomain, History, JOURNAL_VERSION, Owner, Previous, Record};
-
-use tailbound_linux::clock::Monotonic;
-use tailbound_linux::control_socket::try_lock_exclusively;
-use tailbound_time::{Clock, Duration};
+pub(crate) use self::debt::room_for;
+use self::debt::{Debt, line_bytes};
+pub use self::disk::{Disk, HostDisk};
+use self::file::JournalFile;
+pub use self::record::{Entry, HeldDomain, History, JOURNAL_VERSION, Owner, Previous, Record};
+pub(crate) use self::turn::{PATIENCE, PATIENCE_FOR_A_CHANGE, Turn};
 
 use crate::error::EnforcementError;
 use crate::kernel::KernelView;
-use crate::registry::HostRegistry;
 
 /// The variable that overrides where journals lie.
 pub const STATE_DIRECTORY_VARIABLE: &str = "TAILBOUND_STATE_DIR";
 
-/// The mode of a file that nobody else may open.
-const OWNER_ALONE: u32 = 0o600;
-
-/// How long we wait for our turn to make or take back reservations, and to change one.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-pub(crate) const PATIENCE_FOR_A_CHANGE: Duration = Duration::from_secs(2);
-/// How long whoever takes something back waits for enforcers of other directories.
-const PATIENCE_TO_RESTORE: Duration = Duration::from_secs(1);
-/// How often we look whether it is our turn.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_micros(100);
+/// By how much notes about one change of an interface differ in length at most: in the numbers of the
+/// interface, the instants, and what a policy is.
+const NOTES_DIFFER_BYTES: u64 = 384;
 
 /// Tells the journals of one process apart.
 static OPENED: AtomicU64 = AtomicU64::new(0);
@@ -61,16 +57,25 @@ pub(crate) fn failure(path: &Path, source: io::Error) -> EnforcementError {
 
 /// The journal of one enforcer. Its file is made with the first line and removed by
 /// [`Journal::finish`].
+///
+/// Before a change is noted the file has room for it and for all that taking it back will append
+/// ([`debt`]), so that a disk that becomes full keeps nobody from taking back.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
     path: PathBuf,
-    file: Option<File>,
+    file: Option<JournalFile>,
+    disk: Box<dyn Disk>,
     owner: Owner,
     history: History,
+    debt: Debt,
     next_sequence: u64,
-    /// Lines that are to be written with the next one.
+    /// Lines that are to be written with the next one; the history has them.
     later: Vec<u8>,
+    /// Room for lines that will follow a change of an interface.
+    kept_bytes: u64,
+    /// Why the last line about something taken back was not written, if it was not.
+    unwritten: Option<io::Error>,
 }
 
 impl Journal {
@@ -89,30 +94,36 @@ impl Journal {
             boot: kernel.boot().map_err(|e| failure(directory, e))?,
         };
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
-        Ok(Self {
-            directory: directory.into(),
-            path: directory.join(format!("{pid}-{}-{number}.journal", owner.started)),
-            file: None,
-            owner,
-            history: History::default(),
-            next_sequence: 0,
-            later: Vec::new(),
-        })
+        let path = directory.join(format!("{pid}-{}-{number}.journal", owner.started));
+        Ok(Self::over(&path, History::default(), owner))
     }
 
     /// Takes over a journal found on disk, to end it.
     pub(crate) fn adopt(path: &Path, history: History, owner: Owner) -> Self {
+        Self::over(path, history, owner)
+    }
+
+    fn over(path: &Path, history: History, owner: Owner) -> Self {
         let entries = history.domains.iter().flat_map(|held| &held.entries);
         let next_sequence = entries.map(|entry| entry.sequence).max().unwrap_or(0);
         Self {
             directory: path.parent().unwrap_or(Path::new(".")).into(),
             path: path.into(),
             file: None,
+            disk: Box::new(HostDisk),
             owner,
             next_sequence,
+            debt: Debt::of(&history),
             history,
             later: Vec::new(),
+            kept_bytes: 0,
+            unwritten: None,
         }
+    }
+
+    /// Has another file system, for tests.
+    pub(crate) fn set_disk(&mut self, disk: Box<dyn Disk>) {
+        self.disk = disk;
     }
 
     /// What stands.
@@ -141,18 +152,24 @@ impl Journal {
         self.next_sequence
     }
 
-    /// Appends a line. When this returns it outlives this process, though not a crash of the kernel;
-    /// nothing that we change outlives that either.
+    /// Appends a line that announces something. When this returns the line outlives this process, though
+    /// not a crash of the kernel; nothing that we change outlives that either. Room to take it back is had
+    /// then, too.
     ///
     /// # Errors
-    /// If it cannot be written; then what it announces must not happen.
+    /// If it cannot be written, or there is no room to take it back; then what it announces must not
+    /// happen.
     pub fn append(&mut self, record: Record) -> Result<(), EnforcementError> {
+        let line = self.line(&record)?;
+        self.use_kept_room(&record, &line);
+        let owed = Debt::added_by(&record, &self.history);
+        self.make_room(line.len() as u64 + owed)?;
         let before = self.later.len();
-        self.put(&record)?;
+        self.later.extend_from_slice(&line);
         let written = self.write_later();
         self.later.truncate(before);
         written?;
-        self.history.add(record);
+        self.take_in(record);
         Ok(())
     }
 
@@ -162,9 +179,91 @@ impl Journal {
     /// # Errors
     /// If there are no words for it.
     pub fn append_later(&mut self, record: Record) -> Result<(), EnforcementError> {
-        self.put(&record)?;
-        self.history.add(record);
+        let line = self.line(&record)?;
+        self.use_kept_room(&record, &line);
+        self.later.extend_from_slice(&line);
+        self.take_in(record);
         Ok(())
+    }
+
+    /// Appends that something has been taken back. It has been, so this never fails: what cannot be written
+    /// goes with the next line that can, and [`Journal::finish`] tells.
+    pub(crate) fn append_taken_back(&mut self, record: Record) {
+        // There were words for it when it was announced.
+        self.later.extend(self.line(&record).unwrap_or_default());
+        self.take_in(record);
+        if self.unwritten.is_none() {
+            self.unwritten = self.write_out().err();
+        }
+    }
+
+    /// Keeps room for so many notes about a change of an interface as long as this one, until
+    /// [`Journal::release_room`].
+    ///
+    /// # Errors
+    /// If there is none; then the change must not be made.
+    pub(crate) fn keep_room(&mut self, note: &Record, count: u64) -> Result<(), EnforcementError> {
+        self.kept_bytes = 0;
+        let bytes = count * (line_bytes(note) + NOTES_DIFFER_BYTES);
+        self.make_room(bytes)?;
+        self.kept_bytes = bytes;
+        Ok(())
+    }
+
+    fn use_kept_room(&mut self, record: &Record, line: &[u8]) {
+        if matches!(record, Record::Changed { .. }) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(line.len() as u64);
+        }
+    }
+
+    /// The change is made or refused, and noted.
+    pub(crate) fn release_room(&mut self) {
+        self.kept_bytes = 0;
+    }
+
+    /// Makes sure that the file has room for `bytes` more beside all that is owed.
+    ///
+    /// # Errors
+    /// If there is none, or the file cannot be made.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> Result<(), EnforcementError> {
+        let more = bytes + self.later.len() as u64 + self.debt.bytes() + self.kept_bytes;
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.open(more)?,
+        };
+        let outcome = match file.is_to_be_compacted(more) {
+            true => self.compact(&mut file, more),
+            false => file.make_room(self.disk.as_mut(), more),
+        };
+        self.file = Some(file);
+        outcome.map_err(|error| self.no_room(more, error))
+    }
+
+    /// The same in a file without the lines that no longer tell anything, if there is room for both files
+    /// at a time; else in this one.
+    fn compact(&mut self, file: &mut JournalFile, more: u64) -> io::Result<()> {
+        let lines = file::lines_of(&self.owner, &self.history)?;
+        match JournalFile::replace(&self.path, self.disk.as_mut(), &lines, more) {
+            Ok(new) => {
+                *file = new;
+                // The history has them.
+                self.later.clear();
+                self.unwritten = None;
+                Ok(())
+            }
+            Err(_) => file.make_room(self.disk.as_mut(), more),
+        }
+    }
+
+    fn no_room(&self, bytes: u64, source: io::Error) -> EnforcementError {
+        match is_want_of_room(&source) {
+            true => EnforcementError::NoRoom {
+                directory: self.directory.clone(),
+                bytes,
+                source,
+            },
+            false => failure(&self.path, source),
+        }
     }
 
     /// Writes what was left for later.
@@ -172,160 +271,90 @@ impl Journal {
     /// # Errors
     /// If it cannot be written; it is kept.
     pub fn write_later(&mut self) -> Result<(), EnforcementError> {
+        let written = self.write_out();
+        if written.is_ok() {
+            self.unwritten = None;
+        }
+        let bytes = self.later.len() as u64;
+        written.map_err(|error| self.no_room(bytes, error))
+    }
+
+    fn write_out(&mut self) -> io::Result<()> {
         if self.later.is_empty() {
             return Ok(());
         }
-        let mut lines = std::mem::take(&mut self.later);
-        let written = self.write(&lines);
-        if written.is_ok() {
-            lines.clear();
-        }
-        self.later = lines;
-        written.map_err(|error| failure(&self.path, error))
-    }
-
-    fn put(&mut self, record: &Record) -> Result<(), EnforcementError> {
-        let line = serde_json::to_vec(record).map_err(|e| failure(&self.path, e.into()))?;
-        self.later.extend_from_slice(&line);
-        self.later.push(b'\n');
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => JournalFile::open(&self.path)?,
+        };
+        let written = file.write(self.disk.as_mut(), &self.later);
+        self.file = Some(file);
+        written?;
+        self.later.clear();
         Ok(())
     }
 
-    fn write(&mut self, line: &[u8]) -> io::Result<()> {
-        let mut file = match self.file.take() {
-            Some(file) => file,
-            None => self.open()?,
-        };
-        let start = file.metadata()?.len();
-        let outcome = file.write_all(line);
-        if outcome.is_err() {
-            // Half a line would swallow the next one.
-            let _best_effort = file.set_len(start);
-        }
-        self.file = Some(file);
-        outcome
+    fn line(&self, record: &Record) -> Result<Vec<u8>, EnforcementError> {
+        let mut line = serde_json::to_vec(record).map_err(|e| failure(&self.path, e.into()))?;
+        line.push(b'\n');
+        Ok(line)
     }
 
-    fn open(&self) -> io::Result<File> {
-        fs::create_dir_all(&self.directory)?;
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.path)?;
-        let old = fs::read(&self.path)?;
-        if old.is_empty() {
-            let mut line = serde_json::to_vec(&Record::Owner(self.owner.clone()))?;
-            line.push(b'\n');
-            file.write_all(&line)?;
-        } else if !old.ends_with(b"\n") {
-            // A line that was cut off announces what did not happen.
-            let end = old.iter().rposition(|&byte| byte == b'\n');
-            file.set_len(end.map_or(0, |at| at as u64 + 1))?;
-        }
-        Ok(file)
+    fn take_in(&mut self, record: Record) {
+        self.debt.follow(&record, &self.history);
+        self.history.add(record);
+    }
+
+    /// The file, with its first line and room for `more`.
+    fn open(&mut self, more: u64) -> Result<JournalFile, EnforcementError> {
+        let line = self.line(&Record::Owner(self.owner.clone()))?;
+        let opened = fs::create_dir_all(&self.directory)
+            .and_then(|()| JournalFile::open(&self.path))
+            .and_then(|mut file| {
+                if file.is_empty() {
+                    file.make_room(self.disk.as_mut(), more + line.len() as u64)?;
+                    file.write(self.disk.as_mut(), &line)?;
+                }
+                Ok(file)
+            });
+        opened.map_err(|error| self.no_room(more, error))
     }
 
     /// Removes the file if nothing stands.
     ///
     /// # Errors
-    /// If the file cannot be removed.
+    /// If the file cannot be removed, or something stands and what was taken back could not be noted. It has
+    /// been taken back all the same; whoever recovers finds it so.
     pub fn finish(&mut self) -> Result<(), EnforcementError> {
         if !self.history.domains.is_empty() {
-            return Ok(());
+            return match self.unwritten.is_some() {
+                true => self.write_later(),
+                false => Ok(()),
+            };
         }
         self.file = None;
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(failure(&self.path, error))
+        for path in [file::compacted_path(&self.path), self.path.clone()] {
+            match self.disk.remove(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failure(&path, error));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        // Nothing is left that they could tell anything of.
+        self.later.clear();
+        self.unwritten = None;
+        Ok(())
     }
 }
 
-/// Whoever holds this makes changes; other enforcers of the host wait, or of the directory where no
-/// registry is in play.
-pub(crate) struct Turn {
-    _host: Option<File>,
-    _directory: File,
-}
-
-impl Turn {
-    /// Waits for our turn, for so long at most: first on the host, then in the directory.
-    pub(crate) fn take(
-        registry: Option<&HostRegistry>,
-        directory: &Path,
-        patience: Duration,
-    ) -> Result<Self, EnforcementError> {
-        let host = match registry {
-            Some(registry) => {
-                registry.prepare()?;
-                let lock = lock(&registry.lock_file(), patience)?;
-                crate::registry::sign(&lock, directory);
-                Some(lock)
-            }
-            None => None,
-        };
-        Self::in_directory(host, directory, patience)
-    }
-
-    /// As [`Turn::take`], to take something back: that waits for enforcers of other directories only
-    /// for a moment, since one of them may be stopped, and a stopped domain must go on all the same.
-    pub(crate) fn take_to_restore(
-        registry: Option<&HostRegistry>,
-        directory: &Path,
-        patience: Duration,
-    ) -> Result<Self, EnforcementError> {
-        let host = registry.and_then(|registry| {
-            registry.prepare().ok()?;
-            let lock = lock(&registry.lock_file(), PATIENCE_TO_RESTORE).ok()?;
-            crate::registry::sign(&lock, directory);
-            Some(lock)
-        });
-        Self::in_directory(host, directory, patience)
-    }
-
-    fn in_directory(
-        host: Option<File>,
-        directory: &Path,
-        patience: Duration,
-    ) -> Result<Self, EnforcementError> {
-        let path = directory.join("lock");
-        fs::create_dir_all(directory).map_err(|error| failure(&path, error))?;
-        Ok(Self {
-            _host: host,
-            _directory: lock(&path, patience)?,
-        })
-    }
-}
-
-/// Waits for the lock of a file that only its owner may open, for so long at most.
-fn lock(path: &Path, patience: Duration) -> Result<File, EnforcementError> {
-    let take = || {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).read(true).write(true);
-        // Who may open it, if only to read, may lock it, and keep everybody waiting.
-        let mut file = options.mode(OWNER_ALONE).open(path)?;
-        file.set_permissions(Permissions::from_mode(OWNER_ALONE))?;
-        let give_up = Monotonic.now().saturating_add(patience);
-        while !try_lock_exclusively(&file)? {
-            if Monotonic.now() > give_up {
-                let mut holder = String::new();
-                // Only the host's lock is signed.
-                let _unsigned = file.read_to_string(&mut holder);
-                let holder = if holder.is_empty() {
-                    "another process"
-                } else {
-                    &holder
-                };
-                let held = format!("{holder} has held it for {patience}");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, held));
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        Ok(file)
-    };
-    take().map_err(|error| failure(path, error))
+/// Whether a write failed because the disk, or a share of it, is full.
+pub(crate) fn is_want_of_room(error: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    matches!(
+        error.kind(),
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge
+    )
 }
 
 /// The journals in `directory`; none if it is not there.

@@ -11,7 +11,7 @@ use crate::admission::{Holding, Pending, Standing};
 use crate::{Change, Inheritance, ReservationRequest, SchedulingSetting};
 
 /// The version of the lines.
-pub const JOURNAL_VERSION: u32 = 1;
+pub const JOURNAL_VERSION: u32 = 2;
 
 /// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,17 @@ pub enum Record {
         request: ReservationRequest,
         /// What the domain's later threads come with.
         inheritance: Inheritance,
+    },
+    /// A reservation as it stood when the journal was written anew; its changes follow.
+    Held {
+        /// What was asked for, as it holds.
+        request: ReservationRequest,
+        /// What the domain's later threads come with.
+        inheritance: Inheritance,
+        /// Whether its period is the one that it started with.
+        first_period: bool,
+        /// What of it was replaced and may hold still.
+        pending: Pending,
     },
     /// A change is about to be made.
     Intent(Entry),
@@ -180,6 +191,18 @@ impl History {
                 first_period: true,
                 pending: Pending::default(),
             }),
+            Record::Held {
+                request,
+                inheritance,
+                first_period,
+                pending,
+            } => self.domains.push(HeldDomain {
+                request,
+                inheritance,
+                entries: Vec::new(),
+                first_period,
+                pending,
+            }),
             Record::Intent(entry) => {
                 if let Some(held) = self.domain_mut(&entry.domain) {
                     held.entries.push(entry);
@@ -229,7 +252,7 @@ impl History {
     }
 
     /// Reads a journal. A last line without an end is a write that was cut off: the change that it
-    /// announces was not made. Lines that cannot be read are counted and passed over.
+    /// announces was not made. The zeros behind it are room for more. Lines that cannot be read are counted and passed over.
     pub fn read(bytes: &[u8]) -> (Self, usize) {
         let (mut history, mut unreadable) = (Self::default(), 0);
         for line in bytes.split_inclusive(|&byte| byte == b'\n') {

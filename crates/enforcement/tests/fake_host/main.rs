@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod escapes;
+mod full_disk;
 mod journals;
 mod machines;
 mod members;
