@@ -269,6 +269,8 @@ mod tests {
                     }),
                 },
                 held_by: HeldBy::Nobody,
+                origin: None,
+                presence: Default::default(),
             }],
             connections: 2,
             watchdog: crate::protocol::WatchdogStatus {
@@ -277,6 +279,7 @@ mod tests {
                 ..Default::default()
             },
             recovered: Default::default(),
+            ended: Vec::new(),
         }
     }
 

@@ -7,7 +7,8 @@ use std::path::Path;
 use tailbound_enforcement::ds_freeze::Heartbeat;
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
-    Changed, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, ReservationRequest,
+    Changed, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, Probe,
+    ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
@@ -96,6 +97,19 @@ impl Reservations for EnforcerReservations {
 
     fn revert(&mut self, domain: &str) -> Result<(), Refusal> {
         Ok(self.enforcer.revert(domain)?)
+    }
+
+    fn detach(&mut self, domain: &str) -> Result<(), Refusal> {
+        Ok(self.enforcer.detach(domain)?)
+    }
+
+    fn bind(&mut self, domain: &str) -> Result<(), Refusal> {
+        self.enforcer.bind(domain)?;
+        Ok(())
+    }
+
+    fn probes(&self) -> Vec<Probe> {
+        self.enforcer.probes()
     }
 
     fn active(&self) -> BTreeSet<String> {

@@ -71,13 +71,17 @@ pub enum EnforcementError {
         also: Box<EnforcementError>,
     },
     /// A reservation takes root.
-    #[error("reservations are made by root alone, and this process runs as uid {uid}: real-time policies and the cgroups of others take root, and whatever another user reserved would count for nobody; run it as root (sudo)")]
+    #[error(
+        "reservations are made by root alone, and this process runs as uid {uid}: real-time policies and the cgroups of others take root, and whatever another user reserved would count for nobody; run it as root (sudo)"
+    )]
     NotRoot {
         /// The user.
         uid: u32,
     },
     /// Another daemon runs on this host and keeps another registry.
-    #[error("tailboundd (process {pid}) has another /run than this process, so neither would count what the other reserves; end it (kill {pid} takes back what it reserved), or start it where it sees this /run: nsenter --target 1 --mount tailboundd, or bind-mount /run into its container")]
+    #[error(
+        "tailboundd (process {pid}) has another /run than this process, so neither would count what the other reserves; end it (kill {pid} takes back what it reserved), or start it where it sees this /run: nsenter --target 1 --mount tailboundd, or bind-mount /run into its container"
+    )]
     Stranger {
         /// Its process.
         pid: u32,
@@ -108,7 +112,9 @@ pub enum AdmissionError {
     #[error("domain \"{0}\" has a reservation already; revert it first, or choose another name")]
     DuplicateDomain(String),
     /// Two reservations of one name, the other one of another state directory.
-    #[error("domain \"{domain}\" has a reservation already ({place}); revert that one first, or choose another name")]
+    #[error(
+        "domain \"{domain}\" has a reservation already ({place}); revert that one first, or choose another name"
+    )]
     DuplicateElsewhere {
         /// The domain.
         domain: String,

@@ -194,7 +194,10 @@ pub(crate) fn held_by_others(
         {
             let place = None;
             let domains = history.domains.into_iter();
-            held.extend(domains.map(|held| HeldElsewhere { held, place: place.clone() }));
+            held.extend(domains.map(|held| HeldElsewhere {
+                held,
+                place: place.clone(),
+            }));
         }
     }
     Ok(held)

@@ -240,8 +240,11 @@ impl HostRegistry {
         let read = |path: PathBuf| {
             let mut bytes = Vec::new();
             let file = File::open(&path);
-            let read =
-                file.and_then(|file| file.take(ENTRY_BYTES_MAX).read_to_end(&mut bytes).map(|_| ()));
+            let read = file.and_then(|file| {
+                file.take(ENTRY_BYTES_MAX)
+                    .read_to_end(&mut bytes)
+                    .map(|_| ())
+            });
             let entry = read.ok().and_then(|()| RegistryEntry::read(&bytes));
             (path, entry)
         };
@@ -271,7 +274,9 @@ impl HostRegistry {
 /// Writes into the lock that was just taken who has it, for the messages of those who wait in vain.
 pub(crate) fn sign(mut lock: &File, directory: &Path) {
     let signature = format!("process {} ({})", std::process::id(), directory.display());
-    let signed = lock.set_len(0).and_then(|()| lock.write_all(signature.as_bytes()));
+    let signed = lock
+        .set_len(0)
+        .and_then(|()| lock.write_all(signature.as_bytes()));
     // It only makes a message better.
     let _ = signed.and_then(|()| lock.set_permissions(Permissions::from_mode(0o600)));
 }

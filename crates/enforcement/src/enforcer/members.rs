@@ -78,10 +78,17 @@ impl Probe {
 
     /// Looks once; of a large domain at few members.
     pub fn look(&self, kernel: &dyn KernelView) -> Sight {
-        let lives = |(tid, started): &(u32, u64)| kernel.started(*tid).is_ok_and(|now| now == *started);
+        // A process lives on without its first thread.
+        let lives = |&(id, started): &(u32, u64)| {
+            let same = |now: std::io::Result<u64>| now.is_ok_and(|now| now == started);
+            same(kernel.started(id)) || same(kernel.process_started(id))
+        };
         let Some(home) = &self.home else {
             let lives = self.subjects.iter().any(lives)
-                || self.groups.iter().any(|group| any_below(group, kernel, &mut |_| true));
+                || self
+                    .groups
+                    .iter()
+                    .any(|group| any_below(group, kernel, &mut |_| true));
             return if lives { Sight::Members } else { Sight::Nobody };
         };
         if !any_below(home, kernel, &mut |_| true) {
@@ -196,13 +203,11 @@ impl Enforcer {
 }
 
 /// Whether `holds` of a living thread in a cgroup or below it.
-fn any_below(
-    group: &Path,
-    kernel: &dyn KernelView,
-    holds: &mut dyn FnMut(u32) -> bool,
-) -> bool {
+fn any_below(group: &Path, kernel: &dyn KernelView, holds: &mut dyn FnMut(u32) -> bool) -> bool {
     let threads = kernel.threads_in(group).unwrap_or_default();
-    let mut living = threads.into_iter().filter(|&tid| kernel.started(tid).is_ok());
+    let mut living = threads
+        .into_iter()
+        .filter(|&tid| kernel.started(tid).is_ok());
     if living.any(&mut *holds) {
         return true;
     }

@@ -313,7 +313,11 @@ fn lock(path: &Path, patience: Duration) -> Result<File, EnforcementError> {
                 let mut holder = String::new();
                 // Only the host's lock is signed.
                 let _unsigned = file.read_to_string(&mut holder);
-                let holder = if holder.is_empty() { "another process" } else { &holder };
+                let holder = if holder.is_empty() {
+                    "another process"
+                } else {
+                    &holder
+                };
                 let held = format!("{holder} has held it for {patience}");
                 return Err(io::Error::new(io::ErrorKind::TimedOut, held));
             }

@@ -58,7 +58,11 @@ fn processes_that_ended_are_seen_and_their_numbers_are_not_enough() {
         let mut enforcer = enforcer(&kernel, directory.path());
         enforcer.apply(&[one(kind)]).unwrap();
         assert_eq!(sight(&enforcer, &kernel), Sight::Members, "{kind:?}");
-        let pid = if kind == BackendKind::Deadline { 200 } else { 100 };
+        let pid = if kind == BackendKind::Deadline {
+            200
+        } else {
+            100
+        };
         kernel.end_process(pid);
         assert_eq!(sight(&enforcer, &kernel), Sight::Nobody, "{kind:?}");
         // A stranger of the same number, started later, outside.
