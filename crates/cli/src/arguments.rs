@@ -422,8 +422,21 @@ pub struct ApplyArguments {
 /// Arguments of `revert`.
 #[derive(Debug, Args)]
 pub struct RevertArguments {
-    /// The domain; everything if left out.
-    pub domain: Option<String>,
+    /// The domains; if left out, all that one `apply` put into force. It asks, or without a terminal
+    /// refuses, where there is more than that.
+    pub domains: Vec<String>,
+    /// Everything that is in force, whoever asked for it, running commands' reservations too.
+    #[arg(long, conflicts_with = "domains")]
+    pub all: bool,
+}
+
+/// What becomes of a command without its reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnLoss {
+    /// It goes on unprotected.
+    Continue,
+    /// It is ended, and the exit status is 1.
+    Stop,
 }
 
 /// Arguments of `run`.
@@ -447,6 +460,10 @@ pub struct RunArguments {
     /// What enforces the command's reservation.
     #[arg(long, requires = "command", default_value = "ds-freeze", value_parser = back_end)]
     pub backend: BackendKind,
+    /// What becomes of the command if its reservation ends before it does, by somebody else's `revert`
+    /// or with the daemon: it is said either way.
+    #[arg(long, requires = "command", value_enum, default_value_t = OnLoss::Continue)]
+    pub on_loss: OnLoss,
     /// Where results are written; `out/NAME` beside the description if left out.
     #[arg(short, long)]
     pub out: Option<PathBuf>,

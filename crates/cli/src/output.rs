@@ -63,6 +63,11 @@ impl Output {
         }
     }
 
+    /// Says something that has gone wrong, even when told to be quiet.
+    pub fn warn(&self, text: impl AsRef<str>) {
+        eprintln!("tailbound: warning: {}", text.as_ref());
+    }
+
     /// Says something that only the curious need.
     pub fn detail(&self, text: impl AsRef<str>) {
         if self.verbose > 0 {

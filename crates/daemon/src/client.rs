@@ -10,7 +10,7 @@ use tailbound_enforcement::{LedgerSummary, Plan, ReservationRequest};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::control_socket::peer_credentials;
 use tailbound_linux::process::effective_uid;
-use tailbound_model::ResourceInterface;
+use tailbound_model::{ResourceInterface, WhenEmpty};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
@@ -225,8 +225,26 @@ impl Client {
         requests: &[ReservationRequest],
         lease: Lease,
     ) -> Result<Vec<Plan>, ClientError> {
-        let requests = requests.to_vec();
-        match self.ask(&Request::Apply { requests, lease })? {
+        self.apply_with(requests, lease, BTreeMap::new())
+    }
+
+    /// As [`Client::apply`], with what becomes of some domains' reservations once those have no
+    /// members; by default that depends on what each is for.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn apply_with(
+        &mut self,
+        requests: &[ReservationRequest],
+        lease: Lease,
+        when_empty: BTreeMap<String, WhenEmpty>,
+    ) -> Result<Vec<Plan>, ClientError> {
+        let request = Request::Apply {
+            requests: requests.to_vec(),
+            lease,
+            when_empty,
+        };
+        match self.ask(&request)? {
             Response::Applied { plans } => Ok(plans),
             other => Err(nonsense(&other)),
         }

@@ -27,9 +27,10 @@ use crate::frame::{self, RESPONSE_BYTES_MAX};
 use crate::guardian::{Guardian, Stopping, WatchdogParts};
 use crate::leases::{ConnectionId, Reservations};
 use crate::log::note;
+use crate::origin::Peer;
 use crate::protocol::{Refusal, RefusalKind, Response};
 use crate::reservations::EnforcerReservations;
-use crate::service::{Counters, ModesKeeping, Service};
+use crate::service::{self, Counters, ModesKeeping, Service};
 use crate::state_directory::{StateDirectory, StateDirectoryError};
 
 /// The CPU of the main loop in the heartbeat: it serves none.
@@ -155,6 +156,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     let guardian_thread = guardian
         .keep(move || for_guardian.give_up_everything())
         .map_err(system("start the guardian"))?;
+    service::members::start(&daemon, |daemon| &daemon.service);
     // Before anybody can ask for something else.
     daemon.service.resume_modes();
     let listener = listen(directory)?;
@@ -359,7 +361,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
         };
         let trusted = peer.uid == 0 || peer.uid == effective_uid();
         let counters = self.service.counters();
-        let Some((id, copy)) = self.admit(&stream, trusted) else {
+        let Some((id, copy)) = self.admit(&stream, trusted, Peer::of(&peer)) else {
             Counters::count(&counters.connections_refused);
             turn_away(&stream);
             return;
@@ -388,7 +390,12 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
     }
 
     /// Counts the connection in, unless there are too many.
-    fn admit(&self, stream: &UnixStream, trusted: bool) -> Option<(ConnectionId, UnixStream)> {
+    fn admit(
+        &self,
+        stream: &UnixStream,
+        trusted: bool,
+        peer: Peer,
+    ) -> Option<(ConnectionId, UnixStream)> {
         let mut open = self.open();
         let others = open.values().filter(|one| !one.trusted).count();
         if open.len() >= CONNECTIONS_MAX || (!trusted && others >= CONNECTIONS_OF_OTHERS_MAX) {
@@ -396,7 +403,7 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
         }
         let ours = stream.try_clone().ok()?;
         let copy = stream.try_clone().ok()?;
-        let id = self.service.leases().connect();
+        let id = self.service.leases().connect_as(peer);
         open.insert(
             id,
             OpenConnection {

@@ -7,11 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_enforcement::{Changed, EnforcementStatus, LedgerSummary, Plan, ReservationRequest};
+use tailbound_enforcement::{
+    Changed, EnforcementStatus, LedgerSummary, Plan, Probe, ReservationRequest,
+};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 
+use crate::origin::{EndReason, Ending, Endings, Origin, Peer};
 use crate::protocol::{Lease, Refusal, RefusalKind, Selection};
 
 /// What carries reservations out: the enforcer, or a fake under test.
@@ -77,6 +80,29 @@ pub trait Reservations {
     /// makes sense.
     fn revert(&mut self, domain: &str) -> Result<(), Refusal>;
 
+    /// Takes back what the reservation of `domain` changed, and keeps its budget booked.
+    ///
+    /// # Errors
+    /// What could not be restored.
+    fn detach(&mut self, domain: &str) -> Result<(), Refusal> {
+        let _ = domain;
+        Ok(())
+    }
+
+    /// Puts the reservation of `domain` in force for the members that it has now.
+    ///
+    /// # Errors
+    /// Why it stays as it is, or is booked only.
+    fn bind(&mut self, domain: &str) -> Result<(), Refusal> {
+        let _ = domain;
+        Ok(())
+    }
+
+    /// Where the members of the domains are looked for.
+    fn probes(&self) -> Vec<Probe> {
+        Vec::new()
+    }
+
     /// The domains with a reservation, whole or in part.
     fn active(&self) -> BTreeSet<String>;
 
@@ -114,8 +140,12 @@ pub enum Owner {
 pub struct Leases<R> {
     reservations: R,
     owners: BTreeMap<String, Owner>,
+    origins: BTreeMap<String, Origin>,
     connections: BTreeSet<ConnectionId>,
+    peers: BTreeMap<ConnectionId, Peer>,
+    endings: Endings,
     next_connection: u64,
+    next_origin: u64,
     closing: bool,
 }
 
@@ -125,19 +155,29 @@ impl<R: Reservations> Leases<R> {
         let mut leases = Self {
             reservations,
             owners: BTreeMap::new(),
+            origins: BTreeMap::new(),
             connections: BTreeSet::new(),
+            peers: BTreeMap::new(),
+            endings: Endings::default(),
             next_connection: 0,
+            next_origin: 1,
             closing: false,
         };
         leases.reconcile();
         leases
     }
 
-    /// Counts a new connection.
+    /// Counts a new connection, of the daemon itself.
     pub fn connect(&mut self) -> ConnectionId {
+        self.connect_as(Peer::daemon())
+    }
+
+    /// Counts a new connection of somebody.
+    pub fn connect_as(&mut self, peer: Peer) -> ConnectionId {
         let id = ConnectionId(self.next_connection);
         self.next_connection += 1;
         self.connections.insert(id);
+        self.peers.insert(id, peer);
         id
     }
 
@@ -145,6 +185,7 @@ impl<R: Reservations> Leases<R> {
     /// abandoned, and tried again by [`Leases::retry_abandoned`].
     pub fn disconnect(&mut self, id: ConnectionId) -> Vec<Refusal> {
         self.connections.remove(&id);
+        self.peers.remove(&id);
         for owner in self.owners.values_mut() {
             if *owner == Owner::Connection(id) {
                 *owner = Owner::Abandoned;
@@ -187,8 +228,15 @@ impl<R: Reservations> Leases<R> {
                 Lease::Persistent => Owner::Persistent,
                 Lease::Connection => Owner::Connection(id),
             };
+            let peer = self.peers.get(&id).cloned();
+            let origin = Origin {
+                number: self.next_origin,
+                peer: peer.unwrap_or_else(Peer::daemon),
+            };
+            self.next_origin += 1;
             for request in requests {
                 self.owners.insert(request.domain.clone(), owner);
+                self.origins.insert(request.domain.clone(), origin.clone());
             }
         }
         self.reconcile();
@@ -268,15 +316,55 @@ impl<R: Reservations> Leases<R> {
     /// If a named domain holds no reservation, or something could not be restored; the rest is
     /// taken back all the same.
     pub fn revert(&mut self, selection: &Selection) -> Result<Vec<String>, Refusal> {
+        self.revert_because(selection, &EndReason::Daemon {})
+    }
+
+    /// As [`Leases::revert`], for the connection `id`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn revert_for(
+        &mut self,
+        id: ConnectionId,
+        selection: &Selection,
+    ) -> Result<Vec<String>, Refusal> {
+        let by = self.peers.get(&id).cloned();
+        let by = by.unwrap_or_else(Peer::daemon);
+        let own = self.owners.iter();
+        let own = own.filter(|(_, owner)| **owner == Owner::Connection(id));
+        let own: BTreeSet<String> = own.map(|(domain, _)| domain.clone()).collect();
+        let result = self.revert_because(selection, &EndReason::Reverted { by });
+        // Who ends what was leased to it knows that.
+        self.endings.forget(|ending| own.contains(&ending.domain));
+        result
+    }
+
+    /// As [`Leases::revert`], and remembers why for those who ask.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn revert_because(
+        &mut self,
+        selection: &Selection,
+        reason: &EndReason,
+    ) -> Result<Vec<String>, Refusal> {
         let domains: Vec<String> = match selection {
             Selection::All => self.reservations.active().into_iter().rev().collect(),
             Selection::Domain(domain) => vec![domain.clone()],
+            Selection::Domains(domains) => domains.iter().rev().cloned().collect(),
         };
         let mut reverted = Vec::new();
         let mut failures = Vec::new();
         for domain in domains {
             match self.reservations.revert(&domain) {
-                Ok(()) => reverted.push(domain),
+                Ok(()) => {
+                    self.endings.add(Ending {
+                        origin: self.origins.get(&domain).cloned(),
+                        reason: reason.clone(),
+                        domain: domain.clone(),
+                    });
+                    reverted.push(domain);
+                }
                 Err(refusal) => failures.push(refusal),
             }
         }
@@ -285,6 +373,39 @@ impl<R: Reservations> Leases<R> {
             None => Ok(reverted),
             Some(refusal) => Err(refusal),
         }
+    }
+
+    /// Takes back what the reservation of `domain` changed, and keeps its budget booked.
+    ///
+    /// # Errors
+    /// What could not be restored.
+    pub fn detach(&mut self, domain: &str) -> Result<(), Refusal> {
+        let result = self.reservations.detach(domain);
+        self.reconcile();
+        result
+    }
+
+    /// Puts the reservation of `domain` in force for the members that it has now; its owner stays.
+    ///
+    /// # Errors
+    /// Why it is not in force.
+    pub fn bind(&mut self, domain: &str) -> Result<(), Refusal> {
+        if self.closing {
+            return Err(Refusal::shutting_down());
+        }
+        let result = self.reservations.bind(domain);
+        self.reconcile();
+        result
+    }
+
+    /// Whom the active reservations come from.
+    pub fn origins(&self) -> &BTreeMap<String, Origin> {
+        &self.origins
+    }
+
+    /// The latest reservations that ended before whoever asked for them wanted it.
+    pub fn endings(&self) -> &Endings {
+        &self.endings
     }
 
     /// Tries again to take back what is abandoned; returns what failed once more.
@@ -359,6 +480,7 @@ impl<R: Reservations> Leases<R> {
     fn reconcile(&mut self) {
         let active = self.reservations.active();
         self.owners.retain(|domain, _| active.contains(domain));
+        self.origins.retain(|domain, _| active.contains(domain));
         for domain in active {
             self.owners.entry(domain).or_insert(Owner::Abandoned);
         }

@@ -19,6 +19,8 @@ pub mod leases;
 pub mod log;
 pub mod metrics;
 pub mod modes;
+pub mod occupancy;
+pub mod origin;
 pub mod protocol;
 pub mod reservations;
 pub mod service;
@@ -30,6 +32,8 @@ mod xen_renewal;
 
 pub use client::{Client, ClientError};
 pub use launch::{LaunchError, StartOptions};
+pub use occupancy::Presence;
+pub use origin::{EndReason, Ending, Origin, Peer};
 pub use protocol::{
     DaemonStatus, HeldBy, Lease, ModesStatus, Refusal, RefusalKind, ReservationStatus,
     RunningDescription, Selection, WatchdogStatus,

@@ -313,6 +313,8 @@ mod tests {
                     }),
                 },
                 held_by: HeldBy::Nobody,
+                origin: None,
+                presence: Default::default(),
             }],
             connections: 2,
             watchdog: crate::protocol::WatchdogStatus {
@@ -321,6 +323,7 @@ mod tests {
                 ..Default::default()
             },
             recovered: Default::default(),
+            ended: Vec::new(),
         }
     }
 

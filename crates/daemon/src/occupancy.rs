@@ -118,7 +118,11 @@ impl Occupancy {
     }
 
     fn step(&mut self, now: Instant, seen: &Observation) -> Option<Step> {
-        let Observation { domain, rule, sight } = seen;
+        let Observation {
+            domain,
+            rule,
+            sight,
+        } = seen;
         match (self.vacant.get(domain).copied(), sight) {
             // It is so until [`Occupancy::bound`] says otherwise: binding may fail.
             (Some(Vacancy::Waiting { .. }), Sight::Members | Sight::Strangers) => Some(Step::Bind),
@@ -174,8 +178,7 @@ impl Occupancy {
             },
             Some(Vacancy::Empty { since, rule }) => {
                 let for_ns = now.saturating_since(*since);
-                let released_in_ns =
-                    (*rule == Rule::Release).then(|| GRACE.saturating_sub(for_ns));
+                let released_in_ns = (*rule == Rule::Release).then(|| GRACE.saturating_sub(for_ns));
                 Presence::Empty {
                     for_ns,
                     released_in_ns,
@@ -208,7 +211,10 @@ mod tests {
     #[test]
     fn a_domain_by_processes_is_released_after_the_grace() {
         let mut occupancy = Occupancy::default();
-        assert_eq!(occupancy.look(at(0), &seen(Rule::Release, Sight::Members)), []);
+        assert_eq!(
+            occupancy.look(at(0), &seen(Rule::Release, Sight::Members)),
+            []
+        );
         assert_eq!(occupancy.presence("web", at(0)), Presence::InForce);
         for tick in 1..7 {
             let steps = occupancy.look(at(tick), &seen(Rule::Release, Sight::Nobody));
@@ -253,11 +259,17 @@ mod tests {
     fn what_others_hold_is_shown_and_left_alone() {
         let mut occupancy = Occupancy::default();
         for tick in 0..100 {
-            assert_eq!(occupancy.look(at(tick), &seen(Rule::Hold, Sight::Nobody)), []);
+            assert_eq!(
+                occupancy.look(at(tick), &seen(Rule::Hold, Sight::Nobody)),
+                []
+            );
         }
         let told = occupancy.presence("web", at(100)).in_words();
         assert_eq!(told, "no members for 50 s");
-        assert_eq!(occupancy.look(at(101), &seen(Rule::Hold, Sight::Strangers)), []);
+        assert_eq!(
+            occupancy.look(at(101), &seen(Rule::Hold, Sight::Strangers)),
+            []
+        );
         assert_eq!(occupancy.presence("web", at(101)), Presence::InForce);
     }
 

@@ -138,6 +138,11 @@ impl Endings {
         self.0.push_back(ending);
     }
 
+    /// Forgets some.
+    pub fn forget(&mut self, which: impl Fn(&Ending) -> bool) {
+        self.0.retain(|ending| !which(ending));
+    }
+
     /// All that are remembered.
     pub fn list(&self) -> Vec<Ending> {
         self.0.iter().cloned().collect()

@@ -9,12 +9,15 @@ use tailbound_enforcement::{
     ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
-use tailbound_model::ResourceInterface;
+use tailbound_model::{ResourceInterface, WhenEmpty};
 use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Report, State};
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::triggers::TriggerStatus;
+
+use crate::occupancy::Presence;
+use crate::origin::{Ending, Origin};
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,9 @@ pub enum Request {
         requests: Vec<ReservationRequest>,
         /// How long they live.
         lease: Lease,
+        /// What becomes of those without members, where that is not the default.
+        #[serde(default)]
+        when_empty: BTreeMap<String, WhenEmpty>,
     },
     /// Change budget, period or priority of an active reservation.
     Change {
@@ -116,6 +122,8 @@ pub enum Lease {
 pub enum Selection {
     /// That of one domain.
     Domain(String),
+    /// Those of some domains, the last first.
+    Domains(Vec<String>),
     /// All of them, whoever asked for them.
     All,
 }
@@ -249,6 +257,8 @@ pub struct DaemonStatus {
     pub watchdog: WatchdogStatus,
     /// What was found and taken back when the daemon started.
     pub recovered: Recovery,
+    /// The latest reservations that ended before whoever asked for them wanted it.
+    pub ended: Vec<Ending>,
 }
 
 /// One active reservation.
@@ -259,6 +269,10 @@ pub struct ReservationStatus {
     pub enforced: DomainStatus,
     /// Who answers for it.
     pub held_by: HeldBy,
+    /// Whom it comes from; nothing if the one who asked for it did not get it whole.
+    pub origin: Option<Origin>,
+    /// Whether it holds for anybody.
+    pub presence: Presence,
 }
 
 /// Who answers for a reservation.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tailbound_enforcement::ds_freeze::{Heartbeat, HeartbeatRow};
 use tailbound_enforcement::managers::FreezeManagers;
 use tailbound_enforcement::{
-    Changed, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, ReservationRequest,
+    Changed, EnforcementError, EnforcementStatus, Enforcer, LedgerSummary, Plan, Probe,
+    ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
@@ -102,6 +103,19 @@ impl Reservations for EnforcerReservations {
 
     fn revert(&mut self, domain: &str) -> Result<(), Refusal> {
         Ok(self.enforcer.revert(domain)?)
+    }
+
+    fn detach(&mut self, domain: &str) -> Result<(), Refusal> {
+        Ok(self.enforcer.detach(domain)?)
+    }
+
+    fn bind(&mut self, domain: &str) -> Result<(), Refusal> {
+        self.enforcer.bind(domain)?;
+        Ok(())
+    }
+
+    fn probes(&self) -> Vec<Probe> {
+        self.enforcer.probes()
     }
 
     fn active(&self) -> BTreeSet<String> {

@@ -1,5 +1,8 @@
 //! What the daemon does for a request, whoever carries it.
 
+pub mod members;
+mod status;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tailbound_enforcement::{Recovery, ReservationRequest, Target};
-use tailbound_model::CpuSet;
+use tailbound_model::{CpuSet, WhenEmpty};
 use tailbound_modes::manager::State;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::table::ModeTable;
@@ -20,10 +23,11 @@ use crate::modes::identity::{StartTimes, start_times};
 use crate::modes::journal::{self, Loaded, ModesJournal};
 use crate::modes::{self, Loading, Modes, SharedLeases, resuming};
 use crate::protocol::{
-    DaemonStatus, HeldBy, Lease, Refusal, RefusalKind, Request, ReservationStatus, Response,
-    RunningDescription, Selection, WatchdogStatus,
+    Lease, Refusal, RefusalKind, Request, Response, RunningDescription, Selection, WatchdogStatus,
 };
 use crate::xen_renewal::XenRenewal;
+
+use self::members::MemberWatch;
 
 /// The process that takes everything back if the daemon dies, as the service needs it.
 pub trait Protection: Send + Sync {
@@ -102,6 +106,7 @@ pub struct Service<R> {
     recovered: Recovery,
     counters: Counters,
     xen: XenRenewal,
+    members: MemberWatch,
 }
 
 impl<R: Reservations + Send + 'static> Service<R> {
@@ -123,6 +128,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
             recovered,
             counters: Counters::default(),
             xen: XenRenewal::default(),
+            members: MemberWatch::default(),
         }
     }
 
@@ -206,7 +212,11 @@ impl<R: Reservations + Send + 'static> Service<R> {
             Request::Plan { requests } => Ok(Response::Planned {
                 plans: self.leases().plan(&requests)?,
             }),
-            Request::Apply { requests, lease } => self.apply(id, &requests, lease),
+            Request::Apply {
+                requests,
+                lease,
+                when_empty,
+            } => self.apply(id, &requests, lease, when_empty),
             Request::Change { domain, interface } => {
                 self.refuse_if_of_modes(&domain)?;
                 let plan = self.leases().change(&domain, &interface)?;
@@ -238,7 +248,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 let modes = self.modes().as_ref().map(|modes| Box::new(modes.status()));
                 Ok(Response::Modes { modes })
             }
-            Request::Revert { selection } => self.revert(&selection),
+            Request::Revert { selection } => self.revert(id, &selection),
             Request::Status {} => Ok(Response::Status {
                 status: Box::new(self.status()),
             }),
@@ -331,10 +341,10 @@ impl<R: Reservations + Send + 'static> Service<R> {
         drop(old);
     }
 
-    fn revert(&self, selection: &Selection) -> Result<Response, Refusal> {
+    fn revert(&self, id: ConnectionId, selection: &Selection) -> Result<Response, Refusal> {
         // If we die in between, what is to be taken back must not be made again.
         self.put_journal_aside(selection);
-        let result = self.leases().revert(selection);
+        let result = self.leases().revert_for(id, selection);
         self.forget_modes_of_nothing();
         // Where the modes are known still, nothing of theirs was taken back.
         if let Some(modes) = self.modes().as_ref() {
@@ -452,6 +462,10 @@ impl<R: Reservations + Send + 'static> Service<R> {
             let concerns = match selection {
                 Selection::All => true,
                 Selection::Domain(domain) => modes.status().state.domains.contains_key(domain),
+                Selection::Domains(domains) => {
+                    let state = modes.status().state;
+                    domains.iter().any(|one| state.domains.contains_key(one))
+                }
             };
             if concerns {
                 modes.put_journal_aside();
@@ -499,6 +513,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
         id: ConnectionId,
         requests: &[ReservationRequest],
         lease: Lease,
+        when_empty: BTreeMap<String, WhenEmpty>,
     ) -> Result<Response, Refusal> {
         self.protection.ensure()?;
         self.refuse_watchdog_as_target(requests)?;
@@ -510,6 +525,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 let mut known = self.started();
                 known.retain(|domain, _| leases.owners().contains_key(domain));
                 known.extend(started);
+                self.members.applied(requests, when_empty);
             }
             result
         };
@@ -546,54 +562,5 @@ impl<R: Reservations + Send + 'static> Service<R> {
             }
         }
         Ok(())
-    }
-
-    fn tell_served_cpus(&self) {
-        let enforced = self.leases().reservations().status();
-        let cpus = enforced
-            .domains
-            .iter()
-            .flat_map(|domain| domain.interface.cpus.iter().copied())
-            .collect();
-        self.protection.serves(&cpus);
-    }
-
-    /// The state of the daemon.
-    pub fn status(&self) -> DaemonStatus {
-        let leases = self.leases();
-        let owners = leases.owners();
-        let reservations = leases
-            .reservations()
-            .status()
-            .domains
-            .into_iter()
-            .map(|enforced| ReservationStatus {
-                held_by: match owners.get(&enforced.domain) {
-                    Some(Owner::Persistent) => HeldBy::Nobody,
-                    Some(Owner::Connection(_)) => HeldBy::Connection,
-                    Some(Owner::Abandoned) | None => HeldBy::Daemon,
-                },
-                enforced,
-            })
-            .collect();
-        let connections = leases.connections().len();
-        drop(leases);
-        DaemonStatus {
-            release: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            reservations,
-            connections,
-            watchdog: self.protection.status(),
-            recovered: self.recovered.clone(),
-        }
-    }
-
-    fn ledger(&self) -> BTreeMap<String, tailbound_enforcement::LedgerSummary> {
-        let enforced = self.leases().reservations().status();
-        enforced
-            .domains
-            .into_iter()
-            .filter_map(|domain| Some((domain.domain, domain.ledger?)))
-            .collect()
     }
 }

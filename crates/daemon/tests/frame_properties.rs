@@ -25,6 +25,10 @@ fn requests() -> impl Strategy<Value = Request> {
                 } else {
                     Lease::Connection
                 },
+                when_empty: names
+                    .iter()
+                    .map(|name| (name.clone(), WhenEmpty::Keep))
+                    .collect(),
             }
         }),
         name.prop_map(|domain| Request::Revert {

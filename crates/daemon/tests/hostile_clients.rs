@@ -129,6 +129,7 @@ fn apply(domains: &[&str], lease: Lease) -> Request {
     Request::Apply {
         requests: domains.iter().map(|domain| request(domain)).collect(),
         lease,
+        when_empty: Default::default(),
     }
 }
 

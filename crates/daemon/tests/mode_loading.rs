@@ -67,7 +67,14 @@ impl Stage {
         let stage = Self::set();
         let id = stage.service.leases().connect();
         let requests = vec![request("arm")];
-        let applied = stage.ask(id, Request::Apply { requests, lease });
+        let applied = stage.ask(
+            id,
+            Request::Apply {
+                requests,
+                lease,
+                when_empty: Default::default(),
+            },
+        );
         assert!(matches!(applied, Response::Applied { .. }), "{applied:?}");
         let loaded = stage.load(id);
         assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
@@ -158,7 +165,14 @@ fn table_of_domains(domains: &[&str]) -> Box<ModeTable> {
 fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
     let (stage, id) = Stage::with_modes(Lease::Persistent);
     let (requests, lease) = (vec![request("camera")], Lease::Persistent);
-    stage.ask(id, Request::Apply { requests, lease });
+    stage.ask(
+        id,
+        Request::Apply {
+            requests,
+            lease,
+            when_empty: Default::default(),
+        },
+    );
     let load = |domains: &[&str]| {
         let table = table_of_domains(domains);
         let description = None;
@@ -190,7 +204,14 @@ fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
     let selection = Selection::Domain("arm".into());
     stage.ask(id, Request::Revert { selection });
     let (requests, lease) = (vec![request("camera")], Lease::Persistent);
-    stage.ask(id, Request::Apply { requests, lease });
+    stage.ask(
+        id,
+        Request::Apply {
+            requests,
+            lease,
+            when_empty: Default::default(),
+        },
+    );
     let (table, description) = (table_of_domains(&["camera"]), None);
     let loaded = stage.ask(id, Request::LoadModes { table, description });
     assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
@@ -210,7 +231,14 @@ fn a_reservation_of_modes_is_changed_by_nobody_else() {
     assert_eq!(refusal.kind, RefusalKind::Mode);
     assert!(refusal.message.contains("mode set"), "{refusal}");
     let (requests, lease) = (vec![request("other")], Lease::Persistent);
-    stage.ask(id, Request::Apply { requests, lease });
+    stage.ask(
+        id,
+        Request::Apply {
+            requests,
+            lease,
+            when_empty: Default::default(),
+        },
+    );
     let changed = change("other");
     assert!(matches!(changed, Response::Changed { .. }), "{changed:?}");
     stage.service.forget_modes();
@@ -283,7 +311,14 @@ fn the_watchdog_is_no_thread_of_an_emulator() {
             ..request("guest")
         }];
         let lease = Lease::Persistent;
-        let answer = stage.ask(id, Request::Apply { requests, lease });
+        let answer = stage.ask(
+            id,
+            Request::Apply {
+                requests,
+                lease,
+                when_empty: Default::default(),
+            },
+        );
         let Response::Refused { refusal } = answer else {
             panic!("{answer:?}");
         };

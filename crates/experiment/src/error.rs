@@ -76,6 +76,12 @@ pub enum ExperimentError {
         /// The mode that holds there.
         mode: String,
     },
+    /// Nobody would notice if a reservation ended during the measurement.
+    #[error("cannot watch over the reservations: {source}")]
+    NoWatch {
+        /// Why.
+        source: std::io::Error,
+    },
     /// A program could not be started.
     #[error("cannot start {program} for domain \"{domain}\": {cause}; {remedy}")]
     Start {

@@ -11,6 +11,7 @@ use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
+use crate::loss_watch::LossWatch;
 
 /// How often a wait looks whether the user wants to end.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(50);
@@ -22,6 +23,8 @@ pub struct Holding {
     /// None where nothing is reserved.
     client: Option<Client>,
     domains: Vec<String>,
+    /// Whether they are still there.
+    watch: Option<LossWatch>,
 }
 
 impl Holding {
@@ -40,6 +43,7 @@ impl Holding {
             return Ok(Self {
                 client: None,
                 domains: Vec::new(),
+                watch: None,
             });
         }
         let mut client = Client::connect_or_start(
@@ -53,14 +57,25 @@ impl Holding {
             return Err(ExperimentError::ModesKnown { mode });
         }
         client.apply(requests, Lease::Connection)?;
+        let domains: Vec<String> = requests.iter().map(|one| one.domain.clone()).collect();
+        let state = tailbound_enforcement::state_directory();
+        // Whoever measures looks at it meanwhile.
+        let watch = LossWatch::begin(&state, domains.clone(), |_| {});
+        let watch = watch.map_err(|source| ExperimentError::NoWatch { source })?;
         await_first_budget(requests, stop);
         if let Some(modes) = modes {
             client.load_modes(modes.clone())?;
         }
         Ok(Self {
             client: Some(client),
-            domains: requests.iter().map(|one| one.domain.clone()).collect(),
+            domains,
+            watch: Some(watch),
         })
+    }
+
+    /// Which reservation was lost, and why, if one was.
+    pub fn loss(&self) -> Option<String> {
+        self.watch.as_ref().and_then(LossWatch::loss)
     }
 
     /// What the managers of the reservations have seen so far, by domain.

@@ -12,6 +12,7 @@ pub mod fitness;
 pub mod forecast;
 pub mod holding;
 pub mod in_mode;
+mod loss_watch;
 pub mod mode_changes;
 mod observer;
 pub mod programs;
@@ -26,6 +27,7 @@ mod writing;
 
 pub use campaign::{CampaignOptions, run};
 pub use error::ExperimentError;
+pub use loss_watch::LossWatch;
 pub use observer::{Observer, Step, Unobserved};
 pub use results::Results;
 pub use writing::{Written, write, write_png, write_svg};

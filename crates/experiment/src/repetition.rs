@@ -87,7 +87,7 @@ impl Bench<'_> {
         }
         let mut holding = Holding::take(&requests, modes, self.stop)?;
         let watch = modes.map(|_| Watch::begin()).transpose()?;
-        let measured = self.drive_all(testbed, variant, observer, done);
+        let measured = self.drive_all(testbed, variant, &holding, observer, done);
         let mode_changes = watch.map_or_else(Vec::new, Watch::end);
         let mut repetition = Repetition {
             measured: measured?,
@@ -103,6 +103,12 @@ impl Bench<'_> {
                 .all(|one| one.interrupted.is_none());
         if calm && seen.is_ok() {
             repetition.drifts = self.drifts(testbed, variant, resolved)?;
+        }
+        if let Some(loss) = holding.loss() {
+            for one in repetition.measured.values_mut() {
+                one.interrupted = Some(format!("invalid: {loss} during the measurement"));
+            }
+            return Ok(repetition);
         }
         match seen.and_then(|seen| holding.release().map(|()| seen)) {
             Ok(mut seen) => {
@@ -153,6 +159,7 @@ impl Bench<'_> {
         &self,
         testbed: &Testbed<'_>,
         variant: &Variant,
+        holding: &Holding,
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<BTreeMap<String, Measurement>, ExperimentError> {
@@ -187,7 +194,14 @@ impl Bench<'_> {
                 }));
             }
             drop(sender);
+            let mut loss = None;
             for (index, progress) in received.iter().enumerate() {
+                if loss.is_none() {
+                    loss = holding.loss();
+                    if let Some(loss) = &loss {
+                        observer.remark(&format!("{loss}; this measurement is not valid"));
+                    }
+                }
                 tell(observer, &variant.name, progress, index == 0, done);
             }
             running

@@ -475,6 +475,7 @@ impl One<'_> {
                 priority: self.priority(),
                 cpus: self.cpus(),
                 vcpus: None,
+                when_empty: None,
             })
         });
         Budgets {

@@ -94,7 +94,10 @@ pub fn thread_name(tid: u32) -> io::Result<String> {
 pub fn command_line(pid: u32) -> io::Result<Vec<String>> {
     let text = read_proc(&format!("/proc/{pid}/cmdline"))?;
     let words = text.trim_end_matches('\0').split('\0');
-    Ok(words.filter(|_| !text.is_empty()).map(str::to_owned).collect())
+    Ok(words
+        .filter(|_| !text.is_empty())
+        .map(str::to_owned)
+        .collect())
 }
 
 /// The fields of /proc/TID/stat from the third on: the second, the name, may hold anything.

@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 use crate::aperiodic::Aperiodic;
 use crate::host::{Host, Placement, Window};
 use crate::interface::{
-    CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind,
+    CpuSet, PercentagePoints, Percentile, Priority, ResourceInterface, ServerKind, WhenEmpty,
 };
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
@@ -275,6 +275,10 @@ pub struct Reservation {
     #[serde(default)]
     #[schemars(range(min = 1, max = 1024))]
     pub vcpus: Option<u32>,
+    /// What becomes of it under `apply` once the domain has no members; by default `keep` for a domain
+    /// with `cgroup`, which may come back under that path, and `release` for all others, which cannot.
+    #[serde(default)]
+    pub when_empty: Option<WhenEmpty>,
 }
 
 fn highest() -> Priority {
@@ -294,6 +298,7 @@ impl Reservation {
             priority: Priority::HIGHEST,
             cpus,
             vcpus: None,
+            when_empty: None,
         }
     }
 

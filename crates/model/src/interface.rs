@@ -243,6 +243,16 @@ impl ReservationServer {
     }
 }
 
+/// What becomes of a reservation whose domain has no members any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenEmpty {
+    /// It is released within seconds, so that its CPU time is there for others.
+    Release,
+    /// It stays booked, and is put in force again for members that come later, under the same cgroup.
+    Keep,
+}
+
 /// The rules of reservation servers that have a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -34,7 +34,7 @@ pub use inputs::{
 };
 pub use interface::{
     Bandwidth, Cpu, CpuSet, Percent, PercentagePoints, Percentile, Priority, ReservationServer,
-    ResourceInterface, ServerKind,
+    ResourceInterface, ServerKind, WhenEmpty,
 };
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};

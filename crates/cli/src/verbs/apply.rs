@@ -2,12 +2,13 @@
 
 pub(super) mod modes;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_analysis::resolution::resolve;
 use tailbound_daemon::{Client, Lease, StartOptions};
 use tailbound_enforcement::{Enforcer, ReservationRequest, Target, machine, state_directory};
-use tailbound_model::{BackendKind, Description, DomainKind, Variant};
+use tailbound_model::{BackendKind, Description, DomainKind, Variant, WhenEmpty};
 use tailbound_modes::table::ModeTable;
 
 use crate::arguments::ApplyArguments;
@@ -32,7 +33,11 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
         modes::refuse_other(&mut client, table)?;
     }
     let plans = client
-        .apply(&requests, Lease::Persistent)
+        .apply_with(
+            &requests,
+            Lease::Persistent,
+            when_empty(&loaded.description),
+        )
         .map_err(Failure::from_error)?;
     for plan in &plans {
         for line in &plan.mapping {
@@ -76,6 +81,16 @@ fn planned(
     let mut text: Vec<String> = plans.iter().flat_map(|plan| plan.dry_run()).collect();
     text.extend(modes.into_iter().flat_map(super::mode::lines));
     output.print(&(text.join("\n") + "\n"))
+}
+
+/// What becomes of reservations without members, where the description says so.
+fn when_empty(description: &Description) -> BTreeMap<String, WhenEmpty> {
+    let domains = description.domains.iter();
+    let rules = domains.filter_map(|(name, domain)| {
+        let rule = domain.reservation.as_ref()?.when_empty?;
+        Some((name.clone(), rule))
+    });
+    rules.collect()
 }
 
 /// The requests of the initial mode. Those of all modes are made, so that none turns out to be

@@ -1,21 +1,26 @@
 //! `tailbound revert`: take reservations back.
 
-use tailbound_daemon::{Client, ClientError, Selection};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+
+use tailbound_daemon::{Client, ClientError, HeldBy, ReservationStatus, Selection};
 use tailbound_enforcement::{recover, state_directory};
+use tailbound_linux::process::effective_uid;
 
 use crate::arguments::RevertArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Reverts one domain or all; without a daemon, what a dead one left behind.
+/// Reverts the domains named, or what one `apply` of this user's put into force, or everything;
+/// without a daemon, what a dead one left behind.
 pub fn carry_out(arguments: &RevertArguments, output: &Output) -> Result<(), Failure> {
-    let selection = match &arguments.domain {
-        Some(domain) => Selection::Domain(domain.clone()),
-        None => Selection::All,
-    };
     let state = state_directory();
     match Client::connect(&state) {
         Ok(mut client) => {
+            let Some(selection) = selection(arguments, &mut client)? else {
+                output.note("nothing is taken back");
+                return Ok(());
+            };
             let reverted = client.revert(selection).map_err(Failure::from_error)?;
             if reverted.is_empty() {
                 output.note("nothing was in force");
@@ -37,5 +42,88 @@ pub fn carry_out(arguments: &RevertArguments, output: &Output) -> Result<(), Fai
             }
         }
         Err(error) => Err(Failure::from_error(error)),
+    }
+}
+
+/// What is to be taken back; nothing if the user thinks better of it.
+fn selection(
+    arguments: &RevertArguments,
+    client: &mut Client,
+) -> Result<Option<Selection>, Failure> {
+    if arguments.all {
+        return Ok(Some(Selection::All));
+    }
+    if let [domain] = arguments.domains.as_slice() {
+        return Ok(Some(Selection::Domain(domain.clone())));
+    }
+    if !arguments.domains.is_empty() {
+        return Ok(Some(Selection::Domains(arguments.domains.clone())));
+    }
+    let status = client.status().map_err(Failure::from_error)?;
+    let reservations = status.reservations;
+    // No more than was seen is taken back: somebody may apply more meanwhile.
+    let names = reservations.iter();
+    let names = names.map(|one| one.enforced.domain.clone()).collect();
+    let selection = Selection::Domains(names);
+    if are_of_one_apply(&reservations, effective_uid()) {
+        return Ok(Some(selection));
+    }
+    let list = list(&reservations);
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::with_help(
+            format!("not all that is in force comes from one `apply` of yours:\n{list}"),
+            "name the domains to take back, or give --all for all of it",
+        ));
+    }
+    eprint!("{list}\nTake all of this back? [y/N] ");
+    let mut answer = String::new();
+    io::stderr()
+        .flush()
+        .and_then(|()| io::stdin().read_line(&mut answer).map(|_| ()))
+        .map_err(|error| Failure::error(format!("cannot ask: {error}")))?;
+    let agreed = ["y", "yes"].contains(&answer.trim().to_lowercase().as_str());
+    Ok(agreed.then_some(selection))
+}
+
+/// Whether all of them were asked for together by this user, to stay until they are reverted.
+fn are_of_one_apply(reservations: &[ReservationStatus], uid: u32) -> bool {
+    let mut numbers = reservations.iter().map(|one| {
+        let origin = one.origin.as_ref();
+        let origin = origin.filter(|origin| origin.peer.uid == uid);
+        let origin = origin.filter(|_| one.held_by != HeldBy::Connection);
+        origin.map(|origin| origin.number)
+    });
+    let Some(first) = numbers.next() else {
+        return true;
+    };
+    // What is half made and to be taken back anyway has no origin.
+    let is_half_made = |one: &ReservationStatus| one.held_by == HeldBy::Daemon;
+    (first.is_some() && numbers.all(|number| number == first))
+        || reservations.iter().all(is_half_made)
+}
+
+/// The reservations, by whom they come from.
+fn list(reservations: &[ReservationStatus]) -> String {
+    let mut by_origin: BTreeMap<(u64, String), Vec<&str>> = BTreeMap::new();
+    for one in reservations {
+        let number = one.origin.as_ref().map_or(0, |origin| origin.number);
+        let key = (number, origin(one));
+        by_origin.entry(key).or_default().push(&one.enforced.domain);
+    }
+    let lines = by_origin.into_iter();
+    let lines = lines.map(|((_, origin), domains)| format!("  {}: {origin}", domains.join(", ")));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whom a reservation comes from, and how long it stays.
+pub fn origin(reservation: &ReservationStatus) -> String {
+    let from = match &reservation.origin {
+        Some(origin) => format!("from {}", origin.peer),
+        None => "half made".into(),
+    };
+    match reservation.held_by {
+        HeldBy::Nobody => from,
+        HeldBy::Connection => format!("{from}, for as long as that runs"),
+        HeldBy::Daemon => format!("{from}, about to be taken back"),
     }
 }

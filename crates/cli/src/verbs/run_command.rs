@@ -4,12 +4,13 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Pause, Instant};
 
-use tailbound_daemon::{Client, Lease, Selection, StartOptions};
+use tailbound_daemon::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
+use tailbound_experiment::LossWatch;
 use tailbound_model::{Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
-use crate::arguments::RunArguments;
+use crate::arguments::{OnLoss, RunArguments};
 use crate::failure::Failure;
 use crate::held::HeldCommand;
 use crate::interrupts;
@@ -43,17 +44,54 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     client
         .apply(&[request], Lease::Connection)
         .map_err(Failure::from_error)?;
+    let watch = watch_over(&name, arguments.on_loss, &held, output)?;
     let ended = wait(&mut held, &stop);
     // A command that did not come to its own end goes before its reservation does.
     drop(held);
+    if let Some(loss) = watch.loss() {
+        let status = ended?;
+        return match arguments.on_loss {
+            OnLoss::Stop => Err(Failure::error(format!("{loss}; the command was ended"))),
+            OnLoss::Continue => judge(arguments, status),
+        };
+    }
+    drop(watch);
     let seen = client.ledger().map_err(Failure::from_error)?;
-    client
-        .revert(Selection::Domain(name.clone()))
-        .map_err(Failure::from_error)?;
+    match client.revert(Selection::Domain(name.clone())) {
+        // It was reverted as the command ended.
+        Err(error) if error.refusal_kind() == Some(RefusalKind::NotActive) => {}
+        reverted => drop(reverted.map_err(Failure::from_error)?),
+    }
     let status = ended?;
     if let Some(ledger) = seen.get(&name) {
         output.note(told(ledger));
     }
+    judge(arguments, status)
+}
+
+/// Says at once when the reservation ends before the command does, and by whom.
+fn watch_over(
+    name: &str,
+    on_loss: OnLoss,
+    held: &HeldCommand,
+    output: &Output,
+) -> Result<LossWatch, Failure> {
+    let (ender, output) = (held.ender(), output.clone());
+    let tell = move |loss: &str| {
+        let then = match on_loss {
+            OnLoss::Continue => "the command goes on unprotected",
+            OnLoss::Stop => "the command is ended",
+        };
+        output.warn(format!("{loss}; {then}"));
+        if on_loss == OnLoss::Stop {
+            ender.terminate();
+        }
+    };
+    LossWatch::begin(&state_directory(), vec![name.to_owned()], tell)
+        .map_err(|error| Failure::error(format!("cannot watch over the reservation: {error}")))
+}
+
+fn judge(arguments: &RunArguments, status: ExitStatus) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }

@@ -19,6 +19,7 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
         "depleted",
         "used",
         "overrun p99",
+        "state",
     ];
     let mut client = match Client::connect(&state_directory()) {
         Ok(client) => client,
@@ -48,9 +49,14 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
                 cpus.join(","),
             ];
             row.extend(ledger(domain.ledger.as_ref()));
+            row.push(reservation.presence.in_words());
             row
         })
         .collect();
+    for reservation in &status.reservations {
+        let origin = super::revert::origin(reservation);
+        output.detail(format!("{}: {origin}", reservation.enforced.domain));
+    }
     output.rows(&header, &rows, &status)
 }
 

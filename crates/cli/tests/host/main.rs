@@ -12,4 +12,5 @@ mod kernel_trace;
 mod libvirt;
 mod modes;
 mod overheads;
+mod ownership;
 mod protocols;

@@ -50,6 +50,14 @@ pub struct State {
     affinity: CpuSet,
 }
 
+impl State {
+    /// Whether the kernel runs it before every thread of ordinary priority.
+    #[allow(dead_code)]
+    pub fn is_real_time(&self) -> bool {
+        matches!(self.scheduling, SchedulingSetting::Fifo { .. })
+    }
+}
+
 /// A busy process of ours, a private state directory, and whatever runs for them.
 pub struct Stage {
     _turn: MutexGuard<'static, ()>,

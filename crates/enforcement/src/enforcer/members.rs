@@ -75,8 +75,11 @@ impl Probe {
 
     /// Looks once; of a large domain at few members.
     pub fn look(&self, kernel: &dyn KernelView) -> Sight {
-        let lives =
-            |(tid, started): &(u32, u64)| kernel.started(*tid).is_ok_and(|now| now == *started);
+        // A process lives on without its first thread.
+        let lives = |&(id, started): &(u32, u64)| {
+            let same = |now: std::io::Result<u64>| now.is_ok_and(|now| now == started);
+            same(kernel.started(id)) || same(kernel.process_started(id))
+        };
         let Some(home) = &self.home else {
             let lives = self.subjects.iter().any(lives)
                 || self

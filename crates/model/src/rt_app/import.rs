@@ -325,6 +325,7 @@ impl Builder {
             // One thread has one CPU at a time; a budget would hold on each.
             cpus: cpus.first().copied().map(Cpu).into_iter().collect(),
             vcpus: None,
+            when_empty: None,
         };
         match policy {
             Policy::Other => return None,

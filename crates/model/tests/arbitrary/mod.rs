@@ -323,6 +323,8 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             priority: Priority(priority),
             cpus: BTreeSet::new(),
             vcpus: None,
+            when_empty: [None, Some(WhenEmpty::Release), Some(WhenEmpty::Keep)]
+                [usize::from(priority % 3)],
         }
     })
 }

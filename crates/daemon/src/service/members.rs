@@ -1,0 +1,180 @@
+//! Looks now and then whether the reserved domains have members, and does what follows:
+//! [`crate::occupancy`] decides it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time;
+
+use tailbound_enforcement::{KernelView, LinuxKernel, Probe, ReservationRequest, Target};
+use tailbound_linux::clock::Monotonic;
+use tailbound_model::WhenEmpty;
+use tailbound_time::{Clock, Instant};
+
+use super::Service;
+use crate::leases::{Owner, Reservations};
+use crate::log::note;
+use crate::occupancy::{Observation, Occupancy, Presence, Rule, Step};
+use crate::origin::EndReason;
+use crate::protocol::Selection;
+
+/// How often the members are looked at: a container that is started anew is bound within two looks.
+const LOOK_EVERY: time::Duration = time::Duration::from_millis(400);
+
+/// What is known of the members of all reservations.
+#[derive(Debug, Default)]
+pub struct MemberWatch(Mutex<Knowledge>);
+
+#[derive(Debug, Default)]
+struct Knowledge {
+    occupancy: Occupancy,
+    /// What was asked for, where that is not the default.
+    rules: BTreeMap<String, WhenEmpty>,
+    /// The last trouble with a domain, which is told once.
+    trouble: BTreeMap<String, String>,
+}
+
+impl MemberWatch {
+    fn lock(&self) -> MutexGuard<'_, Knowledge> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what is to become of new reservations without members.
+    pub(super) fn applied(
+        &self,
+        requests: &[ReservationRequest],
+        when_empty: BTreeMap<String, WhenEmpty>,
+    ) {
+        let mut known = self.lock();
+        for request in requests {
+            known.rules.remove(&request.domain);
+            // One of that name before it has nothing to do with it.
+            known.occupancy.bound(&request.domain);
+        }
+        known.rules.extend(when_empty);
+    }
+
+    /// Whether the reservation of `domain` holds for anybody.
+    pub(super) fn presence(&self, domain: &str) -> Presence {
+        self.lock().occupancy.presence(domain, Monotonic.now())
+    }
+}
+
+/// Looks from now on, until `owner` is dropped.
+pub fn start<T, R>(owner: &Arc<T>, service: fn(&T) -> &Service<R>)
+where
+    T: Send + Sync + 'static,
+    R: Reservations + Send + 'static,
+{
+    let owner = Arc::downgrade(owner);
+    let look = move || {
+        let kernel = match LinuxKernel::new() {
+            Ok(kernel) => kernel,
+            Err(error) => return note(format_args!("members are not looked at: {error}")),
+        };
+        while let Some(owner) = owner.upgrade() {
+            service(&owner).look_at_members(&kernel);
+            drop(owner);
+            std::thread::sleep(LOOK_EVERY);
+        }
+    };
+    let thread = std::thread::Builder::new().name("members".into());
+    if let Err(error) = thread.spawn(look) {
+        note(format_args!(
+            "members are not looked at: no thread: {error}"
+        ));
+    }
+}
+
+impl<R: Reservations + Send + 'static> Service<R> {
+    /// Looks once at the members of all reservations, and does what follows.
+    pub fn look_at_members(&self, kernel: &dyn KernelView) {
+        let (probes, owners) = {
+            let leases = self.leases();
+            (leases.reservations().probes(), leases.owners().clone())
+        };
+        let of_modes = self.domains_of_modes();
+        let observe = |probe: &Probe| Observation {
+            domain: probe.domain.clone(),
+            rule: self.rule(probe, owners.get(&probe.domain), &of_modes),
+            sight: probe.look(kernel),
+        };
+        // Without a lock: a domain may have many members.
+        let seen: Vec<Observation> = probes.iter().map(observe).collect();
+        let now = kernel.now();
+        let steps = self.members.lock().occupancy.look(now, &seen);
+        if steps.is_empty() {
+            return;
+        }
+        for (domain, step) in steps {
+            if let Some(probe) = probes.iter().find(|probe| probe.domain == domain) {
+                self.carry_out_step(probe, step, now);
+            }
+        }
+        self.tell_served_cpus();
+    }
+
+    fn domains_of_modes(&self) -> BTreeSet<String> {
+        let modes = self.modes().clone();
+        let state = modes.map(|modes| modes.status().state);
+        let domains = state.into_iter().flat_map(|state| state.domains);
+        domains.map(|(domain, _)| domain).collect()
+    }
+
+    fn rule(&self, probe: &Probe, owner: Option<&Owner>, of_modes: &BTreeSet<String>) -> Rule {
+        if owner != Some(&Owner::Persistent) || of_modes.contains(&probe.domain) {
+            return Rule::Hold;
+        }
+        let given = self.members.lock().rules.get(&probe.domain).copied();
+        let by_target = match probe.target {
+            Target::Cgroup(_) => WhenEmpty::Keep,
+            _ => WhenEmpty::Release,
+        };
+        match given.unwrap_or(by_target) {
+            WhenEmpty::Release => Rule::Release,
+            WhenEmpty::Keep => Rule::Keep,
+        }
+    }
+
+    fn carry_out_step(&self, probe: &Probe, step: Step, now: Instant) {
+        let domain = probe.domain.as_str();
+        let mut leases = self.leases();
+        // It was reverted meanwhile, or there is another one of that name.
+        if !leases.reservations().probes().contains(probe) {
+            return;
+        }
+        let outcome = match step {
+            Step::Release => {
+                let selection = Selection::Domain(domain.to_owned());
+                let reverted = leases.revert_because(&selection, &EndReason::Empty {});
+                reverted.map(|_| note(format_args!("released \"{domain}\": it has no members")))
+            }
+            Step::Detach => leases.detach(domain),
+            Step::Bind => leases.bind(domain),
+        };
+        drop(leases);
+        let mut known = self.members.lock();
+        match (step, &outcome) {
+            (Step::Bind, Ok(())) => {
+                known.occupancy.bound(domain);
+                note(format_args!(
+                    "\"{domain}\" has members again, and its reservation"
+                ));
+            }
+            // It is booked, and holds for nobody.
+            (Step::Detach, Ok(())) | (Step::Bind, Err(_)) => known.occupancy.detached(domain, now),
+            _ => {}
+        }
+        match outcome {
+            Ok(()) => {
+                known.trouble.remove(domain);
+            }
+            Err(refusal) => {
+                let text = refusal.to_string();
+                let told = known.trouble.insert(domain.to_owned(), text.clone());
+                if told.as_ref() != Some(&text) {
+                    note(format_args!("the members of \"{domain}\": {text}"));
+                }
+            }
+        }
+    }
+}
