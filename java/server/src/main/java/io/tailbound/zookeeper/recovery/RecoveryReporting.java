@@ -5,6 +5,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntSupplier;
+import java.util.function.Supplier;
 import org.apache.zookeeper.metrics.MetricsContext;
 import org.apache.zookeeper.server.admin.Commands;
 import org.slf4j.Logger;
@@ -53,9 +54,13 @@ public final class RecoveryReporting implements AutoCloseable {
     jmx = new RecoveryJmx(server, recorder);
   }
 
-  /** Adds the AdminServer's command, which there is once in a process. */
-  public void offerCommand() {
-    Commands.registerCommand(new RecoveryCommand(recorder));
+  /**
+   * Adds the AdminServer's command, which there is once in a process.
+   *
+   * @param damages what was wrong with the data of this server at its start
+   */
+  public void offerCommand(Supplier<List<String>> damages) {
+    Commands.registerCommand(new RecoveryCommand(recorder, damages));
   }
 
   /** What the server tells its phases to. */

@@ -31,7 +31,7 @@ class RecoveryReportingTest {
     DefaultMetricsProvider metrics = new DefaultMetricsProvider();
     RecoveryReporting reporting =
         new RecoveryReporting(4, () -> 3, "tailbound", metrics.getRootContext());
-    reporting.offerCommand();
+    reporting.offerCommand(() -> List.of("a gap"));
     recover(reporting.recorder());
     ObjectName name = new ObjectName("io.tailbound:type=Recovery,server=4");
     String shown =

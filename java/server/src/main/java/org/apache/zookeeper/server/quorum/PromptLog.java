@@ -2,6 +2,7 @@ package org.apache.zookeeper.server.quorum;
 
 import io.tailbound.zookeeper.history.DamagedData;
 import io.tailbound.zookeeper.history.HistorySync;
+import io.tailbound.zookeeper.history.ReplayedDigests;
 import java.io.File;
 import java.io.IOException;
 import java.util.Map;
@@ -9,7 +10,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.zookeeper.server.DataTree;
 import org.apache.zookeeper.server.Request;
 import org.apache.zookeeper.server.persistence.FileTxnSnapLog;
-import org.apache.zookeeper.server.util.ZxidUtils;
 
 /**
  * Upstream's log and snapshots with three changes.
@@ -26,7 +26,6 @@ import org.apache.zookeeper.server.util.ZxidUtils;
 class PromptLog extends FileTxnSnapLog {
 
   private static final long UNKNOWN = Long.MAX_VALUE;
-  private static final long WITHIN_EPOCH = -1;
 
   private final TailboundPeer peer;
   private final DamagedData data;
@@ -71,7 +70,7 @@ class PromptLog extends FileTxnSnapLog {
    * digest; 0 if all did. Within an epoch the numbers tell of a gap, at its beginning only the digest does.
    */
   long unfitTransaction() {
-    return Math.max(unfitTransaction, 0);
+    return unfitTransaction;
   }
 
   @Override
@@ -86,17 +85,16 @@ class PromptLog extends FileTxnSnapLog {
   public long restore(DataTree tree, Map<Long, Integer> sessions, PlayBackListener listener) throws IOException {
     lastLogged = UNKNOWN;
     unfitTransaction = 0;
-    tree.addDigestWatcher(this::digestDiffers);
-    long end = super.restore(tree, sessions, listener);
+    ReplayedDigests digests = new ReplayedDigests();
+    tree.addDigestWatcher(digests::differs);
+    long end = super.restore(tree, sessions, (header, txn, digest) -> {
+      digests.replayed(header.getZxid());
+      listener.onTxnLoaded(header, txn, digest);
+    });
+    unfitTransaction = digests.unfit();
     lastLogged = end;
     history.readBack();
     return end;
-  }
-
-  private void digestDiffers(long zxid) {
-    if (unfitTransaction == 0) {
-      unfitTransaction = ZxidUtils.getCounterFromZxid(zxid) == 1 ? zxid : WITHIN_EPOCH;
-    }
   }
 
   /** A snapshot that ends a synchronisation with a leader stands for history that is in no log. */

@@ -149,7 +149,7 @@ public class TailboundPeer extends QuorumPeer {
 
   /** Makes the reports a command of the admin server. */
   void offer(RecoveryReporting reports) {
-    reports.offerCommand();
+    reports.offerCommand(history::notes);
   }
 
   @Override
