@@ -105,7 +105,7 @@ impl ServerReservation {
 
     /// The bound of what takes `alone` on CPUs of its own, for this many servers that live.
     fn stretch(&self, alone: Duration, alive: u32) -> Result<Duration, AnalysisError> {
-        let work = self.work.map_or(alone, |work| work.min(alone));
+        let work = self.work.unwrap_or(alone);
         let for_one = sum(&[work, self.depleted(work)?])?;
         let without_others = sum(&[alone, times(for_one, u64::from(alive))?])?;
         let mut bound = without_others;
@@ -363,8 +363,6 @@ mod tests {
                 alone += wait + work;
             }
             let work = *works.iter().max().unwrap();
-            // Work beside the chain can be longer than the chain: then it is what takes so long alone.
-            let alone = alone.max(work);
             let share = ServerReservation::new(ns(budget), ns(period))
                 .unwrap()
                 .with_used(ns(used))
