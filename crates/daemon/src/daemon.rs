@@ -202,9 +202,7 @@ fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
         let left = Duration::from_nanos(left.as_nanos() as u64);
         // An open socket alone says nothing: it may belong to a daemon that is dying, or stopped.
         match Client::connect_within(directory.path(), left) {
-            Err(
-                ClientError::NotRunning { .. } | ClientError::Slow(_) | ClientError::Ended(_),
-            ) => {}
+            Err(ClientError::NotRunning { .. } | ClientError::Slow(_) | ClientError::Ended(_)) => {}
             _ => return Err(DaemonError::AlreadyRunning(name)),
         }
         thread::sleep(time::Duration::from_millis(20));
@@ -241,10 +239,11 @@ fn listen(directory: &StateDirectory) -> Result<UnixListener, DaemonError> {
         }
         _ => {}
     }
-    let listener = UnixListener::bind(directory.socket()).map_err(|source| DaemonError::Socket {
-        path: directory.socket(),
-        source,
-    })?;
+    let listener =
+        UnixListener::bind(directory.socket()).map_err(|source| DaemonError::Socket {
+            path: directory.socket(),
+            source,
+        })?;
     listener
         .set_nonblocking(true)
         .map_err(system("set up the control socket"))?;

@@ -180,8 +180,14 @@ mod tests {
             (now, looks) = (again, looks + 1);
             assert!(looks < 1_000);
         }
-        assert!(now.saturating_since(ms(60_000)) > Duration::from_secs(4), "{now:?}");
-        assert!(now.saturating_since(ms(60_000)) < Duration::from_secs(6), "{now:?}");
+        assert!(
+            now.saturating_since(ms(60_000)) > Duration::from_secs(4),
+            "{now:?}"
+        );
+        assert!(
+            now.saturating_since(ms(60_000)) < Duration::from_secs(6),
+            "{now:?}"
+        );
     }
 
     #[test]

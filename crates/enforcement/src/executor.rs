@@ -331,7 +331,10 @@ fn thaw(
         let mut others = journal.history().domains.iter();
         let is_others = others.any(|other| {
             other.request.domain != held.request.domain
-                && other.entries.iter().any(|it| it.change.same_object(&entry.change))
+                && other
+                    .entries
+                    .iter()
+                    .any(|it| it.change.same_object(&entry.change))
         });
         if !froze || is_others || !kernel.read_file(file).is_ok_and(|text| text == "1") {
             continue;

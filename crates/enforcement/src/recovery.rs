@@ -10,9 +10,7 @@ use crate::ReservationRequest;
 use crate::admission::Holding;
 use crate::error::EnforcementError;
 use crate::executor::take_back;
-use crate::journal::{
-    self, HeldDomain, History, Journal, Turn, failure, journals_in, owner_lives,
-};
+use crate::journal::{self, HeldDomain, History, Journal, Turn, failure, journals_in, owner_lives};
 use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 

@@ -31,7 +31,11 @@ impl JournalFile {
     /// The file at `path`, which is made if it is not there.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(path)?;
+        let file = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path)?;
         let bytes = fs::read(path)?;
         // A line that was cut off announces what did not happen.
         let last = bytes.iter().rposition(|&byte| byte == b'\n');

@@ -11,8 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use self::debt::{Debt, line_bytes};
 pub(crate) use self::debt::room_for;
+use self::debt::{Debt, line_bytes};
 pub use self::disk::{Disk, HostDisk};
 use self::file::JournalFile;
 pub use self::record::{Entry, HeldDomain, History, JOURNAL_VERSION, Owner, Previous, Record};
