@@ -267,7 +267,9 @@ impl Enforcer {
         self.recovery.reverted.extend(found.reverted);
         self.recovery.failures.extend(found.failures);
         let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
-        self.journal.make_room(room_for(&plans))?;
+        if let Err(cause) = self.journal.make_room(room_for(&plans)) {
+            return Err(self.roll_back(&[], cause));
+        }
         self.kernel.wait_until(has_room_from);
         for (index, plan) in plans.iter().enumerate() {
             if let Err(cause) = self.apply_one(plan) {
