@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tailbound_tests::repository::{self, TextFile};
-use tailbound_tests::{binaries, console, host, markdown};
+use tailbound_tests::{binaries, console, host, markdown, promises};
 
 /// Languages of blocks that would hide a command from this test.
 const SHELLS: [&str; 4] = ["sh", "bash", "shell", "text console"];
@@ -107,4 +107,26 @@ fn every_guide_is_reachable_from_the_readme() {
 #[test]
 fn a_missing_example_folder_would_be_noticed() {
     assert!(Path::new(&scratch().path().join("examples/embedded/embedded.toml")).is_file());
+}
+
+#[test]
+fn every_promise_of_the_threat_model_is_tested() {
+    let path = "docs/guides/threat-model.md";
+    let document = fs::read_to_string(repository::root().join(path)).unwrap();
+    let promised = promises::promises(&document);
+    assert!(promised.len() > 20, "only {} promises", promised.len());
+    let mut failures = Vec::new();
+    for promise in promised {
+        let place = format!("{path}:{}: {}", promise.line, promise.number);
+        if promise.tests.is_empty() {
+            failures.push(format!("{place} names no test"));
+        }
+        for (file, test) in promise.tests {
+            let source = fs::read_to_string(repository::root().join(&file)).unwrap_or_default();
+            if !promises::has_test(&source, &test) {
+                failures.push(format!("{place}: {file} has no test {test}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

@@ -7,5 +7,6 @@ pub mod binaries;
 pub mod console;
 pub mod host;
 pub mod markdown;
+pub mod promises;
 pub mod repository;
 pub mod tidy;

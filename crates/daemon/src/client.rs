@@ -1,6 +1,7 @@
 //! A client of the daemon.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,8 @@ use std::time;
 
 use tailbound_enforcement::{LedgerSummary, Plan, ReservationRequest};
 use tailbound_linux::HostCapabilities;
-use tailbound_linux::control_socket::peer_credentials;
-use tailbound_linux::process::effective_uid;
+use tailbound_linux::control_socket::{connect_within, peer_credentials};
+use tailbound_linux::process::{effective_uid, lock_holders};
 use tailbound_model::{ResourceInterface, WhenEmpty};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
@@ -22,12 +23,20 @@ use crate::protocol::{
     DaemonStatus, Lease, ModesStatus, Refusal, RefusalKind, Request, Response, RunningDescription,
     Selection,
 };
+use crate::standstill::{Condition, Standstill};
 use crate::state_directory::StateDirectory;
 
-/// How long an answer may take: making or taking back many reservations takes a while.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// How long an answer may take that waits for nothing but the daemon itself.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long an answer may take for which reservations are made, changed or taken back: for a turn, for room
+/// that others give back, for many threads.
+const CHANGED_WITHIN: Duration = Duration::from_secs(75);
 /// How long the daemon may take to read a request.
 const SENT_WITHIN: Duration = Duration::from_secs(10);
+/// How long a daemon that is stopped is waited for, whatever it is asked.
+const STOPPED_AT_MOST: Duration = Duration::from_secs(10);
+/// How often it is looked at while it does not answer.
+const LOOK_EVERY: time::Duration = time::Duration::from_millis(200);
 
 /// Why a client does not get what it asked for.
 #[derive(Debug, thiserror::Error)]
@@ -64,9 +73,15 @@ pub enum ClientError {
         "tailboundd closed the connection; reservations leased to it are taken back: connect again"
     )]
     Closed,
-    /// The daemon does not answer in time.
-    #[error("tailboundd has not answered within {0}; see its log")]
-    Slow(Duration),
+    /// The daemon does not answer in time: what was found of it.
+    #[error("{0}")]
+    Slow(Standstill),
+    /// The daemon was stopped, and was ended while it was asked.
+    #[error(
+        "tailboundd (process {}) was stopped when it was asked ({}) and has been ended since; its watchdog \
+         takes everything back: ask again", .0.daemon, .0.condition
+    )]
+    Ended(Standstill),
     /// The daemon's answer is none to this request, or no valid frame.
     #[error(
         "tailboundd gave an answer that makes no sense ({0}); use tailbound and tailboundd of one release"
@@ -106,6 +121,10 @@ pub struct Client {
     decoder: Decoder,
     /// How long an answer may take.
     answer_within: Duration,
+    /// The process that listens, as the kernel noted it; 0 if it is not visible.
+    listener: u32,
+    /// What was seen of it when we connected.
+    stop: Stop,
     daemon: u32,
     release: String,
 }
@@ -128,8 +147,8 @@ impl Client {
         limit: Duration,
     ) -> Result<Self, ClientError> {
         let socket = StateDirectory::new(state_directory).socket();
-        let stream =
-            UnixStream::connect(&socket).map_err(|source| connect_error(&socket, source))?;
+        let stream = connect_within(&socket, limit.min(SENT_WITHIN))
+            .map_err(|source| connect_error(state_directory, &socket, source))?;
         let failed = |source| ClientError::Socket {
             socket: socket.clone(),
             source,
@@ -146,15 +165,18 @@ impl Client {
             socket,
             decoder: Decoder::new(RESPONSE_BYTES_MAX),
             answer_within: limit,
+            listener: peer.pid,
+            stop: Stop::default(),
             daemon: 0,
             release: String::new(),
         };
         let hello = Request::Hello {
             client: concat!("tailbound ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
-        match client.ask(&hello) {
+        // One that is stopped may be ended before it is looked at again.
+        client.stop.look(peer.pid);
+        match client.ask_within(&hello, limit) {
             Ok(Response::Hello { release, pid }) => {
-                client.answer_within = ANSWER_WITHIN;
                 client.daemon = pid;
                 client.release = release;
                 Ok(client)
@@ -180,7 +202,7 @@ impl Client {
     ) -> Result<Self, ClientError> {
         let deadline = time::Instant::now() + std_duration(options.start_within);
         let mut connected = Self::connect(state_directory);
-        while let Err(ClientError::NotRunning { .. }) = connected {
+        while let Err(ClientError::NotRunning { .. } | ClientError::Ended(_)) = connected {
             launch::start(state_directory, options)?;
             connected = Self::connect(state_directory);
             if remaining(deadline).is_none() {
@@ -411,6 +433,11 @@ impl Client {
     }
 
     fn ask(&mut self, request: &Request) -> Result<Response, ClientError> {
+        self.ask_within(request, time_for(request))
+    }
+
+    fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Response, ClientError> {
+        self.answer_within = limit;
         let bytes = frame::encode(request, REQUEST_BYTES_MAX).map_err(frame_error)?;
         // A refusal may be waiting for us even where the daemon takes no more.
         let sent = write_within(&self.stream, &bytes, SENT_WITHIN);
@@ -421,34 +448,41 @@ impl Client {
             Ok(Response::Refused { refusal }) => Err(ClientError::Refused(refusal)),
             Ok(response) => Ok(response),
             Err(error) => Err(match sent {
-                Err(source) if is_timeout(&source) => ClientError::Slow(SENT_WITHIN),
+                Err(source) if is_timeout(&source) => self.slow(SENT_WITHIN),
                 _ => error,
             }),
         }
+    }
+
+    fn slow(&self, limit: Duration) -> ClientError {
+        ClientError::Slow(Standstill::find(self.listener, limit))
     }
 
     fn answer(&mut self) -> Result<Response, ClientError> {
         let limit = self.answer_within;
         let deadline = time::Instant::now() + std_duration(limit);
         let mut bytes = [0; 64 * 1024];
+        let mut stop = std::mem::take(&mut self.stop);
         loop {
             if let Some(payload) = self.decoder.next_payload().map_err(frame_error)? {
                 return frame::decode(&payload).map_err(frame_error);
             }
-            let left = remaining(deadline).ok_or(ClientError::Slow(limit))?;
+            let left = remaining(deadline).ok_or_else(|| self.slow(limit))?;
             let received = self
                 .stream
-                .set_read_timeout(Some(left))
+                .set_read_timeout(Some(left.min(LOOK_EVERY)))
                 .and_then(|()| self.stream.read(&mut bytes));
             match received {
-                Ok(0) => return Err(ClientError::Closed),
+                Ok(0) => return Err(stop.closed()),
                 Ok(count) => self.decoder.push(&bytes[..count]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => {
-                    return Err(ClientError::Slow(limit));
+                    if stop.look(self.listener) >= std_duration(STOPPED_AT_MOST) {
+                        return Err(self.slow(STOPPED_AT_MOST));
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
-                    return Err(ClientError::Closed);
+                    return Err(stop.closed());
                 }
                 Err(source) => {
                     return Err(ClientError::Socket {
@@ -461,7 +495,64 @@ impl Client {
     }
 }
 
-fn connect_error(socket: &Path, source: io::Error) -> ClientError {
+/// How long the answer to a request may take.
+fn time_for(request: &Request) -> Duration {
+    match request {
+        Request::Apply { .. }
+        | Request::Change { .. }
+        | Request::LoadModes { .. }
+        | Request::AddModes { .. }
+        | Request::SetMode { .. }
+        | Request::Revert { .. }
+        | Request::Shutdown {} => CHANGED_WITHIN,
+        Request::Hello { .. }
+        | Request::Plan { .. }
+        | Request::ModesDescription {}
+        | Request::Host {}
+        | Request::Modes {}
+        | Request::Status {}
+        | Request::Ledger {}
+        | Request::Metrics {} => ANSWER_WITHIN,
+    }
+}
+
+/// What is seen of the daemon's process while it does not answer.
+#[derive(Debug, Default)]
+struct Stop {
+    since: Option<time::Instant>,
+    seen: Option<Standstill>,
+}
+
+impl Stop {
+    /// Looks at it; for how long it has been stopped at every look.
+    fn look(&mut self, daemon: u32) -> time::Duration {
+        if !Condition::of(daemon).is_stopped() {
+            *self = Self::default();
+            return time::Duration::ZERO;
+        }
+        let since = *self.since.get_or_insert_with(time::Instant::now);
+        if self.seen.is_none() {
+            self.seen = Some(Standstill::find(daemon, STOPPED_AT_MOST));
+        }
+        since.elapsed()
+    }
+
+    /// Why the daemon has closed the connection.
+    fn closed(self) -> ClientError {
+        self.seen.map_or(ClientError::Closed, ClientError::Ended)
+    }
+}
+
+fn connect_error(state_directory: &Path, socket: &Path, source: io::Error) -> ClientError {
+    if is_timeout(&source) {
+        // So many wait in its queue that no further one is let in.
+        let lock = File::open(StateDirectory::new(state_directory).lock_path());
+        let holders = lock
+            .and_then(|lock| lock_holders(&lock))
+            .unwrap_or_default();
+        let daemon = holders.first().copied().unwrap_or(0);
+        return ClientError::Slow(Standstill::find(daemon, SENT_WITHIN));
+    }
     let socket = socket.to_owned();
     match source.kind() {
         io::ErrorKind::NotFound

@@ -6,8 +6,9 @@
 //! - [`frame`] and [`protocol`]: what is said over the control socket;
 //! - [`leases`]: who answers for which reservation, a pure state machine;
 //! - [`service`], [`connection`], [`daemon`]: answering requests, however clients behave;
-//! - [`guardian`], [`watch_channel`], [`watchdog`], [`stuck`]: the process that takes everything
-//!   back if the daemon cannot.
+//! - [`guardian`], [`watch_channel`], [`watchdog`], [`watchdog_watch`], [`stuck`], [`stop_detector`]: the
+//!   process that takes everything back if the daemon cannot, and what watches it;
+//! - [`standstill`], [`takeover`]: what a command finds, and does, where both stand still.
 
 pub mod client;
 pub mod connection;
@@ -24,10 +25,14 @@ pub mod origin;
 pub mod protocol;
 pub mod reservations;
 pub mod service;
+pub mod standstill;
 pub mod state_directory;
+pub mod stop_detector;
 pub mod stuck;
+pub mod takeover;
 pub mod watch_channel;
 pub mod watchdog;
+pub mod watchdog_watch;
 mod xen_renewal;
 
 pub use client::{Client, ClientError};
@@ -38,3 +43,4 @@ pub use protocol::{
     DaemonStatus, HeldBy, Lease, ModesStatus, Refusal, RefusalKind, ReservationStatus,
     RunningDescription, Selection, WatchdogStatus,
 };
+pub use standstill::Standstill;

@@ -83,7 +83,9 @@ impl Standstill {
 
     /// Whether nobody will take anything back by itself.
     pub fn is_for_good(&self) -> bool {
-        let guarded = self.watchdog.is_some_and(|(_, condition)| !condition.is_stopped());
+        let guarded = self
+            .watchdog
+            .is_some_and(|(_, condition)| !condition.is_stopped());
         self.condition.is_stopped() && !guarded
     }
 }
@@ -145,7 +147,10 @@ mod tests {
     fn what_is_found_is_said_with_what_to_do() {
         let (text, for_good) = told(STOPPED, Some((4712, Condition::State('S'))));
         assert!(text.contains("process 4711) is stopped (state T"), "{text}");
-        assert!(text.contains("4712) takes everything back within"), "{text}");
+        assert!(
+            text.contains("4712) takes everything back within"),
+            "{text}"
+        );
         assert!(!for_good);
         let (text, for_good) = told(STOPPED, Some((4712, STOPPED)));
         assert!(text.contains("`tailbound revert` ends both"), "{text}");

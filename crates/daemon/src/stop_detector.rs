@@ -103,7 +103,11 @@ mod tests {
     }
 
     /// Looks as it is told to, each look so much late, until it says that the process is stopped.
-    fn found_at(late: Duration, until: Instant, see: impl Fn(Instant) -> Sighting) -> Option<Instant> {
+    fn found_at(
+        late: Duration,
+        until: Instant,
+        see: impl Fn(Instant) -> Sighting,
+    ) -> Option<Instant> {
         let mut detector = StopDetector::default();
         let mut now = ms(0);
         while now < until {
@@ -119,7 +123,10 @@ mod tests {
     #[test]
     fn a_stopped_process_is_found_a_second_after_the_first_look() {
         let stalls = Duration::from_millis(50);
-        assert_eq!(found_at(Duration::ZERO, ms(9_000), |_| STOPPED), Some(ms(1_000)));
+        assert_eq!(
+            found_at(Duration::ZERO, ms(9_000), |_| STOPPED),
+            Some(ms(1_000))
+        );
         assert_eq!(found_at(stalls, ms(9_000), |_| STOPPED), Some(ms(1_050)));
     }
 
@@ -140,7 +147,10 @@ mod tests {
 
     #[test]
     fn what_happened_between_late_looks_is_not_known() {
-        assert_eq!(found_at(Duration::from_millis(150), ms(60_000), |_| STOPPED), None);
+        assert_eq!(
+            found_at(Duration::from_millis(150), ms(60_000), |_| STOPPED),
+            None
+        );
     }
 
     proptest! {

@@ -78,7 +78,9 @@ impl WatchdogWatch {
 
     /// Whether it is to be asked now; then it owes an answer.
     pub fn is_to_be_asked(&mut self, now: Instant) -> bool {
-        let is_time = self.asked_at.is_none_or(|at| now.saturating_since(at) >= ASK_EVERY);
+        let is_time = self
+            .asked_at
+            .is_none_or(|at| now.saturating_since(at) >= ASK_EVERY);
         let asks = is_time && self.owes_since.is_none();
         if asks {
             self.asked_at = Some(now);
@@ -126,8 +128,14 @@ mod tests {
     fn one_that_answers_is_fine_and_one_that_does_not_is_found_out() {
         assert_eq!(found_after(Duration::ZERO, true), None);
         let found = found_after(Duration::ZERO, false);
-        assert!(found.is_some_and(|after| after > ANSWER_WITHIN), "{found:?}");
-        assert!(found.is_some_and(|after| after < ANSWER_WITHIN * 2), "{found:?}");
+        assert!(
+            found.is_some_and(|after| after > ANSWER_WITHIN),
+            "{found:?}"
+        );
+        assert!(
+            found.is_some_and(|after| after < ANSWER_WITHIN * 2),
+            "{found:?}"
+        );
     }
 
     #[test]

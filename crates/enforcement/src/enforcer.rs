@@ -317,8 +317,12 @@ impl Enforcer {
         self.recovery.reverted.extend(found.reverted);
         self.recovery.failures.extend(found.failures);
         let (plans, has_room_from) = self.plan_from_start(requests, self.kernel.now())?;
-        self.enter_registry()?;
-        self.journal.make_room(room_for(&plans))?;
+        let prepared = self
+            .enter_registry()
+            .and_then(|()| self.journal.make_room(room_for(&plans)));
+        if let Err(cause) = prepared {
+            return Err(self.roll_back(&[], cause));
+        }
         self.kernel.wait_until(has_room_from);
         for (index, plan) in plans.iter().enumerate() {
             if let Err(cause) = self.apply_one(plan) {

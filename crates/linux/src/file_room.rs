@@ -56,7 +56,9 @@ fn fallocate(file: &File, from: u64, length: u64) -> io::Result<()> {
 fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
-        let count = ZEROS.len().min(usize::try_from(to - at).unwrap_or(usize::MAX));
+        let count = ZEROS
+            .len()
+            .min(usize::try_from(to - at).unwrap_or(usize::MAX));
         file.write_all_at(ZEROS.get(..count).unwrap_or(&ZEROS), at)?;
         at += count as u64;
     }
@@ -73,7 +75,9 @@ mod tests {
 
     #[test]
     fn room_reads_as_zeros_and_keeps_what_was_there() {
-        for give in [allocate, |file: &File, from, to| write_zeros(file, from, to)] {
+        for give in [allocate, |file: &File, from, to| {
+            write_zeros(file, from, to)
+        }] {
             let mut file = tempfile::tempfile().unwrap();
             io::Write::write_all(&mut file, b"first").unwrap();
             give(&file, 5, 10_000).unwrap();

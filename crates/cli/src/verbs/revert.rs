@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
+use tailbound_daemon::takeover::end_stopped;
 use tailbound_daemon::{Client, ClientError, HeldBy, ReservationStatus, Selection};
 use tailbound_enforcement::{recover, state_directory};
 use tailbound_linux::process::effective_uid;
@@ -29,17 +31,19 @@ pub fn carry_out(arguments: &RevertArguments, output: &Output) -> Result<(), Fai
             }
             Ok(())
         }
-        Err(ClientError::NotRunning { .. }) => {
-            let recovery = recover(&state).map_err(Failure::from_error)?;
-            let taken_back = match recovery.reverted.as_slice() {
-                [] => "nothing was left behind".to_owned(),
-                domains => format!("taken back: {}", domains.join(", ")),
-            };
-            output.note(format!("no daemon is running; {taken_back}"));
-            match recovery.failures.as_slice() {
-                [] => Ok(()),
-                failures => Err(Failure::error(failures.join("; "))),
+        Err(ClientError::NotRunning { .. } | ClientError::Ended(_)) => {
+            take_back(&state, "no daemon is running", output)
+        }
+        Err(ClientError::Slow(standstill)) if standstill.is_for_good() => {
+            if !arguments.domains.is_empty() {
+                return Err(Failure::with_help(
+                    standstill,
+                    "single reservations cannot be taken back from a daemon that is stopped; revert all of \
+                     them (--all), or continue it (kill -CONT)",
+                ));
             }
+            output.note(standstill.to_string());
+            take_back(&state, "the stopped daemon was ended", output)
         }
         Err(error) => Err(Failure::from_error(error)),
     }
@@ -125,5 +129,26 @@ pub fn origin(reservation: &ReservationStatus) -> String {
         HeldBy::Nobody => from,
         HeldBy::Connection => format!("{from}, for as long as that runs"),
         HeldBy::Daemon => format!("{from}, about to be taken back"),
+    }
+}
+
+/// Takes back from the journals what no daemon answers for any more, once whoever of a daemon and its
+/// watchdog is left and stopped has been ended.
+fn take_back(state: &Path, why: &str, output: &Output) -> Result<(), Failure> {
+    match end_stopped(state) {
+        Ok(_) => {}
+        // A watchdog that is taking everything back already; recovery waits for its turn.
+        Err(tailbound_daemon::takeover::TakeoverError::AtWork(_)) => {}
+        Err(error) => return Err(Failure::from_error(error)),
+    }
+    let recovery = recover(state).map_err(Failure::from_error)?;
+    let taken_back = match recovery.reverted.as_slice() {
+        [] => "nothing was left behind".to_owned(),
+        domains => format!("taken back: {}", domains.join(", ")),
+    };
+    output.note(format!("{why}; {taken_back}"));
+    match recovery.failures.as_slice() {
+        [] => Ok(()),
+        failures => Err(Failure::error(failures.join("; "))),
     }
 }

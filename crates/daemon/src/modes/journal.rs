@@ -253,9 +253,12 @@ impl Inner {
     fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut line = serde_json::to_vec(record)?;
         line.push(b'\n');
-        let begins_anew = self.is_behind || self.bytes > LONGEST;
-        if matches!(record, Record::Holds { .. }) && begins_anew {
-            return self.begin(line);
+        if matches!(record, Record::Holds { .. }) && (self.is_behind || self.bytes > LONGEST) {
+            let begun = self.begin(&line);
+            if self.is_behind || begun.is_ok() {
+                return begun;
+            }
+            // There is no room for two files; the long one says the same.
         }
         let Some(file) = &mut self.file else {
             return Ok(());
@@ -266,24 +269,33 @@ impl Inner {
     }
 
     /// Puts a new file in the place of the old one.
-    fn begin(&mut self, state: Vec<u8>) -> io::Result<()> {
+    fn begin(&mut self, state: &[u8]) -> io::Result<()> {
         let mut text = serde_json::to_vec(&self.loaded)?;
         text.push(b'\n');
         text.extend(state);
         let new = self.path.with_extension("state-new");
-        remove_file(&new);
-        let mut file = OpenOptions::new()
-            .create_new(true)
-            .append(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(&text)?;
-        fs::rename(&new, &self.path)?;
-        self.file = Some(file);
+        let file = write_anew(&new, &text).and_then(|file| {
+            fs::rename(&new, &self.path)?;
+            Ok(file)
+        });
+        if file.is_err() {
+            remove_file(&new);
+        }
+        self.file = Some(file?);
         self.bytes = text.len() as u64;
         self.is_behind = false;
         Ok(())
     }
+}
+
+/// A file of this text alone, to be appended to.
+fn write_anew(path: &Path, text: &[u8]) -> io::Result<File> {
+    remove_file(path);
+    let mut options = OpenOptions::new();
+    let options = options.create_new(true).append(true).mode(0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text)?;
+    Ok(file)
 }
 
 fn remove_file(path: &Path) {
@@ -371,15 +383,12 @@ fn read_restarts(path: &Path) -> io::Result<Restarts> {
 /// In one step, so that a daemon that dies meanwhile leaves one count or the other.
 fn write_restarts(path: &Path, restarts: &Restarts) -> io::Result<()> {
     let new = path.with_extension("restarts-new");
-    remove_file(&new);
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .create_new(true)
-        .write(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(&serde_json::to_vec(restarts)?)?;
-    fs::rename(&new, path)
+    let written = write_anew(&new, &serde_json::to_vec(restarts)?);
+    let renamed = written.and_then(|_| fs::rename(&new, path));
+    if renamed.is_err() {
+        remove_file(&new);
+    }
+    renamed
 }
 
 impl Restarts {
