@@ -19,7 +19,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 21] = [
+const PER_RESERVATION: [PerReservation; 22] = [
     (
         "tailbound_reservation_budget_seconds",
         "gauge",
@@ -85,6 +85,12 @@ const PER_RESERVATION: [PerReservation; 21] = [
         "gauge",
         "The most by which a budget was overrun since the reservation began.",
         |one| ledger(one).map(|ledger| ledger.largest_overrun.as_secs_f64()),
+    ),
+    (
+        "tailbound_switch_longest_seconds",
+        "gauge",
+        "The longest that the kernel took to stop the domain or to let it go on.",
+        |one| ledger(one).map(|ledger| ledger.longest_switch.as_secs_f64()),
     ),
     (
         "tailbound_forgiven_seconds_total",
@@ -341,7 +347,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 21);
+        assert_eq!(expected, 4 + 5 + 22);
     }
 
     #[test]

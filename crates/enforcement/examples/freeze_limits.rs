@@ -2,13 +2,14 @@
 //! `ds-freeze`, without a manager. `ds_freeze_accuracy` has to be read beside it.
 //!
 //! ```text
-//! cargo run --release -p tailbound-enforcement --example freeze_limits -- [--json] [--seconds N]
+//! cargo run --release -p tailbound-enforcement --example freeze_limits -- [--json] [--seconds N] [--tasks N]
 //! ```
 //!
 //! A thread at SCHED_FIFO 98 sleeps to the begin of each period, thaws a busy domain, sleeps until
 //! its budget would be used up, freezes it, and reads its CPU time once: two wake-ups, two writes
 //! and one reading, which no server of budgets can do without. An ordinary busy program runs beside
-//! the domain.
+//! the domain. With `--tasks` the domain has so many busy threads: the kernel wakes each of them to stop it,
+//! at the domain's priority, and `stop` is the CPU time that the domain takes for that after its budget.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../tests/ds_freeze_domain/mod.rs"]
@@ -38,6 +39,9 @@ struct Row {
     freeze_p99_ns: u64,
     thaw_p50_ns: u64,
     read_p50_ns: u64,
+    /// CPU time of the domain from the freeze on: what its tasks need to stop.
+    stop_p50_ns: u64,
+    stop_p99_ns: u64,
     /// CPU time per period, and as a share of a CPU.
     cost_per_period_ns: u64,
     overhead: f64,
@@ -55,6 +59,13 @@ fn main() {
                 .and_then(Result::ok)
                 .expect("--seconds takes a number")
         });
+    let tasks = arguments
+        .iter()
+        .position(|word| word == "--tasks")
+        .map_or(1, |place| {
+            let value = arguments.get(place + 1).map(|text| text.parse());
+            value.and_then(Result::ok).expect("--tasks takes a number")
+        });
     let rows: Vec<Row> = INTERFACES_US
         .iter()
         .map(|(budget, period)| {
@@ -62,7 +73,7 @@ fn main() {
                 Duration::from_micros(*budget),
                 Duration::from_micros(*period),
             );
-            std::thread::spawn(move || measure(budget, period, seconds))
+            std::thread::spawn(move || measure(budget, period, seconds, tasks))
                 .join()
                 .expect("root, and a writable cgroup v2")
         })
@@ -75,13 +86,20 @@ fn main() {
     }
 }
 
-fn measure(budget: Duration, period: Duration, seconds: f64) -> Row {
+fn measure(budget: Duration, period: Duration, seconds: f64, tasks: u32) -> Row {
     let mut domain = TestDomain::make("limits").expect("a writable cgroup v2");
     let mut neighbour = TestDomain::make("beside").expect("a writable cgroup v2");
     let length = Duration::from_secs_f64_nearest(seconds);
-    let load = Load::busy(test_cpu(), 1, length + Duration::from_millis(1_500));
+    // Many threads take a while to start.
+    let warm_up = Duration::from_millis(200) + Duration::from_micros(500) * u64::from(tasks);
+    let load = Load::busy(
+        test_cpu(),
+        tasks,
+        length + warm_up + Duration::from_millis(1_300),
+    );
     domain.start(load, &[]);
     let mut hog = load;
+    hog.threads = 1;
     hog.fifo_priority = 0;
     neighbour.start(hog, &[]);
     let open = |name: &str, write: bool| {
@@ -97,25 +115,31 @@ fn measure(budget: Duration, period: Duration, seconds: f64) -> Row {
     make_current_thread_fifo(98).expect("root");
 
     let (mut late, mut frozen, mut thawed, mut read) = (vec![], vec![], vec![], vec![]);
+    let mut stopped = vec![];
     let timed = |act: &dyn Fn()| {
         let before = Monotonic.now();
         act();
         Monotonic.now().saturating_since(before)
     };
     let mut scratch = [0; 512];
-    let begin = Monotonic.now() + Duration::from_millis(200);
+    let begin = Monotonic.now() + warm_up;
     sleep_until(begin).expect("sleep");
     let own_before = thread_cpu_time();
     let periods = length / period;
+    let mut used_at_stop = None;
     for index in 0..periods {
         let start = begin + period * index;
         sleep_until(start).expect("sleep");
         late.push(Monotonic.now().saturating_since(start));
+        if let Some(before) = used_at_stop {
+            stopped.push(domain.used().saturating_sub(before));
+        }
         thawed.push(timed(&|| {
             freeze.write_at(b"0", 0).expect("thaw");
         }));
         sleep_until(start + budget).expect("sleep");
         late.push(Monotonic.now().saturating_since(start + budget));
+        used_at_stop = Some(domain.used());
         frozen.push(timed(&|| {
             freeze.write_at(b"1", 0).expect("freeze");
         }));
@@ -140,6 +164,8 @@ fn measure(budget: Duration, period: Duration, seconds: f64) -> Row {
         freeze_p99_ns: quantile(&mut frozen, 0.99),
         thaw_p50_ns: quantile(&mut thawed, 0.5),
         read_p50_ns: quantile(&mut read, 0.5),
+        stop_p50_ns: quantile(&mut stopped, 0.5),
+        stop_p99_ns: quantile(&mut stopped, 0.99),
         cost_per_period_ns: (own / periods.max(1)).as_nanos(),
         overhead: own.as_secs_f64() / (period * periods).as_secs_f64(),
     }
@@ -147,8 +173,18 @@ fn measure(budget: Duration, period: Duration, seconds: f64) -> Row {
 
 fn print_table(rows: &[Row]) {
     println!(
-        "{:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>9} {:>7}",
-        "B/P", "late50", "late99", "freeze", "frz99", "thaw", "read", "cost/P", "cost"
+        "{:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>7} {:>7} | {:>9} {:>7}",
+        "B/P",
+        "late50",
+        "late99",
+        "freeze",
+        "frz99",
+        "thaw",
+        "read",
+        "stop",
+        "stop99",
+        "cost/P",
+        "cost"
     );
     let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     for row in rows {
@@ -158,13 +194,15 @@ fn print_table(rows: &[Row]) {
             Duration::from_nanos(row.period_ns)
         );
         println!(
-            "{interface:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>9} {:>6.2}%",
+            "{interface:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>7} {:>7} | {:>9} {:>6.2}%",
             us(row.late_p50_ns),
             us(row.late_p99_ns),
             us(row.freeze_p50_ns),
             us(row.freeze_p99_ns),
             us(row.thaw_p50_ns),
             us(row.read_p50_ns),
+            us(row.stop_p50_ns),
+            us(row.stop_p99_ns),
             us(row.cost_per_period_ns),
             row.overhead * 100.0
         );

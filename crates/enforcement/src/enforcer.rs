@@ -335,8 +335,7 @@ impl Enforcer {
     }
 
     fn apply_one(&mut self, plan: &Plan) -> Result<(), EnforcementError> {
-        let v2_root = self.host.cgroup_v2_root.as_deref();
-        carry_out(self.kernel.as_mut(), &mut self.journal, plan, v2_root)?;
+        carry_out(self.kernel.as_mut(), &mut self.journal, plan)?;
         self.managers
             .start(plan)
             .and_then(|()| self.audit(plan))

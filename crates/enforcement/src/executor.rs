@@ -23,7 +23,6 @@ pub(crate) fn carry_out(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
     plan: &Plan,
-    v2_root: Option<&Path>,
 ) -> Result<(), EnforcementError> {
     journal.append(Record::Domain {
         request: plan.request.clone(),
@@ -33,7 +32,7 @@ pub(crate) fn carry_out(
         make(kernel, journal, &plan.request.domain, change)?;
     }
     if plan.request.target.single_threads().is_none() {
-        treat_newcomers(kernel, journal, plan, v2_root)?;
+        treat_newcomers(kernel, journal, plan)?;
     }
     Ok(())
 }
@@ -217,7 +216,7 @@ pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTr
     let mut pids: BTreeSet<u32> = inheritance.pids.iter().copied().collect();
     // A cgroup lists descendants by itself, orphans included.
     if inheritance.cgroups.is_empty() && !pids.is_empty() {
-        let below = descendants(&inheritance.pids, None, kernel);
+        let below = descendants(&inheritance.pids, kernel);
         pids.extend(below.into_iter().map(|(pid, _)| pid));
     }
     for pid in pids {

@@ -362,6 +362,10 @@ impl KernelView for FakeKernel {
         Ok(threads.map(|thread| (thread.pid, thread.parent)).collect())
     }
 
+    fn unified_root(&self) -> Option<PathBuf> {
+        Some(V2_ROOT.into())
+    }
+
     fn process_of(&self, tid: u32) -> io::Result<u32> {
         Ok(self.lock().state.thread(tid)?.pid)
     }

@@ -47,6 +47,9 @@ pub trait KernelView {
     /// If /proc cannot be read.
     fn parents(&self) -> io::Result<BTreeMap<u32, u32>>;
 
+    /// The root of cgroup v2, if it is mounted.
+    fn unified_root(&self) -> Option<PathBuf>;
+
     /// The process of thread `tid`.
     ///
     /// # Errors

@@ -62,6 +62,11 @@ impl KernelView for LinuxKernel {
         process::parents()
     }
 
+    fn unified_root(&self) -> Option<PathBuf> {
+        let unified = self.hierarchies.iter().find(|one| one.unified);
+        unified.map(|hierarchy| hierarchy.root.clone())
+    }
+
     fn process_of(&self, tid: u32) -> io::Result<u32> {
         process::process_of(tid)
     }

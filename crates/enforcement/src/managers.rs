@@ -42,6 +42,9 @@ pub struct LedgerSummary {
     /// Overruns while the host held a manager up, which are not paid back.
     #[serde(default)]
     pub forgiven: Duration,
+    /// The longest that the kernel took to stop it, or to let it go on, in its manager's time.
+    #[serde(default)]
+    pub longest_switch: Duration,
     /// How often a manager woke up for it.
     pub wake_ups: u64,
     /// Freezes, thaws and readings that the kernel refused.
@@ -74,6 +77,7 @@ impl LedgerSummary {
         self.lateness_p99 = self.lateness_p99.max(seen.lateness.quantile_upper(0.99));
         self.stalled_periods += seen.stalled_periods;
         self.forgiven = self.forgiven.saturating_add(seen.forgiven);
+        self.longest_switch = self.longest_switch.max(seen.longest_switch);
         self.wake_ups += seen.wake_ups;
         self.failures += seen.failures;
         self.held = self.held.max(seen.held);

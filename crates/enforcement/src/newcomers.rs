@@ -1,9 +1,9 @@
 //! What a domain starts while its plan is being carried out gets what the plan gives its first members.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::backends::descendants;
+use crate::backends::descendants_that;
 use crate::error::EnforcementError;
 use crate::executor::{ROUNDS, make, members};
 use crate::journal::{HeldDomain, Journal, Previous};
@@ -15,14 +15,11 @@ pub(crate) fn treat_newcomers(
     kernel: &mut dyn KernelState,
     journal: &mut Journal,
     plan: &Plan,
-    v2_root: Option<&Path>,
 ) -> Result<(), EnforcementError> {
     let domain = &plan.request.domain;
     for _ in 0..ROUNDS {
         let held = journal.history().domain(domain);
-        let mut changes = held.map_or_else(Vec::new, |held| {
-            moves_of_strays(kernel, held, plan, v2_root)
-        });
+        let mut changes = held.map_or_else(Vec::new, |held| moves_of_strays(kernel, held, plan));
         for tid in members(kernel, &plan.inheritance) {
             if let Some(setting) = plan.inheritance.scheduling
                 && kernel
@@ -50,12 +47,7 @@ pub(crate) fn treat_newcomers(
 
 /// The moves of processes that were started between planning and the move of their parents. They are where
 /// their parents were; one that is elsewhere was put there by somebody.
-fn moves_of_strays(
-    kernel: &dyn KernelView,
-    held: &HeldDomain,
-    plan: &Plan,
-    v2_root: Option<&Path>,
-) -> Vec<Change> {
+fn moves_of_strays(kernel: &dyn KernelView, held: &HeldDomain, plan: &Plan) -> Vec<Change> {
     let mut homes: BTreeMap<u32, Vec<(&Change, &Previous)>> = BTreeMap::new();
     for entry in &held.entries {
         if let Change::MoveProcess { pid, .. } = entry.change {
@@ -66,29 +58,25 @@ fn moves_of_strays(
     if !matches!(plan.request.target, Target::Processes(_)) || homes.is_empty() {
         return Vec::new();
     }
+    let root = kernel.unified_root();
+    // Where its parent is, or where that was until it was moved.
+    let belongs = |child, parent| {
+        let Some(root) = &root else {
+            return true;
+        };
+        let home = homes.get(&parent).and_then(|moves| home_below(root, moves));
+        let (at, parents) = (
+            kernel.cgroup_of(child, root),
+            kernel.cgroup_of(parent, root),
+        );
+        at.is_ok_and(|at| Some(&at) == home || Some(&at) == parents.as_ref().ok())
+    };
     let mut changes = Vec::new();
-    for (child, parent) in descendants(&plan.inheritance.pids, None, kernel) {
+    for (child, parent) in descendants_that(&plan.inheritance.pids, kernel, belongs) {
         if homes.contains_key(&child) {
             continue;
         }
         let of_parent = homes.get(&parent).cloned().unwrap_or_default();
-        let home = |root: &Path| {
-            let mut moves = of_parent.iter();
-            moves.find_map(|(_, previous)| match previous {
-                Previous::Cgroup { directory } if directory.starts_with(root) => Some(directory),
-                _ => None,
-            })
-        };
-        let was_put_elsewhere = v2_root.is_some_and(|root| {
-            let (at, parents) = (
-                kernel.cgroup_of(child, root),
-                kernel.cgroup_of(parent, root),
-            );
-            at.is_ok_and(|at| Some(&at) != home(root) && Some(&at) != parents.as_ref().ok())
-        });
-        if was_put_elsewhere {
-            continue;
-        }
         let moves = of_parent.into_iter().filter_map(|(change, previous)| {
             let Change::MoveProcess { directory, .. } = change else {
                 return None;
@@ -117,4 +105,13 @@ fn moves_of_strays(
         changes.extend(moves);
     }
     changes
+}
+
+/// Where a process was in the hierarchy of `root` before it was moved.
+fn home_below<'a>(root: &Path, moves: &[(&Change, &'a Previous)]) -> Option<&'a PathBuf> {
+    let mut replaced = moves.iter().map(|(_, previous)| *previous);
+    replaced.find_map(|previous| match previous {
+        Previous::Cgroup { directory } if directory.starts_with(root) => Some(directory),
+        _ => None,
+    })
 }

@@ -1,7 +1,7 @@
 //! `tailbound status`: what is in force, and what it gave out.
 
 use tailbound_daemon::{Client, ClientError};
-use tailbound_enforcement::{LedgerSummary, state_directory};
+use tailbound_enforcement::{AuditSummary, LedgerSummary, state_directory};
 use tailbound_time::Duration;
 
 use crate::failure::Failure;
@@ -57,7 +57,25 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
         let origin = super::revert::origin(reservation);
         output.detail(format!("{}: {origin}", reservation.enforced.domain));
     }
-    output.rows(&header, &rows, &status)
+    output.rows(&header, &rows, &status)?;
+    for reservation in &status.reservations {
+        let domain = &reservation.enforced;
+        if let Some(notice) = domain.audit.as_ref().and_then(escapes) {
+            output.note(&format!("domain \"{}\": {notice}", domain.domain));
+        }
+    }
+    Ok(())
+}
+
+/// What threads did to get away, if any did.
+fn escapes(audit: &AuditSummary) -> Option<String> {
+    (audit.escapes() > 0).then(|| {
+        format!(
+            "{} times a thread left its CPUs and was brought back, {} times one rose above its priority \
+             and was set back, {} threads left its groups, or its CPUs too often, and lost the priority",
+            audit.brought_back, audit.set_back, audit.demoted
+        )
+    })
 }
 
 fn ledger(ledger: Option<&LedgerSummary>) -> [String; 4] {

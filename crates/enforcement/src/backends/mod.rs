@@ -21,7 +21,7 @@ pub use dedicated::Dedicated;
 pub use ds_freeze::DsFreeze;
 pub use none::Unreserved;
 pub use rt_group::RtGroup;
-pub(crate) use target::{Members, descendants};
+pub(crate) use target::{Members, descendants, descendants_that};
 pub use xen_rtds::XenRtds;
 pub(crate) use xen_rtds::admit_vcpus;
 

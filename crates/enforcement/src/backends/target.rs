@@ -30,7 +30,7 @@ impl Members {
         if !matches!(request.target, Target::Processes(_)) {
             return Ok(members);
         }
-        for (pid, _) in descendants(&members.processes, v2_root, view) {
+        for (pid, _) in descendants(&members.processes, view) {
             // It may end meanwhile.
             let listed = view.threads_of(pid).unwrap_or_default();
             if !listed.is_empty() && view.started(pid).is_ok() {
@@ -206,25 +206,34 @@ impl Members {
 
 /// The living descendants of `pids`, each with its parent, parents first. A child in another cgroup than
 /// its parent was put there by somebody, such as a container's runtime: neither it nor its descendants
-/// belong to the domain. Nor do we, whoever started us.
-pub(crate) fn descendants(
+/// belong to the domain.
+pub(crate) fn descendants(pids: &[u32], view: &dyn KernelView) -> Vec<(u32, u32)> {
+    let root = view.unified_root();
+    let group = |pid| {
+        root.as_deref()
+            .and_then(|root| view.cgroup_of(pid, root).ok())
+    };
+    descendants_that(pids, view, |child, parent| group(child) == group(parent))
+}
+
+/// The living descendants of `pids` of whom, and of whose parents, `belongs` is true. We are none, whoever
+/// started us.
+pub(crate) fn descendants_that(
     pids: &[u32],
-    v2_root: Option<&Path>,
     view: &dyn KernelView,
+    belongs: impl Fn(u32, u32) -> bool,
 ) -> Vec<(u32, u32)> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (pid, parent) in view.parents().unwrap_or_default() {
         children.entry(parent).or_default().push(pid);
     }
-    let group = |pid| v2_root.and_then(|root| view.cgroup_of(pid, root).ok());
     let mut seen: BTreeSet<u32> = pids.iter().copied().collect();
     seen.insert(view.own_process());
     let mut parents: VecDeque<u32> = pids.iter().copied().collect();
     let mut found = Vec::new();
     while let Some(parent) = parents.pop_front() {
-        let here = group(parent);
         for child in children.remove(&parent).unwrap_or_default() {
-            if !seen.contains(&child) && group(child) == here {
+            if !seen.contains(&child) && belongs(child, parent) {
                 seen.insert(child);
                 parents.push_back(child);
                 found.push((child, parent));
