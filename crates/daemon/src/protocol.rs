@@ -387,9 +387,9 @@ impl From<EnforcementError> for Refusal {
             EnforcementError::Unplannable(_) => RefusalKind::Target,
             EnforcementError::NotActive { .. } => RefusalKind::NotActive,
             EnforcementError::NotRestored { .. } => RefusalKind::NotRestored,
-            EnforcementError::Journal { .. } | EnforcementError::Registry { .. } => {
-                RefusalKind::Journal
-            }
+            EnforcementError::Journal { .. }
+            | EnforcementError::HostBusy { .. }
+            | EnforcementError::Registry { .. } => RefusalKind::Journal,
             EnforcementError::Stranger { .. } => RefusalKind::Admission,
             _ => RefusalKind::Kernel,
         };

@@ -260,7 +260,9 @@ impl Turn {
         let host = match registry {
             Some(registry) => {
                 registry.prepare()?;
-                let lock = lock(&registry.lock_file(), patience)?;
+                let path = registry.lock_file();
+                let lock = lock(&path, patience);
+                let lock = lock.map_err(|source| EnforcementError::HostBusy { path, source })?;
                 crate::registry::sign(&lock, directory);
                 Some(lock)
             }
@@ -292,40 +294,37 @@ impl Turn {
     ) -> Result<Self, EnforcementError> {
         let path = directory.join("lock");
         fs::create_dir_all(directory).map_err(|error| failure(&path, error))?;
+        let lock = lock(&path, patience).map_err(|error| failure(&path, error))?;
         Ok(Self {
             _host: host,
-            _directory: lock(&path, patience)?,
+            _directory: lock,
         })
     }
 }
 
 /// Waits for the lock of a file that only its owner may open, for so long at most.
-fn lock(path: &Path, patience: Duration) -> Result<File, EnforcementError> {
-    let take = || {
-        let mut options = OpenOptions::new();
-        options.create(true).truncate(false).read(true).write(true);
-        // Who may open it, if only to read, may lock it, and keep everybody waiting.
-        let mut file = options.mode(OWNER_ALONE).open(path)?;
-        file.set_permissions(Permissions::from_mode(OWNER_ALONE))?;
-        let give_up = Monotonic.now().saturating_add(patience);
-        while !try_lock_exclusively(&file)? {
-            if Monotonic.now() > give_up {
-                let mut holder = String::new();
-                // Only the host's lock is signed.
-                let _unsigned = file.read_to_string(&mut holder);
-                let holder = if holder.is_empty() {
-                    "another process"
-                } else {
-                    &holder
-                };
-                let held = format!("{holder} has held it for {patience}");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, held));
-            }
-            std::thread::sleep(LOOK_EVERY);
+fn lock(path: &Path, patience: Duration) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true);
+    // Who may open it, if only to read, may lock it, and keep everybody waiting.
+    let mut file = options.mode(OWNER_ALONE).open(path)?;
+    file.set_permissions(Permissions::from_mode(OWNER_ALONE))?;
+    let give_up = Monotonic.now().saturating_add(patience);
+    while !try_lock_exclusively(&file)? {
+        if Monotonic.now() > give_up {
+            let mut holder = String::new();
+            // Only the host's lock is signed.
+            let _unsigned = file.read_to_string(&mut holder);
+            let holder = match holder.is_empty() {
+                true => "another process",
+                false => &holder,
+            };
+            let held = format!("{holder} has held it for {patience}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, held));
         }
-        Ok(file)
-    };
-    take().map_err(|error| failure(path, error))
+        std::thread::sleep(LOOK_EVERY);
+    }
+    Ok(file)
 }
 
 /// The journals in `directory`; none if it is not there.
