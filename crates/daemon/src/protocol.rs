@@ -389,6 +389,7 @@ impl From<EnforcementError> for Refusal {
             EnforcementError::NotRestored { .. } => RefusalKind::NotRestored,
             EnforcementError::Journal { .. }
             | EnforcementError::NoRoom { .. }
+            | EnforcementError::HostBusy { .. }
             | EnforcementError::Registry { .. } => RefusalKind::Journal,
             EnforcementError::Stranger { .. } => RefusalKind::Admission,
             _ => RefusalKind::Kernel,

@@ -9,6 +9,7 @@ use tailbound_daemon::frame::{
 };
 use tailbound_daemon::protocol::Request;
 use tailbound_daemon::{Lease, Selection};
+use tailbound_model::WhenEmpty;
 
 fn requests() -> impl Strategy<Value = Request> {
     let name = "[a-zA-Z0-9_.-]{0,20}";

@@ -86,6 +86,14 @@ pub enum EnforcementError {
         /// Its process.
         pid: u32,
     },
+    /// It is not our turn on this host.
+    #[error("the lock of this host's reservations, {}: {source}; try again once that one has made its changes, or end it", .path.display())]
+    HostBusy {
+        /// The lock.
+        path: PathBuf,
+        /// Who has it, or why it cannot be opened.
+        source: io::Error,
+    },
     /// The host's registry cannot be used.
     #[error("the registry of this host's reservations, {}: {source}; it must be a directory that root can make and that nobody else can write to", .path.display())]
     Registry {

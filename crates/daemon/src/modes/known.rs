@@ -32,7 +32,7 @@ pub fn refuse_other(
     Err(refused(format!(
         "the modes of {of} are known, and they change the reservations of {}, while this description has no \
          \"{one}\"; put all domains into one description, or take those back first: `tailbound revert DOMAIN` \
-         for each, or `tailbound revert` for all that is in force",
+         for each, or `tailbound revert --all` for all that is in force",
         domains.join(", "),
     )))
 }

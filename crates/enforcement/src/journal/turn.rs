@@ -42,13 +42,23 @@ impl Turn {
         let host = match registry {
             Some(registry) => {
                 registry.prepare()?;
-                Some(lock(&registry.lock_file(), patience)?)
+                let path = registry.lock_file();
+                let lock = lock(&path, patience);
+                Some(lock.map_err(|source| match is_want_of_room(&source) {
+                    true => no_room(&path, source),
+                    false => EnforcementError::HostBusy { path, source },
+                })?)
             }
             None => None,
         };
+        let path = directory.join("lock");
+        let own = lock(&path, patience).map_err(|source| match is_want_of_room(&source) {
+            true => no_room(&path, source),
+            false => failure(&path, source),
+        })?;
         Ok(Self {
             _host: host,
-            _directory: Some(lock(&directory.join("lock"), patience)?),
+            _directory: Some(own),
         })
     }
 
@@ -66,7 +76,7 @@ impl Turn {
         let path = directory.join("lock");
         let own = match open(&path).or_else(|_| File::open(&path)) {
             Ok(file) => {
-                wait(&path, &file, PATIENCE)?;
+                wait(&file, PATIENCE).map_err(|error| failure(&path, error))?;
                 Some(file)
             }
             Err(_) => None,
@@ -78,18 +88,18 @@ impl Turn {
     }
 }
 
+fn no_room(path: &Path, source: io::Error) -> EnforcementError {
+    EnforcementError::NoRoom {
+        directory: path.parent().unwrap_or(path).into(),
+        bytes: 0,
+        source,
+    }
+}
+
 /// Waits for the lock of a file that only its owner may open, for so long at most.
-fn lock(path: &Path, patience: Duration) -> Result<File, EnforcementError> {
-    let failed = |error: io::Error| match is_want_of_room(&error) {
-        true => EnforcementError::NoRoom {
-            directory: path.parent().unwrap_or(path).into(),
-            bytes: 0,
-            source: error,
-        },
-        false => failure(path, error),
-    };
-    let file = open(path).map_err(failed)?;
-    wait(path, &file, patience)?;
+fn lock(path: &Path, patience: Duration) -> io::Result<File> {
+    let file = open(path)?;
+    wait(&file, patience)?;
     Ok(file)
 }
 
@@ -113,12 +123,12 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-fn wait(path: &Path, file: &File, patience: Duration) -> Result<(), EnforcementError> {
+fn wait(file: &File, patience: Duration) -> io::Result<()> {
     let give_up = Monotonic.now().saturating_add(patience);
-    while !try_lock_exclusively(file).map_err(|error| failure(path, error))? {
+    while !try_lock_exclusively(file)? {
         if Monotonic.now() > give_up {
             let held = format!("{} has held it for {patience}", holder(file));
-            return Err(failure(path, io::Error::new(io::ErrorKind::TimedOut, held)));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, held));
         }
         std::thread::sleep(LOOK_EVERY);
     }
