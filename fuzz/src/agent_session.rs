@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::{ConnectError, Connector};
-use tailbound_modes::agent::{
-    Agent, Event, Patience, Session, Step, TaskEngine, TaskTable,
-};
+use tailbound_modes::agent::{Agent, Event, Patience, Session, Step, TaskEngine, TaskTable};
 use tailbound_modes::frame::decode;
 use tailbound_modes::wire::{
     AgentClock, AgentMessage, HostMessage, ModeProtocol, Name, Text, decoder,
@@ -85,7 +83,9 @@ fn session(bytes: &[u8], failures: u8) {
         match session.receive(message.clone(), now) {
             Step::Switch(lists) => {
                 let result = table.switch(&lists);
-                let answer = session.switched(result, now).expect("a switch was asked for");
+                let answer = session
+                    .switched(result, now)
+                    .expect("a switch was asked for");
                 agrees(&message, &answer, &before, &started.lock().unwrap());
                 if let HostMessage::Change { change, .. } = message {
                     assert!(answered.as_ref().is_none_or(|(known, _)| *known != change));
@@ -118,14 +118,32 @@ fn agrees(
     after: &BTreeSet<&str>,
 ) {
     let holds = |names: &[Name], started: bool| {
-        names.iter().all(|name| after.contains(name.as_str()) == started)
+        names
+            .iter()
+            .all(|name| after.contains(name.as_str()) == started)
     };
     match (message, answer) {
-        (HostMessage::Change { change, start, stop, .. }, AgentMessage::Done { change: done, .. }) => {
+        (
+            HostMessage::Change {
+                change,
+                start,
+                stop,
+                ..
+            },
+            AgentMessage::Done { change: done, .. },
+        ) => {
             assert_eq!(change, done);
-            assert!(holds(start, true) && holds(stop, false), "{message:?} {after:?}");
+            assert!(
+                holds(start, true) && holds(stop, false),
+                "{message:?} {after:?}"
+            );
         }
-        (_, AgentMessage::Failed { rolled_back: true, .. }) => assert_eq!(before, after),
+        (
+            _,
+            AgentMessage::Failed {
+                rolled_back: true, ..
+            },
+        ) => assert_eq!(before, after),
         _ => {}
     }
 }

@@ -36,7 +36,10 @@ pub fn check(bytes: &[u8]) {
         assert!(!hierarchy.unified || hierarchy.controllers.is_empty());
     }
     if let Err(error) = parse_vcpus(text) {
-        assert!((1..=text.lines().count() + 1).contains(&error.line), "{error}");
+        assert!(
+            (1..=text.lines().count() + 1).contains(&error.line),
+            "{error}"
+        );
     }
     if let Ok(pools) = parse_pools(text) {
         assert!(pools.len() <= text.lines().count());

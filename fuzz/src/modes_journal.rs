@@ -43,9 +43,8 @@ fn restarts_end(folder: &std::path::Path, bytes: &[u8]) {
     let mut files = fs::read_dir(folder).unwrap().filter_map(Result::ok);
     let counts = files.find(|file| file.file_name().to_string_lossy().contains("restarts"));
     fs::write(counts.expect("the counts").path(), bytes).unwrap();
-    let restarts = (0..64u64).filter(|second| {
-        count_restart(folder, Instant::from_nanos(second * 1_000_000_000))
-    });
+    let restarts = (0..64u64)
+        .filter(|second| count_restart(folder, Instant::from_nanos(second * 1_000_000_000)));
     assert!(restarts.count() <= 10);
     forget_restarts(folder);
 }

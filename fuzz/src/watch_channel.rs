@@ -13,7 +13,10 @@ pub fn check(bytes: &[u8]) {
     let sent = stream::<ControlProtocol>(bytes);
     let orders = received::<Order>(&sent);
     let reports = received::<Report>(&sent);
-    assert!(orders.is_empty() || reports.is_empty(), "no message is both");
+    assert!(
+        orders.is_empty() || reports.is_empty(),
+        "no message is both"
+    );
     for order in orders {
         let (one, other) = UnixStream::pair().unwrap();
         let sent = WatchChannel::new(one).send(&order, &[]);
@@ -35,7 +38,10 @@ fn received<T: serde::de::DeserializeOwned>(sent: &[u8]) -> Vec<T> {
             Err(ChannelError::Closed) => return messages,
             Err(ChannelError::Frame(_)) => return messages,
             Err(ChannelError::Socket(error)) => {
-                assert!(!all || error.kind() == std::io::ErrorKind::ConnectionReset, "{error}");
+                assert!(
+                    !all || error.kind() == std::io::ErrorKind::ConnectionReset,
+                    "{error}"
+                );
                 return messages;
             }
         }

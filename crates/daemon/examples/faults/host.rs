@@ -16,7 +16,10 @@ pub fn snapshot(pids: &[u32], prefix: &str) -> Snapshot {
     let mut state = Snapshot::new();
     for &pid in pids {
         let threads = process::threads_of(pid).unwrap_or_default();
-        state.insert(format!("process {pid}"), format!("{} threads", threads.len()));
+        state.insert(
+            format!("process {pid}"),
+            format!("{} threads", threads.len()),
+        );
         for tid in threads {
             let groups = fs::read_to_string(format!("/proc/{tid}/cgroup"));
             let told = (
@@ -48,7 +51,9 @@ pub fn snapshot(pids: &[u32], prefix: &str) -> Snapshot {
 pub fn differences(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     let keys = before.keys().chain(now.keys());
     let keys: std::collections::BTreeSet<&String> = keys.collect();
-    let told = |state: &Snapshot, key: &String| state.get(key).map_or("nothing", String::as_str).to_owned();
+    let told = |state: &Snapshot, key: &String| {
+        state.get(key).map_or("nothing", String::as_str).to_owned()
+    };
     keys.into_iter()
         .filter(|key| before.get(*key) != now.get(*key))
         .map(|key| format!("{key} was {}, is {}", told(before, key), told(now, key)))
@@ -86,7 +91,9 @@ pub fn processes_with(directory: &Path) -> Vec<u32> {
     pids.filter(|pid| *pid != std::process::id())
         .filter(|pid| {
             let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            arguments.windows(directory.len()).any(|part| part == directory)
+            arguments
+                .windows(directory.len())
+                .any(|part| part == directory)
         })
         .collect()
 }

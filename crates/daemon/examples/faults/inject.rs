@@ -144,7 +144,11 @@ impl Standing {
                 let _gone = fs::remove_file(filler(&self.directory));
             }
             Fault::ReadOnly => {
-                succeeds(Command::new("mount").args(["-o", "remount,rw"]).arg(&self.directory));
+                succeeds(
+                    Command::new("mount")
+                        .args(["-o", "remount,rw"])
+                        .arg(&self.directory),
+                );
                 succeeds(Command::new("chattr").arg("-i").arg(&self.directory));
             }
             Fault::ClockBack => step(STEP_S).expect("as before"),

@@ -8,7 +8,7 @@
 //!
 //! A trial draws, from the seed and its number alone, a back end, a fault, what the daemon does meanwhile
 //! (applying, holding, changing budgets, changing modes with agents, reverting) and the instant; so
-//! `--first N --trials 1` repeats trial N. Two domains of two processes each are reserved on one CPU; after
+//! `--first N --trials 1` with the same other options repeats trial N. Two domains of two processes each are reserved on one CPU; after
 //! the fault, the host is compared with what it was before: policy, priority, affinity and cgroups of every
 //! thread, cgroups, real-time throttling, processes of ours, journals, and whether the domains run and the CPU
 //! can be reserved again. Exit status 2 if a trial failed.
@@ -128,7 +128,9 @@ fn faults(wanted: &[Fault]) -> Vec<Fault> {
     let all = Fault::ALL.into_iter();
     all.filter(|fault| match wanted.is_empty() {
         true if fault.harms_others() => {
-            eprintln!("SKIP {fault}: it reaches all programs of the host; ask for it: --fault {fault}");
+            eprintln!(
+                "SKIP {fault}: it reaches all programs of the host; ask for it: --fault {fault}"
+            );
             false
         }
         true => true,

@@ -25,7 +25,7 @@ use tailbound_time::Duration as Length;
 
 use crate::host::{self, Snapshot};
 use crate::inject::{self, SIGCONT, SIGKILL, Standing, Victims};
-use crate::trial::{Outcome, Phase, Trial, WayBack};
+use crate::trial::{BackEnd, Outcome, Phase, Trial, WayBack};
 
 /// Budgets of both domains in each mode, in thousandths of the period.
 const MODES: [(&str, [u64; 2]); 2] = [("run", [400, 200]), ("rest", [150, 400])];
@@ -71,7 +71,13 @@ impl Stage {
         std::fs::create_dir(&directory).expect("a folder in /run");
         // Small, so that it is full soon.
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=512k,mode=700", "tailbound-faults"]);
+        mount.args([
+            "-t",
+            "tmpfs",
+            "-o",
+            "size=512k,mode=700",
+            "tailbound-faults",
+        ]);
         let mounted = mount.arg(&directory).status().expect("mount");
         assert!(mounted.success(), "a file system for the state directory");
         let spin = || {
@@ -94,7 +100,10 @@ impl Stage {
             prefix,
             busy,
             pids,
-            cpu: *affinity_of(own_thread()).expect("CPUs").last().expect("a CPU"),
+            cpu: *affinity_of(own_thread())
+                .expect("CPUs")
+                .last()
+                .expect("a CPU"),
             trial: trial.clone(),
             agents: Vec::new(),
             ours: BTreeSet::new(),
@@ -130,10 +139,15 @@ impl Stage {
     }
 
     fn requests(&self) -> Vec<ReservationRequest> {
+        // It gives each thread a budget of its own.
+        let processes = match self.trial.back_end {
+            BackEnd::Deadline => 1,
+            _ => 2,
+        };
         (0..2)
             .map(|place| ReservationRequest {
                 domain: self.domain(place),
-                target: Target::Processes(self.pids[2 * place..2 * place + 2].to_vec()),
+                target: Target::Processes(self.pids[2 * place..2 * place + processes].to_vec()),
                 interface: self.interface(0, place),
                 backend: self.trial.back_end.kind(),
             })
@@ -146,9 +160,14 @@ impl Stage {
                 name: (*name).into(),
                 interface: self.interface(mode, place),
                 // The first domain works in the first mode, the other one in the second.
-                tasks: (mode == place).then(|| "work".to_owned()).into_iter().collect(),
+                tasks: (mode == place)
+                    .then(|| "work".to_owned())
+                    .into_iter()
+                    .collect(),
             };
-            let locals: BTreeMap<_, _> = (0..2).map(|place| (self.domain(place), local(place))).collect();
+            let locals: BTreeMap<_, _> = (0..2)
+                .map(|place| (self.domain(place), local(place)))
+                .collect();
             ((*name).to_owned(), locals)
         });
         let agent = || table::Agent {
@@ -158,7 +177,11 @@ impl Stage {
         };
         let agents = (0..2).map(|place| (self.domain(place), agent()));
         // Every policy in turn; one of them boosts.
-        let policies = [ChangePolicy::Prompt, ChangePolicy::Boost, ChangePolicy::Greedy];
+        let policies = [
+            ChangePolicy::Prompt,
+            ChangePolicy::Boost,
+            ChangePolicy::Greedy,
+        ];
         let settings = Settings {
             options: Options {
                 policy: policies[(self.trial.number / 7 % 3) as usize],
@@ -169,7 +192,13 @@ impl Stage {
             longest_boost: Length::from_micros(500),
             least_gap: Length::from_millis(1),
         };
-        ModeTable::new(MODES[0].0.into(), modes.collect(), agents.collect(), settings).expect("a table")
+        ModeTable::new(
+            MODES[0].0.into(),
+            modes.collect(),
+            agents.collect(),
+            settings,
+        )
+        .expect("a table")
     }
 
     fn start_agents(&mut self, socket: &Path) {
@@ -180,16 +209,21 @@ impl Stage {
             command.arg(format!("unix:{}", socket.display()));
             command.args(["--task", &format!("work=pid:{}", self.pids[2 * place])]);
             command.stdout(Stdio::null()).stderr(Stdio::null());
-            self.agents.push(die_with_parent(&mut command).spawn().expect("tailbound-agent"));
+            self.agents.push(
+                die_with_parent(&mut command)
+                    .spawn()
+                    .expect("tailbound-agent"),
+            );
         }
     }
 
     fn carry_out(&mut self, before: &Snapshot, within: Duration) -> Outcome {
         match self.until_fault() {
             Ok((operation, mut standing, daemon)) => {
+                let since = Instant::now();
                 thread::sleep(GOES_ON);
                 operation.over.store(true, Ordering::Relaxed);
-                let found = self.way_back(before, within, daemon);
+                let found = self.way_back(before, within, daemon, since);
                 standing.undo();
                 self.settle(operation, before, found, within)
             }
@@ -203,7 +237,9 @@ impl Stage {
         let daemon = client.daemon_pid();
         let told = |error: tailbound_daemon::ClientError| error.to_string();
         if self.trial.phase != Phase::Apply {
-            client.apply(&self.requests(), Lease::Persistent).map_err(told)?;
+            client
+                .apply(&self.requests(), Lease::Persistent)
+                .map_err(told)?;
         }
         let watchdog = client.status().map_err(told)?.watchdog.pid;
         self.ours.extend(watchdog);
@@ -214,7 +250,8 @@ impl Stage {
         let operation = self.begin_operation(client);
         thread::sleep(self.trial.after);
         let agents: Vec<u32> = self.agents.iter().map(Child::id).collect();
-        let watchdog = watchdog.or_else(|| children_of(daemon).unwrap_or_default().first().copied());
+        let watchdog =
+            watchdog.or_else(|| children_of(daemon).unwrap_or_default().first().copied());
         self.ours.extend(watchdog);
         let victims = Victims {
             daemon,
@@ -261,28 +298,55 @@ impl Stage {
         before: &Snapshot,
         within: Duration,
         daemon: u32,
+        since: Instant,
     ) -> Result<Duration, Vec<String>> {
-        let began = Instant::now();
         match self.trial.fault.way_back() {
-            WayBack::ByItself => {
-                let with_modes = self.trial.phase == Phase::ModeChange;
-                let waits = || self.until_as_before(before, began, within);
-                match waits() {
-                    Ok(after) => return Ok(after),
-                    // Another daemon holds one of the modes, as it should, until it is told otherwise.
-                    Err(_) if with_modes && self.is_resumed(daemon) => {}
-                    Err(mut why) => {
-                        why.insert(0, format!("not by itself within {} s", within.as_secs()));
-                        return Err(why);
-                    }
+            WayBack::ByItself => match self.by_itself(before, within, daemon, since) {
+                Ok(Some(after)) => return Ok(after),
+                // Another daemon holds one of the modes, as it should, until it is told otherwise.
+                Ok(None) => {}
+                Err(mut why) => {
+                    why.insert(0, format!("not by itself within {} s", within.as_secs()));
+                    return Err(why);
                 }
-            }
+            },
             WayBack::NextStart => drop(self.client().map_err(|why| vec![why])?),
             WayBack::Revert => {}
         }
         let began = Instant::now();
         self.revert().map_err(|why| vec![why])?;
         self.until_as_before(before, began, within)
+    }
+
+    /// Waits for the host to be as before and nobody there who changes it again; none where another
+    /// daemon holds a mode instead.
+    fn by_itself(
+        &mut self,
+        before: &Snapshot,
+        within: Duration,
+        daemon: u32,
+        began: Instant,
+    ) -> Result<Option<Duration>, Vec<String>> {
+        if self.trial.phase != Phase::ModeChange {
+            return self
+                .until_as_before(before, began, within)
+                .map(Some);
+        }
+        loop {
+            let now = self.snapshot();
+            let differences = host::differences(before, &now);
+            if differences.is_empty() && host::processes_with(&self.directory).is_empty() {
+                return Ok(Some(began.elapsed()));
+            }
+            // Nobody asks a daemon that stands still: it would not answer.
+            if process_started(daemon).is_err() && self.is_resumed(daemon) {
+                return Ok(None);
+            }
+            if began.elapsed() > within {
+                return Err(differences);
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
     }
 
     /// Whether another daemon answers, and makes reservations.
@@ -317,7 +381,6 @@ impl Stage {
             if now == *before {
                 return Ok(began.elapsed());
             }
-            // With modes there may be another daemon soon, which is asked then.
             if began.elapsed() > within {
                 return Err(host::differences(before, &now));
             }
@@ -389,8 +452,12 @@ impl Stage {
     fn left_processes(&self) -> Vec<String> {
         let began = Instant::now();
         loop {
-            let mut left: BTreeSet<u32> = host::processes_with(&self.directory).into_iter().collect();
-            let known = self.ours.iter().filter(|pid| process_started(**pid).is_ok());
+            let mut left: BTreeSet<u32> =
+                host::processes_with(&self.directory).into_iter().collect();
+            let known = self
+                .ours
+                .iter()
+                .filter(|pid| process_started(**pid).is_ok());
             left.extend(known);
             if left.is_empty() {
                 return Vec::new();
@@ -405,13 +472,23 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        let left = self.ours.iter().copied().chain(host::processes_with(&self.directory));
+        let left = self
+            .ours
+            .iter()
+            .copied()
+            .chain(host::processes_with(&self.directory));
         for pid in left.collect::<Vec<_>>() {
             let _gone = send_signal(pid, SIGKILL);
         }
         for agent in &mut self.agents {
             let _gone = agent.kill();
             let _reaped = agent.wait();
+        }
+        for _ in 0..200 {
+            if self.ours.iter().all(|pid| process_started(*pid).is_err()) {
+                break;
+            }
+            thread::sleep(BETWEEN_LOOKS);
         }
         // What a failed trial left.
         let _done = recover(&self.directory);
@@ -422,7 +499,10 @@ impl Drop for Stage {
             let _reaped = child.wait();
         }
         for _ in 0..200 {
-            let unmounted = Command::new("umount").arg(&self.directory).stderr(Stdio::null()).status();
+            let unmounted = Command::new("umount")
+                .arg(&self.directory)
+                .stderr(Stdio::null())
+                .status();
             if unmounted.is_ok_and(|status| status.success()) {
                 break;
             }

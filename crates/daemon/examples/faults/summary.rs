@@ -74,7 +74,14 @@ impl Summary {
     /// As people read it, with each failure below.
     pub fn table(&self) -> String {
         let mut out = String::new();
-        let heads = ["trials", "restored", "no fault", "failed", "median ms", "max ms"];
+        let heads = [
+            "trials",
+            "restored",
+            "no fault",
+            "failed",
+            "median ms",
+            "max ms",
+        ];
         let _ = write!(out, "{:10} {:17}", "back end", "fault");
         for head in heads {
             let _ = write!(out, " {head:>9}");
@@ -88,12 +95,17 @@ impl Summary {
             out.push('\n');
         }
         let trials: u64 = self.rows.values().map(|row| row.trials).sum();
-        let _ = writeln!(out, "{trials} trials, {} failed; seed {}", self.failures(), self.seed);
+        let _ = writeln!(
+            out,
+            "{trials} trials, {} failed; seed {}",
+            self.failures(),
+            self.seed
+        );
         for row in self.rows.values() {
             for (number, why) in &row.failures {
                 let _ = writeln!(
                     out,
-                    "  --seed {} --first {number} --trials 1: {}",
+                    "  again with the same options and --seed {} --first {number} --trials 1: {}",
                     self.seed,
                     why.join("; ")
                 );

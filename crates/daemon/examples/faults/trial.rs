@@ -122,7 +122,8 @@ pub struct Trial {
 impl Trial {
     /// The trial of that number.
     pub fn draw(seed: u64, number: u64, back_ends: &[BackEnd], faults: &[Fault]) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random =
+            ChaCha8Rng::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let mut one_of = |count: usize| (random.next_u64() % count as u64) as usize;
         // In turns, so that few trials meet all of them; drawn is what is left.
         let place = number as usize;
