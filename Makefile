@@ -12,7 +12,7 @@ FLAGS := --workspace --locked
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test lint python zookeeper test-xen test-agent-static bench install clean
+.PHONY: help setup setup-demo demo build test lint python zookeeper test-xen test-agent-static fuzz bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ test-agent-static: ## The agent of tools/agent-static in an empty root; builds i
 	tools/agent-static $(BINARIES)/static/tailbound-agent
 	TAILBOUND_STATIC_AGENT=$(BINARIES)/static/tailbound-agent \
 		$(CARGO) test --locked -p tailbound-modes --test agent_empty_root
+
+fuzz: ## Fuzz every parser and socket, a minute each (fuzz/run --seconds N for more); see fuzz/README.md
+	@fuzz/run
 
 bench: ## Side-by-side comparisons with peers; each prints a table and writes JSON
 	@tools/setup build demo test bench

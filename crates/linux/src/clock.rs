@@ -97,6 +97,23 @@ pub(crate) fn timespec(nanoseconds: u64) -> libc::timespec {
     }
 }
 
+/// Steps CLOCK_REALTIME by `seconds`. A step and the opposite step leave the clock exactly as it would be
+/// without both; CLOCK_MONOTONIC does not notice.
+///
+/// # Errors
+/// EPERM without CAP_SYS_TIME.
+pub fn step_wall_clock(seconds: i64) -> io::Result<()> {
+    // SAFETY: all bytes zero are a valid `timex`, which asks for nothing.
+    let mut step: libc::timex = unsafe { std::mem::zeroed() };
+    step.modes = libc::ADJ_SETOFFSET;
+    step.time.tv_sec = seconds as libc::time_t;
+    // SAFETY: `step` is a valid place for the request and the answer.
+    match unsafe { libc::adjtimex(&mut step) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 fn read_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = timespec(0);
     // SAFETY: `now` is a valid place for the answer.
@@ -132,6 +149,14 @@ mod tests {
         assert!(by_id >= before && by_id <= thread_cpu_time());
         let of_process = cpu_time_of_process(std::process::id()).expect("own process");
         assert!(of_process <= process_cpu_time());
+    }
+
+    #[test]
+    fn a_step_of_nothing_is_taken_or_not_permitted() {
+        match step_wall_clock(0) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+        }
     }
 
     #[test]
