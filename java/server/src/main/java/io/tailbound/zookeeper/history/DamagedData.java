@@ -157,6 +157,13 @@ public final class DamagedData {
     return folder;
   }
 
+  /** The snapshots of that zxid, compressed or not. */
+  public List<Path> snapshotsOf(long zxid) throws IOException {
+    return files(snapshots, "snapshot.").stream()
+        .filter(file -> HistoryCheck.zxidOf(file, "snapshot.") == zxid)
+        .toList();
+  }
+
   /** Removes the note; the epoch file tells that history was lost. */
   public void forget() throws IOException {
     if (Files.deleteIfExists(logs.resolve(NOTE))) {

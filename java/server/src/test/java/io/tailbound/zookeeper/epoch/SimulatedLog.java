@@ -84,11 +84,15 @@ final class SimulatedLog extends AbstractList<Txn> {
     syncAll();
   }
 
-  /** The disk loses what it said to have synced: some transactions before the last one. */
+  /** The disk loses what it said to have synced: some transactions before the last one that is on it. */
   void loseSynced(RandomGenerator random) {
-    if (size() > 1) {
-      int from = random.nextInt(size() - 1);
-      entries.subList(from, from + 1 + random.nextInt(size() - 1 - from)).clear();
+    int last = size() - 1;
+    while (last >= 0 && !entries.get(last).synced) {
+      last--;
+    }
+    if (last > 0) {
+      int from = random.nextInt(last);
+      entries.subList(from, from + 1 + random.nextInt(last - from)).clear();
     }
   }
 

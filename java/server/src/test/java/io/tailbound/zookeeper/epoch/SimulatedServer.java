@@ -26,6 +26,7 @@ final class SimulatedServer {
   private final boolean trustsLog;
   private final Voting voting;
   private HistorySync history;
+  private boolean noteOfLoss;
   private UUID boot;
   FileEpochStore store;
   SimulatedTerm term;
@@ -67,12 +68,14 @@ final class SimulatedServer {
 
   void start(RandomGenerator random) throws IOException {
     log.beginFile();
-    boolean lost = !trustsLog && log.cutAtGap();
+    // The note is on disk before the log is cut, and stays until the epoch file tells the same.
+    noteOfLoss |= !trustsLog && log.cutAtGap();
     EpochSettings settings =
-        new EpochSettings(Path.of("/simulated"), id, voting, "simulated", policy, 2, lastZxid(), lost);
+        new EpochSettings(Path.of("/simulated"), id, voting, "simulated", policy, 2, lastZxid(), noteOfLoss);
     history = new HistorySync(log::syncAll, background::add);
     history.readBack();
     store = new FileEpochStore(settings, storage, boot, random.nextLong() | 1, background::add);
+    noteOfLoss = false;
   }
 
   /** The barrier before a vote. */

@@ -36,7 +36,7 @@ final class Epochs {
     EpochStore store = FileEpochStore.open(new EpochSettings(directory.toPath(), peer.getMyId(), voting(peer),
         config.ensemble(), policy, config.reserve(), Math.max(lastLoggedZxid, 0), historyLost));
     if (!store.inDoubt() && store.current() == EpochStore.UNKNOWN && !historyLost) {
-      LOG.warn("Server {} lost its history or its current epoch before, and has not followed a leader since: no quorum of"
+      LOG.warn("Server {} lost its history or its current epoch and has not followed a leader since: no quorum of"
           + " a new leader counts it until it has", peer.getMyId());
     }
     if (store.inDoubt() || store.current() == EpochStore.UNKNOWN) {

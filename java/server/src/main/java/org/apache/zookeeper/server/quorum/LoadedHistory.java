@@ -5,7 +5,6 @@ import io.tailbound.zookeeper.history.HistoryCheck;
 import io.tailbound.zookeeper.history.HistoryDamage;
 import java.io.File;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
@@ -132,13 +131,11 @@ class LoadedHistory {
   }
 
   private void setSnapshotAside(SnapshotInfo from) throws IOException {
-    Path snapshot = log.getSnapDir().toPath().resolve(Util.makeSnapshotName(from.zxid));
-    if (!Files.exists(snapshot)) {
-      throw new IOException(StartHistory.refusal(logs(), snapshot + " is newer than the log and has another name"));
-    }
     String reason = "it holds parts of transactions that the log lacks";
-    Path folder = data.setAside(snapshot, reason, Instant.now());
-    notes.add("snapshot " + snapshot + ": " + reason, folder);
-    LOG.warn("Snapshot {}: {}. Moved it to {}", snapshot, reason, folder);
+    for (Path snapshot : data.snapshotsOf(from.zxid)) {
+      Path folder = data.setAside(snapshot, reason, Instant.now());
+      notes.add("snapshot " + snapshot + ": " + reason, folder);
+      LOG.warn("Snapshot {}: {}. Moved it to {}", snapshot, reason, folder);
+    }
   }
 }
