@@ -3,6 +3,7 @@
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[allow(dead_code)]
 mod stage;
 
 use std::path::{Path, PathBuf};
