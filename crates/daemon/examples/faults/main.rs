@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         let trial = Trial::draw(arguments.seed, number, &back_ends, &faults);
         let outcome = stage::run(&trial, Duration::from_secs(arguments.within_s));
         if arguments.verbose || matches!(outcome, Outcome::Failed { .. }) {
-            eprintln!("{trial}: {outcome}");
+            eprintln!("{}", summary::shortened(&format!("{trial}: {outcome}")));
         }
         summary.add(&trial, outcome);
     }

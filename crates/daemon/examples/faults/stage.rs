@@ -328,9 +328,7 @@ impl Stage {
         began: Instant,
     ) -> Result<Option<Duration>, Vec<String>> {
         if self.trial.phase != Phase::ModeChange {
-            return self
-                .until_as_before(before, began, within)
-                .map(Some);
+            return self.until_as_before(before, began, within).map(Some);
         }
         loop {
             let now = self.snapshot();
@@ -408,7 +406,10 @@ impl Stage {
         let helped = self.after_help(before, within);
         match (why.is_empty(), helped) {
             (true, Err(more)) => why.extend(more),
-            (false, Err(_)) => why.push("not as before even after SIGCONT and revert".into()),
+            (false, Err(more)) => {
+                why.push("not as before even after SIGCONT and revert".into());
+                why.extend(more);
+            }
             (false, Ok(())) => why.push("as before after SIGCONT and revert".into()),
             (true, Ok(())) => {}
         }

@@ -26,6 +26,16 @@ fn in_ms(length: Duration) -> f64 {
     length.as_secs_f64() * 1_000.0
 }
 
+/// The begin of a text; the JSON has all of it.
+pub fn shortened(text: &str) -> String {
+    const MOST: usize = 400;
+    let mut short: String = text.chars().take(MOST).collect();
+    if short.len() < text.len() {
+        short.push_str(" ...");
+    }
+    short
+}
+
 impl Row {
     fn median(&self) -> Option<Duration> {
         let mut sorted = self.restored.clone();
@@ -107,7 +117,7 @@ impl Summary {
                     out,
                     "  again with the same options and --seed {} --first {number} --trials 1: {}",
                     self.seed,
-                    why.join("; ")
+                    shortened(&why.join("; "))
                 );
             }
         }
