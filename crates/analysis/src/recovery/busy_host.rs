@@ -108,6 +108,15 @@ impl ServerReservation {
         let work = self.work.unwrap_or(alone);
         let for_one = sum(&[work, self.depleted(work)?])?;
         let without_others = sum(&[alone, times(for_one, u64::from(alive))?])?;
+        // Below this the sequence converges, since each step adds a smaller multiple of the last one.
+        if times(self.held_up, u64::from(alive))? >= self.period() {
+            return Err(not_analysed(&format!(
+                "reservations above hold {alive} servers up by {} in each period of {}: no bound \
+                 follows unless the servers together are held up for less than a period",
+                self.held_up,
+                self.period()
+            )));
+        }
         let mut bound = without_others;
         for _ in 0..MOST_STEPS {
             // The first and the last period may be touched at an end only.
@@ -120,9 +129,8 @@ impl ServerReservation {
             bound = next;
         }
         Err(not_analysed(&format!(
-            "reservations above hold {alive} servers up by {} in each period of {}: no bound follows \
-             unless the servers together are held up for less than a period",
-            self.held_up,
+            "reservations above leave {alive} servers next to nothing of each period of {}: the bound \
+             was not found within {MOST_STEPS} steps",
             self.period()
         )))
     }

@@ -147,6 +147,11 @@ public abstract class Ensemble implements AutoCloseable {
         }
     }
 
+    /** Has signals reach server {@code id} also where another program runs it. */
+    public final void findGroups(int id) {
+        servers[id].findGroups();
+    }
+
     /** Sends SIGSTOP, SIGCONT or the like to server {@code id}. */
     public final void signal(int id, String signal) throws IOException {
         servers[id].signal(signal);

@@ -28,8 +28,12 @@ public final class ServerProcess {
 
     private final Process process;
 
+    /** The process groups of the server, those of its children first. */
+    private volatile List<Long> groups;
+
     private ServerProcess(Process process) {
         this.process = process;
+        this.groups = List.of(process.pid());
         RUNNING.add(this);
     }
 
@@ -63,9 +67,9 @@ public final class ServerProcess {
 
     /** Until `setsid` has run there is no group to signal. Returns as well when the process has ended. */
     private void awaitGroup() {
-        Path stat = Path.of("/proc", Long.toString(process.pid()), "stat");
+        Path stat = stat(process.pid());
         try {
-            while (process.isAlive() && !leadsGroup(stat)) {
+            while (process.isAlive() && !leadsGroup(process.pid(), stat)) {
                 Thread.sleep(1);
             }
         } catch (InterruptedException interrupted) {
@@ -73,16 +77,20 @@ public final class ServerProcess {
         }
     }
 
-    private boolean leadsGroup(Path stat) {
+    private static Path stat(long pid) {
+        return Path.of("/proc", Long.toString(pid), "stat");
+    }
+
+    private static boolean leadsGroup(long pid, Path stat) {
         String line;
         try {
             line = Files.readString(stat);
         } catch (IOException ended) {
-            return !process.isAlive();
+            return false;
         }
         // After the name, which may hold blanks: state, parent, group.
         String[] fields = line.substring(line.lastIndexOf(')') + 2).split(" ");
-        return Long.parseLong(fields[2]) == process.pid();
+        return Long.parseLong(fields[2]) == pid;
     }
 
     /** The process's id, which is also its group's. */
@@ -106,13 +114,33 @@ public final class ServerProcess {
     }
 
     /**
-     * Signals the server's process group.
+     * Finds the groups of the server's children, which signals from then on reach directly: a server
+     * that another program runs is a child in a group of its own, and that program may be slow to pass
+     * its end on.
+     */
+    public void findGroups() {
+        List<Long> found = new ArrayList<>();
+        process.toHandle()
+                .descendants()
+                .map(ProcessHandle::pid)
+                .filter(pid -> leadsGroup(pid, stat(pid)))
+                .forEach(found::add);
+        found.add(process.pid());
+        groups = List.copyOf(found);
+    }
+
+    /**
+     * Signals the server's process group, and those that {@link #findGroups} found.
      *
      * @param signal name without SIG, such as KILL, STOP, CONT
      * @throws IOException if the signal could not be sent
      */
     public void signal(String signal) throws IOException {
-        if (!Signals.send(signal, process.pid())) {
+        boolean sent = false;
+        for (long group : groups) {
+            sent |= Signals.send(signal, group);
+        }
+        if (!sent) {
             throw new IOException("no process group " + process.pid() + " to send SIG" + signal);
         }
     }
@@ -130,7 +158,9 @@ public final class ServerProcess {
 
     private void killGroup() {
         try {
-            Signals.send("KILL", process.pid());
+            for (long group : groups) {
+                Signals.send("KILL", group);
+            }
         } catch (IOException failed) {
             System.err.println(
                     "process " + process.pid() + " is killed, its children may live on: "

@@ -58,6 +58,7 @@ final class FaultedEnsemble implements AutoCloseable {
     Trial trial() throws IOException, InterruptedException, TimeoutException {
         int leader = ensemble.awaitHealthy(START_LIMIT);
         ensemble.checkOptionsTaken();
+        ensemble.findGroups(leader);
         long[] logEnds = logEnds();
         Trial trial;
         try (WriteProbe probe = WriteProbe.start(ensemble, survivors(leader), periodNs);

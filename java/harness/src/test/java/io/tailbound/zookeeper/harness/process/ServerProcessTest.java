@@ -50,6 +50,20 @@ class ServerProcessTest {
     }
 
     @Test
+    void aSignalReachesAServerThatAnotherProgramRuns() throws Exception {
+        // With job control a shell gives its children groups of their own.
+        List<String> command = List.of("sh", "-c", "set -m; sleep 600 & wait");
+        Path log = folder.resolve("log");
+        ServerProcess server = ServerProcess.start(command, Map.of(), folder, log);
+        ProcessHandle shell = ProcessHandle.of(server.pid()).orElseThrow();
+        ProcessHandle child = awaitSleep(shell);
+        server.findGroups();
+        server.kill();
+        child.onExit().get(20, TimeUnit.SECONDS);
+        assertFalse(server.isAlive());
+    }
+
+    @Test
     void aServerDiesWithAHarnessThatIsKilled() throws Exception {
         String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
         String classes = System.getProperty("java.class.path");
@@ -85,6 +99,19 @@ class ServerProcessTest {
             }
             System.out.println(server.pid());
             Thread.sleep(TimeUnit.MINUTES.toMillis(10));
+        }
+    }
+
+    private static ProcessHandle awaitSleep(ProcessHandle shell) throws InterruptedException {
+        while (true) {
+            var sleep =
+                    shell.descendants()
+                            .filter(one -> one.info().command().orElse("").endsWith("sleep"))
+                            .findFirst();
+            if (sleep.isPresent()) {
+                return sleep.get();
+            }
+            Thread.sleep(5);
         }
     }
 }
