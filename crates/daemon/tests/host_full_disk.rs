@@ -4,6 +4,7 @@
 //! nothing of it is left. Needs root and what the ds-freeze back end needs; skips aloud without.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[allow(dead_code)]
 mod stage;
 
 use std::fs::{self, File};

@@ -22,6 +22,7 @@ pub mod recovery;
 
 mod change_interface;
 mod executor;
+mod thaw;
 
 pub use backend::{
     Backend, Capabilities, Inheritance, MachineThreads, Manager, MissingRequirement, Plan,
