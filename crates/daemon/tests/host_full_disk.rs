@@ -84,6 +84,8 @@ fn a_full_disk_keeps_nothing_from_being_taken_back() {
         return;
     }
     assert!(output.status.success(), "{said}");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("1 passed"), "{told}");
 }
 
 fn on_a_small_file_system(mount: &Path) {
