@@ -4,6 +4,7 @@
 //! nothing of it is left. Needs root and what the ds-freeze back end needs; skips aloud without.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[allow(dead_code)]
 mod stage;
 
 use std::fs::{self, File};
@@ -83,6 +84,8 @@ fn a_full_disk_keeps_nothing_from_being_taken_back() {
         return;
     }
     assert!(output.status.success(), "{said}");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("1 passed"), "{told}");
 }
 
 fn on_a_small_file_system(mount: &Path) {

@@ -13,6 +13,7 @@ use crate::journal::{Entry, HeldDomain, Journal, Previous, Record};
 use crate::kernel::{KernelState, KernelView};
 use crate::managers::Managers;
 use crate::newcomers::treat_newcomers;
+use crate::thaw::thaw;
 use crate::{Change, Inheritance, Plan, SchedulingSetting};
 
 /// How often the threads of a domain are listed again, since they may start others meanwhile.
@@ -279,44 +280,6 @@ pub(crate) fn undo_after(
     failures
 }
 
-/// Thaws the groups that the domain's changes have frozen, should one of them still be: a service that
-/// stands still is worse than anything else that could be left behind.
-fn thaw(
-    kernel: &mut dyn KernelState,
-    journal: &Journal,
-    held: &HeldDomain,
-    failures: &mut Vec<String>,
-) {
-    for entry in &held.entries {
-        let Change::WriteFile { file, .. } = &entry.change else {
-            continue;
-        };
-        let froze = is_freezer(file)
-            && (entry.previous == Previous::Text { text: "0".into() } || is_ours(file, held));
-        let mut others = journal.history().domains.iter();
-        let is_others = others.any(|other| {
-            other.request.domain != held.request.domain
-                && other
-                    .entries
-                    .iter()
-                    .any(|it| it.change.same_object(&entry.change))
-        });
-        if !froze || is_others || !kernel.read_file(file).is_ok_and(|text| text == "1") {
-            continue;
-        }
-        if let Err(error) = kernel.write_file(file, "0")
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            failures.push(format!("thawing {}: {error}", file.display()));
-        }
-    }
-}
-
-/// Whether the file stops and starts a cgroup of v2.
-fn is_freezer(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == "cgroup.freeze")
-}
-
 /// Takes one change back, or leaves that to a later change of the same thing that still stands.
 fn undo(
     kernel: &mut dyn KernelState,
@@ -451,7 +414,7 @@ fn restore_file(
 }
 
 /// Whether the file lies in a cgroup that was made for the domain.
-fn is_ours(file: &Path, held: &HeldDomain) -> bool {
+pub(crate) fn is_ours(file: &Path, held: &HeldDomain) -> bool {
     held.entries.iter().any(|entry| {
         matches!(&entry.change, Change::MakeCgroup { directory }
             if Some(directory.as_path()) == file.parent() && entry.previous == Previous::Absent)

@@ -26,6 +26,7 @@ mod change_interface;
 mod confinement;
 mod executor;
 mod newcomers;
+mod thaw;
 
 pub use audit::AuditSummary;
 pub use backend::{

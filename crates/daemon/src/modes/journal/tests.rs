@@ -249,3 +249,29 @@ proptest! {
         let _any = read(&tail, "boot");
     }
 }
+
+/// A folder in the place of the new file stands for a file system that takes no further one.
+#[test]
+fn where_there_is_no_room_for_a_second_file_the_long_one_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let mut journal = ModesJournal::new(directory, loaded());
+    let modes = ["run", "rest"];
+    let state = table().in_mode(modes[0]);
+    journal.note(&Record::Holds { state });
+    fs::create_dir(path_in(directory).with_extension("state-new")).unwrap();
+    let mut turn = 0;
+    while fs::metadata(path_in(directory)).unwrap().len() <= LONGEST + 8_192 {
+        turn += 1;
+        assert!(turn < 10_000);
+        let state = table().in_mode(modes[turn % 2]);
+        journal.note(&Record::Holds { state });
+    }
+    let (_, resumption) = left(directory).unwrap().unwrap();
+    assert_eq!(resumption.state.mode, modes[turn % 2]);
+    // Other modes would be half of the truth in the old file.
+    journal.set_modes(table(), None);
+    let state = table().in_mode("run");
+    journal.note(&Record::Holds { state });
+    assert_eq!(left(directory), Ok(None));
+}
