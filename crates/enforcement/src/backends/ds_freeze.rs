@@ -25,6 +25,13 @@ const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
 /// A domain stands still until its first replenishment, so up to a period: a minute is too long.
 const LONGEST_PERIOD: Duration = Duration::from_secs(60);
 
+/// CPU time that the kernel takes to stop one thread of a group and let it run again, rounded up: 7 microseconds
+/// were measured with 500 threads, fewer with less (SPECIFICATION.md, "Stopping a large group").
+const SWITCH_PER_THREAD: Duration = Duration::from_micros(8);
+/// Stopping a group and letting it run again takes one part in so many of the period at most, since an ordinary
+/// thread on the CPU waits that long.
+const LARGEST_PART_FOR_SWITCHING: u64 = 5;
+
 /// Our deferrable server at fixed priority.
 pub struct DsFreeze;
 
@@ -97,6 +104,7 @@ impl Backend for DsFreeze {
                 group_in_place(request, &members, &mut changes)?
             }
         };
+        check_sizes(request, &groups)?;
         let priority = request.interface.priority.0;
         let setting = SchedulingSetting::Fifo {
             priority,
@@ -207,6 +215,26 @@ fn check_controller(
 }
 
 type Group = (Manager, Vec<u32>);
+
+/// Refuses groups of so many threads that stopping them takes too much of a period.
+fn check_sizes(request: &ReservationRequest, groups: &[Group]) -> Result<(), PlanError> {
+    let period = request.interface.period;
+    let largest = groups.iter().map(|(_, threads)| threads.len()).max();
+    let threads = largest.unwrap_or_default() as u64;
+    let least = SWITCH_PER_THREAD * threads * LARGEST_PART_FOR_SWITCHING;
+    match period >= least {
+        true => Ok(()),
+        false => Err(not_supported(
+            request,
+            format!(
+                "stops {threads} threads at a time, which keeps ordinary programs on their CPU waiting for up to \
+                 {}: more than a fifth of the period of {period}",
+                SWITCH_PER_THREAD * threads
+            ),
+            format!("give it a period of {least} or more, or divide it into several domains"),
+        )),
+    }
+}
 
 /// A group of our own, frozen until its manager first replenishes it.
 fn group_of_processes(

@@ -68,6 +68,24 @@ fn refusals_say_what_is_wrong() {
 }
 
 #[test]
+fn a_group_that_takes_long_to_stop_needs_a_long_period() {
+    let (kernel, directory) = (host(), state_directory());
+    let threads: Vec<u32> = (5_000..6_500).collect();
+    kernel.add_process(5_000, 1, &threads);
+    let enforcer = enforcer(&kernel, directory.path());
+    let plan = |period_ms| {
+        let target = Target::Processes(vec![5_000]);
+        let interface = interface(5, period_ms, 50, &[1]);
+        enforcer.plan(&[request("x", target, interface, BackendKind::DsFreeze)])
+    };
+    let refused = plan(59).unwrap_err().to_string();
+    let threads = threads.len();
+    assert!(refused.contains(&format!("{threads} threads")), "{refused}");
+    assert!(refused.contains("a period of 60ms or more"), "{refused}");
+    assert!(plan(60).is_ok());
+}
+
+#[test]
 fn a_thread_belongs_to_one_reservation() {
     let (kernel, directory) = (host(), state_directory());
     let mut enforcer = enforcer(&kernel, directory.path());

@@ -11,7 +11,7 @@ use tailbound_model::{
     ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
     HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints,
     Percentile, Placement, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling,
-    Service, Slo, Task, TaskStart, Trigger, Variant,
+    Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
