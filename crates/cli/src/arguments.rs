@@ -77,7 +77,7 @@ pub enum Verb {
     /// Whether a description is well-formed, fits its hosts, and is schedulable.
     Check(CheckArguments),
     /// The response times that the reservations of a description will give, or those of one queue.
-    Predict(PredictArguments),
+    Predict(Box<PredictArguments>),
     /// The reservations that keep the promises of a description, or of one queue.
     Size(SizeArguments),
     /// Whether the tasks of a description, or those named, meet their deadlines; what CPUs can hold.

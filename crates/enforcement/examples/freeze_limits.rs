@@ -23,7 +23,7 @@ use ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
 use serde::Serialize;
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
-use tailbound_time::{Clock, Duration};
+use tailbound_time::{Clock, Duration, Instant};
 
 const INTERFACES_US: [(u64, u64); 2] = [(400, 1_000), (4_000, 10_000)];
 
@@ -102,73 +102,97 @@ fn measure(budget: Duration, period: Duration, seconds: f64, tasks: u32) -> Row 
     hog.threads = 1;
     hog.fifo_priority = 0;
     neighbour.start(hog, &[]);
-    let open = |name: &str, write: bool| {
-        let path = domain.cgroup.join(name);
-        File::options()
-            .read(!write)
-            .write(write)
-            .open(path)
-            .expect(name)
-    };
-    let (freeze, usage) = (open("cgroup.freeze", true), open("cpu.stat", false));
     pin_current_thread(test_cpu().0).expect("a CPU of ours");
     make_current_thread_fifo(98).expect("root");
 
-    let (mut late, mut frozen, mut thawed, mut read) = (vec![], vec![], vec![], vec![]);
-    let mut stopped = vec![];
-    let timed = |act: &dyn Fn()| {
-        let before = Monotonic.now();
-        act();
-        Monotonic.now().saturating_since(before)
-    };
-    let mut scratch = [0; 512];
     let begin = Monotonic.now() + warm_up;
     sleep_until(begin).expect("sleep");
     let own_before = thread_cpu_time();
     let periods = length / period;
-    let mut used_at_stop = None;
-    for index in 0..periods {
-        let start = begin + period * index;
-        sleep_until(start).expect("sleep");
-        late.push(Monotonic.now().saturating_since(start));
-        if let Some(before) = used_at_stop {
-            stopped.push(domain.used().saturating_sub(before));
-        }
-        thawed.push(timed(&|| {
-            freeze.write_at(b"0", 0).expect("thaw");
-        }));
-        sleep_until(start + budget).expect("sleep");
-        late.push(Monotonic.now().saturating_since(start + budget));
-        used_at_stop = Some(domain.used());
-        frozen.push(timed(&|| {
-            freeze.write_at(b"1", 0).expect("freeze");
-        }));
-        let before = Monotonic.now();
-        usage.read_at(&mut scratch, 0).expect("read");
-        read.push(Monotonic.now().saturating_since(before));
-    }
+    let mut seen = Seen::default();
+    seen.serve(&domain, begin, budget, period, periods);
     let own = thread_cpu_time().saturating_sub(own_before);
-    freeze.write_at(b"0", 0).expect("thaw");
     domain.finish();
-    let quantile = |values: &mut Vec<Duration>, share: f64| {
-        values.sort_unstable();
-        values[((values.len() - 1) as f64 * share) as usize].as_nanos()
-    };
     Row {
         budget_ns: budget.as_nanos(),
         period_ns: period.as_nanos(),
         periods,
-        late_p50_ns: quantile(&mut late, 0.5),
-        late_p99_ns: quantile(&mut late, 0.99),
-        freeze_p50_ns: quantile(&mut frozen, 0.5),
-        freeze_p99_ns: quantile(&mut frozen, 0.99),
-        thaw_p50_ns: quantile(&mut thawed, 0.5),
-        read_p50_ns: quantile(&mut read, 0.5),
-        stop_p50_ns: quantile(&mut stopped, 0.5),
-        stop_p99_ns: quantile(&mut stopped, 0.99),
+        late_p50_ns: quantile_ns(&mut seen.late, 0.5),
+        late_p99_ns: quantile_ns(&mut seen.late, 0.99),
+        freeze_p50_ns: quantile_ns(&mut seen.frozen, 0.5),
+        freeze_p99_ns: quantile_ns(&mut seen.frozen, 0.99),
+        thaw_p50_ns: quantile_ns(&mut seen.thawed, 0.5),
+        read_p50_ns: quantile_ns(&mut seen.read, 0.5),
+        stop_p50_ns: quantile_ns(&mut seen.stopped, 0.5),
+        stop_p99_ns: quantile_ns(&mut seen.stopped, 0.99),
         cost_per_period_ns: (own / periods.max(1)).as_nanos(),
         overhead: own.as_secs_f64() / (period * periods).as_secs_f64(),
     }
+}
+
+/// What each period took.
+#[derive(Default)]
+struct Seen {
+    late: Vec<Duration>,
+    frozen: Vec<Duration>,
+    thawed: Vec<Duration>,
+    read: Vec<Duration>,
+    /// CPU time of the group after it was told to stop.
+    stopped: Vec<Duration>,
+}
+
+impl Seen {
+    /// Thaws and freezes the domain as its manager would; it is thawed in the end.
+    fn serve(
+        &mut self,
+        domain: &TestDomain,
+        begin: Instant,
+        budget: Duration,
+        period: Duration,
+        periods: u64,
+    ) {
+        let open = |name: &str, write: bool| {
+            let path = domain.cgroup.join(name);
+            let mut options = File::options();
+            options.read(!write).write(write);
+            options.open(path).expect(name)
+        };
+        let (freeze, usage) = (open("cgroup.freeze", true), open("cpu.stat", false));
+        let timed = |act: &dyn Fn()| {
+            let before = Monotonic.now();
+            act();
+            Monotonic.now().saturating_since(before)
+        };
+        let mut scratch = [0; 512];
+        let mut used_at_stop = None;
+        for index in 0..periods {
+            let start = begin + period * index;
+            sleep_until(start).expect("sleep");
+            self.late.push(Monotonic.now().saturating_since(start));
+            if let Some(before) = used_at_stop {
+                self.stopped.push(domain.used().saturating_sub(before));
+            }
+            self.thawed.push(timed(&|| {
+                freeze.write_at(b"0", 0).expect("thaw");
+            }));
+            sleep_until(start + budget).expect("sleep");
+            let late = Monotonic.now().saturating_since(start + budget);
+            self.late.push(late);
+            used_at_stop = Some(domain.used());
+            self.frozen.push(timed(&|| {
+                freeze.write_at(b"1", 0).expect("freeze");
+            }));
+            let before = Monotonic.now();
+            usage.read_at(&mut scratch, 0).expect("read");
+            self.read.push(Monotonic.now().saturating_since(before));
+        }
+        freeze.write_at(b"0", 0).expect("thaw");
+    }
+}
+
+fn quantile_ns(values: &mut [Duration], share: f64) -> u64 {
+    values.sort_unstable();
+    values[((values.len() - 1) as f64 * share) as usize].as_nanos()
 }
 
 fn print_table(rows: &[Row]) {

@@ -271,8 +271,8 @@ mod tests {
         Duration::from_millis(value)
     }
 
-    fn reserved(budget: u64, period: u64) -> ServerReservation {
-        ServerReservation::new(ms(budget), ms(period)).unwrap()
+    fn reserved(budget_ms: u64, period_ms: u64) -> ServerReservation {
+        ServerReservation::new(ms(budget_ms), ms(period_ms)).unwrap()
     }
 
     #[test]
@@ -314,8 +314,8 @@ mod tests {
     /// A chain across servers with deferrable reservations of the highest priority, nanosecond by
     /// nanosecond: each link waits, then works on its server, whose other threads come first.
     struct Host {
-        budget: u64,
-        period: u64,
+        budget_ns: u64,
+        period_ns: u64,
         left: Vec<u64>,
         others: Vec<u64>,
         now: u64,
@@ -324,8 +324,8 @@ mod tests {
     impl Host {
         fn tick(&mut self) {
             self.now += 1;
-            if self.now.is_multiple_of(self.period) {
-                self.left.fill(self.budget);
+            if self.now.is_multiple_of(self.period_ns) {
+                self.left.fill(self.budget_ns);
             }
         }
 
@@ -356,8 +356,8 @@ mod tests {
             let period = budget + rest;
             let used = used.min(budget);
             let mut host = Host {
-                budget,
-                period,
+                budget_ns: budget,
+                period_ns: period,
                 left: vec![budget - used; 3],
                 others: others.clone(),
                 now: start,

@@ -61,7 +61,7 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
     for reservation in &status.reservations {
         let domain = &reservation.enforced;
         if let Some(notice) = domain.audit.as_ref().and_then(escapes) {
-            output.note(&format!("domain \"{}\": {notice}", domain.domain));
+            output.note(format!("domain \"{}\": {notice}", domain.domain));
         }
     }
     Ok(())

@@ -105,3 +105,25 @@ fn a_command_whose_reservation_is_taken_back_says_so() {
     assert!(bench.said().contains("the command was ended"));
     bench.assert_clean("none");
 }
+
+#[test]
+fn commands_say_that_daemon_and_watchdog_are_stopped_and_revert_ends_both() {
+    let Some(bench) = Bench::enforcing("ownership::stopped") else {
+        return;
+    };
+    let one = Reserved::new(&bench, "one");
+    bench.run(&["apply", &one.file]).expect(0, &[]);
+    let mut client = bench.client().unwrap();
+    let watchdog = client.status().unwrap().watchdog.pid.unwrap();
+    for process in [client.daemon_pid(), watchdog] {
+        tailbound_linux::process::send_signal(process, 19).unwrap();
+    }
+    bench.run(&["status"]).expect(1, &["is stopped", "revert"]);
+    bench
+        .run(&["revert", "one"])
+        .expect(1, &["single reservations cannot be taken back"]);
+    bench
+        .run(&["revert", "--all"])
+        .expect(0, &["the stopped daemon was ended", "taken back: one"]);
+    bench.assert_clean("one");
+}

@@ -91,7 +91,7 @@ pub(super) fn line_bytes(record: &Record) -> u64 {
 /// known yet. A disk that has no room for it is known to be full before anything is done.
 pub(crate) fn room_for(plans: &[Plan]) -> u64 {
     let changes = plans.iter().flat_map(|plan| &plan.changes);
-    let changes: u64 = changes.map(|change| of_change(change)).sum();
+    let changes: u64 = changes.map(of_change).sum();
     let domains = plans.iter().map(|plan| {
         let (request, inheritance) = (plan.request.clone(), plan.inheritance.clone());
         let domain = of_domain(&request.domain);

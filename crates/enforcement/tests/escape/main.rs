@@ -34,13 +34,6 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Not a test: the program that the tests start again in a role.
-#[test]
-#[ignore = "the load of the other tests"]
-fn role() {
-    program::play_role();
-}
-
 /// What the host can do, or a loud skip.
 fn host_for(test: &str, hidden: &[Feature]) -> Option<HostCapabilities> {
     let host = HostCapabilities::probe().without(hidden);

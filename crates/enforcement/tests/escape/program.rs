@@ -38,7 +38,7 @@ impl Program {
         };
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--ignored", "--exact", "role", "--nocapture"])
+            .args(["--ignored", "--exact", "program::role", "--nocapture"])
             .env(ROLE, format!("{name} {number} {}", end.as_nanos()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null());
@@ -70,8 +70,10 @@ impl Drop for Program {
     }
 }
 
-/// Plays the role that the environment asks for, if it does, and exits.
-pub fn play_role() {
+/// Not a test: the program that the tests start again in a role, which the environment names.
+#[test]
+#[ignore = "the load of the other tests"]
+fn role() {
     let Ok(text) = std::env::var(ROLE) else {
         return;
     };

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use tailbound_enforcement::fake_kernel::{FakeDisk, FakeKernel};
 use tailbound_enforcement::journal::History;
 use tailbound_enforcement::recovery::recover_with;
-use tailbound_enforcement::{EnforcementError, Enforcer};
+use tailbound_enforcement::{EnforcementError, Enforcer, Target};
+use tailbound_model::BackendKind;
 
 use super::stage::*;
 
@@ -74,7 +75,18 @@ fn what_was_applied_one_after_another_is_taken_back_in_any_order_on_a_full_disk(
             owner.apply(std::slice::from_ref(request)).unwrap();
         }
         disk.fill();
-        let refused = owner.apply(&several()[4..]).unwrap_err();
+        // So many threads that no block is left with room for them by chance.
+        let threads: Vec<u32> = (7_000..7_200).collect();
+        kernel.add_process(7_000, 1, &threads);
+        let target = Target::Processes(vec![7_000]);
+        let many = request(
+            "many",
+            target,
+            interface(1, 100, 50, &[0]),
+            BackendKind::CfsQuota,
+        );
+        let refused = owner.apply(&[many]).unwrap_err();
+        kernel.end_process(7_000);
         assert!(
             matches!(refused, EnforcementError::NoRoom { .. }),
             "{refused}"

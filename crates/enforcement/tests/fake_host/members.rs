@@ -108,7 +108,7 @@ fn a_container_that_is_started_anew_gets_its_reservation_anew() {
             if kind == BackendKind::DsFreeze {
                 let fifo = SchedulingSetting::Fifo {
                     priority: 50,
-                    reset_on_fork: false,
+                    reset_on_fork: true,
                 };
                 assert_eq!(kernel.snapshot().threads[&500].scheduling, fifo);
             }
