@@ -80,6 +80,15 @@ pub trait Reservations {
     /// makes sense.
     fn revert(&mut self, domain: &str) -> Result<(), Refusal>;
 
+    /// Removes what is left of reservations that were taken back, such as a journal on a file system that could
+    /// not be written to then; only called while there is no reservation.
+    ///
+    /// # Errors
+    /// What stays.
+    fn clean(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Takes back what the reservation of `domain` changed, and keeps its budget booked.
     ///
     /// # Errors
@@ -355,6 +364,9 @@ impl<R: Reservations> Leases<R> {
         };
         let mut reverted = Vec::new();
         let mut failures = Vec::new();
+        if self.reservations.active().is_empty() {
+            failures.extend(self.reservations.clean().err());
+        }
         for domain in domains {
             match self.reservations.revert(&domain) {
                 Ok(()) => {

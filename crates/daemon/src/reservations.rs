@@ -105,6 +105,10 @@ impl Reservations for EnforcerReservations {
         Ok(self.enforcer.revert(domain)?)
     }
 
+    fn clean(&mut self) -> Result<(), Refusal> {
+        Ok(self.enforcer.revert_all()?)
+    }
+
     fn detach(&mut self, domain: &str) -> Result<(), Refusal> {
         Ok(self.enforcer.detach(domain)?)
     }

@@ -454,14 +454,14 @@ impl Enforcer {
         self.take_back_all(&[domain])
     }
 
-    /// Takes all reservations back, the latest first.
+    /// Takes all reservations back, the latest first. A journal that could not be removed before goes too.
     ///
     /// # Errors
     /// If something could not be put back (the rest was).
     pub fn revert_all(&mut self) -> Result<(), EnforcementError> {
         let held = self.journal.history().domains.iter().rev();
         let domains: Vec<String> = held.map(|held| held.request.domain.clone()).collect();
-        if domains.is_empty() {
+        if domains.is_empty() && !self.journal.path().exists() {
             return Ok(());
         }
         let _turn = self.turn_to_undo()?;

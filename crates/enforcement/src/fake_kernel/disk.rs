@@ -44,6 +44,13 @@ impl FakeDisk {
         self.lock().keeps_files = true;
     }
 
+    /// Writes and removals succeed again.
+    pub fn mend(&self) {
+        let mut inside = self.lock();
+        inside.fails_from = None;
+        inside.keeps_files = false;
+    }
+
     /// Others take what room is left.
     pub fn fill(&self) {
         self.lock().free_bytes = Some(0);

@@ -100,6 +100,23 @@ fn what_was_applied_one_after_another_is_taken_back_in_any_order_on_a_full_disk(
 }
 
 #[test]
+fn a_journal_that_could_not_be_removed_goes_once_it_can() {
+    let (kernel, directory) = (host(), state_directory());
+    let before = kernel.snapshot();
+    let disk = FakeDisk::default();
+    let mut owner = enforcer_on(&kernel, directory.path(), &disk);
+    owner.apply(&several()[..4]).unwrap();
+    disk.fail_from(0);
+    disk.keep_files();
+    assert!(owner.revert_all().is_err());
+    assert_eq!(kernel.snapshot(), before);
+    assert!(owner.revert_all().is_err());
+    disk.mend();
+    owner.revert_all().unwrap();
+    assert_nothing_is_left(directory.path());
+}
+
+#[test]
 fn a_daemon_that_dies_on_a_full_disk_is_recovered_there() {
     let (kernel, directory) = (host(), state_directory());
     let before = kernel.snapshot();
