@@ -166,7 +166,7 @@ impl FairShare {
     }
 }
 
-/// What CPU time the servers of an ensemble get.
+/// The CPU time that the servers of an ensemble get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuShare {
     /// Each has a reservation.
@@ -233,7 +233,7 @@ impl CpuShare {
         }
     }
 
-    /// What must be true for that.
+    /// The assumptions of the bound or estimate.
     pub fn assumptions(&self) -> Vec<String> {
         let assumptions: &[&str] = match self {
             CpuShare::Reserved(reservation) => &[
