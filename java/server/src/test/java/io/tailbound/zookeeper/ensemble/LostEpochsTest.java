@@ -36,6 +36,22 @@ class LostEpochsTest {
     }
   }
 
+  /** A candidate that nobody follows accepts its own epoch, fails, and finds another leader when it is back. */
+  @Test
+  void aServerThatAcceptedALaterEpochJoinsARunningLeader(@TempDir Path directory) throws Exception {
+    try (Ensemble ensemble =
+        Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> "tailbound.leader.rehearsals=0")) {
+      ensemble.awaitHealth(MINUTE_NS);
+      ServerProcess ahead = ensemble.server(1);
+      ahead.kill();
+      Path accepted = ahead.directory().resolve("data").resolve("version-2").resolve("acceptedEpoch");
+      Files.writeString(accepted, "414");
+      ahead.start();
+      ensemble.awaitHealth(MINUTE_NS);
+      assertTrue(Files.readString(accepted).strip().compareTo("414") > 0, Files.readString(accepted));
+    }
+  }
+
   private static void refusesAnotherEnsemble(ServerProcess server) throws Exception {
     server.kill();
     Path configuration = server.directory().resolve("zoo.cfg");

@@ -119,11 +119,21 @@ class LeaderWatch {
     long round = peer.round();
     boolean quorumMayLive = isQuorum(voter -> voter == peer.getMyId() || mayFollow(voter, round));
     if (!quorumMayLive && steppedDown != leader) {
-      steppedDown = leader;
       LOG.warn("Stepping down: a quorum was not heard for too long, or is in a later election");
-      peer.leaving(RecoveryRecorder.LossCause.STEPPED_DOWN);
-      inBackground(() -> leader.shutdown("a quorum is lost"), "tailbound-step-down");
+      stepDown(leader, "a quorum is lost");
     }
+  }
+
+  /** Ends a leader's role, once. */
+  void stepDown(Leader leader, String reason) {
+    synchronized (this) {
+      if (steppedDown == leader) {
+        return;
+      }
+      steppedDown = leader;
+    }
+    peer.leaving(RecoveryRecorder.LossCause.STEPPED_DOWN);
+    inBackground(() -> leader.shutdown(reason), "tailbound-step-down");
   }
 
   private static void inBackground(Runnable task, String name) {

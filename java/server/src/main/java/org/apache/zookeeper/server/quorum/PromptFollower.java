@@ -12,6 +12,11 @@ import java.net.Socket;
  */
 class PromptFollower extends Follower {
 
+  /** How upstream's complaint about a leader of an earlier epoch begins. */
+  private static final String EARLIER_EPOCH = "Leaders epoch";
+
+  private static final long REFUSAL_PAUSE_MS = 100;
+
   private final TailboundPeer peer;
   private volatile boolean refused;
 
@@ -37,6 +42,30 @@ class PromptFollower extends Follower {
         throw new IllegalStateException("server " + vote.getId() + ", just elected, is gone", e);
       }
       throw e;
+    }
+  }
+
+  /**
+   * Registers with the leader. One of an earlier epoch than this server has accepted cannot lead it; such a
+   * leader {@linkplain PromptLeader steps down} after a while, so there is no use in asking at once again.
+   */
+  @Override
+  protected long registerWithLeader(int packetType) throws IOException {
+    try {
+      return super.registerWithLeader(packetType);
+    } catch (IOException e) {
+      if (String.valueOf(e.getMessage()).startsWith(EARLIER_EPOCH)) {
+        pause();
+      }
+      throw e;
+    }
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(REFUSAL_PAUSE_MS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
   }
 
