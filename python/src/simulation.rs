@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use tailbound_analysis::resolution::as_hosted;
+use tailbound_analysis::resolution::Deployment;
 use tailbound_model::{Description, Variant};
 use tailbound_simulator::host::{
     DomainResult, Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
@@ -55,8 +55,11 @@ pub fn simulate(
     let loaded = tailbound_model::load(&path).map_err(|error| invalid(python, told(&error)))?;
     let inputs = loaded.inputs().map_err(|error| invalid(python, error))?;
     let variant = variant.map(|name| variant_named(python, &loaded.description, name));
-    let description = as_hosted(&loaded.description, mode, variant.transpose()?)
+    let as_described = Variant::as_described();
+    let variant = variant.transpose()?.unwrap_or(&as_described);
+    let deployment = Deployment::of(&loaded.description, mode, variant)
         .map_err(|error| invalid(python, error))?;
+    let description = deployment.description;
     let simulated = python.detach(|| {
         let each = description.hosts.keys().map(|host| {
             simulate_host(&HostQuery {

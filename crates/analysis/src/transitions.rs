@@ -35,11 +35,11 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_model::{
-    BackendKind, Bandwidth, ChangePolicy, Cpu, Description, Domain, ModeChanges, TaskStart,
+    BackendKind, Bandwidth, ChangePolicy, Cpu, Description, Domain, ModeChanges, TaskStart, Variant,
 };
 use tailbound_time::Duration;
 
-use crate::resolution::{ResolutionError, as_hosted};
+use crate::resolution::{Deployment, ResolutionError};
 
 /// A CPU of a host.
 pub type HostCpu = (String, Cpu);
@@ -121,9 +121,11 @@ pub fn transitions_of(
     description: &Description,
     wanted: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<Transition>, ResolutionError> {
+    let as_described = Variant::as_described();
     let mut hosted = BTreeMap::new();
     for name in description.modes.keys() {
-        hosted.insert(name.as_str(), as_hosted(description, Some(name), None)?);
+        let deployment = Deployment::of(description, Some(name), &as_described)?;
+        hosted.insert(name.as_str(), deployment.description);
     }
     let changes = description.mode_changes;
     let mut found = Vec::new();

@@ -47,17 +47,19 @@ pub struct HeldCommand {
 }
 
 impl HeldCommand {
-    /// Starts `words` on `cpu`, held.
+    /// Starts `words` on `cpus`, held.
     ///
     /// On a terminal the command stays in our process group, so that it can read from it and gets
     /// Ctrl-C itself; elsewhere it leads a group of its own, which is ended as a whole.
     ///
     /// # Errors
     /// The program or the CPU is not there, or the kernel starts nothing.
-    pub fn start(words: &[String], cpu: u32) -> Result<Self, Failure> {
+    pub fn start(words: &[String], cpus: &BTreeSet<u32>) -> Result<Self, Failure> {
         let program = words.first().cloned().unwrap_or_default();
         find_program(&program)?;
-        check_cpu(cpu)?;
+        for &cpu in cpus {
+            check_cpu(cpu)?;
+        }
         let failed = |error: io::Error| Failure::error(format!("cannot start {program}: {error}"));
         let name = socket_name();
         let address = SocketAddr::from_abstract_name(&name).map_err(failed)?;
@@ -72,8 +74,8 @@ impl HeldCommand {
         }
         process::die_with_parent(&mut command);
         let mut child = command.spawn().map_err(failed)?;
-        let held = scheduling::set_affinity(child.id(), &BTreeSet::from([cpu]))
-            .and_then(|()| accept(&listener, &mut child));
+        let held =
+            scheduling::set_affinity(child.id(), cpus).and_then(|()| accept(&listener, &mut child));
         let pid = child.id();
         let ender = Ender {
             pid,
@@ -97,9 +99,9 @@ impl HeldCommand {
     ///
     /// # Errors
     /// As [`HeldCommand::start`].
-    pub fn stand_in(cpu: u32) -> Result<Self, Failure> {
+    pub fn stand_in(cpus: &BTreeSet<u32>) -> Result<Self, Failure> {
         let own = std::env::current_exe().map_err(Failure::from_error)?;
-        Self::start(&[own.display().to_string()], cpu)
+        Self::start(&[own.display().to_string()], cpus)
     }
 
     /// The process that becomes the command.

@@ -9,6 +9,7 @@ pub mod admission;
 pub mod audit;
 pub mod backend;
 pub mod backends;
+pub mod binding;
 pub mod change;
 pub mod ds_freeze;
 pub mod enforcer;

@@ -20,7 +20,7 @@ use crate::repetition::{Bench, Repetition};
 use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
-use tailbound_analysis::resolution::{ResolvedDomain, resolve, unenforceable};
+use tailbound_analysis::resolution::{Deployment, unenforceable};
 
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);
@@ -72,14 +72,15 @@ pub fn run(
     }
     let seed = options.seed.unwrap_or(loaded.description.seed);
     let mut findings = Findings::new(loaded, inputs, seed, &options.out);
-    let mut resolved = BTreeMap::new();
+    let mut deployments = BTreeMap::new();
     for variant in &loaded.description.experiment.variants {
-        resolved.insert(variant.name.clone(), resolve(&loaded.description, variant)?);
+        let deployment = Deployment::of_run(&loaded.description, variant)?;
+        deployments.insert(variant.name.clone(), deployment);
     }
     let simulated_only = options.simulate_only
         || !host_is_fit(
             &loaded.description.experiment.variants,
-            &resolved,
+            &deployments,
             &mut findings,
             observer,
         )?;
@@ -88,7 +89,7 @@ pub fn run(
     if !simulated_only {
         findings.warnings.extend(host_warnings(loaded, observer));
         let calibrating = Calibrating {
-            variants: measurable(loaded, &resolved, &findings),
+            variants: measurable(loaded, &deployments, &findings),
             seed,
             stop,
         };
@@ -120,12 +121,12 @@ pub fn run(
     };
     for variant in &loaded.description.experiment.variants {
         let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);
-        let resolved = &resolved[&variant.name];
-        let known = known(loaded, inputs, variant, resolved, calibrations)?;
-        findings.predict(variant, resolved, &known, &bench)?;
+        let deployment = &deployments[&variant.name];
+        let known = known(loaded, inputs, variant, deployment, calibrations)?;
+        findings.predict(variant, deployment, &known, &bench)?;
     }
     if let Some(testbed) = &mut testbed {
-        measure_all(&bench, testbed, &resolved, &mut findings, observer);
+        measure_all(&bench, testbed, &deployments, &mut findings, observer);
     }
     Ok(findings.into_results(options))
 }
@@ -135,12 +136,12 @@ fn known(
     loaded: &LoadedDescription,
     inputs: &InputFiles,
     variant: &Variant,
-    resolved: &BTreeMap<String, ResolvedDomain>,
+    deployment: &Deployment,
     calibrations: Option<&Calibrations>,
 ) -> Result<BTreeMap<String, Known>, ExperimentError> {
     let mut known = BTreeMap::new();
     for (name, service) in &loaded.description.services {
-        let condition = Condition::of(variant, resolved.get(&service.domain));
+        let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
         let calibration = calibrations.and_then(|found| found.of(name, condition));
         let times = execution_times(name, service, inputs, calibration)?;
         known.insert(name.clone(), times);
@@ -151,14 +152,14 @@ fn known(
 /// The variants that the host does not refuse.
 fn measurable<'a>(
     loaded: &'a LoadedDescription,
-    resolved: &'a BTreeMap<String, BTreeMap<String, ResolvedDomain>>,
+    deployments: &'a BTreeMap<String, Deployment>,
     findings: &Findings<'_>,
-) -> Vec<(&'a Variant, &'a BTreeMap<String, ResolvedDomain>)> {
+) -> Vec<(&'a Variant, &'a Deployment)> {
     let variants = &loaded.description.experiment.variants;
     variants
         .iter()
         .filter(|variant| !findings.refused(&variant.name))
-        .map(|variant| (variant, &resolved[&variant.name]))
+        .map(|variant| (variant, &deployments[&variant.name]))
         .collect()
 }
 
@@ -188,13 +189,13 @@ fn calibrated_testbed<'a>(
 /// The first variant asks for more than there is, which no rights and no other kernel would mend.
 fn host_is_fit(
     variants: &[Variant],
-    resolved: &BTreeMap<String, BTreeMap<String, ResolvedDomain>>,
+    deployments: &BTreeMap<String, Deployment>,
     findings: &mut Findings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<bool, ExperimentError> {
     let host = HostCapabilities::probe();
     for (index, variant) in variants.iter().enumerate() {
-        let found = obstacle(&resolved[&variant.name], &host);
+        let found = obstacle(&deployments[&variant.name].reserved, &host);
         match (found, index) {
             (None, _) => {}
             (Some(Obstacle::TooMuch(reason)), 0) => {
@@ -232,7 +233,7 @@ fn host_is_fit(
 fn measure_all(
     bench: &Bench<'_>,
     testbed: &mut Testbed<'_>,
-    resolved: &BTreeMap<String, BTreeMap<String, ResolvedDomain>>,
+    deployments: &BTreeMap<String, Deployment>,
     findings: &mut Findings<'_>,
     observer: &mut dyn Observer,
 ) {
@@ -252,7 +253,13 @@ fn measure_all(
         if findings.refused(&variant.name) {
             continue;
         }
-        match bench.repeat(testbed, variant, &resolved[&variant.name], observer, done) {
+        match bench.repeat(
+            testbed,
+            variant,
+            &deployments[&variant.name],
+            observer,
+            done,
+        ) {
             Ok(repetition) => {
                 let ended_early = ended_early(&repetition);
                 findings.add(&variant.name, repetition);

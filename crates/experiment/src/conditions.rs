@@ -20,7 +20,7 @@ use tailbound_model::{BackendKind, Service, Variant};
 use crate::holding::Holding;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
-use tailbound_analysis::resolution::ResolvedDomain;
+use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 
 /// Rounds that are always made.
 const ROUNDS: usize = 5;
@@ -173,7 +173,7 @@ impl Calibrations {
 /// How a calibration is made.
 pub struct Calibrating<'a> {
     /// The variants that will be measured, with what their domains get.
-    pub variants: Vec<(&'a Variant, &'a BTreeMap<String, ResolvedDomain>)>,
+    pub variants: Vec<(&'a Variant, &'a Deployment)>,
     /// The seed of the requests.
     pub seed: u64,
     /// Raised when the user wants to end.
@@ -234,8 +234,8 @@ impl Calibrating<'_> {
     fn cases(&self, testbed: &Testbed<'_>) -> Vec<Case> {
         let mut cases: Vec<Case> = Vec::new();
         for (name, service) in &testbed.description().services {
-            for (variant, resolved) in &self.variants {
-                let domain = resolved.get(&service.domain);
+            for (variant, deployment) in &self.variants {
+                let domain = deployment.reserved.get(&service.domain);
                 let condition = Condition::of(variant, domain);
                 let known = |case: &Case| case.service == *name && case.condition == condition;
                 if !cases.iter().any(known) {
@@ -299,12 +299,14 @@ impl Calibrating<'_> {
                 interface.budget = interface
                     .budget
                     .max(interface.period.scaled_down(ROOM, 100));
-                vec![ReservationRequest {
-                    target: testbed.resident(&name)?.target(),
+                let target = testbed.target(&name)?;
+                let request = target.map(|target| ReservationRequest {
+                    target,
                     domain: name,
                     interface,
                     backend,
-                }]
+                });
+                request.into_iter().collect()
             }
         };
         let holding = Holding::take(&requests, None, self.stop)?;

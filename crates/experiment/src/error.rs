@@ -52,6 +52,9 @@ pub enum ExperimentError {
     /// It is not known what a domain gets.
     #[error(transparent)]
     Resolution(#[from] tailbound_analysis::resolution::ResolutionError),
+    /// A domain is nothing of this host that can have a reservation.
+    #[error(transparent)]
+    Binding(#[from] tailbound_enforcement::binding::BindingError),
     /// The analysis refused.
     #[error(transparent)]
     Analysis(#[from] tailbound_analysis::AnalysisError),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_enforcement::admission::{Standing, admit, check_request};
 use tailbound_enforcement::backends::backend;
-use tailbound_enforcement::error::backend_name;
+use tailbound_enforcement::binding::other_server;
 use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::BackendKind;
@@ -33,35 +33,13 @@ impl From<AdmissionError> for Obstacle {
     }
 }
 
-/// Why the described rule of a server is not the one that its back end enforces, if so.
-pub fn unenforced(resolved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
-    resolved.iter().find_map(|(domain, one)| {
-        let described = one.server_kind?;
-        let backend = backend_name(one.backend);
-        match (one.backend, one.backend.server_kind()) {
-            // A variant's baselines have no server at all.
-            (BackendKind::Dedicated | BackendKind::None, _) => None,
-            (_, Some(enforced)) if enforced == described => None,
-            (_, Some(enforced)) => Some(format!(
-                "domain \"{domain}\": {backend} enforces a {enforced} server, and a {described} one \
-                 is described; leave `server` out, or write server = \"{enforced}\" (`tailbound \
-                 predict`, `size` and `simulate` answer for the described one)"
-            )),
-            (_, None) => Some(format!(
-                "domain \"{domain}\": {backend} is a cap and no {described} server; leave `server` \
-                 out, or choose a back end that guarantees a budget"
-            )),
-        }
-    })
-}
-
 /// Why `host` cannot enforce a variant whose domains get `resolved`, if so. What other reservations
 /// hold on the host at the time does not count here.
 pub fn obstacle(
     resolved: &BTreeMap<String, ResolvedDomain>,
     host: &HostCapabilities,
 ) -> Option<Obstacle> {
-    if let Some(why) = unenforced(resolved) {
+    if let Some(why) = other_server(resolved) {
         return Some(Obstacle::TooMuch(why));
     }
     let requests = resolved

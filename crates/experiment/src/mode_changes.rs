@@ -12,7 +12,6 @@ use std::time;
 use tailbound_daemon::Client;
 use tailbound_distribution::Distribution;
 use tailbound_measurement::Measurement;
-use tailbound_model::Variant;
 use tailbound_modes::manager::Report;
 use tailbound_time::{Duration, Instant};
 
@@ -30,12 +29,6 @@ pub struct SeenChange {
     pub began_after: Duration,
     /// What came of it.
     pub report: Report,
-}
-
-/// Whether a variant is what the description says, so that modes may change in it: other back ends and
-/// margins belong to no mode.
-pub fn has_modes(variant: &Variant) -> bool {
-    variant.backend.is_none() && variant.margin_points.is_none_or(|it| it.0 == 0.0)
 }
 
 /// Somebody who looks on while modes change.

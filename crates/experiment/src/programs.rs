@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration as Pause;
 
-use tailbound_enforcement::{Target, machine};
+use tailbound_enforcement::{Target, binding};
 use tailbound_linux::spawn;
-use tailbound_model::{Builtin, Description, Domain, DomainKind, Scheduling};
+use tailbound_model::{Builtin, Description, Domain, Members, Scheduling};
 
 use crate::ExperimentError;
 
@@ -60,31 +60,13 @@ impl Programs {
             children: Vec::new(),
             attached: None,
         };
-        if let Some(machine) = &domain.machine {
-            let target = machine::target(machine, description.emulator_cpus(domain));
-            let target = target.map_err(|error| ExperimentError::Domain {
-                domain: name.into(),
-                what: error.to_string(),
-                remedy: "start it before the run".into(),
-            })?;
-            programs.attached = Some(target);
+        let Members::Started { instances } = domain.members(name) else {
+            programs.attached = binding::target(description, name, None)?;
             return Ok(programs);
-        }
-        if domain.kind == DomainKind::Container {
-            programs.attached = domain.cgroup.clone().map(Target::Cgroup);
-            return Ok(programs);
-        }
-        if domain.kind == DomainKind::XenVm {
-            programs.attached = Some(Target::XenDomain(name.to_owned()));
-            return Ok(programs);
-        }
-        if !domain.pids.is_empty() {
-            programs.attached = Some(Target::Processes(domain.pids.clone()));
-            return Ok(programs);
-        }
+        };
         let words = command_line(description, name, domain, surroundings)?;
         let cpus: BTreeSet<u32> = domain.allowed_cpus().iter().map(|cpu| cpu.0).collect();
-        for instance in 0..domain.instances {
+        for instance in 0..instances {
             programs.start_one(&words, &cpus, instance, surroundings)?;
         }
         Ok(programs)
@@ -142,12 +124,9 @@ impl Programs {
         Ok(())
     }
 
-    /// What a reservation for this domain is for.
-    pub fn target(&self) -> Target {
-        match &self.attached {
-            Some(target) => target.clone(),
-            None => Target::Processes(self.children.iter().map(|one| one.child.id()).collect()),
-        }
+    /// The processes that were started; none where the domain runs without us.
+    pub fn started(&self) -> Vec<u32> {
+        self.children.iter().map(|one| one.child.id()).collect()
     }
 
     /// The first process, if we know it.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
-use tailbound_enforcement::{LedgerSummary, ReservationRequest};
+use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::{Measurement, Progress, calibration_round};
-use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
+use tailbound_model::{InputFiles, LoadedDescription, Variant};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
@@ -14,10 +14,10 @@ use tailbound_time::Duration;
 use crate::conditions::Condition;
 use crate::driving::{Drive, generator_cpu};
 use crate::holding::Holding;
-use crate::mode_changes::{self, Watch};
+use crate::mode_changes::Watch;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
-use tailbound_analysis::resolution::ResolvedDomain;
+use tailbound_analysis::resolution::Deployment;
 
 /// What one repetition yields, by service.
 #[derive(Debug, Default)]
@@ -60,14 +60,14 @@ impl Bench<'_> {
         &self,
         testbed: &mut Testbed<'_>,
         variant: &Variant,
-        resolved: &BTreeMap<String, ResolvedDomain>,
+        deployment: &Deployment,
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<Repetition, ExperimentError> {
         if variant.neighbours {
             testbed.start_neighbours()?;
         }
-        let outcome = self.under_reservation(testbed, variant, resolved, observer, done);
+        let outcome = self.under_reservation(testbed, variant, deployment, observer, done);
         testbed.stop_neighbours();
         outcome
     }
@@ -76,15 +76,12 @@ impl Bench<'_> {
         &self,
         testbed: &mut Testbed<'_>,
         variant: &Variant,
-        resolved: &BTreeMap<String, ResolvedDomain>,
+        deployment: &Deployment,
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<Repetition, ExperimentError> {
-        let mut requests = requests(testbed, resolved)?;
-        let modes = self.modes.filter(|_| mode_changes::has_modes(variant));
-        if let Some(modes) = modes {
-            as_in_initial_mode(&mut requests, modes);
-        }
+        let requests = testbed.requests(deployment)?;
+        let modes = self.modes.filter(|_| variant.has_modes());
         let mut holding = Holding::take(&requests, modes, self.stop)?;
         let watch = modes.map(|_| Watch::begin()).transpose()?;
         let measured = self.drive_all(testbed, variant, &holding, observer, done);
@@ -102,7 +99,7 @@ impl Bench<'_> {
                 .values()
                 .all(|one| one.interrupted.is_none());
         if calm && seen.is_ok() {
-            repetition.drifts = self.drifts(testbed, variant, resolved)?;
+            repetition.drifts = self.drifts(testbed, variant, deployment)?;
         }
         if let Some(loss) = holding.loss() {
             for one in repetition.measured.values_mut() {
@@ -135,11 +132,11 @@ impl Bench<'_> {
         &self,
         testbed: &Testbed<'_>,
         variant: &Variant,
-        resolved: &BTreeMap<String, ResolvedDomain>,
+        deployment: &Deployment,
     ) -> Result<BTreeMap<String, f64>, ExperimentError> {
         let mut drifts = BTreeMap::new();
         for (name, service) in &self.loaded.description.services {
-            let condition = Condition::of(variant, resolved.get(&service.domain));
+            let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
             if condition == Condition::PLAIN {
                 continue;
             }
@@ -219,36 +216,6 @@ impl Bench<'_> {
             }
         }
         Ok(all)
-    }
-}
-
-/// The reservations that a variant needs; domains that get none are left out.
-fn requests(
-    testbed: &mut Testbed<'_>,
-    resolved: &BTreeMap<String, ResolvedDomain>,
-) -> Result<Vec<ReservationRequest>, ExperimentError> {
-    let mut requests = Vec::new();
-    for (domain, resolved) in resolved {
-        if resolved.backend == BackendKind::None {
-            continue;
-        }
-        requests.push(ReservationRequest {
-            domain: domain.clone(),
-            target: testbed.resident(domain)?.target(),
-            interface: resolved.interface.clone(),
-            backend: resolved.backend,
-        });
-    }
-    Ok(requests)
-}
-
-/// Domains whose reservation the initial mode tells have that one.
-fn as_in_initial_mode(requests: &mut [ReservationRequest], modes: &ModeTable) {
-    for (domain, local) in modes.mode(modes.initial()).into_iter().flatten() {
-        let mut own = requests.iter_mut();
-        if let Some(request) = own.find(|request| request.domain == *domain) {
-            request.interface = local.interface.clone();
-        }
     }
 }
 

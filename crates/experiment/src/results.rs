@@ -22,7 +22,7 @@ use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
 use crate::simulated::{Span, simulated};
 use crate::writing::{requests_path, write_calibrations, write_requests};
-use tailbound_analysis::resolution::ResolvedDomain;
+use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 
 /// How much the time of a request may change from its calibration to the end of a run.
 const TOLERATED_DRIFT: f64 = 0.1;
@@ -113,7 +113,7 @@ impl<'a> Findings<'a> {
     pub fn predict(
         &mut self,
         variant: &Variant,
-        resolved: &BTreeMap<String, ResolvedDomain>,
+        deployment: &Deployment,
         known: &BTreeMap<String, Known>,
         bench: &Bench<'_>,
     ) -> Result<(), ExperimentError> {
@@ -123,14 +123,14 @@ impl<'a> Findings<'a> {
             seed: self.seed,
         };
         let description = &self.loaded.description;
-        let simulated = simulated(description, variant, known, self.inputs, span)?;
+        let simulated = simulated(deployment, &variant.name, known, self.inputs, span)?;
         let mut responses = simulated.services;
         // Those of the other variants would hide this one.
         if self.schedules.is_empty() {
             self.schedules = simulated.schedules;
         }
         for (name, service) in &description.services {
-            let domain = resolved.get(&service.domain);
+            let domain = deployment.reserved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
             let found = forecast(name, service, &known[name], server)?;
             if let (Some(why), Some(_)) = (&found.refused, server) {

@@ -4,11 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use tailbound_analysis::resolution::{ResolvedDomain, as_hosted, resolve};
+use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_distribution::{Distribution, Shape};
-use tailbound_model::{
-    Description, ExecutionTime, InputFiles, ReservationServer, SampleCount, Variant,
-};
+use tailbound_model::{Description, ExecutionTime, InputFiles, ReservationServer, SampleCount};
 use tailbound_report::SchedulePicture;
 use tailbound_simulator::host::{
     HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, simulate_host, simulate_layout,
@@ -45,30 +43,25 @@ pub struct Simulated {
     pub schedules: Vec<SchedulePicture>,
 }
 
-/// Simulates the hosts of a description in one variant, with the releases that a load generator with
+/// Simulates the hosts of a deployment, which its pictures call `title`, with the releases that a load generator with
 /// the same seed sends: the response times of each service, and a window of the schedule. A service whose domain the
 /// kernel promises nothing is left out: no rule tells what it would get. So is one none of whose
 /// jobs is done.
 ///
-/// The modes of a description do not matter: a run enforces what is described beside them.
-///
 /// # Errors
-/// It is not known what the domains get, or a host cannot be simulated.
+/// A host cannot be simulated.
 pub fn simulated(
-    description: &Description,
-    variant: &Variant,
+    deployment: &Deployment,
+    title: &str,
     known: &BTreeMap<String, Known>,
     inputs: &InputFiles,
     span: Span,
 ) -> Result<Simulated, ExperimentError> {
-    let mut described = description.clone();
-    described.modes.clear();
-    described.initial_mode = None;
-    let resolved = resolve(&described, variant)?;
-    let mut hosted = as_hosted(&described, None, Some(variant))?;
+    let resolved = &deployment.reserved;
+    let mut hosted = deployment.description.clone();
     let mut inputs = inputs.clone();
     put_known(&mut hosted, known, &mut inputs);
-    stretch_budgets(&mut hosted, known, &resolved);
+    stretch_budgets(&mut hosted, known, resolved);
     let promised = hosted.services.iter().filter(|(_, service)| {
         let domain = resolved.get(&service.domain);
         domain.and_then(ResolvedDomain::server).is_some()
@@ -95,7 +88,7 @@ pub fn simulated(
                 kept: Kept::All,
                 most_events: MOST_EVENTS,
             },
-            &format!("{}, {host}", variant.name),
+            &format!("{title}, {host}"),
             &mut simulated.schedules,
         )?;
         for (name, responses) in found.services {

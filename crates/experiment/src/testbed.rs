@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration as Pause, Instant};
 
+use tailbound_analysis::resolution::Deployment;
+use tailbound_enforcement::binding::{self, StartedProcesses};
+use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_measurement::{
     CalibrationPlan, Endpoint, MeasurementError, await_service, fingerprint, fingerprint_line,
     run_setup,
@@ -14,8 +17,8 @@ use tailbound_time::Duration;
 use crate::ExperimentError;
 use crate::conditions::Calibrations;
 use crate::driving::generator_cpu;
+use crate::lookup::domain_of;
 use crate::programs::{Programs, Surroundings};
-use crate::resolve::domain_of;
 
 /// How long a service may take to answer after its start.
 const READY_WITHIN: Duration = Duration::from_secs(15);
@@ -93,7 +96,7 @@ impl<'a> Testbed<'a> {
         services.get(name).ok_or_else(|| ExperimentError::Unknown {
             kind: "service",
             name: name.into(),
-            known: crate::resolve::names(services.keys()),
+            known: crate::lookup::names(services.keys()),
         })
     }
 
@@ -144,7 +147,7 @@ impl<'a> Testbed<'a> {
     /// # Errors
     /// There is no such domain, or one of its programs has ended.
     pub fn resident(&mut self, domain: &str) -> Result<&mut Programs, ExperimentError> {
-        let known = crate::resolve::names(self.residents.keys());
+        let known = crate::lookup::names(self.residents.keys());
         let programs = self
             .residents
             .get_mut(domain)
@@ -155,6 +158,31 @@ impl<'a> Testbed<'a> {
             })?;
         programs.check_alive()?;
         Ok(programs)
+    }
+
+    /// The reservations of a deployment, for the programs that run.
+    ///
+    /// # Errors
+    /// A program has ended, or a domain is nothing of this host that can have a reservation.
+    pub fn requests(
+        &mut self,
+        deployment: &Deployment,
+    ) -> Result<Vec<ReservationRequest>, ExperimentError> {
+        let mut started = StartedProcesses::new();
+        for domain in deployment.reserved.keys() {
+            started.insert(domain.clone(), self.resident(domain)?.started());
+        }
+        Ok(binding::requests(deployment, &started)?)
+    }
+
+    /// The members of a resident domain.
+    ///
+    /// # Errors
+    /// As [`Testbed::requests`].
+    pub fn target(&mut self, domain: &str) -> Result<Option<Target>, ExperimentError> {
+        let started = self.resident(domain)?.started();
+        let description = &self.loaded.description;
+        Ok(binding::target(description, domain, Some(&started))?)
     }
 
     /// Whether every program that should run still does.
@@ -175,11 +203,11 @@ impl<'a> Testbed<'a> {
     /// Whether a domain runs through the whole experiment.
     fn is_resident(&self, name: &str) -> bool {
         let description = &self.loaded.description;
-        let reserved = description
-            .domains
-            .get(name)
-            .is_some_and(|domain| domain.reservation.is_some());
+        let own = description.domains.get(name);
+        let reserved = own.is_some_and(|domain| domain.reservation.is_some());
+        let mut modes = description.modes.values();
         reserved
+            || modes.any(|mode| description.reservation_in(mode, name).is_some())
             || description
                 .services
                 .values()

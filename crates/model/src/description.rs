@@ -564,6 +564,25 @@ pub struct Variant {
     pub repetitions: u32,
 }
 
+impl Variant {
+    /// The variant in which everything is as described.
+    pub fn as_described() -> Self {
+        Self {
+            name: "as described".into(),
+            backend: None,
+            neighbours: true,
+            margin_points: None,
+            repetitions: 1,
+        }
+    }
+
+    /// Whether reservations are as described, so that modes hold in this variant: other back ends and
+    /// other margins belong to no mode.
+    pub fn has_modes(&self) -> bool {
+        self.backend.is_none() && self.margin_points.is_none_or(|points| points.0 == 0.0)
+    }
+}
+
 fn yes() -> bool {
     true
 }

@@ -44,13 +44,8 @@ impl Description {
     /// no such mode.
     pub fn in_mode(&self, mode: &str) -> Option<Self> {
         let mode = self.modes.get(mode)?;
-        let mut described = self.clone();
-        described.modes.clear();
-        described.initial_mode = None;
-        described.mode_changes = ModeChanges::default();
+        let mut described = self.without_modes();
         for (name, domain) in &mut described.domains {
-            domain.modes.clear();
-            domain.agent = None;
             if let Some((reservation, by)) = self.reservation_in(mode, name)
                 && by != ReservedBy::Domain
             {
@@ -76,6 +71,19 @@ impl Description {
             all || !tasks.is_empty()
         });
         Some(described)
+    }
+
+    /// The same system as it is beside its modes, without them and what changes them.
+    pub fn without_modes(&self) -> Self {
+        let mut described = self.clone();
+        described.modes.clear();
+        described.initial_mode = None;
+        described.mode_changes = ModeChanges::default();
+        for domain in described.domains.values_mut() {
+            domain.modes.clear();
+            domain.agent = None;
+        }
+        described
     }
 
     /// The same system with all that its modes say in the modes themselves: their reservations and

@@ -13,6 +13,7 @@ pub mod interface;
 pub mod kernel_trace;
 mod locks;
 mod machine;
+mod members;
 mod mode;
 mod mode_changes;
 mod named_files;
@@ -38,6 +39,7 @@ pub use interface::{
 };
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};
+pub use members::Members;
 pub use mode::{LocalMode, Metric, Mode, Trigger};
 pub use mode_changes::{
     Agent, AgentPlace, ChangePolicy, ChangeProtocol, ModeChanges, RequestsMeanwhile, TaskProcesses,

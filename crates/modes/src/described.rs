@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_analysis::resolution::{ResolutionError, ResolvedDomain, as_described, resolve};
-use tailbound_model::{AgentLink, BackendKind, Description, Mode};
+use tailbound_analysis::resolution::{Deployment, ResolutionError};
+use tailbound_model::{AgentLink, BackendKind, Description, Mode, Variant};
 
 use crate::table::{Agent, ModeTable, Settings, TableError};
 use crate::transition::{LocalMode, Options};
@@ -109,18 +109,20 @@ fn locals(
     name: &str,
     mode: &Mode,
 ) -> Result<BTreeMap<String, LocalMode>, DescribedError> {
-    let Some(described) = description.in_mode(name) else {
-        return Ok(BTreeMap::new());
-    };
-    let resolved = resolved(&described, name)?.into_iter();
+    let deployment = Deployment::of(description, Some(name), &Variant::as_described());
+    let deployment = deployment.map_err(|source| DescribedError::Resolution {
+        mode: name.to_owned(),
+        source,
+    })?;
+    let reserved = deployment.reserved.into_iter();
     // Nothing is enforced of a domain with this back end, so that there is nothing to change.
-    let resolved = resolved.filter(|(_, one)| one.backend != BackendKind::None);
-    let locals = resolved.map(|(domain, one)| {
+    let reserved = reserved.filter(|(_, one)| one.backend != BackendKind::None);
+    let locals = reserved.map(|(domain, one)| {
         let local = mode.domains.get(&domain);
         let local = LocalMode {
             name: local.map_or(name, String::as_str).to_owned(),
             interface: one.interface,
-            tasks: tasks(&described, &domain),
+            tasks: tasks(&deployment.description, &domain),
         };
         (domain, local)
     });
@@ -140,16 +142,6 @@ fn fallback_of(
     };
     alone.modes = [(fallback.to_owned(), mode.clone())].into();
     Ok(locals(&alone, fallback, &mode)?.remove(domain))
-}
-
-fn resolved(
-    described: &Description,
-    mode: &str,
-) -> Result<BTreeMap<String, ResolvedDomain>, DescribedError> {
-    resolve(described, &as_described()).map_err(|source| DescribedError::Resolution {
-        mode: mode.to_owned(),
-        source,
-    })
 }
 
 /// The tasks that run in a domain: its own by their names, those of its services as `service.task`.

@@ -22,7 +22,7 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tailbound_analysis::resolution::as_hosted;
+use tailbound_analysis::resolution::Deployment;
 use tailbound_model::{Description, InputFiles, Variant, check, files_named, load_inputs};
 use tailbound_simulator::host::{
     HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, promises, simulate_host,
@@ -239,18 +239,19 @@ impl Sweep {
 
     /// The point as its mode and variant have it.
     fn hosted(&self, values: Vec<String>, checked: &Description) -> Result<Point, SweepError> {
+        let as_described = Variant::as_described();
         let variant = match &self.query.variant {
-            Some(name) => Some(variant_named(checked, name)?),
-            None => None,
+            Some(name) => variant_named(checked, name)?,
+            None => &as_described,
         };
-        let description = as_hosted(checked, self.query.mode.as_deref(), variant);
-        let description = description.map_err(|cause| SweepError::Resolution {
+        let deployment = Deployment::of(checked, self.query.mode.as_deref(), variant);
+        let deployment = deployment.map_err(|cause| SweepError::Resolution {
             point: told(&self.query.axes, &values),
             cause,
         })?;
         Ok(Point {
             values,
-            description,
+            description: deployment.description,
         })
     }
 

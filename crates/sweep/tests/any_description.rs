@@ -9,8 +9,8 @@ mod mutation;
 
 use mutation::mutated;
 use proptest::prelude::*;
-use tailbound_analysis::resolution::as_hosted;
-use tailbound_model::{Bin, Description, InputFiles, SampleCount, TracedJob, check};
+use tailbound_analysis::resolution::Deployment;
+use tailbound_model::{Bin, Description, InputFiles, SampleCount, TracedJob, Variant, check};
 use tailbound_simulator::host::{HostQuery, HostSimulation, Kept, promises, simulate_host};
 use tailbound_time::Duration;
 
@@ -71,13 +71,15 @@ fn nothing_is_left_out(hosted: &Description, found: &HostSimulation) -> Result<(
 fn simulated(description: &Description) -> Result<usize, TestCaseError> {
     let inputs = inputs();
     let modes = description.modes.keys().map(|name| Some(name.as_str()));
-    let variants = description.experiment.variants.iter().map(Some);
+    let as_described = Variant::as_described();
+    let variants = std::iter::once(&as_described).chain(&description.experiment.variants);
     let mut count = 0;
     for mode in std::iter::once(None).chain(modes) {
-        for variant in std::iter::once(None).chain(variants.clone()) {
-            let Ok(hosted) = as_hosted(description, mode, variant) else {
+        for variant in variants.clone() {
+            let Ok(deployment) = Deployment::of(description, mode, variant) else {
                 continue;
             };
+            let hosted = deployment.description;
             let mut found = Vec::new();
             for host in hosted.hosts.keys() {
                 let outcome = simulate_host(&HostQuery {

@@ -4,11 +4,9 @@
 //! the reservation of the fallback if that is no larger than what it has; else what it has, which the tasks of the
 //! fallback have to do with then.
 
-use std::collections::BTreeMap;
+use tailbound_model::{Description, Mode, PercentagePoints, Variant};
 
-use tailbound_model::{Description, Mode, PercentagePoints};
-
-use super::{ResolutionError, ResolvedDomain, as_described, resolve};
+use super::{Deployment, ResolutionError, ResolvedDomain};
 
 /// A mode with domains fallen back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,11 +137,8 @@ fn keeping(
     domain: &str,
 ) -> Result<Option<Mode>, ResolutionError> {
     let resolved = |mode: &str| -> Result<Option<ResolvedDomain>, ResolutionError> {
-        let described = description.in_mode(mode);
-        let all: Option<BTreeMap<_, _>> = described
-            .map(|described| resolve(&described, &as_described()))
-            .transpose()?;
-        Ok(all.and_then(|mut all| all.remove(domain)))
+        let deployment = Deployment::of(description, Some(mode), &Variant::as_described());
+        Ok(deployment?.reserved.remove(domain))
     };
     let (Some(own), Some(of_fallback)) = (resolved(mode)?, resolved(fallen)?) else {
         return Ok(None);
@@ -244,9 +239,11 @@ mod tests {
     fn it_has_the_reservation_and_the_tasks_of_the_fallback_and_the_others_have_theirs() {
         let found = cell();
         let of = |mode: &str| {
-            let described = found.description.in_mode(mode).unwrap();
-            let all = resolve(&described, &as_described()).unwrap();
-            let tasks = described.domains.iter();
+            let deployment =
+                Deployment::of(&found.description, Some(mode), &Variant::as_described());
+            let deployment = deployment.unwrap();
+            let all = &deployment.reserved;
+            let tasks = deployment.description.domains.iter();
             let tasks = tasks.flat_map(|(_, domain)| domain.tasks.keys().cloned());
             (all["arm"].interface.budget, tasks.collect::<Vec<_>>())
         };
@@ -290,11 +287,9 @@ mod tests {
         let text = text.replace("tasks = [\"look\"]", "tasks = [\"look\", \"move\"]");
         let cell = tailbound_model::parse(&text, "cell.toml").unwrap();
         let found = with_fallen(&cell).unwrap();
-        let kept = found
-            .description
-            .in_mode("rest, arm fallen back on what it has");
-        let all = resolve(&kept.unwrap(), &as_described()).unwrap();
-        let arm = &all["arm"].interface;
+        let kept = Some("rest, arm fallen back on what it has");
+        let deployment = Deployment::of(&found.description, kept, &Variant::as_described());
+        let arm = &deployment.unwrap().reserved["arm"].interface;
         assert_eq!(
             (arm.budget, arm.period),
             (Duration::from_millis(4), Duration::from_millis(40))

@@ -3,9 +3,10 @@
 //! Budgets that the description leaves to a rule are derived here, for every verb alike.
 
 mod agents;
+mod deployment;
 mod error;
 mod fallen;
-mod hosting;
+mod simulated_only;
 
 use std::collections::BTreeMap;
 
@@ -16,9 +17,10 @@ use tailbound_model::{
 use tailbound_time::Duration;
 
 pub use agents::with_agents;
+pub use deployment::Deployment;
 pub use error::ResolutionError;
 pub use fallen::{FallenMode, WithFallen, with_fallen};
-pub use hosting::{as_described, as_hosted, only_simulated, own_tasks, unenforceable};
+pub use simulated_only::{only_simulated, own_tasks, unenforceable};
 
 use crate::{PeriodicLoad, virtualization_agnostic};
 
@@ -61,7 +63,7 @@ impl ResolvedDomain {
 ///
 /// # Errors
 /// A derivation that fails, or a margin that leaves no valid budget.
-pub fn resolve(
+fn resolve(
     description: &Description,
     variant: &Variant,
 ) -> Result<BTreeMap<String, ResolvedDomain>, ResolutionError> {

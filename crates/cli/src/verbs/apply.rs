@@ -5,10 +5,11 @@ pub(super) mod modes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tailbound_analysis::resolution::resolve;
+use tailbound_analysis::resolution::Deployment;
 use tailbound_daemon::{Client, Lease, StartOptions};
-use tailbound_enforcement::{Enforcer, ReservationRequest, Target, machine, state_directory};
-use tailbound_model::{BackendKind, Description, DomainKind, Variant, WhenEmpty};
+use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
+use tailbound_enforcement::{Enforcer, ReservationRequest, state_directory};
+use tailbound_model::{Description, Variant, WhenEmpty};
 use tailbound_modes::table::ModeTable;
 
 use crate::arguments::ApplyArguments;
@@ -21,7 +22,7 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
     let loaded = super::load(&arguments.file, output)?;
     let table = modes::of(&loaded.description)?;
     let requests = match &table {
-        None => requests(&loaded.description, &arguments.file)?,
+        None => requests(&deployed(&loaded.description, None)?, &arguments.file)?,
         Some(table) => initial_requests(&loaded.description, table, &arguments.file)?,
     };
     if arguments.dry_run {
@@ -93,6 +94,15 @@ fn when_empty(description: &Description) -> BTreeMap<String, WhenEmpty> {
     rules.collect()
 }
 
+/// The description as it is applied: in a mode if one is named.
+pub(super) fn deployed(
+    description: &Description,
+    mode: Option<&str>,
+) -> Result<Deployment, Failure> {
+    let deployment = Deployment::of(description, mode, &Variant::as_described());
+    deployment.map_err(Failure::from_error)
+}
+
 /// The requests of the initial mode. Those of all modes are made, so that none turns out to be
 /// impossible only when it is asked for.
 fn initial_requests(
@@ -102,10 +112,7 @@ fn initial_requests(
 ) -> Result<Vec<ReservationRequest>, Failure> {
     let mut initial = Vec::new();
     for mode in table.names() {
-        let Some(described) = description.in_mode(mode) else {
-            continue;
-        };
-        let requests = requests(&described, file)?;
+        let requests = requests(&deployed(description, Some(mode))?, file)?;
         if mode == table.initial() {
             initial = requests;
         }
@@ -116,45 +123,20 @@ fn initial_requests(
 
 /// A request per reserved domain; they must run already, since nothing is started here.
 pub(super) fn requests(
-    description: &Description,
+    deployment: &Deployment,
     file: &Path,
 ) -> Result<Vec<ReservationRequest>, Failure> {
-    let as_described = Variant {
-        name: "as described".into(),
-        backend: None,
-        neighbours: true,
-        margin_points: None,
-        repetitions: 1,
-    };
-    if let Some(why) = tailbound_analysis::resolution::unenforceable(description) {
-        return Err(Failure::error(why));
-    }
-    let resolved = resolve(description, &as_described).map_err(Failure::from_error)?;
-    if let Some(why) = tailbound_experiment::fitness::unenforced(&resolved) {
-        return Err(Failure::error(why));
-    }
-    let mut requests = Vec::new();
-    for (name, resolved) in resolved {
-        if resolved.backend == BackendKind::None {
-            continue;
-        }
-        let Some(target) = target(description, &name)? else {
-            return Err(Failure::with_help(
-                format!("domain \"{name}\" is to be started by a run, so it has no processes yet"),
-                format!(
-                    "give its `pids` (or the `cgroup` of a container) to `apply`, or use \
-                     `tailbound run {}`",
-                    file.display()
-                ),
-            ));
-        };
-        requests.push(ReservationRequest {
-            domain: name,
-            target,
-            interface: resolved.interface,
-            backend: resolved.backend,
-        });
-    }
+    let found = binding::requests(deployment, &StartedProcesses::new());
+    let requests = found.map_err(|error| match error {
+        BindingError::NotStarted { .. } => Failure::with_help(
+            error.to_string(),
+            format!(
+                "give its `pids` (or the `cgroup` of a container) to `apply`, or use `tailbound run {}`",
+                file.display()
+            ),
+        ),
+        other => Failure::from_error(other),
+    })?;
     if requests.is_empty() {
         return Err(Failure::with_help(
             "no domain has a reservation",
@@ -162,21 +144,4 @@ pub(super) fn requests(
         ));
     }
     Ok(requests)
-}
-
-fn target(description: &Description, name: &str) -> Result<Option<Target>, Failure> {
-    let domain = &description.domains[name];
-    if let Some(machine) = &domain.machine {
-        let target = machine::target(machine, description.emulator_cpus(domain));
-        return match target {
-            Ok(target) => Ok(Some(target)),
-            Err(error) => Err(Failure::error(format!("domain \"{name}\": {error}"))),
-        };
-    }
-    Ok(match domain.kind {
-        DomainKind::XenVm => Some(Target::XenDomain(name.to_owned())),
-        DomainKind::Container => domain.cgroup.clone().map(Target::Cgroup),
-        _ if domain.pids.is_empty() => None,
-        _ => Some(Target::Processes(domain.pids.clone())),
-    })
 }

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tailbound_analysis::resolution::unenforceable;
-use tailbound_analysis::resolution::{
-    ResolvedDomain, as_described, as_hosted, resolve, with_agents, with_fallen,
-};
+use tailbound_analysis::resolution::{Deployment, ResolvedDomain, with_agents, with_fallen};
 use tailbound_experiment::fitness::{Obstacle, obstacle};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, Description};
+use tailbound_model::{BackendKind, Description, Variant};
 
 use super::protocols::{self, OneProtocol};
 use super::transitions::{self, OneTransition};
@@ -91,7 +89,8 @@ pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Fail
     let mut reservations = Vec::new();
     let mut unfit = Vec::new();
     for variant in &description.experiment.variants {
-        let resolved = resolve(description, variant).map_err(Failure::from_error)?;
+        let deployment = Deployment::of_run(description, variant).map_err(Failure::from_error)?;
+        let resolved = deployment.reserved;
         if let Some(reason) = &unenforceable {
             unfit.push(UnfitVariant {
                 variant: variant.name.clone(),
@@ -184,9 +183,9 @@ pub(super) fn unfit_modes(
     let mut unfit = Vec::new();
     let modes = all.description.modes.keys();
     for mode in modes.filter(|mode| is_wanted(all.mode_of(mode))) {
-        let hosted = as_hosted(&with_agents, Some(mode), None).map_err(Failure::from_error)?;
-        let resolved = resolve(&hosted, &as_described()).map_err(Failure::from_error)?;
-        if let Some(Obstacle::TooMuch(reason)) = obstacle(&resolved, host) {
+        let deployment = Deployment::of(&with_agents, Some(mode), &Variant::as_described());
+        let deployment = deployment.map_err(Failure::from_error)?;
+        if let Some(Obstacle::TooMuch(reason)) = obstacle(&deployment.reserved, host) {
             let mode = mode.clone();
             unfit.push(UnfitMode { mode, reason });
         }

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_analysis::resolution::only_simulated;
-use tailbound_analysis::resolution::resolve;
+use tailbound_analysis::resolution::{Deployment, only_simulated};
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_experiment::execution_times::execution_times;
 use tailbound_experiment::forecast::forecast;
@@ -133,7 +132,7 @@ fn each(
     let variants = chosen_variants(loaded, arguments.variant.as_deref())?;
     let mut answers = Vec::new();
     for variant in variants {
-        let resolved = resolve(description, variant).map_err(Failure::from_error)?;
+        let deployment = Deployment::of_run(description, variant).map_err(Failure::from_error)?;
         for (name, described) in &description.services {
             if service.as_ref().is_some_and(|chosen| chosen != name) {
                 continue;
@@ -150,9 +149,8 @@ fn each(
                 answers.push(chosen.answer("prediction", Err(why), &arguments.percentiles));
                 continue;
             }
-            let server = resolved
-                .get(&described.domain)
-                .and_then(|domain| domain.server());
+            let reserved = deployment.reserved.get(&described.domain);
+            let server = reserved.and_then(|domain| domain.server());
             let chosen = Chosen {
                 name,
                 service: described,

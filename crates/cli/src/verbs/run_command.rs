@@ -27,7 +27,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     let (budget, period) = lengths(arguments)?;
     let name = format!("run-{}", std::process::id());
     if arguments.dry_run {
-        let held = HeldCommand::start(&arguments.command, arguments.cpus)?;
+        let held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
         output.note(format!(
             "nothing is changed and the command does not run: process {} stood for it",
             held.pid()
@@ -36,7 +36,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
         return super::apply::dry_run(&[request], output);
     }
     let stop = interrupts::watch()?;
-    let mut held = HeldCommand::start(&arguments.command, arguments.cpus)?;
+    let mut held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
     interrupts::kill_at_abort(&held);
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;

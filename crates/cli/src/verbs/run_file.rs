@@ -1,10 +1,11 @@
 //! `tailbound run FILE`: the whole story of a description, and its report.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use tailbound_analysis::resolution::Deployment;
+use tailbound_enforcement::binding::{self, StartedProcesses};
 use tailbound_experiment::{CampaignOptions, run};
-use tailbound_model::LoadedDescription;
+use tailbound_model::{LoadedDescription, Members};
 use tailbound_modes::table::ModeTable;
 use tailbound_report::{Outcome, RunReport};
 
@@ -112,29 +113,34 @@ fn default_out(loaded: &LoadedDescription) -> PathBuf {
     loaded.base().join("out").join(&loaded.description.name)
 }
 
-/// Every change that the reservations of the first variant would make. What would be started does
-/// not run: for each of its domains a held process stands in.
+/// Every change that the reservations of the first variant would make. For each program that a run would
+/// start, a held process stands in.
 fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
-    if let Some(why) = tailbound_analysis::resolution::unenforceable(&loaded.description) {
-        return Err(Failure::error(why));
-    }
+    let Some(variant) = loaded.description.experiment.variants.first() else {
+        return super::apply::dry_run(&[], output);
+    };
+    let deployment = Deployment::of_run(&loaded.description, variant);
+    let deployment = deployment.map_err(Failure::from_error)?;
     let mut held = Vec::new();
-    let mut stand_ins = BTreeMap::new();
-    for (name, domain) in &loaded.description.domains {
-        let Some(reservation) = &domain.reservation else {
+    let mut started = StartedProcesses::new();
+    for name in deployment.reserved.keys() {
+        let domain = &deployment.description.domains[name];
+        let Members::Started { instances } = domain.members(name) else {
             continue;
         };
-        let cpu = reservation.cpus.first().map_or(0, |cpu| cpu.0);
-        let stand_in = HeldCommand::stand_in(cpu)?;
-        output.note(format!(
-            "domain \"{name}\": process {} stands in for what would be started",
-            stand_in.pid()
-        ));
-        stand_ins.insert(name.clone(), stand_in.pid());
-        held.push(stand_in);
+        let cpus = domain.allowed_cpus().iter().map(|cpu| cpu.0).collect();
+        for _ in 0..instances {
+            let stand_in = HeldCommand::stand_in(&cpus)?;
+            output.note(format!(
+                "domain \"{name}\": process {} stands in for what would be started",
+                stand_in.pid()
+            ));
+            let processes = started.entry(name.clone()).or_default();
+            processes.push(stand_in.pid());
+            held.push(stand_in);
+        }
     }
-    let requests = tailbound_experiment::resolve::rehearsal(&loaded.description, &stand_ins)
-        .map_err(Failure::from_error)?;
+    let requests = binding::requests(&deployment, &started).map_err(Failure::from_error)?;
     super::apply::dry_run(&requests, output)
 }
 

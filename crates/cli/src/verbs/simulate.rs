@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_analysis::resolution::as_hosted;
+use tailbound_analysis::resolution::Deployment;
 use tailbound_distribution::Distribution;
 use tailbound_model::{Description, InputFiles, LoadedDescription, Percentile, Variant};
 use tailbound_simulator::ENGINE;
@@ -44,8 +44,13 @@ pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), F
         Some(name) => Some(variant_named(&loaded, name)?),
         None => None,
     };
-    let hosted = as_hosted(&loaded.description, arguments.mode.as_deref(), variant)
-        .map_err(Failure::from_error)?;
+    let as_described = Variant::as_described();
+    let deployment = Deployment::of(
+        &loaded.description,
+        arguments.mode.as_deref(),
+        variant.unwrap_or(&as_described),
+    );
+    let hosted = deployment.map_err(Failure::from_error)?.description;
     let hosts = hosts(arguments, &hosted, &inputs)?;
     let promises = promises(&hosted, &hosts);
     say_assumptions(&hosts, output);

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use tailbound_distribution::{Evidence, Provenance};
-use tailbound_model::BackendKind;
+use tailbound_model::{BackendKind, Variant};
 use tailbound_simulator::workload::releases;
 use tailbound_simulator::{SimulationQuery, simulate};
 
@@ -67,15 +67,13 @@ fn found(
     let mut known = known(&description);
     change(&mut known);
     let variant = Variant {
-        name: "it".into(),
         backend,
-        neighbours: true,
-        margin_points: None,
-        repetitions: 1,
+        ..Variant::as_described()
     };
+    let deployment = Deployment::of_run(&description, &variant).unwrap();
     simulated(
-        &description,
-        &variant,
+        &deployment,
+        "as described",
         &known,
         &InputFiles::default(),
         span(),

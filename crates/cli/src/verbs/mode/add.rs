@@ -112,9 +112,7 @@ fn admitted(
     let description = &loaded.description;
     let is_new = |mode: &str| added.iter().any(|one| one == mode);
     for mode in added {
-        if let Some(described) = description.in_mode(mode) {
-            apply::requests(&described, &loaded.path)?;
-        }
+        apply::requests(&apply::deployed(description, Some(mode))?, &loaded.path)?;
     }
     let unfit = check::unfit_modes(description, host, is_new)?;
     let mut against: Vec<String> = unfit

@@ -1,0 +1,119 @@
+//! The parts of a description that only simulation knows.
+
+use tailbound_model::{
+    BackendKind, Description, Domain, DomainKind, HostScheduling, Members, Placement, Protocol,
+    Service,
+};
+
+/// Why a domain and what runs in it is known to simulation alone, if so: no analysis and no back end
+/// here holds for it.
+pub fn only_simulated(description: &Description, name: &str) -> Option<String> {
+    let domain = description.domains.get(name)?;
+    let what = what_is_simulated(description, domain)?;
+    Some(format!("domain \"{name}\": {what}"))
+}
+
+fn what_is_simulated(description: &Description, domain: &Domain) -> Option<String> {
+    if let Some(outer) = &domain.inside {
+        return Some(format!(
+            "it is inside of `{outer}`, and only simulation knows nested domains"
+        ));
+    }
+    if domain.kind == DomainKind::TimePartition {
+        return Some("it is a time partition, which is only simulated".into());
+    }
+    if domain.aperiodic.is_some() {
+        return Some(
+            "it has soft tasks beside hard ones (`aperiodic`), which is only simulated".into(),
+        );
+    }
+    let (name, host) = description.host_of(domain)?;
+    let of_xen = domain.reservation.as_ref();
+    if of_xen.is_some_and(|reservation| reservation.backend == BackendKind::XenRtds) {
+        // Its host is as RTDS schedules, which `check` sees to.
+        return None;
+    }
+    if host.placement == Placement::Global {
+        return Some(format!(
+            "host `{name}` schedules it on all CPUs (placement = \"global\"), which is only simulated"
+        ));
+    }
+    let others = domain.reservation.as_ref();
+    if host.scheduling == HostScheduling::EarliestDeadlineFirst
+        && others.is_some_and(|reservation| reservation.backend != BackendKind::Deadline)
+    {
+        return Some(format!(
+            "host `{name}` orders reservations by deadlines, which back end deadline alone does; \
+             choose that, or simulate"
+        ));
+    }
+    None
+}
+
+/// Why a description cannot be enforced as it is written, if so, and what can be done.
+pub fn unenforceable(description: &Description) -> Option<String> {
+    description.domains.iter().find_map(|(name, domain)| {
+        let why = only_simulated(description, name).or_else(|| {
+            let what = missing_members(name, domain)?;
+            Some(format!("domain \"{name}\": {what}"))
+        })?;
+        Some(format!(
+            "{why} (`tailbound simulate` answers for it; nothing here enforces it)"
+        ))
+    })
+}
+
+/// Why there is nothing to enforce a reservation of the domain on, if so.
+fn missing_members(name: &str, domain: &Domain) -> Option<&'static str> {
+    match (domain.members(name), domain.kind) {
+        (Members::XenDomain(_), _) => {
+            let reservation = domain.reservation.as_ref()?;
+            (reservation.backend != BackendKind::XenRtds).then_some(
+                "a Xen domain gets its CPU time from Xen alone; write backend = \"xen-rtds\"",
+            )
+        }
+        (Members::Simulated, DomainKind::QemuVm | DomainKind::LibvirtVm) => {
+            Some("nothing tells which virtual machine it is; give `machine`")
+        }
+        (Members::Simulated, DomainKind::Container) => {
+            Some("nothing tells its cgroup; give `cgroup`")
+        }
+        (Members::Simulated, DomainKind::Process) => {
+            Some("it has no program; give `command`, `builtin` or `pids`")
+        }
+        _ => None,
+    }
+}
+
+/// A domain's own tasks in the form of a service, for rules that go by tasks; `None` if it has none.
+pub fn own_tasks(name: &str, domain: &Domain) -> Option<Service> {
+    (!domain.tasks.is_empty()).then(|| Service {
+        domain: name.to_owned(),
+        protocol: Protocol::Synthetic,
+        endpoint: String::new(),
+        scheduling: domain.scheduling,
+        max_in_flight: None,
+        setup: Vec::new(),
+        tasks: domain.tasks.clone(),
+        slos: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const HOST: &str = include_str!("nested-host.toml");
+
+    #[test]
+    fn what_nothing_enforces_is_told() {
+        let mut description = tailbound_model::parse(HOST, "host.toml").unwrap();
+        let why = unenforceable(&description).unwrap();
+        assert!(why.contains("inside of `loop`"), "{why}");
+        description.domains.remove("box");
+        assert_eq!(unenforceable(&description), None);
+        description.domains.get_mut("loop").unwrap().command.clear();
+        assert!(unenforceable(&description).unwrap().contains("no program"));
+    }
+}

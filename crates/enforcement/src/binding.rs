@@ -1,0 +1,214 @@
+//! From a deployment to reservation requests: which processes, threads, cgroups and Xen domains of this
+//! host the described domains are.
+
+use std::collections::BTreeMap;
+
+use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
+use tailbound_model::{BackendKind, Description, Members};
+
+use crate::backend::{ReservationRequest, Target};
+use crate::error::backend_name;
+use crate::machine::{self, MachineError};
+
+/// Why a described domain is nothing of this host that can have a reservation.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindingError {
+    /// Something of the description is only simulated.
+    #[error("{0}")]
+    Unenforceable(String),
+    /// The described server is not the one that the back end enforces.
+    #[error("{0}")]
+    OtherServer(String),
+    /// The domain's programs do not run yet.
+    #[error("domain \"{domain}\" is to be started by a run, so it has no processes yet")]
+    NotStarted {
+        /// The domain.
+        domain: String,
+    },
+    /// The virtual machine does not say which threads its virtual CPUs are.
+    #[error("domain \"{domain}\": {source}")]
+    Machine {
+        /// The domain.
+        domain: String,
+        /// Why not.
+        source: MachineError,
+    },
+}
+
+/// The processes of the domains whose programs were started, by domain.
+pub type StartedProcesses = BTreeMap<String, Vec<u32>>;
+
+/// The members of a domain on this host. `started` are the processes of its programs, if those were
+/// started: the programs themselves for a run, stand-ins for a dry run. `None` for a domain that the
+/// description does not place on a host.
+///
+/// # Errors
+/// The programs were not started, or the virtual machine cannot be asked.
+pub fn target(
+    description: &Description,
+    name: &str,
+    started: Option<&[u32]>,
+) -> Result<Option<Target>, BindingError> {
+    let Some(domain) = description.domains.get(name) else {
+        return Ok(None);
+    };
+    let target = match domain.members(name) {
+        Members::Simulated => return Ok(None),
+        Members::Processes(pids) => Target::Processes(pids.to_vec()),
+        Members::Cgroup(cgroup) => Target::Cgroup(cgroup.to_owned()),
+        Members::XenDomain(name) => Target::XenDomain(name.to_owned()),
+        Members::Started { .. } => {
+            let started = started.ok_or_else(|| BindingError::NotStarted {
+                domain: name.to_owned(),
+            })?;
+            Target::Processes(started.to_vec())
+        }
+        Members::Machine(machine) => {
+            let found = machine::target(machine, description.emulator_cpus(domain));
+            found.map_err(|source| BindingError::Machine {
+                domain: name.to_owned(),
+                source,
+            })?
+        }
+    };
+    Ok(Some(target))
+}
+
+/// The reservations of a deployment, for the members that its domains have on this host. Domains with the
+/// back end `none` are left out.
+///
+/// # Errors
+/// [`BindingError`] names the first domain for which there can be no reservation.
+pub fn requests(
+    deployment: &Deployment,
+    started: &StartedProcesses,
+) -> Result<Vec<ReservationRequest>, BindingError> {
+    let description = &deployment.description;
+    if let Some(why) = unenforceable(description) {
+        return Err(BindingError::Unenforceable(why));
+    }
+    if let Some(why) = other_server(&deployment.reserved) {
+        return Err(BindingError::OtherServer(why));
+    }
+    let mut requests = Vec::new();
+    for (name, reserved) in &deployment.reserved {
+        if reserved.backend == BackendKind::None {
+            continue;
+        }
+        let processes = started.get(name).map(Vec::as_slice);
+        let Some(target) = target(description, name, processes)? else {
+            continue;
+        };
+        requests.push(ReservationRequest {
+            domain: name.clone(),
+            target,
+            interface: reserved.interface.clone(),
+            backend: reserved.backend,
+        });
+    }
+    Ok(requests)
+}
+
+/// Why the described rule of a reservation server is not the one that its back end enforces, if so.
+pub fn other_server(reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
+    reserved.iter().find_map(|(domain, one)| {
+        let described = one.server_kind?;
+        let backend = backend_name(one.backend);
+        match (one.backend, one.backend.server_kind()) {
+            // These baselines of a variant have no server at all.
+            (BackendKind::Dedicated | BackendKind::None, _) => None,
+            (_, Some(enforced)) if enforced == described => None,
+            (_, Some(enforced)) => Some(format!(
+                "domain \"{domain}\": {backend} enforces a {enforced} server, and a {described} one \
+                 is described; leave `server` out, or write server = \"{enforced}\" (`tailbound \
+                 predict`, `size` and `simulate` answer for the described one)"
+            )),
+            (_, None) => Some(format!(
+                "domain \"{domain}\": {backend} is a cap and no {described} server; leave `server` \
+                 out, or choose a back end that guarantees a budget"
+            )),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_model::Variant;
+
+    use super::*;
+
+    fn deployment(domains: &str) -> Deployment {
+        let text = format!(
+            "schema_version = 1\nname = \"bound\"\nhosts.here = {{ cpus = [0, 1], housekeeping = [0] }}\n{domains}"
+        );
+        let description = tailbound_model::parse(&text, "bound.toml").unwrap();
+        Deployment::of(&description, None, &Variant::as_described()).unwrap()
+    }
+
+    fn reserved(kind: &str, members: &str) -> Deployment {
+        deployment(&format!(
+            "[domains.one]\nkind = \"{kind}\"\n{members}\n\
+             reservation = {{ budget = \"2ms\", period = \"10ms\", cpus = [1] }}\n"
+        ))
+    }
+
+    fn target_of(deployment: &Deployment) -> Target {
+        let started = [("one".to_owned(), vec![7, 8])].into();
+        let requests = requests(deployment, &started).unwrap();
+        requests[0].target.clone()
+    }
+
+    #[test]
+    fn every_kind_of_domain_is_bound_as_it_is_named() {
+        let cases = [
+            (
+                reserved("process", "command = [\"a\"]\ninstances = 2"),
+                Target::Processes(vec![7, 8]),
+            ),
+            (
+                reserved("process", "builtin = \"cpu-hog\""),
+                Target::Processes(vec![7, 8]),
+            ),
+            (
+                reserved("process", "pids = [4, 5]"),
+                Target::Processes(vec![4, 5]),
+            ),
+            (
+                reserved("container", "cgroup = \"box\""),
+                Target::Cgroup("box".into()),
+            ),
+        ];
+        for (deployment, target) in cases {
+            assert_eq!(target_of(&deployment), target);
+        }
+    }
+
+    #[test]
+    fn a_machine_is_asked_and_no_stand_in_takes_its_place() {
+        let nobody = u32::MAX >> 10;
+        let machine = reserved("qemu-vm", &format!("machine = {{ pid = {nobody} }}"));
+        let started = [("one".to_owned(), vec![7])].into();
+        let error = requests(&machine, &started).unwrap_err();
+        assert!(matches!(error, BindingError::Machine { .. }), "{error}");
+    }
+
+    #[test]
+    fn programs_that_do_not_run_have_no_members() {
+        let described = reserved("process", "command = [\"a\"]");
+        let error = requests(&described, &StartedProcesses::new()).unwrap_err();
+        assert!(matches!(error, BindingError::NotStarted { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_the_back_end_does_not_enforce_is_refused() {
+        let described = deployment(
+            "[domains.one]\nkind = \"process\"\npids = [1]\n\
+             reservation = { budget = \"2ms\", period = \"10ms\", cpus = [1], server = \"polling\" }\n",
+        );
+        let error = requests(&described, &StartedProcesses::new()).unwrap_err();
+        assert!(matches!(error, BindingError::OtherServer(_)), "{error}");
+    }
+}

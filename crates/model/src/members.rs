@@ -1,0 +1,52 @@
+//! Which processes and threads belong to a domain, as a description names them.
+
+use std::path::Path;
+
+use crate::description::{Domain, DomainKind};
+use crate::machine::Machine;
+
+/// What a domain is made of on its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members<'a> {
+    /// Programs that a run starts: so many copies of the domain's command or built-in program.
+    Started {
+        /// The number of copies.
+        instances: u32,
+    },
+    /// Processes that run already.
+    Processes(&'a [u32]),
+    /// The processes in the cgroup of a running container, relative to the cgroup v2 root.
+    Cgroup(&'a Path),
+    /// The virtual CPUs of a virtual machine of this host.
+    Machine(&'a Machine),
+    /// The virtual CPUs of the Xen domain of this name.
+    XenDomain(&'a str),
+    /// The description names nothing that runs on a host: the domain is only simulated.
+    Simulated,
+}
+
+impl Domain {
+    /// The members of this domain, which has the name `name`.
+    pub fn members<'a>(&'a self, name: &'a str) -> Members<'a> {
+        if let Some(machine) = &self.machine {
+            return Members::Machine(machine);
+        }
+        match self.kind {
+            DomainKind::XenVm => Members::XenDomain(name),
+            DomainKind::Container => {
+                let cgroup = self.cgroup.as_deref();
+                cgroup.map_or(Members::Simulated, Members::Cgroup)
+            }
+            DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {
+                Members::Simulated
+            }
+            DomainKind::Process if !self.pids.is_empty() => Members::Processes(&self.pids),
+            DomainKind::Process if self.command.is_empty() && self.builtin.is_none() => {
+                Members::Simulated
+            }
+            DomainKind::Process => Members::Started {
+                instances: self.instances,
+            },
+        }
+    }
+}
