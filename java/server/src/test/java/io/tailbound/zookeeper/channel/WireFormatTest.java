@@ -10,6 +10,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
 
@@ -59,6 +60,21 @@ class WireFormatTest {
     assertTrue(bytes.length > 44);
     assertFalse(in.getInt(0) >= 0 && in.getInt(0) <= 3);
     assertTrue(in.getInt(36) < 2);
+  }
+
+  @Test
+  void onlyAVoteForItselfTellsTheHistoryOfItsSender() {
+    Random random = new Random(4);
+    for (int i = 0; i < TRIALS; i++) {
+      byte[] notification = notification(random);
+      int state = ByteBuffer.wrap(notification).getInt(0);
+      ByteBuffer.wrap(notification).putLong(4, SENDER).putLong(28, i);
+      assertEquals(state == 0 ? OptionalLong.of(i) : OptionalLong.empty(),
+          OwnVote.currentEpoch(SENDER, notification));
+      assertEquals(OptionalLong.empty(), OwnVote.currentEpoch(SENDER + 1, notification));
+      byte[] cut = Arrays.copyOf(notification, random.nextInt(36));
+      assertEquals(OptionalLong.empty(), OwnVote.currentEpoch(SENDER, cut));
+    }
   }
 
   @Test

@@ -2,6 +2,7 @@ package org.apache.zookeeper.server.quorum;
 
 import io.tailbound.zookeeper.channel.Announcement;
 import io.tailbound.zookeeper.channel.ChannelPort;
+import io.tailbound.zookeeper.channel.OwnVote;
 import io.tailbound.zookeeper.config.UnknownPeers;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -9,6 +10,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -38,6 +40,7 @@ class ElectionChannels extends QuorumCnxManager implements ChannelPort {
   private final Map<Long, Long> triedAtNs = new ConcurrentHashMap<>();
   private final Map<Long, byte[]> checkedConfigurations = new ConcurrentHashMap<>();
   private final Set<Long> refused = ConcurrentHashMap.newKeySet();
+  private final Map<Long, Long> currentEpochs = new ConcurrentHashMap<>();
   private volatile Thread receiver;
 
   ElectionChannels(TailboundPeer peer, int socketTimeoutMs) {
@@ -81,6 +84,7 @@ class ElectionChannels extends QuorumCnxManager implements ChannelPort {
     triedAtNs.remove(server);
     byte[] bytes = message.buffer.array();
     if (!peer.peers().received(server, bytes) && isReadable(server, bytes)) {
+      OwnVote.currentEpoch(server, bytes).ifPresent(epoch -> currentEpochs.put(server, epoch));
       super.addToRecvQueue(message);
     }
   }
@@ -182,6 +186,12 @@ class ElectionChannels extends QuorumCnxManager implements ChannelPort {
     }
     Long tried = triedAtNs.get(server);
     return met.contains(server) || tried != null && System.nanoTime() - tried > CALL_BACK_NS;
+  }
+
+  /** The epoch of the last leader that a server had followed when its last election began, if it was heard then. */
+  OptionalLong currentEpoch(long server) {
+    Long epoch = currentEpochs.get(server);
+    return epoch == null ? OptionalLong.empty() : OptionalLong.of(epoch);
   }
 
   @Override

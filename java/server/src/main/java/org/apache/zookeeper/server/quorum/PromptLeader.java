@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.net.SocketAddress;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.OptionalLong;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,6 +23,10 @@ import org.slf4j.LoggerFactory;
  * It may follow no earlier leader, so upstream leaves it out until this leader ends for another reason, and
  * the ensemble tolerates one failure less meanwhile. Here the leader accepts that epoch, too, and steps down:
  * the next leader's epoch is later, and the voter follows it.
+ *
+ * <p>A voter that has <em>followed</em> a leader of a later epoch stays out, as upstream has it. The quorum
+ * of that leader has lost its disks, or was another ensemble's: such a voter would win the next election,
+ * and what the present quorum has acknowledged would be lost.
  */
 class PromptLeader extends Leader {
 
@@ -45,10 +50,16 @@ class PromptLeader extends Leader {
   @Override
   public long getEpochToPropose(long server, long accepted) throws InterruptedException, IOException {
     long epoch = super.getEpochToPropose(server, accepted);
-    if (accepted > epoch && peer.getQuorumVerifier().getVotingMembers().containsKey(server)) {
+    if (accepted > epoch && mayBeFollower(server, epoch)) {
       refuse(server, accepted, epoch, System.nanoTime());
     }
     return epoch;
+  }
+
+  private boolean mayBeFollower(long server, long epoch) {
+    OptionalLong followed = peer.currentEpochOf(server);
+    return peer.getQuorumVerifier().getVotingMembers().containsKey(server)
+        && followed.isPresent() && followed.getAsLong() <= epoch;
   }
 
   /** Takes note that a voter cannot follow; steps down once that has lasted longer than patience. */

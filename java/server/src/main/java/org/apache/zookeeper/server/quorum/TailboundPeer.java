@@ -15,6 +15,7 @@ import java.io.File;
 import java.io.IOException;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import javax.security.sasl.SaslException;
 import org.apache.zookeeper.common.X509Exception;
 import org.apache.zookeeper.server.ServerCnxnFactory;
@@ -193,6 +194,11 @@ public class TailboundPeer extends QuorumPeer {
   /** Whether a server is known to be unable to vote or to lead now. */
   boolean isAbsent(long server) {
     return channels.isAbsent(server);
+  }
+
+  /** See {@link ElectionChannels#currentEpoch}. */
+  OptionalLong currentEpochOf(long server) {
+    return channels.currentEpoch(server);
   }
 
   /**
