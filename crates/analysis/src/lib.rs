@@ -21,7 +21,7 @@ mod virtualization_agnostic;
 
 pub use error::AnalysisError;
 pub use periodic_load::{LONGEST_HYPERPERIOD, PeriodicLoad, PeriodicTask};
-pub use query::{Prediction, ServiceQuery};
-pub use response_time::predict;
+pub use query::{Prediction, ServiceQuery, SharpPoints};
+pub use response_time::{predict, predict_at};
 pub use sporadic_task::{LONGEST_PARAMETER, SporadicTask};
 pub use virtualization_agnostic::{BandwidthPoint, bandwidth_curve, virtualization_agnostic};

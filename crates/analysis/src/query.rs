@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_distribution::Distribution;
+use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::{ReservationServer, Service};
 use tailbound_time::Duration;
 
@@ -22,6 +22,28 @@ pub struct ServiceQuery<'a> {
     pub dispatch_overhead: Duration,
 }
 
+/// Where an answer is to be as sharp as the methods allow.
+///
+/// A distribution is bracketed on a lattice everywhere; where the exact method holds, these points get its
+/// bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharpPoints {
+    /// Probabilities whose quantiles are asked for; each above 0 and below 1.
+    pub probabilities: Vec<f64>,
+    /// Response times whose cumulative probabilities are asked for.
+    pub times: Vec<Duration>,
+}
+
+impl Default for SharpPoints {
+    /// The percentiles that reports show.
+    fn default() -> Self {
+        Self {
+            probabilities: vec![0.5, 0.9, 0.95, 0.99, 0.999],
+            times: Vec::new(),
+        }
+    }
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
@@ -33,8 +55,18 @@ pub struct Prediction {
     pub method: String,
     /// What the method takes for granted.
     pub assumptions: Vec<String>,
+    /// The mean response time, where it is known more sharply than from the distribution.
+    #[serde(skip)]
+    pub(crate) sharp_mean: Option<Interval>,
     /// The load, in CPUs.
     pub utilisation: f64,
     /// The reservation, in CPUs.
     pub bandwidth: f64,
+}
+
+impl Prediction {
+    /// Bounds of the mean response time of all jobs.
+    pub fn mean(&self) -> Option<Interval> {
+        self.sharp_mean.or_else(|| self.overall.mean())
+    }
 }

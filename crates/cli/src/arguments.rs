@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tailbound_analysis::SharpPoints;
 use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
 use tailbound_analysis::sizing::Promise;
 use tailbound_model::{BackendKind, Percentile};
@@ -22,7 +23,7 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-use values::{back_end, scale, scheduling, share};
+use values::{back_end, scale, scheduling};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -180,9 +181,12 @@ pub struct PredictArguments {
     /// With a FILE: only this variant of the experiment.
     #[arg(long, requires = "file")]
     pub variant: Option<String>,
-    /// With a FILE: percentiles to tell.
+    /// Percentiles of all responses to tell.
     #[arg(long, value_delimiter = ',', default_value = "50,90,95,99,99.9", value_parser = percentile)]
     pub percentiles: Vec<Percentile>,
+    /// Times for which the share of responses within is told.
+    #[arg(long, value_delimiter = ',', value_name = "TIMES")]
+    pub at: Vec<Duration>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
@@ -192,15 +196,13 @@ pub struct PredictArguments {
 }
 
 impl PredictArguments {
-    /// What is asked about a description, if one is given.
-    pub fn of_file(&self) -> Option<FileQuestion> {
-        Some(FileQuestion {
-            file: self.file.clone()?,
-            service: self.queue.load.service.clone(),
-            variant: self.variant.clone(),
-            percentiles: self.percentiles.clone(),
-            export_distributions: self.export_distributions.clone(),
-        })
+    /// Where answers are to be sharp.
+    pub fn points(&self) -> SharpPoints {
+        let percentiles = self.percentiles.iter();
+        SharpPoints {
+            probabilities: percentiles.map(|one| one.probability()).collect(),
+            times: self.at.clone(),
+        }
     }
 }
 
@@ -216,12 +218,6 @@ pub struct QueueArguments {
     /// Period of the server.
     #[arg(short, long, requires = "rate")]
     pub period: Option<Duration>,
-    /// Shares of all responses whose longest is told.
-    #[arg(long = "quantile", value_delimiter = ',', default_value = "0.5,0.9,0.95,0.99,0.999", value_parser = share)]
-    pub quantiles: Vec<f64>,
-    /// Times for which the share of responses within is told.
-    #[arg(long, value_delimiter = ',', requires = "rate", value_name = "TIMES")]
-    pub at: Vec<Duration>,
 }
 
 /// The load of a queue.
@@ -281,21 +277,6 @@ pub struct ExportArguments {
     /// Write the answer as CSV.
     #[arg(long, value_name = "FILE")]
     pub export_csv: Option<PathBuf>,
-}
-
-/// What is asked about the services of a description.
-#[derive(Clone, Debug)]
-pub struct FileQuestion {
-    /// The description (TOML).
-    pub file: PathBuf,
-    /// Only this service.
-    pub service: Option<String>,
-    /// Only this variant of the experiment.
-    pub variant: Option<String>,
-    /// Percentiles to tell.
-    pub percentiles: Vec<Percentile>,
-    /// Write each distribution as CSV into this folder.
-    pub export_distributions: Option<PathBuf>,
 }
 
 /// Arguments of `analyze`.

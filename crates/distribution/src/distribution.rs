@@ -136,6 +136,38 @@ impl Distribution {
         }
     }
 
+    /// The bracket with what is known at single points beside it: quantiles by their probabilities, and the
+    /// lower and upper end of the cumulative probability at single times. Any other shape stays as it is.
+    ///
+    /// Before the low end of a quantile the cumulative probability is below its probability by twice
+    /// [`PROBABILITY_TOLERANCE`], since [`Distribution::quantile`] takes less for equal.
+    #[must_use]
+    pub fn tightened(
+        mut self,
+        quantiles: &[(f64, Interval)],
+        shares: &[(Duration, (f64, f64))],
+    ) -> Self {
+        if let Shape::Bracket {
+            optimistic,
+            pessimistic,
+        } = &mut self.shape
+        {
+            for (probability, at) in quantiles {
+                *optimistic =
+                    optimistic.capped_before(at.low, probability - 2.0 * PROBABILITY_TOLERANCE);
+                if let Some(high) = at.high {
+                    *pessimistic = pessimistic.raised_from(high, *probability);
+                }
+            }
+            for (at, (low, high)) in shares {
+                let after = at.saturating_add(Duration::from_nanos(1));
+                *optimistic = optimistic.capped_before(after, high.clamp(0.0, 1.0));
+                *pessimistic = pessimistic.raised_from(*at, low.clamp(0.0, 1.0));
+            }
+        }
+        self
+    }
+
     /// The known samples, sorted; empty for curves and brackets.
     pub fn samples(&self) -> &[Duration] {
         match &self.shape {

@@ -132,6 +132,42 @@ impl StepCdf {
         Some(Self { steps })
     }
 
+    /// The function that is at most `most` before `at`, and as it was from there on.
+    pub(crate) fn capped_before(&self, at: Duration, most: f64) -> Self {
+        let (before, after) = self
+            .steps
+            .split_at(self.steps.partition_point(|step| step.0 < at));
+        if before.last().is_none_or(|last| last.1 <= most) {
+            return self.clone();
+        }
+        let mut steps: Vec<(Duration, f64)> = Vec::with_capacity(self.steps.len() + 1);
+        for &(time, cumulative) in before {
+            let capped = cumulative.min(most);
+            if steps.last().is_none_or(|last| last.1 < capped) {
+                steps.push((time, capped));
+            }
+        }
+        if after.first().is_none_or(|first| first.0 > at) {
+            steps.push((at, self.value(at)));
+        }
+        steps.extend_from_slice(after);
+        Self::from_ordered(steps)
+    }
+
+    /// The function that is at least `least` from `at` on, and as it was before.
+    pub(crate) fn raised_from(&self, at: Duration, least: f64) -> Self {
+        if self.value(at) >= least {
+            return self.clone();
+        }
+        let (before, after) = self
+            .steps
+            .split_at(self.steps.partition_point(|step| step.0 < at));
+        let mut steps = before.to_vec();
+        steps.push((at, least));
+        steps.extend(after.iter().filter(|step| step.0 > at && step.1 > least));
+        Self::from_ordered(steps)
+    }
+
     /// A function of steps that are known to be in order and not empty.
     pub(crate) fn from_ordered(steps: Vec<(Duration, f64)>) -> Self {
         debug_assert!(Self::new(steps.clone()).is_ok());

@@ -1,6 +1,6 @@
 //! What analysis says of one service in one variant.
 
-use tailbound_analysis::{AnalysisError, ServiceQuery, predict};
+use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, SharpPoints, predict_at};
 use tailbound_distribution::Distribution;
 use tailbound_model::{ReservationServer, Service};
 use tailbound_report::Labelled;
@@ -11,8 +11,8 @@ use crate::execution_times::Known;
 /// What analysis says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forecast {
-    /// The predictions, the most faithful first.
-    pub predicted: Vec<Labelled>,
+    /// The predictions with their labels, the most faithful first.
+    pub predicted: Vec<(&'static str, Prediction)>,
     /// Why there is none.
     pub refused: Option<String>,
 }
@@ -31,6 +31,7 @@ pub fn forecast(
     service: &Service,
     known: &Known,
     server: Option<ReservationServer>,
+    points: &SharpPoints,
 ) -> Result<Forecast, ExperimentError> {
     let Some(server) = server else {
         let why = "no analysis holds: the kernel promises this domain nothing";
@@ -63,20 +64,16 @@ pub fn forecast(
             execution_times: known.measured,
             dispatch_overhead: known.dispatch_overhead,
         };
-        match predict(&query) {
-            Ok(prediction) => {
-                let mut distribution = prediction.overall;
+        match predict_at(&query, points) {
+            Ok(mut prediction) => {
+                let distribution = &mut prediction.overall;
                 if let Some((trip, execution)) = known.trip_and_execution {
                     distribution.provenance.assumptions.push(format!(
                         "one request at a time: of a round trip of {trip}, {execution} is \
                          execution and uses budget (means)"
                     ));
                 }
-                let label = label.into();
-                forecast.predicted.push(Labelled {
-                    label,
-                    distribution,
-                });
+                forecast.predicted.push((label, prediction));
             }
             Err(AnalysisError::Invalid { what }) => {
                 return Err(AnalysisError::Invalid { what }.into());

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, Description, Reservation, ReservationServer, ResourceInterface, Service,
+    BackendKind, Description, Reservation, ReservationServer, ResourceInterface, Scheduling,
+    Service,
 };
 
 use crate::ExperimentError;
@@ -16,11 +17,9 @@ pub struct InMode<'a> {
     pub mode: Option<&'a str>,
     /// The reservations by domain: the mode's own, and the described ones of the other domains.
     pub reservations: BTreeMap<&'a str, &'a Reservation>,
-    /// The services with the tasks that are released; one without any is left out.
+    /// The released tasks: those of services under the service's name, and those that a domain has of its
+    /// own under the domain's name, which no service has. A service or domain without any is left out.
     pub services: BTreeMap<&'a str, Service>,
-    /// The released tasks that domains have of their own, as services; reservations are derived from
-    /// them, too.
-    pub own: BTreeMap<&'a str, Service>,
 }
 
 /// Every mode, in the order of their names; a description without modes counts as one.
@@ -31,14 +30,10 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
         .filter_map(|(name, domain)| Some((name.as_str(), domain.reservation.as_ref()?)))
         .collect();
     if description.modes.is_empty() {
-        let services = description.services.iter();
         return vec![InMode {
             mode: None,
             reservations: described,
-            services: services
-                .map(|(name, service)| (name.as_str(), service.clone()))
-                .collect(),
-            own: own_of(description, None),
+            services: released(description, None),
         }];
     }
     let each = description.modes.iter().map(|(name, mode)| {
@@ -49,49 +44,64 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
             mode: Some(name.as_str()),
             reservations,
             services: released(description, mode.tasks.as_deref()),
-            own: own_of(description, mode.tasks.as_deref()),
         }
     });
     each.collect()
 }
 
-/// The services with those of their tasks that are in `tasks`; all tasks without it.
+/// The services, and the domains' own tasks as services, with those tasks that are in `tasks`; all tasks
+/// without it.
 fn released<'a>(
     description: &'a Description,
     tasks: Option<&[String]>,
 ) -> BTreeMap<&'a str, Service> {
-    let services = description.services.iter().map(|(name, service)| {
-        let mut service = service.clone();
+    let services = description.services.iter();
+    let services = services.map(|(name, service)| (name.as_str(), service.clone()));
+    let domains = description.domains.iter();
+    let own = domains.filter_map(|(name, domain)| Some((name.as_str(), own_tasks(name, domain)?)));
+    let released = services.chain(own).map(|(name, mut service)| {
         if let Some(tasks) = tasks {
             let named = |task: &str| format!("{name}.{task}");
             service.tasks.retain(|task, _| tasks.contains(&named(task)));
         }
-        (name.as_str(), service)
+        (name, service)
     });
-    services
+    released
         .filter(|(_, service)| !service.tasks.is_empty())
         .collect()
 }
 
-/// The tasks of their own that domains release, all without `tasks`.
-fn own_of<'a>(
-    description: &'a Description,
-    tasks: Option<&[String]>,
-) -> BTreeMap<&'a str, Service> {
-    let domains = description.domains.iter();
-    let own = domains.filter_map(|(name, domain)| {
-        let mut own = own_tasks(name, domain)?;
-        if let Some(tasks) = tasks {
-            let named = |task: &str| format!("{name}.{task}");
-            own.tasks.retain(|task, _| tasks.contains(&named(task)));
-        }
-        (!own.tasks.is_empty()).then_some((name.as_str(), own))
-    });
-    own.collect()
+/// Why no analysis here holds for the tasks that a domain has of its own, if so.
+pub fn unanalysed(description: &Description, domain: &str) -> Option<String> {
+    let domain = description.domains.get(domain)?;
+    let simulated = |what: &str| Some(format!("{what}; `tailbound simulate` answers for it"));
+    if domain.tasks.is_empty() {
+        return None;
+    }
+    if domain.tasks.values().any(|task| task.boost.is_some()) {
+        return simulated(
+            "its tasks boost their virtual CPU (`boost`), which no analysis here covers",
+        );
+    }
+    if domain.tasks.values().any(|task| !task.sections.is_empty()) {
+        return simulated("its tasks share locks (`sections`), which no analysis here covers");
+    }
+    if !domain.preemptive && domain.scheduling != Scheduling::Fifo {
+        return simulated(
+            "its jobs are not interrupted (`preemptive = false`), and the analysis here is for preemptive scheduling",
+        );
+    }
+    let vcpus = description.vcpus_of(domain);
+    if vcpus > 1 {
+        return simulated(&format!(
+            "it has {vcpus} virtual CPUs, and the analysis here is for one; describe a domain for each"
+        ));
+    }
+    None
 }
 
 impl InMode<'_> {
-    /// The services of a domain.
+    /// The services of a domain, and its own tasks as one.
     pub fn services_in(&self, domain: &str) -> Vec<(&str, &Service)> {
         let services = self.services.iter();
         services
@@ -113,7 +123,6 @@ impl InMode<'_> {
             .services_in(domain)
             .into_iter()
             .map(|(_, service)| service)
-            .chain(self.own.get(domain))
             .collect();
         let backend = reservation.backend;
         let interface = interface_of(&services, domain, reservation, backend, None)?;

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use tailbound_analysis::{Prediction, SharpPoints};
 use tailbound_distribution::{Distribution, merge};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
 use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{
-    Comparison, MeasuredRun, RawData, RunReport, SchedulePicture, VariantResult, Verdict, Warning,
-    compare, noise_floor,
+    Comparison, Labelled, MeasuredRun, RawData, RunReport, SchedulePicture, VariantResult, Verdict,
+    Warning, compare, noise_floor,
 };
 use tailbound_time::Duration;
 
@@ -57,6 +58,14 @@ pub struct Findings<'a> {
     pub warnings: Vec<Warning>,
     /// Why the run ended early, if it did.
     pub interrupted: Option<String>,
+}
+
+fn labelled(predictions: Vec<(&str, Prediction)>) -> Vec<Labelled> {
+    let each = predictions.into_iter().map(|(label, prediction)| Labelled {
+        label: label.into(),
+        distribution: prediction.overall,
+    });
+    each.collect()
 }
 
 impl<'a> Findings<'a> {
@@ -132,7 +141,7 @@ impl<'a> Findings<'a> {
         for (name, service) in &description.services {
             let domain = deployment.reserved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
-            let found = forecast(name, service, &known[name], server)?;
+            let found = forecast(name, service, &known[name], server, &SharpPoints::default())?;
             if let (Some(why), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
                     what: format!("no prediction of {name} in variant {}: {why}", variant.name),
@@ -145,7 +154,7 @@ impl<'a> Findings<'a> {
                 backend: domain.map_or(BackendKind::None, |domain| domain.backend),
                 interface: domain.and_then(ResolvedDomain::enforced_interface),
                 neighbours: variant.neighbours,
-                predicted: found.predicted,
+                predicted: labelled(found.predicted),
                 simulated: responses.remove(name),
                 measured: Vec::new(),
                 verdicts: Vec::new(),

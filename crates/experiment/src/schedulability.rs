@@ -21,7 +21,7 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::execution_times::execution_times;
-use crate::in_mode::{InMode, modes};
+use crate::in_mode::{InMode, modes, unanalysed};
 pub use admission::CpuVerdict;
 pub use earliest_deadline::{DueWork, FirstShortage, ServiceVerdict};
 use order::{Order, order_of};
@@ -40,6 +40,14 @@ pub struct ModeVerdict {
     pub cpus: Vec<CpuVerdict>,
 }
 
+impl TaskVerdict {
+    /// The task as descriptions name it: `service.task`, or `domain.task`.
+    pub fn name(&self) -> String {
+        let owner = self.service.as_ref().unwrap_or(&self.domain);
+        format!("{owner}.{}", self.task)
+    }
+}
+
 impl ModeVerdict {
     /// Whether every deadline is shown to be met and every reservation to get its budget.
     pub fn holds(&self) -> bool {
@@ -56,8 +64,10 @@ impl ModeVerdict {
 /// The answer for one task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskVerdict {
-    /// Its service.
-    pub service: String,
+    /// Its domain.
+    pub domain: String,
+    /// Its service; `None` for a task that the domain has of its own.
+    pub service: Option<String>,
     /// The task.
     pub task: String,
     /// How long a job runs at most, where that is known.
@@ -122,12 +132,16 @@ pub fn judge_some(
         let (mut tasks, mut services) = (Vec::new(), Vec::new());
         for (name, service) in &mode.services {
             let question = Question {
+                description,
                 mode: &mode,
                 name,
                 service,
                 inputs,
             };
-            let given = held.given_to(&service.domain, &cpus);
+            let given = match question.unanalysed() {
+                None => held.given_to(&service.domain, &cpus),
+                Some(why) => Err(why),
+            };
             let (of_tasks, of_service) = question.answer(given)?;
             tasks.extend(of_tasks);
             services.extend(of_service);
@@ -189,6 +203,7 @@ impl Given {
 
 /// One service in one mode.
 struct Question<'a> {
+    description: &'a Description,
     mode: &'a InMode<'a>,
     name: &'a str,
     service: &'a Service,
@@ -236,6 +251,19 @@ impl Judged {
 }
 
 impl Question<'_> {
+    /// Why no analysis holds for the tasks, if they are a domain's own.
+    fn unanalysed(&self) -> Option<String> {
+        match self.is_own() {
+            true => unanalysed(self.description, self.name),
+            false => None,
+        }
+    }
+
+    /// Whether the tasks are those that a domain has of its own.
+    fn is_own(&self) -> bool {
+        !self.description.services.contains_key(self.name)
+    }
+
     fn answer(
         &self,
         given: Result<Given, String>,
@@ -252,8 +280,10 @@ impl Question<'_> {
             }
             _ => (self.one_by_one(&known, &given), None),
         };
+        let service = (!self.is_own()).then(|| self.name.to_owned());
         let each = known.iter().zip(judged).map(|(one, judged)| TaskVerdict {
-            service: self.name.into(),
+            domain: self.service.domain.clone(),
+            service: service.clone(),
             task: one.name.into(),
             execution: one.execution,
             period: one.period,

@@ -17,7 +17,7 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::execution_times::{Known, execution_times};
-use crate::in_mode::{InMode, modes};
+use crate::in_mode::{InMode, modes, unanalysed};
 
 /// What is asked about the services of a description.
 #[derive(Clone, Debug)]
@@ -141,6 +141,13 @@ impl One<'_> {
             let mut tasks = s.tasks.values();
             tasks.all(|task| matches!(task.arrivals, Arrivals::Poisson { .. }))
         };
+        let is_own = !self.description.services.contains_key(self.name);
+        if let Some(why) = is_own
+            .then(|| unanalysed(self.description, self.name))
+            .flatten()
+        {
+            return Ok(Outcome::NotSized(why));
+        }
         let sharing = self.mode.services_in(&self.service.domain);
         if let Some((other, _)) = sharing
             .iter()

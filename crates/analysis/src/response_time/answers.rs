@@ -1,12 +1,14 @@
 //! What the response times of a queue answer.
 
+use std::collections::BTreeMap;
+
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepCdf};
 use tailbound_time::Duration;
 
 use super::exact::Solved;
 use super::mean::mean;
 use super::search::Search;
-use crate::AnalysisError;
+use crate::{AnalysisError, Prediction, SharpPoints};
 
 /// Bounds that are farther apart, relative, are worth a closer look.
 const WIDE: f64 = 1e-6;
@@ -151,6 +153,32 @@ impl ResponseTimes {
                 }
             }
         }
+    }
+
+    /// The answer about `subject`, as sharp as can be at these points.
+    ///
+    /// # Errors
+    /// A probability that is not above 0 and below 1.
+    pub fn prediction(
+        &self,
+        subject: &str,
+        points: &SharpPoints,
+    ) -> Result<Prediction, AnalysisError> {
+        let shares = points.times.iter().map(|at| {
+            let bounds = self.cdf(*at);
+            (*at, (bounds.lower, bounds.upper))
+        });
+        let shares: Vec<_> = shares.collect();
+        let distribution = self.distribution(subject, &points.probabilities)?;
+        Ok(Prediction {
+            overall: distribution.tightened(&[], &shares),
+            per_task: BTreeMap::new(),
+            method: self.method.clone(),
+            assumptions: self.assumptions.clone(),
+            sharp_mean: Some(self.mean()),
+            utilisation: self.utilisation,
+            bandwidth: self.bandwidth,
+        })
     }
 
     /// The distribution as others compare it: the bounds at the quantiles of `probabilities`.

@@ -17,7 +17,7 @@ use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::Duration;
 
-use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery};
+use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
 pub(crate) use exact::Kind;
 use poisson::{Law, Stream};
@@ -31,11 +31,22 @@ pub use queue::PoissonQueue;
 /// [`AnalysisError::NotAnalysed`] for systems outside the methods, and what is wrong with the
 /// description otherwise.
 pub fn predict(query: &ServiceQuery<'_>) -> Result<Prediction, AnalysisError> {
+    predict_at(query, &SharpPoints::default())
+}
+
+/// The same, as sharp as can be at the points that are asked for and at the promises of the service.
+///
+/// # Errors
+/// As of [`predict`].
+pub fn predict_at(
+    query: &ServiceQuery<'_>,
+    points: &SharpPoints,
+) -> Result<Prediction, AnalysisError> {
     let laws = laws(query)?;
     check_load(query, &laws)?;
     let poisson = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });
     if query.service.tasks.values().all(poisson) {
-        return predict_poisson(query, laws);
+        return predict_poisson(query, laws, points);
     }
     let periodic = |task: &Task| matches!(task.arrivals, Arrivals::Periodic { .. });
     if query.service.tasks.values().all(periodic) {
@@ -125,7 +136,11 @@ fn remedy(server: ReservationServer, utilisation: f64) -> String {
     }
 }
 
-fn predict_poisson(query: &ServiceQuery<'_>, laws: Vec<Law>) -> Result<Prediction, AnalysisError> {
+fn predict_poisson(
+    query: &ServiceQuery<'_>,
+    laws: Vec<Law>,
+    points: &SharpPoints,
+) -> Result<Prediction, AnalysisError> {
     if query.service.scheduling != Scheduling::Fifo && query.service.tasks.len() > 1 {
         return Err(AnalysisError::NotAnalysed {
             reason: "several Poisson tasks under priorities; first come, first served is".into(),
@@ -135,6 +150,7 @@ fn predict_poisson(query: &ServiceQuery<'_>, laws: Vec<Law>) -> Result<Predictio
         return found;
     }
     let utilisation = utilisation(query, &laws);
+    let sharp = service_queue::sharp(query, &laws, points);
     let stream = |(task, law): (&Task, Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
         Stream { per_second, law }
@@ -164,13 +180,18 @@ fn predict_poisson(query: &ServiceQuery<'_>, laws: Vec<Law>) -> Result<Predictio
         .zip(per_task)
         .map(|(name, enclosure)| (name.clone(), distribution(Some(name.as_str()), enclosure)))
         .collect();
-    Ok(Prediction {
+    let prediction = Prediction {
         overall: distribution(None, overall),
         per_task,
         method: method.into(),
         assumptions,
+        sharp_mean: None,
         utilisation,
         bandwidth: bandwidth(query.server),
+    };
+    Ok(match sharp {
+        Some(sharp) => sharp.sharpen(prediction),
+        None => prediction,
     })
 }
 
@@ -282,6 +303,7 @@ impl<'a> PeriodicAnswer<'a> {
             per_task,
             method: self.method.clone(),
             assumptions: self.assumptions.clone(),
+            sharp_mean: None,
             utilisation: self.utilisation,
             bandwidth: bandwidth(self.query.server),
         }

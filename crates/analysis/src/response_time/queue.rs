@@ -33,7 +33,7 @@ const LARGEST_DENOMINATOR: u64 = 3_000;
 const ROUGH_DENOMINATOR: u64 = 40;
 const ROUGH: f64 = 1e-6;
 /// What interpolation may add to a probability where nothing else is asked for.
-const PRECISE: f64 = 1e-9;
+pub(super) const PRECISE: f64 = 1e-9;
 /// The same where the budget is rounded, which moves a probability by more.
 const ROUNDED: f64 = 1e-8;
 
@@ -73,7 +73,10 @@ impl PoissonQueue {
     }
 
     /// By the exact method.
-    fn exactly(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`].
+    pub(super) fn exactly(&self, tolerance: f64) -> Result<ResponseTimes, AnalysisError> {
         let work = BatchWork::of(self)?;
         let (kind, budget, period) = self.budget_and_period()?;
         let largest = if tolerance < ROUGH {
@@ -93,8 +96,8 @@ impl PoissonQueue {
         Ok(self.found(optimistic, pessimistic, bandwidth(self.server)))
     }
 
-    /// By the lattice method, which takes any law of execution times and answers with a bracket.
-    pub(crate) fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
+    /// The distribution of the execution times.
+    pub(super) fn execution_law(&self) -> Result<Distribution, AnalysisError> {
         let mut law = self.execution_times.clone();
         law.sort_by_key(|(time, _)| *time);
         let longest = law.last().map(|(time, _)| *time);
@@ -116,7 +119,12 @@ impl PoissonQueue {
             what: format!("the execution times: {error}"),
         })?;
         let subject = Provenance::new(Evidence::Estimate, "execution time", "as given");
-        let law = Law::given("", &Distribution::from_curve(subject, curve))?;
+        Ok(Distribution::from_curve(subject, curve))
+    }
+
+    /// By the lattice method, which takes any law of execution times and answers with a bracket.
+    pub(crate) fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
+        let law = Law::given("", &self.execution_law()?)?;
         let stream = Stream {
             per_second: self.rate.as_per_second(),
             law,
@@ -285,7 +293,7 @@ impl PoissonQueue {
         self.rate.as_per_second() * mean_jobs * mean_s
     }
 
-    fn check(&self) -> Result<(), AnalysisError> {
+    pub(super) fn check(&self) -> Result<(), AnalysisError> {
         let invalid = |what: String| Err(AnalysisError::Invalid { what });
         let sums_up = |sum: f64| (sum - 1.0).abs() < 1e-9;
         if self.execution_times.is_empty() || self.batches.is_empty() {

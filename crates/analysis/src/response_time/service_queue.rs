@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_distribution::{Distribution, Evidence};
-use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service};
+use tailbound_distribution::{Distribution, Evidence, Interval};
+use tailbound_model::{
+    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
+};
 use tailbound_time::{Duration, Rate};
 
 use super::poisson::Law;
-use super::queue::PoissonQueue;
-use super::{ServiceQuery, jobs_per_second, laws};
+use super::queue::{PRECISE, PoissonQueue};
+use super::{ServiceQuery, jobs_per_second, laws, predict_at};
 use crate::grid::GridPrediction;
-use crate::{AnalysisError, Prediction};
+use crate::{AnalysisError, Prediction, SharpPoints};
+
+/// The exact method is asked where each task has at most so many execution times; its effort grows with them.
+const MOST_VALUES: usize = 16;
 
 /// A continuous law of execution times is cut into so many slices, each rounded up.
 const SLICES: u64 = 32;
@@ -75,6 +80,134 @@ impl PoissonQueue {
             server,
         })
     }
+}
+
+impl PoissonQueue {
+    /// The response times of the queue, called `name`, as sharp as can be at these points: the answer that
+    /// [`predict_at`](super::predict_at) gives for a service with one such task. Descriptions have no batches, so
+    /// those are solved here.
+    ///
+    /// # Errors
+    /// As of [`PoissonQueue::solve`].
+    pub fn predict(&self, name: &str, points: &SharpPoints) -> Result<Prediction, AnalysisError> {
+        self.check()?;
+        if self.batches.iter().any(|(jobs, _)| *jobs != 1) {
+            return self
+                .solve()?
+                .prediction(&format!("response time of {name}"), points);
+        }
+        let task = Task {
+            arrivals: Arrivals::Poisson { rate: self.rate },
+            execution_time: ExecutionTime::Calibrated { expected: None },
+            deadline: None,
+            priority: None,
+            request: None,
+            clients: 1,
+            vcpu: None,
+            boost: None,
+            sections: Vec::new(),
+        };
+        let job = "job".to_owned();
+        let service = Service {
+            domain: name.to_owned(),
+            protocol: Protocol::Synthetic,
+            endpoint: String::new(),
+            scheduling: Scheduling::Fifo,
+            max_in_flight: None,
+            setup: Vec::new(),
+            tasks: [(job.clone(), task)].into(),
+            slos: Vec::new(),
+        };
+        let query = ServiceQuery {
+            name,
+            service: &service,
+            execution_times: [(job, self.execution_law()?)].into(),
+            server: self.server,
+            dispatch_overhead: Duration::ZERO,
+        };
+        predict_at(&query, points)
+    }
+}
+
+/// What the exact method knows of a service's response times at single points.
+pub(super) struct Sharp {
+    quantiles: Vec<(f64, Interval)>,
+    shares: Vec<(Duration, (f64, f64))>,
+    mean: Interval,
+    method: String,
+    assumptions: Vec<String>,
+}
+
+impl Sharp {
+    /// The prediction with this beside the lattice's bracket. Jobs of several tasks differ, so only all of
+    /// them together are known, or those of a task that is alone.
+    pub(super) fn sharpen(self, mut prediction: Prediction) -> Prediction {
+        let add = |distribution: &mut Distribution| {
+            *distribution = distribution
+                .clone()
+                .tightened(&self.quantiles, &self.shares);
+            let provenance = &mut distribution.provenance;
+            provenance.method = format!("{}; at single points: {}", provenance.method, self.method);
+            for assumption in &self.assumptions {
+                if !provenance.assumptions.contains(assumption) {
+                    provenance.assumptions.push(assumption.clone());
+                }
+            }
+        };
+        add(&mut prediction.overall);
+        if prediction.per_task.len() == 1 {
+            prediction.per_task.values_mut().for_each(add);
+        }
+        prediction.sharp_mean = Some(self.mean);
+        prediction
+            .method
+            .clone_from(&prediction.overall.provenance.method);
+        let assumptions = &prediction.overall.provenance.assumptions;
+        prediction.assumptions.clone_from(assumptions);
+        prediction
+    }
+}
+
+/// What the exact method knows of a service, where it holds: few execution times, all of them known exactly.
+pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints) -> Option<Sharp> {
+    let few = laws
+        .iter()
+        .all(|law| law.exact_values().is_some_and(|count| count <= MOST_VALUES));
+    if !few {
+        return None;
+    }
+    let (name, times) = (query.name, &query.execution_times);
+    let queue = PoissonQueue::of_service(name, query.service, times, query.server).ok()?;
+    let found = queue.exactly(PRECISE).ok()?;
+    let overhead = query.dispatch_overhead;
+    let later = |at: Interval| Interval {
+        low: at.low.saturating_add(overhead),
+        high: at.high.map(|high| high.saturating_add(overhead)),
+    };
+    let promises = query.service.slos.iter();
+    let promised = promises.map(|slo| slo.percentile.probability());
+    let mut probabilities: Vec<f64> = points
+        .probabilities
+        .iter()
+        .copied()
+        .chain(promised)
+        .collect();
+    probabilities.sort_by(f64::total_cmp);
+    probabilities.dedup();
+    let quantiles = probabilities
+        .into_iter()
+        .filter_map(|probability| Some((probability, later(found.quantile(probability).ok()?))));
+    let shares = points.times.iter().filter(|at| **at >= overhead).map(|at| {
+        let bounds = found.cdf(at.saturating_sub(overhead));
+        (*at, (bounds.lower, bounds.upper))
+    });
+    Some(Sharp {
+        quantiles: quantiles.collect(),
+        shares: shares.collect(),
+        mean: later(found.mean()),
+        method: found.method.clone(),
+        assumptions: found.assumptions.clone(),
+    })
 }
 
 /// The values of a law with their probabilities, no shorter than they are.
@@ -144,6 +277,7 @@ fn prediction(query: &ServiceQuery<'_>, found: GridPrediction, laws: &[Law]) -> 
         per_task,
         method: found.method,
         assumptions,
+        sharp_mean: None,
         utilisation: found.utilisation,
         bandwidth: found.bandwidth,
     }

@@ -2,17 +2,6 @@
 
 use tailbound_model::BackendKind;
 
-pub(super) fn share(text: &str) -> Result<f64, String> {
-    let number: f64 = text
-        .parse()
-        .map_err(|_| "a share of all responses is a number such as 0.99")?;
-    if number > 0.0 && number < 1.0 {
-        Ok(number)
-    } else {
-        Err("a share of all responses lies above 0 and below 1, such as 0.99".into())
-    }
-}
-
 pub(super) fn scale(text: &str) -> Result<f64, String> {
     let number: f64 = text
         .parse()

@@ -38,7 +38,9 @@ struct Mode {
 
 #[derive(Serialize)]
 struct Task {
-    service: String,
+    domain: String,
+    /// None of a task that the domain has of its own.
+    service: Option<String>,
     task: String,
     execution_ns: Option<u64>,
     period_ns: Option<u64>,
@@ -48,6 +50,14 @@ struct Task {
     verdict: Verdict,
     why: Option<String>,
     method: Option<String>,
+}
+
+impl Task {
+    /// As descriptions name it.
+    fn name(&self) -> String {
+        let owner = self.service.as_ref().unwrap_or(&self.domain);
+        format!("{owner}.{}", self.task)
+    }
 }
 
 /// A service that serves the earliest deadline first.
@@ -90,7 +100,7 @@ struct OneCpu {
 /// Judges every mode of the description.
 pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
-    super::refuse_what_is_only_simulated(&loaded.description, output)?;
+    super::refuse_what_is_only_simulated(&loaded.description)?;
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),
@@ -135,6 +145,7 @@ fn mode(found: &ModeVerdict) -> Mode {
 fn task(found: &TaskVerdict) -> Task {
     let ns = |time: Option<Duration>| time.map(Duration::as_nanos);
     Task {
+        domain: found.domain.clone(),
         service: found.service.clone(),
         task: found.task.clone(),
         execution_ns: ns(found.execution),
@@ -233,7 +244,7 @@ fn render(answer: &Answer, output: &Output) -> Result<(), Failure> {
         }
         for task in &mode.tasks {
             if let Some(method) = &task.method {
-                output.detail(format!("{}.{}: {method}", task.service, task.task));
+                output.detail(format!("{}: {method}", task.name()));
             }
         }
         for cpu in &mode.cpus {
@@ -269,7 +280,7 @@ fn task_cells(mode: &str, task: &Task) -> Vec<String> {
     let verdict = verdict_cell(task.verdict, task.why.as_deref());
     vec![
         mode.into(),
-        format!("{}.{}", task.service, task.task),
+        task.name(),
         text(task.execution_ns),
         text(task.period_ns),
         deadline,
@@ -325,7 +336,7 @@ fn csv_rows(answer: &Answer) -> Vec<Vec<String>> {
             rows.push(vec![
                 name.clone(),
                 "task".into(),
-                format!("{}.{}", task.service, task.task),
+                task.name(),
                 number(task.execution_ns),
                 number(task.period_ns),
                 number(task.deadline_ns),
@@ -382,9 +393,7 @@ fn verdict(found: &[ModeVerdict], against: Vec<String>) -> Result<(), Failure> {
         };
         let named = |wanted: Verdict| -> Vec<String> {
             let tasks = mode.tasks.iter().filter(|task| task.verdict == wanted);
-            tasks
-                .map(|task| format!("{}.{}", task.service, task.task))
-                .collect()
+            tasks.map(TaskVerdict::name).collect()
         };
         let (missed, undecided) = (named(Verdict::Missed), named(Verdict::Undecided));
         if !missed.is_empty() {

@@ -2,165 +2,30 @@
 
 use std::path::Path;
 
-use serde::Serialize;
 use tailbound_analysis::notation::execution_times;
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
-use tailbound_distribution::Interval;
+use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use crate::arguments::{LoadArguments, QueueArguments, ServerName};
+use super::predict_answer::{Answer, Responses};
+use crate::arguments::{LoadArguments, PredictArguments, QueueArguments, ServerName};
 use crate::failure::Failure;
-use crate::output::{Output, table};
 
-/// The answer, as JSON spells it.
-#[derive(Serialize)]
-struct Answer<'a> {
-    stable: bool,
-    utilisation: f64,
-    bandwidth: f64,
-    mean: Bounds,
-    quantiles: Vec<Quantile>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    cdf: Vec<Share>,
-    method: &'a str,
-    assumptions: &'a [String],
-}
+/// What the queue is called where services have names.
+const QUEUE: &str = "queue";
 
-#[derive(Serialize)]
-struct Bounds {
-    lower_ns: u64,
-    upper_ns: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct Quantile {
-    p: f64,
-    #[serde(flatten)]
-    bounds: Bounds,
-}
-
-#[derive(Serialize)]
-struct Share {
-    at_ns: u64,
-    lower: f64,
-    upper: f64,
-}
-
-impl From<Interval> for Bounds {
-    fn from(interval: Interval) -> Self {
-        Self {
-            lower_ns: interval.low.as_nanos(),
-            upper_ns: interval.high.map(Duration::as_nanos),
-        }
-    }
-}
-
-/// Solves the queue of `arguments` and prints what was asked for.
-pub fn carry_out(arguments: &QueueArguments, output: &Output) -> Result<(), Failure> {
-    let queue = queue(&arguments.load, server(arguments)?)?;
-    let found = queue.solve().map_err(Failure::from_error)?;
-    let answer = answer(arguments, &found)?;
-    let mut rows = vec![vec!["mean".to_owned(), told(&answer.mean), String::new()]];
-    for quantile in &answer.quantiles {
-        rows.push(vec![
-            format!("p{}", shortest(quantile.p * 100.0)),
-            told(&quantile.bounds),
-            String::new(),
-        ]);
-    }
-    for share in &answer.cdf {
-        rows.push(vec![
-            format!("within {}", Duration::from_nanos(share.at_ns)),
-            String::new(),
-            format!("{:.7} .. {:.7}", share.lower, share.upper),
-        ]);
-    }
-    output.note(format!(
-        "load {:.2} % on {:.2} % of a CPU; {}",
-        answer.utilisation * 100.0,
-        answer.bandwidth * 100.0,
-        answer.method
-    ));
-    let for_people = || format!("{}\n", table(&["response time", "takes", "share"], &rows));
-    output.rows_with(
-        for_people,
-        &["what", "lower", "upper"],
-        &csv_rows(&answer),
-        &answer,
-    )
-}
-
-fn answer<'a>(arguments: &QueueArguments, found: &'a ResponseTimes) -> Result<Answer<'a>, Failure> {
-    let mut quantiles = Vec::new();
-    for p in &arguments.quantiles {
-        let bounds = found.quantile(*p).map_err(Failure::from_error)?.into();
-        quantiles.push(Quantile { p: *p, bounds });
-    }
-    let share = |at: &Duration| {
-        let bounds = found.cdf(*at);
-        Share {
-            at_ns: at.as_nanos(),
-            lower: bounds.lower,
-            upper: bounds.upper,
-        }
-    };
+/// Predicts the queue of the arguments.
+pub fn answer(arguments: &PredictArguments) -> Result<Answer, Failure> {
+    let queue = queue(&arguments.queue.load, server(&arguments.queue)?)?;
+    let points = arguments.points();
+    let prediction = queue.predict(QUEUE, &points).map_err(Failure::from_error)?;
     Ok(Answer {
-        stable: true,
-        utilisation: found.utilisation,
-        bandwidth: found.bandwidth,
-        mean: found.mean().into(),
-        quantiles,
-        cdf: arguments.at.iter().map(share).collect(),
-        method: &found.method,
-        assumptions: &found.assumptions,
+        service: QUEUE.into(),
+        variant: "as given".into(),
+        from: "execution times as given".into(),
+        refused: None,
+        responses: Some(Responses::of(prediction, &arguments.percentiles, &points)),
     })
-}
-
-fn csv_rows(answer: &Answer<'_>) -> Vec<Vec<String>> {
-    let row = |what: String, bounds: &Bounds| {
-        let upper = bounds.upper_ns.map(|ns| ns.to_string());
-        vec![what, bounds.lower_ns.to_string(), upper.unwrap_or_default()]
-    };
-    let mut rows = vec![row("mean_ns".into(), &answer.mean)];
-    let quantiles = answer.quantiles.iter();
-    rows.extend(quantiles.map(|q| row(format!("quantile_{}_ns", q.p), &q.bounds)));
-    let shares = answer.cdf.iter().map(|share| {
-        let what = format!("cdf_at_{}_ns", share.at_ns);
-        vec![what, share.lower.to_string(), share.upper.to_string()]
-    });
-    rows.extend(shares);
-    rows
-}
-
-/// A time as people read it: one value where its bounds agree to seven digits.
-fn told(bounds: &Bounds) -> String {
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let Some(upper) = bounds.upper_ns else {
-        return format!("over {:.7} s", seconds(bounds.lower_ns));
-    };
-    let middle = 0.5 * (seconds(bounds.lower_ns) + seconds(upper));
-    let apart = seconds(upper) - seconds(bounds.lower_ns);
-    if apart <= 2e-7 * middle {
-        format!("{} ± {apart:.1e} s", significant(middle))
-    } else {
-        format!(
-            "{} .. {} s",
-            significant(seconds(bounds.lower_ns)),
-            significant(seconds(upper))
-        )
-    }
-}
-
-/// Eight significant digits.
-fn significant(value: f64) -> String {
-    let digits = 7 - value.abs().max(1e-12).log10().floor() as i32;
-    format!("{value:.*}", digits.clamp(0, 15) as usize)
-}
-
-fn shortest(value: f64) -> String {
-    let text = format!("{value:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// The queue that the arguments describe, on `server`.

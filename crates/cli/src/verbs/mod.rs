@@ -13,7 +13,8 @@ pub mod internal;
 pub mod measure;
 pub mod mode;
 pub mod predict;
-pub mod predict_recovery;
+mod predict_answer;
+mod predict_recovery;
 mod protocols;
 pub mod report;
 pub mod revert;
@@ -53,21 +54,13 @@ fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
     }
 }
 
-/// Refuses to analyse what only simulation knows, and says what is left out.
-fn refuse_what_is_only_simulated(
-    description: &Description,
-    output: &Output,
-) -> Result<(), Failure> {
-    for (name, domain) in &description.domains {
+/// Refuses to analyse what only simulation knows.
+fn refuse_what_is_only_simulated(description: &Description) -> Result<(), Failure> {
+    for name in description.domains.keys() {
         if let Some(why) = only_simulated(description, name) {
             return Err(Failure::with_help(
                 format!("not analysed: {why}"),
                 "`tailbound simulate` answers for it",
-            ));
-        }
-        if !domain.tasks.is_empty() {
-            output.note(format!(
-                "domain \"{name}\": its own tasks are not analysed, only simulated"
             ));
         }
     }

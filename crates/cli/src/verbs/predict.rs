@@ -2,47 +2,15 @@
 
 use std::path::Path;
 
-use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
-use tailbound_distribution::{Distribution, Interval};
 use tailbound_experiment::execution_times::execution_times;
 use tailbound_experiment::forecast::forecast;
-use tailbound_model::{
-    InputFiles, LoadedDescription, Percentile, ReservationServer, Service, Variant,
-};
-use tailbound_time::Duration;
+use tailbound_model::{InputFiles, LoadedDescription, ReservationServer, Service, Variant};
 
-use crate::arguments::{FileQuestion, Format, PredictArguments, PredictWhat};
+use super::predict_answer::{Answer, Responses, print};
+use crate::arguments::{PredictArguments, PredictWhat};
 use crate::failure::Failure;
-use crate::output::{Output, table};
-
-/// A row of the answer: one distribution.
-#[derive(Serialize)]
-struct Answer {
-    /// The service.
-    pub service: String,
-    /// The variant.
-    pub variant: String,
-    /// What was known of the execution times.
-    pub from: String,
-    /// Why there is no distribution.
-    pub refused: Option<String>,
-    /// The distribution's quantiles.
-    pub quantiles: Vec<Quantile>,
-    /// The distribution's provenance and values.
-    pub distribution: Option<Distribution>,
-}
-
-/// One quantile of an answer.
-#[derive(Serialize)]
-struct Quantile {
-    /// The percentile.
-    pub percentile: f64,
-    /// It is at least this.
-    pub low_ns: Option<u64>,
-    /// It is at most this, where that is known.
-    pub high_ns: Option<u64>,
-}
+use crate::output::Output;
 
 /// Predicts every chosen service in every chosen variant, or one queue without a file.
 pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Failure> {
@@ -50,30 +18,32 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         return super::predict_recovery::carry_out(recovery, output);
     }
     let output = &output.exporting(&arguments.export);
-    match arguments.of_file() {
-        Some(question) => of_file(&question, output),
-        None => super::calculate::carry_out(&arguments.queue, output),
-    }
+    let answers = match &arguments.file {
+        Some(file) => of_file(file, arguments, output)?,
+        None => vec![super::calculate::answer(arguments)?],
+    };
+    print(&answers, arguments, output)
 }
 
-fn of_file(arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
-    let loaded = super::load(&arguments.file, output)?;
-    let answers = each(&loaded, arguments, |what| {
+fn of_file(
+    file: &Path,
+    arguments: &PredictArguments,
+    output: &Output,
+) -> Result<Vec<Answer>, Failure> {
+    let loaded = super::load(file, output)?;
+    let points = arguments.points();
+    each(&loaded, arguments, |what| {
         let known = execution_times(what.name, what.service, what.inputs, None)
             .map_err(Failure::from_error)?;
-        let found =
-            forecast(what.name, what.service, &known, what.server).map_err(Failure::from_error)?;
-        let mut answers = Vec::new();
-        if let Some(refused) = found.refused {
-            answers.push(what.answer("prediction", Err(refused), &arguments.percentiles));
-        }
-        for labelled in found.predicted {
-            let distribution = Ok(labelled.distribution);
-            answers.push(what.answer(&labelled.label, distribution, &arguments.percentiles));
-        }
-        Ok(answers)
-    })?;
-    print(&answers, arguments, output)
+        let found = forecast(what.name, what.service, &known, what.server, &points);
+        let found = found.map_err(Failure::from_error)?;
+        let refused = found.refused.map(|why| what.refusal(why));
+        let predicted = found.predicted.into_iter().map(|(label, prediction)| {
+            let responses = Responses::of(prediction, &arguments.percentiles, &points);
+            what.answer(label, responses)
+        });
+        Ok(refused.into_iter().chain(predicted).collect())
+    })
 }
 
 /// One service in one variant.
@@ -91,23 +61,25 @@ struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
-    /// An answer about this service and variant.
-    fn answer(
-        &self,
-        from: &str,
-        distribution: Result<Distribution, String>,
-        percentiles: &[Percentile],
-    ) -> Answer {
-        let quantiles = distribution
-            .as_ref()
-            .map(|found| quantiles(found, percentiles));
+    /// The answer about this service and variant.
+    fn answer(&self, from: &str, responses: Responses) -> Answer {
         Answer {
             service: self.name.into(),
             variant: self.variant.name.clone(),
             from: from.into(),
-            quantiles: quantiles.unwrap_or_default(),
-            refused: distribution.as_ref().err().cloned(),
-            distribution: distribution.ok(),
+            refused: None,
+            responses: Some(responses),
+        }
+    }
+
+    /// Why there is no answer.
+    fn refusal(&self, why: String) -> Answer {
+        Answer {
+            service: self.name.into(),
+            variant: self.variant.name.clone(),
+            from: "prediction".into(),
+            refused: Some(why),
+            responses: None,
         }
     }
 }
@@ -115,7 +87,7 @@ impl Chosen<'_> {
 /// Asks about every chosen service in every chosen variant.
 fn each(
     loaded: &LoadedDescription,
-    arguments: &FileQuestion,
+    arguments: &PredictArguments,
     mut ask: impl FnMut(&Chosen<'_>) -> Result<Vec<Answer>, Failure>,
 ) -> Result<Vec<Answer>, Failure> {
     let description = &loaded.description;
@@ -125,7 +97,7 @@ fn each(
             text: loaded.text.clone(),
         }
     })?;
-    let service = match &arguments.service {
+    let service = match &arguments.queue.load.service {
         Some(name) => Some(super::measure::chosen_service(description, Some(name))?),
         None => None,
     };
@@ -146,7 +118,7 @@ fn each(
                     inputs: &inputs,
                 };
                 let why = format!("not analysed: {why}; `tailbound simulate` answers for it");
-                answers.push(chosen.answer("prediction", Err(why), &arguments.percentiles));
+                answers.push(chosen.refusal(why));
                 continue;
             }
             let reserved = deployment.reserved.get(&described.domain);
@@ -189,106 +161,4 @@ pub fn variant_named<'a>(
                 format!("the experiment has: {}", known.join(", ")),
             )
         })
-}
-
-fn quantiles(distribution: &Distribution, percentiles: &[Percentile]) -> Vec<Quantile> {
-    percentiles
-        .iter()
-        .map(|percentile| {
-            let found: Option<Interval> = distribution.quantile(percentile.probability());
-            Quantile {
-                percentile: percentile.0,
-                low_ns: found.map(|interval| interval.low.as_nanos()),
-                high_ns: found
-                    .and_then(|interval| interval.high)
-                    .map(Duration::as_nanos),
-            }
-        })
-        .collect()
-}
-
-/// Prints the answers, and exports them where asked to.
-fn print(answers: &[Answer], arguments: &FileQuestion, output: &Output) -> Result<(), Failure> {
-    let labels: Vec<String> = arguments
-        .percentiles
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let mut header = vec!["service", "variant", "from"];
-    header.extend(labels.iter().map(String::as_str));
-    let rows: Vec<Vec<String>> = answers
-        .iter()
-        .map(|answer| row(answer, labels.len()))
-        .collect();
-    let mut csv_header = header.clone();
-    csv_header.push("refused");
-    let refused = answers.iter().map(|answer| answer.refused.clone());
-    let csv_rows: Vec<Vec<String>> = rows
-        .iter()
-        .zip(refused)
-        .map(|(row, why)| {
-            row.iter()
-                .cloned()
-                .chain([why.unwrap_or_default()])
-                .collect()
-        })
-        .collect();
-    if output.format() != Format::Csv {
-        for answer in answers {
-            if let Some(why) = &answer.refused {
-                let (service, variant) = (&answer.service, &answer.variant);
-                output.note(format!("{service} in variant {variant}: {why}"));
-            }
-        }
-    }
-    if let Some(folder) = &arguments.export_distributions {
-        export(answers, folder)?;
-    }
-    let data = serde_json::json!({ "answers": answers });
-    let for_people = || format!("{}\n", table(&header, &rows));
-    output.rows_with(for_people, &csv_header, &csv_rows, &data)
-}
-
-fn row(answer: &Answer, percentiles: usize) -> Vec<String> {
-    let mut row = vec![
-        answer.service.clone(),
-        answer.variant.clone(),
-        answer.from.clone(),
-    ];
-    match &answer.refused {
-        Some(_) => row.resize(row.len() + percentiles, "-".into()),
-        None => row.extend(
-            answer
-                .quantiles
-                .iter()
-                .map(|found| told(found.low_ns, found.high_ns)),
-        ),
-    }
-    row
-}
-
-/// A quantile as people read it: four digits, and a range only where it shows.
-pub fn told(low_ns: Option<u64>, high_ns: Option<u64>) -> String {
-    let milliseconds = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
-    match (low_ns.map(milliseconds), high_ns.map(milliseconds)) {
-        (Some(low), Some(high)) if low == high => low,
-        (Some(low), Some(high)) => format!("{} .. {high}", low.trim_end_matches(" ms")),
-        (Some(low), None) => format!("over {low}"),
-        (None, _) => "unknown".into(),
-    }
-}
-
-fn export(answers: &[Answer], folder: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::error(format!("cannot write to {}: {error}", folder.display()))
-    };
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    for answer in answers {
-        if let Some(distribution) = &answer.distribution {
-            let name = format!("{}-{}-{}.csv", answer.service, answer.variant, answer.from);
-            let name = name.replace([' ', '/'], "-");
-            std::fs::write(folder.join(name), distribution.to_csv()).map_err(failed)?;
-        }
-    }
-    Ok(())
 }

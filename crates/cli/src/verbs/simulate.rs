@@ -17,7 +17,8 @@ use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-use super::predict::{told, variant_named};
+use super::predict::variant_named;
+use super::predict_answer::told;
 use super::schedule::{SHOWN, simulate_recorded};
 
 #[derive(Serialize)]

@@ -60,16 +60,17 @@ struct PeriodsLookedAt {
 /// Sizes the services of a description.
 pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
-    super::refuse_what_is_only_simulated(&loaded.description, output)?;
+    super::refuse_what_is_only_simulated(&loaded.description)?;
     // Sizing goes by the modes of the system; what domains call their own modes is written into them.
     let description = &loaded.description.with_inline_modes();
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),
     })?;
-    if description.services.is_empty() {
+    let mut domains = description.domains.values();
+    if description.services.is_empty() && domains.all(|domain| domain.tasks.is_empty()) {
         return Err(Failure::with_help(
-            "the description has no service, so there is nothing to size",
+            "the description has no tasks, so there is nothing to size",
             "describe one with its tasks and SLOs, or size a queue without a file: tailbound size \
              --rate 200/s --service 2ms --slo p99=30ms --period 1ms..100ms",
         ));

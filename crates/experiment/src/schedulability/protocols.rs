@@ -194,10 +194,7 @@ fn stays(found: Vec<ModeChange>) -> Result<InTransit, String> {
 fn released(domain: &str, mode: &InMode<'_>) -> BTreeMap<String, Service> {
     let services = mode.services_in(domain).into_iter();
     let services = services.map(|(name, service)| (name.to_owned(), service.clone()));
-    let own = mode.own.get(domain).cloned();
-    services
-        .chain(own.map(|own| (String::new(), own)))
-        .collect()
+    services.collect()
 }
 
 /// Whether any of these tasks has to be done by a time; random arrivals alone say none.
@@ -319,13 +316,7 @@ impl OnTheWay {
 
 /// The tasks of a domain in a mode, as one scheduler ranks them.
 fn tasks(domain: &str, mode: &InMode<'_>) -> Result<Vec<ModeTask>, String> {
-    let mut released: Vec<(Option<&str>, &Service)> = mode
-        .services_in(domain)
-        .into_iter()
-        .map(|(name, service)| (Some(name), service))
-        .collect();
-    released.extend(mode.own.get(domain).map(|own| (None, own)));
-    match released.as_slice() {
+    match mode.services_in(domain).as_slice() {
         [] => Ok(Vec::new()),
         [(_, one)] => tasks_of_mode(&one.tasks, one.scheduling).map_err(|error| error.to_string()),
         _ => Err(

@@ -165,6 +165,17 @@ impl Law {
         }
     }
 
+    /// How many values there are, if they are known exactly.
+    pub(in crate::response_time) fn exact_values(&self) -> Option<usize> {
+        match self {
+            Self::Atoms {
+                optimistic,
+                pessimistic,
+            } if optimistic == pessimistic => Some(optimistic.len()),
+            _ => None,
+        }
+    }
+
     /// The longest value, in nanoseconds.
     pub(in crate::response_time) fn longest_ns(&self) -> u64 {
         match self {

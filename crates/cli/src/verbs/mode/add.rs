@@ -141,7 +141,7 @@ fn missed(verdict: &ModeVerdict, output: &Output) -> Vec<String> {
     let mode = verdict.mode.as_deref().unwrap_or_default();
     let mut against = Vec::new();
     for task in &verdict.tasks {
-        let name = format!("{}.{}", task.service, task.task);
+        let name = task.name();
         let why = task.why.as_deref().unwrap_or("its bound is beyond it");
         match task.verdict {
             Verdict::Missed => {
