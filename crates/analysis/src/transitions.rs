@@ -35,7 +35,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_model::{
-    BackendKind, Bandwidth, ChangePolicy, Cpu, Description, Domain, ModeChanges, TaskStart, Variant,
+    Bandwidth, ChangePolicy, Cpu, CpuPromise, Description, Domain, ModeChanges, TaskStart, Variant,
 };
 use tailbound_time::Duration;
 
@@ -242,16 +242,13 @@ fn bandwidth(domain: &Domain) -> Option<Bandwidth> {
 
 /// What is promised to a domain of each of its CPUs; `None` without a promise.
 fn guaranteed(domain: &Domain) -> Option<Bandwidth> {
-    match domain.reservation.as_ref()?.backend {
-        BackendKind::DsFreeze
-        | BackendKind::Deadline
-        | BackendKind::RtGroup
-        | BackendKind::XenRtds => bandwidth(domain),
-        BackendKind::Dedicated => {
+    match domain.reservation.as_ref()?.backend.promise() {
+        CpuPromise::Budget => bandwidth(domain),
+        CpuPromise::WholeCpus => {
             let whole = Duration::from_secs(1);
             Bandwidth::new(whole, whole)
         }
-        BackendKind::CfsQuota | BackendKind::None => None,
+        CpuPromise::Nothing => None,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::xen::{Vcpu, VcpuSetting, vcpus};
-use tailbound_model::{BackendKind, ResourceInterface};
+use tailbound_model::{Precedence, ResourceInterface};
 
 use crate::leases::{Leases, Reservations};
 use crate::log::note;
@@ -33,7 +33,8 @@ impl XenRenewal {
         requests: &[ReservationRequest],
         leases: &SharedLeases<R>,
     ) {
-        let is_xen = |request: &ReservationRequest| request.backend == BackendKind::XenRtds;
+        let is_xen =
+            |request: &ReservationRequest| request.backend.precedence() == Precedence::Hypervisor;
         if !requests.iter().any(is_xen) || self.looks.swap(true, Ordering::SeqCst) {
             return;
         }

@@ -104,7 +104,7 @@ fn row(
     options: &Options,
     host: &HostCapabilities,
 ) -> Value {
-    let name = tailbound_enforcement::error::backend_name(kind);
+    let name = kind.traits().name;
     let (budget, period) = (interface.budget, interface.period);
     print!(
         "{name:10} {:>8} {:>8} ",

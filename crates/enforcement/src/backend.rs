@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Cpu, CpuSet, ResourceInterface};
-use tailbound_time::Duration;
 
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
@@ -62,25 +61,6 @@ pub struct ReservationRequest {
     pub backend: BackendKind,
 }
 
-/// What a back end can do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Capabilities {
-    /// Whether the domain gets its budget whatever else runs below it (a cap alone does not).
-    pub guarantees_budget: bool,
-    /// Whether the domain gets no more than its budget.
-    pub enforces_budget: bool,
-    /// Whether replenishments lie on a fixed grid.
-    pub fixed_grid: bool,
-    /// Whether several processes can share one budget.
-    pub process_groups: bool,
-    /// Whether several threads can share one budget.
-    pub thread_groups: bool,
-    /// The shortest period that it takes.
-    pub shortest_period: Duration,
-    /// The smallest budget that it takes.
-    pub smallest_budget: Duration,
-}
-
 /// Something that a back end needs and the host lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingRequirement {
@@ -120,11 +100,7 @@ impl Plan {
     /// The plan line by line, in the words of a shell and of system calls.
     pub fn dry_run(&self) -> Vec<String> {
         let request = &self.request;
-        let mut lines = vec![format!(
-            "# domain {}: {}",
-            request.domain,
-            crate::error::backend_name(request.backend)
-        )];
+        let mut lines = vec![format!("# domain {}: {}", request.domain, request.backend)];
         lines.extend(self.mapping.iter().map(|line| format!("# {line}")));
         lines.extend(self.changes.iter().map(Change::to_string));
         lines.extend(self.managers.iter().map(|manager| {
@@ -159,9 +135,6 @@ pub struct Inheritance {
 pub trait Backend: Send + Sync {
     /// Which one this is.
     fn kind(&self) -> BackendKind;
-
-    /// What it can do.
-    fn capabilities(&self) -> Capabilities;
 
     /// What it needs and `host` lacks; empty if it works here.
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement>;

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
-use tailbound_model::{BackendKind, Description, Members};
+use tailbound_model::{Description, Members};
 
 use crate::backend::{ReservationRequest, Target};
-use crate::error::backend_name;
 use crate::machine::{self, MachineError};
 
 /// Why a described domain is nothing of this host that can have a reservation.
@@ -93,7 +92,7 @@ pub fn requests(
     }
     let mut requests = Vec::new();
     for (name, reserved) in &deployment.reserved {
-        if reserved.backend == BackendKind::None {
+        if !reserved.backend.enforces() {
             continue;
         }
         let processes = started.get(name).map(Vec::as_slice);
@@ -114,10 +113,10 @@ pub fn requests(
 pub fn other_server(reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
     reserved.iter().find_map(|(domain, one)| {
         let described = one.server_kind?;
-        let backend = backend_name(one.backend);
+        let backend = one.backend;
         match (one.backend, one.backend.server_kind()) {
             // These baselines of a variant have no server at all.
-            (BackendKind::Dedicated | BackendKind::None, _) => None,
+            (backend, _) if !backend.has_budget() => None,
             (_, Some(enforced)) if enforced == described => None,
             (_, Some(enforced)) => Some(format!(
                 "domain \"{domain}\": {backend} enforces a {enforced} server, and a {described} one \

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_linux::scheduling::{format_cpu_list, parse_cpu_list};
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
-use tailbound_model::{BackendKind, Cpu, CpuSet};
+use tailbound_model::{Cpu, CpuSet, Precedence};
 
 use crate::kernel::KernelView;
 use crate::{Change, Plan, Target};
@@ -23,11 +23,7 @@ const PREFIX: &str = "tailbound-domain-";
 /// The same plan, with a cpuset around what it pins where there can be one; a line of the mapping says
 /// which one, or why there is none.
 pub(crate) fn with_cpuset(mut plan: Plan, host: &HostCapabilities, view: &dyn KernelView) -> Plan {
-    let raises_priority = matches!(
-        plan.request.backend,
-        BackendKind::DsFreeze | BackendKind::RtGroup
-    );
-    if !raises_priority {
+    if plan.request.backend.precedence() != Precedence::Priority {
         return plan;
     }
     let line = match plan.request.target {

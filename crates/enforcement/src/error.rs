@@ -13,7 +13,7 @@ use crate::{Change, MissingRequirement};
 #[non_exhaustive]
 pub enum EnforcementError {
     /// The host lacks what the back end needs.
-    #[error("the {} back end does not work on this host: {}", backend_name(*.backend), list(.missing))]
+    #[error("the {} back end does not work on this host: {}", .backend, list(.missing))]
     Missing {
         /// The back end.
         backend: BackendKind,
@@ -213,7 +213,7 @@ pub enum AdmissionError {
     },
     /// Shorter than the back end can do.
     #[error(
-        "domain \"{domain}\": {} takes {what} of {least} and more here, not {asked}: {reason}", backend_name(*.backend)
+        "domain \"{domain}\": {} takes {what} of {least} and more here, not {asked}: {reason}", .backend
     )]
     TooShort {
         /// The domain.
@@ -231,7 +231,7 @@ pub enum AdmissionError {
     },
     /// Longer than the back end can do.
     #[error(
-        "domain \"{domain}\": {} takes {what} of at most {most}, not {asked}: {reason}", backend_name(*.backend)
+        "domain \"{domain}\": {} takes {what} of at most {most}, not {asked}: {reason}", .backend
     )]
     TooLong {
         /// The domain.
@@ -249,7 +249,7 @@ pub enum AdmissionError {
     },
     /// The kernel file counts in microseconds.
     #[error(
-        "domain \"{domain}\": {} counts in whole microseconds; {asked} is none", backend_name(*.backend)
+        "domain \"{domain}\": {} counts in whole microseconds; {asked} is none", .backend
     )]
     NotWholeMicroseconds {
         /// The domain.
@@ -309,7 +309,7 @@ pub enum AdmissionError {
     /// Two back ends that spoil each other's promise on one CPU.
     #[error(
         "CPU {cpu}: domain \"{domain}\" ({}) and domain \"{other}\" ({}) cannot share a CPU: SCHED_DEADLINE threads run before every SCHED_FIFO thread, managers included; use one back end per CPU",
-        backend_name(*.backend), backend_name(*.other_backend)
+        .backend, .other_backend
     )]
     MixedBackends {
         /// The CPU.
@@ -351,7 +351,7 @@ pub enum PlanError {
         pid: u32,
     },
     /// The back end does not take such a target.
-    #[error("domain \"{domain}\": the {} back end {reason}; {remedy}", backend_name(*.backend))]
+    #[error("domain \"{domain}\": the {} back end {reason}; {remedy}", .backend)]
     TargetNotSupported {
         /// The domain.
         domain: String,
@@ -408,19 +408,6 @@ pub enum PlanError {
         /// Why it could not.
         reason: String,
     },
-}
-
-/// A back end's name as descriptions spell it.
-pub fn backend_name(kind: BackendKind) -> &'static str {
-    match kind {
-        BackendKind::DsFreeze => "ds-freeze",
-        BackendKind::Deadline => "deadline",
-        BackendKind::RtGroup => "rt-group",
-        BackendKind::CfsQuota => "cfs-quota",
-        BackendKind::Dedicated => "dedicated",
-        BackendKind::None => "none",
-        BackendKind::XenRtds => "xen-rtds",
-    }
 }
 
 fn list(missing: &[MissingRequirement]) -> String {

@@ -31,8 +31,8 @@ mod thaw;
 
 pub use audit::AuditSummary;
 pub use backend::{
-    Backend, Capabilities, Inheritance, MachineThreads, Manager, MissingRequirement, Plan,
-    ReservationRequest, Target,
+    Backend, Inheritance, MachineThreads, Manager, MissingRequirement, Plan, ReservationRequest,
+    Target,
 };
 pub use change::{Change, SchedulingSetting};
 pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer, Probe, Sight};

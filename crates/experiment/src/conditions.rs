@@ -11,7 +11,6 @@ use std::sync::atomic::AtomicBool;
 
 use tailbound_daemon::ClientError;
 use tailbound_enforcement::ReservationRequest;
-use tailbound_enforcement::error::backend_name;
 use tailbound_measurement::{
     BusyRate, Calibration, CalibrationPlan, CalibrationRound, alike, calibration_round, counting,
 };
@@ -61,12 +60,9 @@ impl Condition {
     /// For people.
     pub fn in_words(self) -> String {
         let under = match self.backend {
-            BackendKind::None => "without a reservation".to_owned(),
-            BackendKind::Dedicated => "on CPUs of its own".to_owned(),
-            backend => format!(
-                "under {} with {ROOM}% of each period",
-                backend_name(backend)
-            ),
+            backend if !backend.enforces() => "without a reservation".to_owned(),
+            backend if !backend.has_budget() => "on CPUs of its own".to_owned(),
+            backend => format!("under {backend} with {ROOM}% of each period"),
         };
         let beside = if self.neighbours {
             "beside the neighbours"
@@ -292,8 +288,7 @@ impl Calibrating<'_> {
         calibrations: &Calibrations,
     ) -> Result<CalibrationRound, ExperimentError> {
         let requests = match (&case.domain, case.condition.backend) {
-            (None, _) | (_, BackendKind::None) => Vec::new(),
-            (Some(domain), backend) => {
+            (Some(domain), backend) if backend.enforces() => {
                 let name = testbed.service(&case.service)?.domain.clone();
                 let mut interface = domain.interface.clone();
                 interface.budget = interface
@@ -308,6 +303,7 @@ impl Calibrating<'_> {
                 });
                 request.into_iter().collect()
             }
+            _ => Vec::new(),
         };
         let holding = Holding::take(&requests, None, self.stop)?;
         let busy = calibrations.busy(&case.service);

@@ -7,7 +7,6 @@ use tailbound_enforcement::backends::backend;
 use tailbound_enforcement::binding::other_server;
 use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::BackendKind;
 
 use tailbound_analysis::resolution::ResolvedDomain;
 
@@ -44,7 +43,7 @@ pub fn obstacle(
     }
     let requests = resolved
         .iter()
-        .filter(|(_, one)| one.backend != BackendKind::None)
+        .filter(|(_, one)| one.backend.enforces())
         .map(|(domain, one)| ReservationRequest {
             domain: domain.clone(),
             // Who gets the time does not matter for whether there is enough.
@@ -79,7 +78,7 @@ fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), 
 mod tests {
     use super::*;
     use tailbound_linux::capabilities::{Feature, Finding};
-    use tailbound_model::{Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
     use tailbound_time::Duration;
 
     fn host(features: &[Feature]) -> HostCapabilities {
@@ -111,7 +110,7 @@ mod tests {
             priority: Priority(90),
             cpus: [Cpu(cpu)].into(),
         };
-        let backend = BackendKind::DsFreeze;
+        let backend = BackendKind::default();
         let server_kind = None;
         let one = ResolvedDomain {
             backend,

@@ -6,7 +6,6 @@ use std::time;
 
 use tailbound_daemon::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest};
-use tailbound_model::BackendKind;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
@@ -107,7 +106,7 @@ impl Holding {
 fn await_first_budget(requests: &[ReservationRequest], stop: &AtomicBool) {
     let with_budget = requests
         .iter()
-        .filter(|request| request.backend != BackendKind::Dedicated);
+        .filter(|request| request.backend.has_budget());
     let longest = with_budget
         .map(|request| request.interface.period)
         .max()

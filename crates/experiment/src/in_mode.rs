@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, Description, Reservation, ReservationServer, ResourceInterface, Scheduling,
-    Service,
+    Description, Reservation, ReservationServer, ResourceInterface, Scheduling, Service,
 };
 
 use crate::ExperimentError;
@@ -141,11 +140,7 @@ impl InMode<'_> {
         let Some(resolved) = self.resolved(domain)? else {
             return Ok(None);
         };
-        let server = match resolved.backend {
-            BackendKind::None | BackendKind::CfsQuota => return Ok(None),
-            _ => resolved.server(),
-        };
-        Ok(server.map(|server| Guaranteed {
+        Ok(resolved.server().map(|server| Guaranteed {
             server,
             interface: resolved.interface,
         }))

@@ -7,7 +7,7 @@ use tailbound_analysis::{Prediction, SharpPoints};
 use tailbound_distribution::{Distribution, merge};
 use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
-use tailbound_model::{BackendKind, InputFiles, LoadedDescription, Variant};
+use tailbound_model::{BackendKind, CpuPromise, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{
     Comparison, Labelled, MeasuredRun, RawData, RunReport, SchedulePicture, VariantResult, Verdict,
     Warning, compare, noise_floor,
@@ -410,7 +410,7 @@ fn comparisons(results: &[VariantResult]) -> Vec<Comparison> {
             .collect();
         let dedicated = of_service
             .iter()
-            .find(|result| result.backend == BackendKind::Dedicated);
+            .find(|result| result.backend.promise() == CpuPromise::WholeCpus);
         let floor = dedicated.and_then(|dedicated| {
             let runs: Vec<&Distribution> =
                 dedicated.measured.iter().map(|run| &run.overall).collect();
@@ -432,7 +432,7 @@ fn comparisons(results: &[VariantResult]) -> Vec<Comparison> {
             }
             let Some(baseline) = baseline else { continue };
             for (index, run) in result.measured.iter().enumerate() {
-                if result.backend == BackendKind::Dedicated && index == 0 {
+                if result.backend.promise() == CpuPromise::WholeCpus && index == 0 {
                     continue;
                 }
                 let right = format!("{} (run {})", result.variant, index + 1);

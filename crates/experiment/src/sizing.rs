@@ -359,10 +359,9 @@ impl One<'_> {
     /// The back end of the reservation; of none, the default one.
     fn backend(&self) -> BackendKind {
         let described = self.reservation().map(|reservation| reservation.backend);
-        match described {
-            None | Some(BackendKind::None | BackendKind::Dedicated) => BackendKind::default(),
-            Some(backend) => backend,
-        }
+        described
+            .filter(|kind| kind.has_budget())
+            .unwrap_or_default()
     }
 
     fn server_kind(&self) -> Result<ServerKind, NotSized> {
@@ -464,7 +463,7 @@ impl One<'_> {
     }
 
     fn sized(&self, sizing: Sizing, rule: Rule, range: PeriodsLookedAt) -> Budgets {
-        let smallest = backend(self.backend()).capabilities().smallest_budget;
+        let smallest = self.backend().traits().smallest_budget;
         let choice = sizing.best.and_then(|index| sizing.choices.get(index));
         let reservation = choice.and_then(|choice| {
             Some(Reservation {

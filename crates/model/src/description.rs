@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
+use crate::BackendKind;
 use crate::aperiodic::Aperiodic;
 use crate::host::{Host, Placement, Window};
 use crate::interface::{
@@ -326,41 +327,6 @@ pub enum DerivationRule {
     VirtualizationAgnostic,
 }
 
-/// What makes the kernel give a domain its CPU time, and no more.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum BackendKind {
-    /// Our deferrable server at fixed priority, throttled by the cgroup v2 freezer.
-    #[default]
-    DsFreeze,
-    /// SCHED_DEADLINE: a hard constant-bandwidth server for one thread per CPU.
-    Deadline,
-    /// A cgroup v1 real-time group.
-    RtGroup,
-    /// A CFS quota: a cap, no guarantee.
-    CfsQuota,
-    /// CPUs of its own, no budget: the baseline of a full CPU.
-    Dedicated,
-    /// Nothing: the kernel's default.
-    None,
-    /// Xen's RTDS scheduler: a deferrable server for each virtual CPU of a Xen domain, the earliest
-    /// end of a period first.
-    XenRtds,
-}
-
 /// Something in a domain that answers requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -585,15 +551,4 @@ impl Variant {
 
 fn yes() -> bool {
     true
-}
-
-impl BackendKind {
-    /// The rule that the back end enforces; `None` where it has no budget, or guarantees none.
-    pub fn server_kind(self) -> Option<ServerKind> {
-        match self {
-            Self::DsFreeze | Self::RtGroup | Self::XenRtds => Some(ServerKind::Deferrable),
-            Self::Deadline => Some(ServerKind::ConstantBandwidth),
-            Self::CfsQuota | Self::Dedicated | Self::None => None,
-        }
-    }
 }

@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn agents_cost_what_the_host_lets_them_take() {
-        use crate::description::BackendKind::{Dedicated, DsFreeze};
+        use crate::BackendKind::{Dedicated, DsFreeze};
         use crate::mode_changes::ChangePolicy::{Boost, Greedy, Prompt};
         let mut cell = cell();
         let mut costs = |policy, backend| {

@@ -5,6 +5,7 @@
 //! promise to the test. Every verb of Tailbound reads this and nothing else.
 
 mod aperiodic;
+mod backend;
 pub mod description;
 pub mod host;
 mod in_mode;
@@ -26,6 +27,7 @@ mod workload;
 mod writing;
 
 pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Contradiction, Gain};
+pub use backend::{BackendKind, BackendTraits, CpuPromise, Precedence, UnknownBackend};
 pub use description::*;
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
 pub use in_mode::ReservedBy;

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::description::{BackendKind, Description, Domain};
+use crate::BackendKind;
+use crate::description::{Description, Domain};
 use crate::machine::AgentLink;
 
 /// How changes from mode to mode are made.
@@ -206,7 +207,7 @@ impl Description {
         let Some(agent) = &domain.agent else {
             return Duration::ZERO;
         };
-        if matches!(backend, BackendKind::Dedicated | BackendKind::None) {
+        if !backend.has_budget() {
             return Duration::ZERO;
         }
         let ModeChanges { policy, boost, .. } = self.mode_changes;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_analysis::resolution::{Deployment, ResolutionError};
-use tailbound_model::{AgentLink, BackendKind, Description, Mode, Variant};
+use tailbound_model::{AgentLink, Description, Mode, Variant};
 
 use crate::table::{Agent, ModeTable, Settings, TableError};
 use crate::transition::{LocalMode, Options};
@@ -116,7 +116,7 @@ fn locals(
     })?;
     let reserved = deployment.reserved.into_iter();
     // Nothing is enforced of a domain with this back end, so that there is nothing to change.
-    let reserved = reserved.filter(|(_, one)| one.backend != BackendKind::None);
+    let reserved = reserved.filter(|(_, one)| one.backend.enforces());
     let locals = reserved.map(|(domain, one)| {
         let local = mode.domains.get(&domain);
         let local = LocalMode {

@@ -155,7 +155,7 @@ impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
 
     fn can_wait(&self, domain: &str) -> bool {
         let known = self.domains.get(domain);
-        known.is_some_and(|known| known.backend == BackendKind::DsFreeze)
+        known.is_some_and(|known| known.backend.has_manager())
     }
 
     fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) {

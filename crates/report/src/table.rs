@@ -5,7 +5,6 @@ mod modes;
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Interval, merge};
-use tailbound_model::BackendKind;
 
 use crate::comparison::PERCENTILES;
 use crate::wording::{
@@ -385,18 +384,5 @@ fn ledger(report: &RunReport) -> Table {
             ],
         ),
         rows,
-    }
-}
-
-/// What enforced a result's reservation, in words.
-pub(crate) fn backend_words(backend: BackendKind) -> &'static str {
-    match backend {
-        BackendKind::DsFreeze => "deferrable server, cgroup freezer",
-        BackendKind::Deadline => "SCHED_DEADLINE",
-        BackendKind::RtGroup => "cgroup real-time group",
-        BackendKind::CfsQuota => "CFS quota",
-        BackendKind::Dedicated => "dedicated CPU",
-        BackendKind::None => "no reservation",
-        BackendKind::XenRtds => "Xen RTDS",
     }
 }

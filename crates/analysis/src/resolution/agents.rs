@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, Description, Domain, DomainKind, ModeChanges, Priority, Reservation,
+    BackendKind, Description, Domain, DomainKind, ModeChanges, Precedence, Priority, Reservation,
 };
 
 /// The longest name of a reservation that back ends take.
@@ -21,9 +21,9 @@ pub fn with_agents(description: &Description) -> Description {
         let reservation = in_any_mode(description, name)?;
         let budget = description.agent_time_before_all(domain, reservation.backend);
         // Beside a quota it comes before others all the same.
-        let backend = match reservation.backend {
-            BackendKind::CfsQuota => BackendKind::DsFreeze,
-            other => other,
+        let backend = match reservation.backend.precedence() {
+            Precedence::FairShare => BackendKind::default(),
+            _ => reservation.backend,
         };
         let reserved = Reservation {
             budget: Some(budget),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-use tailbound_model::{BackendKind, Description, Domain, DomainKind, PercentagePoints, Variant};
+use tailbound_model::{Description, Domain, DomainKind, PercentagePoints, Variant};
 
 use super::{ResolutionError, ResolvedDomain, resolve};
 
@@ -47,7 +47,7 @@ impl Deployment {
             else {
                 continue;
             };
-            let has_budget = !matches!(one.backend, BackendKind::Dedicated | BackendKind::None);
+            let has_budget = one.backend.has_budget();
             reservation.backend = one.backend;
             reservation.budget = has_budget.then_some(one.interface.budget);
             reservation.period = has_budget.then_some(one.interface.period);
@@ -119,6 +119,8 @@ fn names(description: &Description) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use tailbound_model::BackendKind;
+
     use super::*;
     use tailbound_time::Duration;
 

@@ -11,8 +11,8 @@ mod simulated_only;
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, Description, PercentagePoints, Reservation, ReservationServer, ResourceInterface,
-    ServerKind, Service, Variant,
+    BackendKind, CpuPromise, Description, PercentagePoints, Reservation, ReservationServer,
+    ResourceInterface, ServerKind, Service, Variant,
 };
 use tailbound_time::Duration;
 
@@ -40,10 +40,11 @@ impl ResolvedDomain {
     /// of what the kernel does (no reservation, a cap without a guarantee).
     pub fn server(&self) -> Option<ReservationServer> {
         let (budget, period) = (self.interface.budget, self.interface.period);
-        match self.backend {
-            BackendKind::Dedicated => Some(ReservationServer::Dedicated),
-            backend => {
-                let enforced = backend.server_kind()?;
+        match self.backend.promise() {
+            CpuPromise::Nothing => None,
+            CpuPromise::WholeCpus => Some(ReservationServer::Dedicated),
+            CpuPromise::Budget => {
+                let enforced = self.backend.server_kind()?;
                 let kind = self.server_kind.unwrap_or(enforced);
                 Some(kind.with(budget, period))
             }
@@ -52,10 +53,7 @@ impl ResolvedDomain {
 
     /// The interface, where the back end enforces one.
     pub fn enforced_interface(&self) -> Option<ResourceInterface> {
-        match self.backend {
-            BackendKind::Dedicated | BackendKind::None => None,
-            _ => Some(self.interface.clone()),
-        }
+        self.backend.has_budget().then(|| self.interface.clone())
     }
 }
 
@@ -105,7 +103,7 @@ pub fn interface_of(
     margin: Option<PercentagePoints>,
 ) -> Result<ResourceInterface, ResolutionError> {
     let points = margin.unwrap_or(reservation.margin_points);
-    let without_budget = matches!(backend, BackendKind::Dedicated | BackendKind::None);
+    let without_budget = !backend.has_budget();
     let (budget, period) = match (reservation.explicit_interface(), reservation.derive) {
         (Some(interface), _) => (interface.budget, interface.period),
         // The margin is added below, in one place for derived and given budgets.

@@ -1,7 +1,7 @@
 //! The parts of a description that only simulation knows.
 
 use tailbound_model::{
-    BackendKind, Description, Domain, DomainKind, HostScheduling, Members, Placement, Protocol,
+    Description, Domain, DomainKind, HostScheduling, Members, Placement, Precedence, Protocol,
     Service,
 };
 
@@ -29,7 +29,8 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
     }
     let (name, host) = description.host_of(domain)?;
     let of_xen = domain.reservation.as_ref();
-    if of_xen.is_some_and(|reservation| reservation.backend == BackendKind::XenRtds) {
+    if of_xen.is_some_and(|reservation| reservation.backend.precedence() == Precedence::Hypervisor)
+    {
         // Its host is as RTDS schedules, which `check` sees to.
         return None;
     }
@@ -40,7 +41,8 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
     }
     let others = domain.reservation.as_ref();
     if host.scheduling == HostScheduling::EarliestDeadlineFirst
-        && others.is_some_and(|reservation| reservation.backend != BackendKind::Deadline)
+        && others
+            .is_some_and(|reservation| reservation.backend.precedence() != Precedence::Deadline)
     {
         return Some(format!(
             "host `{name}` orders reservations by deadlines, which back end deadline alone does; \
@@ -68,7 +70,7 @@ fn missing_members(name: &str, domain: &Domain) -> Option<&'static str> {
     match (domain.members(name), domain.kind) {
         (Members::XenDomain(_), _) => {
             let reservation = domain.reservation.as_ref()?;
-            (reservation.backend != BackendKind::XenRtds).then_some(
+            (reservation.backend.precedence() != Precedence::Hypervisor).then_some(
                 "a Xen domain gets its CPU time from Xen alone; write backend = \"xen-rtds\"",
             )
         }

@@ -1,6 +1,6 @@
 //! How the values of arguments are read.
 
-use tailbound_model::BackendKind;
+use tailbound_model::{BackendKind, UnknownBackend};
 
 pub(super) fn scale(text: &str) -> Result<f64, String> {
     let number: f64 = text
@@ -14,10 +14,8 @@ pub(super) fn scale(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn back_end(text: &str) -> Result<BackendKind, String> {
-    by_name(
-        text,
-        "ds-freeze, deadline, rt-group, cfs-quota, dedicated, none",
-    )
+    text.parse()
+        .map_err(|unknown: UnknownBackend| unknown.to_string())
 }
 
 pub(super) fn scheduling(text: &str) -> Result<tailbound_model::Scheduling, String> {

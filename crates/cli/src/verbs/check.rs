@@ -216,7 +216,7 @@ fn row(reservation: &CheckedReservation) -> Vec<String> {
     vec![
         reservation.variant.clone(),
         reservation.domain.clone(),
-        tailbound_enforcement::error::backend_name(reservation.backend).into(),
+        reservation.backend.to_string(),
         length(reservation.budget_ns),
         length(reservation.period_ns),
         format!("{:.1}%", reservation.bandwidth * 100.0),

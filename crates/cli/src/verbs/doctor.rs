@@ -124,12 +124,11 @@ fn backend_findings(host: &HostCapabilities) -> Vec<BackendFinding> {
         .iter()
         .map(|backend| {
             let missing = backend.missing(host);
-            let capabilities = backend.capabilities();
             BackendFinding {
                 backend: backend.kind(),
                 works: missing.is_empty(),
-                guarantees_budget: capabilities.guarantees_budget,
-                enforces_budget: capabilities.enforces_budget,
+                guarantees_budget: backend.kind().guarantees_budget(),
+                enforces_budget: backend.kind().has_budget(),
                 missing,
             }
         })
@@ -186,7 +185,7 @@ fn text(findings: &Findings<'_>) -> String {
                 .map(|missing| format!("needs {}: {}", missing.needed, missing.remedy))
                 .collect();
             vec![
-                tailbound_enforcement::error::backend_name(finding.backend).into(),
+                finding.backend.to_string(),
                 yes(finding.works),
                 yes(finding.guarantees_budget),
                 yes(finding.enforces_budget),

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tailbound_enforcement::error::backend_name;
 use tailbound_experiment::fitness::{Obstacle, obstacle};
 use tailbound_experiment::in_mode::modes;
 use tailbound_experiment::sizing::{
@@ -226,10 +225,7 @@ fn stanza(mode: Option<&str>, domain: &str, reservation: &Reservation, answer: &
             answer.margin_points
         ));
     }
-    lines.push(format!(
-        "backend = \"{}\"",
-        backend_name(reservation.backend)
-    ));
+    lines.push(format!("backend = \"{}\"", reservation.backend));
     for (key, value) in [
         ("budget", reservation.budget),
         ("period", reservation.period),

@@ -43,7 +43,7 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
                 .collect();
             let mut row = vec![
                 domain.domain.clone(),
-                tailbound_enforcement::error::backend_name(domain.backend).into(),
+                domain.backend.to_string(),
                 domain.interface.budget.to_string(),
                 domain.interface.period.to_string(),
                 cpus.join(","),

@@ -5,21 +5,13 @@ use std::path::{Path, PathBuf};
 
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
-use tailbound_time::Duration;
 
 use super::rt_group::moves;
 use super::target::not_supported;
-use super::{Members, Range, lacking, legacy_group, own_group, whole_microseconds, write};
+use super::{Members, check_range, lacking, legacy_group, own_group, whole_microseconds, write};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
-use crate::{
-    Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-};
-
-/// The kernel's least quota and period (min_cfs_quota_period).
-const SHORTEST: Duration = Duration::from_millis(1);
-/// The kernel's longest period (max_cfs_quota_period).
-const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest};
 
 /// A cap.
 pub struct CfsQuota;
@@ -27,18 +19,6 @@ pub struct CfsQuota;
 impl Backend for CfsQuota {
     fn kind(&self) -> BackendKind {
         BackendKind::CfsQuota
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: false,
-            enforces_budget: true,
-            fixed_grid: false,
-            process_groups: true,
-            thread_groups: true,
-            shortest_period: SHORTEST,
-            smallest_budget: SHORTEST,
-        }
     }
 
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
@@ -58,12 +38,7 @@ impl Backend for CfsQuota {
     ) -> Result<(), AdmissionError> {
         whole_microseconds(request, request.interface.budget)?;
         whole_microseconds(request, request.interface.period)?;
-        Range {
-            budget: (SHORTEST, LONGEST_PERIOD),
-            period: (SHORTEST, LONGEST_PERIOD),
-            reason: "the kernel takes no other quota",
-        }
-        .check(request)
+        check_range(request, "the kernel takes no other quota")
     }
 
     fn plan(

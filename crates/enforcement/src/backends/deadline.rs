@@ -9,23 +9,16 @@ use std::path::Path;
 use tailbound_linux::scheduling::{RESET_ON_FORK, format_cpu_list};
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, Cpu, CpuSet};
-use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
-use super::{Members, Range, lacking, write};
+use super::{Members, check_range, check_range_from, lacking, write};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
-    Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-    SchedulingSetting, Target,
+    Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
+    Target,
 };
 
-/// The kernel refuses less (DL_SCALE: 2^10 ns).
-const SMALLEST_BUDGET: Duration = Duration::from_nanos(1024);
-/// The kernel's `sched_deadline_period_min_us`.
-const SHORTEST_PERIOD: Duration = Duration::from_micros(100);
-/// The kernel's `sched_deadline_period_max_us`: 2^22 us.
-const LONGEST_PERIOD: Duration = Duration::from_micros(1 << 22);
 /// Ticks that a budget spans at least where it is only enforced at ticks: a burst ends up to one
 /// tick late, and three keep that below a third.
 const TICKS_PER_BUDGET: u64 = 3;
@@ -41,18 +34,6 @@ pub struct Deadline;
 impl Backend for Deadline {
     fn kind(&self) -> BackendKind {
         BackendKind::Deadline
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: true,
-            enforces_budget: true,
-            fixed_grid: false,
-            process_groups: false,
-            thread_groups: false,
-            shortest_period: SHORTEST_PERIOD,
-            smallest_budget: SMALLEST_BUDGET,
-        }
     }
 
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
@@ -75,23 +56,17 @@ impl Backend for Deadline {
         request: &ReservationRequest,
         host: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
-        Range {
-            budget: (SMALLEST_BUDGET, LONGEST_PERIOD),
-            period: (SHORTEST_PERIOD, LONGEST_PERIOD),
-            reason: "the kernel takes no other",
-        }
-        .check(request)?;
+        check_range(request, "the kernel takes no other")?;
         if host.has(Feature::HrtickDl) {
             return Ok(());
         }
-        Range {
-            budget: (host.tick() * TICKS_PER_BUDGET, LONGEST_PERIOD),
-            period: (SHORTEST_PERIOD, LONGEST_PERIOD),
-            reason: "without the scheduler feature HRTICK_DL the kernel ends a budget at a tick, \
-                     and three ticks are the least that comes out near right; switch it on (see \
-                     tailbound doctor), lengthen budget and period, or use ds-freeze",
-        }
-        .check(request)
+        check_range_from(
+            request,
+            host.tick() * TICKS_PER_BUDGET,
+            "without the scheduler feature HRTICK_DL the kernel ends a budget at a tick, \
+             and three ticks are the least that comes out near right; switch it on (see \
+             tailbound doctor), lengthen budget and period, or use ds-freeze",
+        )
     }
 
     fn plan(

@@ -3,14 +3,11 @@
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_model::BackendKind;
-use tailbound_time::Duration;
 
 use super::Members;
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
-use crate::{
-    Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-};
+use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest};
 
 /// Sets the affinity, and leaves it to the caller to keep others off those CPUs.
 pub struct Dedicated;
@@ -18,18 +15,6 @@ pub struct Dedicated;
 impl Backend for Dedicated {
     fn kind(&self) -> BackendKind {
         BackendKind::Dedicated
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: false,
-            enforces_budget: false,
-            fixed_grid: false,
-            process_groups: true,
-            thread_groups: true,
-            shortest_period: Duration::from_nanos(1),
-            smallest_budget: Duration::from_nanos(1),
-        }
     }
 
     fn missing(&self, _: &HostCapabilities) -> Vec<MissingRequirement> {

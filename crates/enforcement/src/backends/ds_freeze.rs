@@ -9,21 +9,14 @@ use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
 use super::{
-    Members, Range, THREADED_ROOT_PREFIX, lacking, leave_real_time_groups, own_group, write,
+    Members, THREADED_ROOT_PREFIX, check_range, lacking, leave_real_time_groups, own_group, write,
 };
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
-    Backend, Capabilities, Change, Inheritance, Manager, MissingRequirement, Plan,
-    ReservationRequest, SchedulingSetting, Target,
+    Backend, Change, Inheritance, Manager, MissingRequirement, Plan, ReservationRequest,
+    SchedulingSetting, Target,
 };
-
-/// Shorter periods spend more than a tenth of the CPU in the manager.
-const SHORTEST_PERIOD: Duration = Duration::from_micros(500);
-/// Smaller budgets are of the size of the overrun (10 to 15 microseconds).
-const SMALLEST_BUDGET: Duration = Duration::from_micros(100);
-/// A domain stands still until its first replenishment, so up to a period: a minute is too long.
-const LONGEST_PERIOD: Duration = Duration::from_secs(60);
 
 /// CPU time that the kernel takes to stop one thread of a group and let it run again, rounded up: 7 microseconds
 /// were measured with 500 threads, fewer with less (SPECIFICATION.md, "Stopping a large group").
@@ -38,18 +31,6 @@ pub struct DsFreeze;
 impl Backend for DsFreeze {
     fn kind(&self) -> BackendKind {
         BackendKind::DsFreeze
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: true,
-            enforces_budget: true,
-            fixed_grid: true,
-            process_groups: true,
-            thread_groups: true,
-            shortest_period: SHORTEST_PERIOD,
-            smallest_budget: SMALLEST_BUDGET,
-        }
     }
 
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
@@ -72,12 +53,10 @@ impl Backend for DsFreeze {
         request: &ReservationRequest,
         _: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
-        Range {
-            budget: (SMALLEST_BUDGET, LONGEST_PERIOD),
-            period: (SHORTEST_PERIOD, LONGEST_PERIOD),
-            reason: "its manager wakes up twice a period, 10 to 20 microseconds each",
-        }
-        .check(request)
+        check_range(
+            request,
+            "its manager wakes up twice a period, 10 to 20 microseconds each",
+        )
     }
 
     fn plan(

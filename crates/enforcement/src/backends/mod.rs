@@ -128,44 +128,48 @@ fn whole_microseconds(
     Ok(nanoseconds / 1_000)
 }
 
-/// What a back end takes, and why no more.
-struct Range {
-    budget: (Duration, Duration),
-    period: (Duration, Duration),
-    reason: &'static str,
+/// Refuses what lies outside of the lengths that the back end takes, for this reason.
+fn check_range(request: &ReservationRequest, reason: &str) -> Result<(), AdmissionError> {
+    check_range_from(request, Duration::ZERO, reason)
 }
 
-impl Range {
-    fn check(&self, request: &ReservationRequest) -> Result<(), AdmissionError> {
-        let interface = &request.interface;
-        let lengths = [
-            ("a budget", interface.budget, self.budget),
-            ("a period", interface.period, self.period),
-        ];
-        for (what, asked, (least, most)) in lengths {
-            let (domain, backend) = (request.domain.clone(), request.backend);
-            let reason = self.reason.to_owned();
-            if asked < least {
-                return Err(AdmissionError::TooShort {
-                    domain,
-                    backend,
-                    what,
-                    asked,
-                    least,
-                    reason,
-                });
-            }
-            if asked > most {
-                return Err(AdmissionError::TooLong {
-                    domain,
-                    backend,
-                    what,
-                    asked,
-                    most,
-                    reason,
-                });
-            }
+/// The same where this host takes no budget below `least_budget` either.
+fn check_range_from(
+    request: &ReservationRequest,
+    least_budget: Duration,
+    reason: &str,
+) -> Result<(), AdmissionError> {
+    let interface = &request.interface;
+    let traits = request.backend.traits();
+    let least_budget = traits.smallest_budget.max(least_budget);
+    let most = traits.longest_period;
+    let lengths = [
+        ("a budget", interface.budget, least_budget),
+        ("a period", interface.period, traits.shortest_period),
+    ];
+    for (what, asked, least) in lengths {
+        let (domain, backend) = (request.domain.clone(), request.backend);
+        let reason = reason.to_owned();
+        if asked < least {
+            return Err(AdmissionError::TooShort {
+                domain,
+                backend,
+                what,
+                asked,
+                least,
+                reason,
+            });
         }
-        Ok(())
+        if asked > most {
+            return Err(AdmissionError::TooLong {
+                domain,
+                backend,
+                what,
+                asked,
+                most,
+                reason,
+            });
+        }
     }
+    Ok(())
 }

@@ -2,12 +2,11 @@
 
 use tailbound_linux::HostCapabilities;
 use tailbound_model::BackendKind;
-use tailbound_time::Duration;
 
 use super::Members;
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
-use crate::{Backend, Capabilities, Inheritance, MissingRequirement, Plan, ReservationRequest};
+use crate::{Backend, Inheritance, MissingRequirement, Plan, ReservationRequest};
 
 /// Changes nothing.
 pub struct Unreserved;
@@ -15,18 +14,6 @@ pub struct Unreserved;
 impl Backend for Unreserved {
     fn kind(&self) -> BackendKind {
         BackendKind::None
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: false,
-            enforces_budget: false,
-            fixed_grid: false,
-            process_groups: true,
-            thread_groups: true,
-            shortest_period: Duration::from_nanos(1),
-            smallest_budget: Duration::from_nanos(1),
-        }
     }
 
     fn missing(&self, _: &HostCapabilities) -> Vec<MissingRequirement> {

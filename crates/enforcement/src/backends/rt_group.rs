@@ -2,23 +2,14 @@
 
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
-use tailbound_time::Duration;
 
 use super::target::not_supported;
-use super::{Members, Range, lacking, legacy_group, whole_microseconds, write};
+use super::{Members, check_range, lacking, legacy_group, whole_microseconds, write};
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
 use crate::{
-    Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-    SchedulingSetting,
+    Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
 };
-
-/// The kernel enforces group budgets at ticks; at 1 ms and below the share was seen to fall from
-/// 0.40 to 0.30-0.35.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(2);
-const SMALLEST_BUDGET: Duration = Duration::from_micros(500);
-/// Far beyond use; the kernel's own limits lie higher.
-const LONGEST_PERIOD: Duration = Duration::from_secs(100);
 
 /// A real-time group.
 pub struct RtGroup;
@@ -26,18 +17,6 @@ pub struct RtGroup;
 impl Backend for RtGroup {
     fn kind(&self) -> BackendKind {
         BackendKind::RtGroup
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: true,
-            enforces_budget: true,
-            fixed_grid: false,
-            process_groups: true,
-            thread_groups: true,
-            shortest_period: SHORTEST_PERIOD,
-            smallest_budget: SMALLEST_BUDGET,
-        }
     }
 
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
@@ -61,12 +40,7 @@ impl Backend for RtGroup {
     ) -> Result<(), AdmissionError> {
         whole_microseconds(request, request.interface.budget)?;
         whole_microseconds(request, request.interface.period)?;
-        Range {
-            budget: (SMALLEST_BUDGET, LONGEST_PERIOD),
-            period: (SHORTEST_PERIOD, LONGEST_PERIOD),
-            reason: "the kernel enforces group budgets at ticks",
-        }
-        .check(request)
+        check_range(request, "the kernel enforces group budgets at ticks")
     }
 
     fn plan(

@@ -14,22 +14,12 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 use tailbound_time::Duration;
 
-use super::{Range, lacking, whole_microseconds};
+use super::{check_range, lacking, whole_microseconds};
 use crate::admission::Fraction;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::journal::HeldDomain;
 use crate::kernel::KernelView;
-use crate::{
-    Backend, Capabilities, Change, Inheritance, MissingRequirement, Plan, ReservationRequest,
-    Target,
-};
-
-/// What RTDS takes, from its source: periods and budgets from 10 us on; `xl` counts in an int.
-const RANGE: Range = Range {
-    budget: (Duration::from_micros(10), Duration::from_secs(2_000)),
-    period: (Duration::from_micros(10), Duration::from_secs(2_000)),
-    reason: "RTDS takes no less than 10us, and xl no more",
-};
+use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Target};
 
 /// Budgets of virtual CPUs.
 pub struct XenRtds;
@@ -37,18 +27,6 @@ pub struct XenRtds;
 impl Backend for XenRtds {
     fn kind(&self) -> BackendKind {
         BackendKind::XenRtds
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            guarantees_budget: true,
-            enforces_budget: true,
-            fixed_grid: false,
-            process_groups: false,
-            thread_groups: false,
-            shortest_period: RANGE.period.0,
-            smallest_budget: RANGE.budget.0,
-        }
     }
 
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
@@ -63,7 +41,7 @@ impl Backend for XenRtds {
         request: &ReservationRequest,
         _: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
-        RANGE.check(request)?;
+        check_range(request, "RTDS takes no less than 10us, and xl no more")?;
         whole_microseconds(request, request.interface.budget)?;
         whole_microseconds(request, request.interface.period).map(drop)
     }

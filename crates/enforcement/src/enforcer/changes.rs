@@ -1,6 +1,6 @@
 //! Changes of reservations that stand.
 
-use tailbound_model::{BackendKind, ResourceInterface};
+use tailbound_model::ResourceInterface;
 use tailbound_time::Instant;
 
 use super::Enforcer;
@@ -136,7 +136,7 @@ impl Enforcer {
         not_before: Instant,
         has_room_from: Instant,
     ) -> Result<Changed, EnforcementError> {
-        let waits = old.backend == BackendKind::DsFreeze;
+        let waits = old.backend.has_manager();
         let not_before = match waits {
             true => not_before.max(has_room_from),
             false => {
@@ -294,7 +294,7 @@ impl Enforcer {
 /// Whether only managers carry a change out: nothing in the kernel depends on budget and period
 /// then, and looking through /proc would take longer than all else.
 fn is_for_managers_alone(old: &Standing, new: &Standing) -> bool {
-    let by_managers = old.backend == BackendKind::DsFreeze && new.backend == old.backend;
+    let by_managers = old.backend.has_manager() && new.backend == old.backend;
     by_managers && old.interface.priority == new.interface.priority
 }
 

@@ -141,21 +141,21 @@ impl Bench<'_> {
 
     /// Compares a share with what the back end promises about it.
     fn judge(&self, share: f64) -> Result<Outcome, String> {
-        let promised = self.back_end.capabilities();
+        let kind = self.back_end.kind();
         let relative = share / self.bandwidth();
         let seen = format!("share {share:.3} of {:.3}", self.bandwidth());
-        if promised.enforces_budget && relative > 1.0 + MARGIN {
+        if kind.has_budget() && relative > 1.0 + MARGIN {
             return Err(format!("{seen}: more than the budget"));
         }
-        if promised.guarantees_budget && relative < 1.0 - MARGIN {
+        if kind.guarantees_budget() && relative < 1.0 - MARGIN {
             return Err(format!("{seen}: less than the budget"));
         }
         Ok(Outcome::Holds(seen))
     }
 
     fn enforces(&self) -> bool {
-        let promised = self.back_end.capabilities();
-        promised.enforces_budget || promised.guarantees_budget
+        let kind = self.back_end.kind();
+        kind.has_budget()
     }
 }
 
@@ -194,7 +194,7 @@ fn gives_the_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
 }
 
 fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
-    if !bench.back_end.capabilities().fixed_grid {
+    if !bench.back_end.kind().traits().fixed_grid {
         return Ok(Outcome::Declared("its replenishments lie on no fixed grid"));
     }
     patiently(|| {
@@ -224,7 +224,7 @@ fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
 }
 
 fn serves_a_domain_that_blocks(bench: &Bench<'_>) -> Result<Outcome, String> {
-    if !bench.back_end.capabilities().guarantees_budget {
+    if !bench.back_end.kind().guarantees_budget() {
         return Ok(Outcome::Declared("it guarantees no budget"));
     }
     patiently(|| {
@@ -256,7 +256,7 @@ fn threads_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
     if !bench.enforces() {
         return Ok(NO_BUDGET);
     }
-    if !bench.back_end.capabilities().thread_groups {
+    if !bench.back_end.kind().traits().thread_groups {
         return Ok(Outcome::Declared("it has no budget for several threads"));
     }
     patiently(|| {
@@ -278,7 +278,7 @@ fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
     if !bench.enforces() {
         return Ok(NO_BUDGET);
     }
-    if !bench.back_end.capabilities().process_groups {
+    if !bench.back_end.kind().traits().process_groups {
         return Ok(Outcome::Declared("it has no budget for several processes"));
     }
     patiently(|| {
@@ -380,7 +380,7 @@ fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
 /// A process with settings that are nobody's default.
 fn peculiar(bench: &Bench<'_>) -> Program {
     let end = Monotonic.now() + Duration::from_secs(60);
-    let threads = if bench.back_end.capabilities().thread_groups {
+    let threads = if bench.back_end.kind().traits().thread_groups {
         3
     } else {
         1

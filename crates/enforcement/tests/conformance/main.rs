@@ -13,7 +13,6 @@ mod snapshot;
 mod spinner;
 
 use tailbound_enforcement::backends::ALL;
-use tailbound_enforcement::error::backend_name;
 use tailbound_linux::HostCapabilities;
 
 fn main() {
@@ -27,7 +26,7 @@ fn main() {
         for (name, check) in checks::ALL {
             let host = &host;
             cases.push(runner::Case {
-                name: format!("{}::{name}", backend_name(back_end.kind())),
+                name: format!("{}::{name}", back_end.kind()),
                 run: Box::new(move || checks::run(back_end, host, check)),
             });
         }

@@ -20,9 +20,10 @@ use tailbound_time::Duration;
 
 pub use jobs::{Recorded, Selection, recorded_jobs};
 
+use crate::BackendKind;
 use crate::description::{
-    Arrivals, BackendKind, Builtin, Description, Domain, DomainKind, ExecutionTime, Experiment,
-    Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
+    Arrivals, Builtin, Description, Domain, DomainKind, ExecutionTime, Experiment, Protocol,
+    Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
 };
 use crate::host::Host;
 use crate::interface::Cpu;

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json, json};
 use tailbound_time::Duration;
 
-use crate::description::{
-    Arrivals, BackendKind, Builtin, Description, Domain, ExecutionTime, Task,
-};
+use crate::BackendKind;
+use crate::description::{Arrivals, Builtin, Description, Domain, ExecutionTime, Task};
 
 /// Why a description is no workload of rt-app's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

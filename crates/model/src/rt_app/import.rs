@@ -10,9 +10,10 @@ use super::grammar::{Global, Policy, Thread, global, thread, unknown};
 use super::json::{self, Json, Value};
 use super::log::Log;
 use super::timeline::{Job, NoPattern, Pattern, pattern};
+use crate::BackendKind;
 use crate::description::{
-    Arrivals, BackendKind, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
+    Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Experiment,
+    Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
 };
 use crate::host::Host;
 use crate::interface::{Cpu, PercentagePoints, Priority};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::Check;
 use super::share::Share;
-use crate::description::{BackendKind, Description, Domain, DomainKind, Reservation, Task};
+use crate::BackendKind;
+use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::mode::Mode;

@@ -1,7 +1,6 @@
 //! The experiment.
 
 use super::Check;
-use crate::description::BackendKind;
 use crate::reading::Place;
 
 /// Checks lengths and variants.
@@ -30,10 +29,7 @@ pub(super) fn experiment(check: &mut Check<'_>) {
                 "give each variant a name of its own; `repetitions` repeats one",
             );
         }
-        let without_budget = matches!(
-            variant.backend,
-            Some(BackendKind::None | BackendKind::Dedicated)
-        );
+        let without_budget = variant.backend.is_some_and(|kind| !kind.has_budget());
         if variant.margin_points.is_some() && without_budget {
             check.error(
                 &here.key("margin_points"),

@@ -2,7 +2,8 @@
 
 use super::Check;
 use super::domains::within_host;
-use crate::description::{BackendKind, Domain, DomainKind, Reservation, Scheduling};
+use crate::BackendKind;
+use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
 use crate::reading::Place;
@@ -47,10 +48,7 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
         .filter(|(_, is)| *is)
         .map(|(key, _)| *key)
         .collect();
-    if matches!(
-        reservation.backend,
-        BackendKind::Dedicated | BackendKind::None
-    ) {
+    if !reservation.backend.has_budget() {
         let what = match reservation.backend {
             BackendKind::Dedicated => "a dedicated CPU has no budget",
             _ => "without a back end there is no budget",

@@ -3,7 +3,6 @@
 use tailbound_time::Duration;
 
 use super::Check;
-use crate::description::BackendKind;
 use crate::interface::Percent;
 use crate::mode::Trigger;
 use crate::reading::Place;
@@ -57,7 +56,7 @@ fn counted(check: &mut Check<'_>, here: &Place, name: &str) {
     let mut modes = description.modes.values();
     let serves = modes.any(|mode| {
         let reserved = description.reservation_in(mode, name);
-        reserved.is_some_and(|(reservation, _)| reservation.backend == BackendKind::DsFreeze)
+        reserved.is_some_and(|(reservation, _)| reservation.backend.has_manager())
     });
     if !serves {
         let message = match domain.reservation {

@@ -1,7 +1,7 @@
 //! What mode changes cannot change of a reservation.
 
 use super::Check;
-use crate::description::{BackendKind, Reservation};
+use crate::description::Reservation;
 use crate::reading::Place;
 
 /// Complains of domains whose CPUs or back end differ between modes, so that there is no change from
@@ -66,7 +66,7 @@ fn compare(
 /// What differs that no change of a reservation in force can make: its key, and how.
 fn difference(before: &Reservation, after: &Reservation) -> Option<(&'static str, String)> {
     if before.backend != after.backend {
-        let (here, there) = (word(after.backend), word(before.backend));
+        let (here, there) = (after.backend, before.backend);
         return Some((
             "backend",
             format!("the back end is {here} here, and {there}"),
@@ -90,17 +90,4 @@ fn difference(before: &Reservation, after: &Reservation) -> Option<(&'static str
         ));
     }
     None
-}
-
-/// The back end as files spell it.
-fn word(backend: BackendKind) -> &'static str {
-    match backend {
-        BackendKind::DsFreeze => "ds-freeze",
-        BackendKind::Deadline => "deadline",
-        BackendKind::RtGroup => "rt-group",
-        BackendKind::CfsQuota => "cfs-quota",
-        BackendKind::Dedicated => "dedicated",
-        BackendKind::None => "none",
-        BackendKind::XenRtds => "xen-rtds",
-    }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::escape::{escaped, relative_reference};
-use crate::table::backend_words;
 use crate::wording::exactly;
 use crate::{RunReport, VariantResult};
 
@@ -48,7 +47,7 @@ fn variant_row(result: &VariantResult) -> String {
          <td>{}</td></tr>",
         escaped(&result.variant),
         escaped(&result.service),
-        backend_words(result.backend),
+        result.backend.traits().title,
         if result.neighbours {
             "running"
         } else {

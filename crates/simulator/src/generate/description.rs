@@ -121,7 +121,7 @@ fn described(task: &GeneratedTask) -> Task {
 
 fn domain(frame: &Frame) -> Domain {
     let backend = match frame.reservation {
-        Some(_) => BackendKind::DsFreeze,
+        Some(_) => BackendKind::default(),
         None => BackendKind::Dedicated,
     };
     Domain {

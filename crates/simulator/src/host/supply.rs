@@ -1,6 +1,8 @@
 //! What a virtual CPU of a domain gets of its level: rule, budget and rank.
 
-use tailbound_model::{BackendKind, Domain, DomainKind, HostScheduling, Reservation, Scheduling};
+use tailbound_model::{
+    CpuPromise, Domain, DomainKind, HostScheduling, Precedence, Reservation, Scheduling, ServerKind,
+};
 use tailbound_time::Duration;
 
 use super::layout::{Group, Inside};
@@ -55,11 +57,10 @@ impl Mapping<'_> {
             return Ok((group, Supply::Rest));
         };
         self.budget(name, reservation, &mut group)?;
-        let backend = match reservation.backend {
-            BackendKind::None | BackendKind::CfsQuota => return Ok((group, Supply::Rest)),
-            backend => backend,
-        };
-        group.rank = self.rank_of(reservation, backend, within, group.period);
+        if reservation.backend.promise() == CpuPromise::Nothing {
+            return Ok((group, Supply::Rest));
+        }
+        group.rank = self.rank_of(reservation, within, group.period);
         let ordered = matches!(group.rank, Rank::Deadline(_));
         if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
             let domain = name.to_owned();
@@ -74,20 +75,13 @@ impl Mapping<'_> {
         reservation: &Reservation,
         group: &mut Group,
     ) -> Result<(), HostError> {
-        let kind = match reservation.backend {
-            BackendKind::None | BackendKind::Dedicated => return Ok(()),
-            // A quota is full again at the start of each period and kept within it.
-            BackendKind::CfsQuota => reservation
-                .server
-                .unwrap_or(tailbound_model::ServerKind::Deferrable),
-            backend => {
-                let enforced = backend.server_kind();
-                let Some(kind) = reservation.server.or(enforced) else {
-                    return Ok(());
-                };
-                kind
-            }
-        };
+        let backend = reservation.backend;
+        if !backend.has_budget() {
+            return Ok(());
+        }
+        // A cap without a guarantee is full again at the start of each period and kept within it.
+        let enforced = backend.server_kind().unwrap_or(ServerKind::Deferrable);
+        let kind = reservation.server.unwrap_or(enforced);
         let (Some(budget), Some(period)) = (reservation.budget, reservation.period) else {
             let domain = name.to_owned();
             return Err(HostError::NoBudget { domain });
@@ -107,7 +101,6 @@ impl Mapping<'_> {
     fn rank_of(
         &self,
         reservation: &Reservation,
-        backend: BackendKind,
         within: Option<Scheduling>,
         period: Duration,
     ) -> Rank {
@@ -118,9 +111,10 @@ impl Mapping<'_> {
             };
         }
         let earliest = self.host.scheduling == HostScheduling::EarliestDeadlineFirst;
-        match backend {
-            BackendKind::Dedicated => Rank::Fixed(0),
-            BackendKind::Deadline => Rank::Deadline(period),
+        let backend = reservation.backend;
+        match backend.precedence() {
+            _ if backend.promise() == CpuPromise::WholeCpus => Rank::Fixed(0),
+            Precedence::Deadline => Rank::Deadline(period),
             _ if earliest => Rank::Deadline(period),
             _ => Rank::Fixed(BEHIND_DEADLINES + u64::from(u8::MAX - reservation.priority.0)),
         }

@@ -9,6 +9,8 @@ const NEGLECTED: f64 = 0.01;
 const NEGLECTED_LOG: f64 = 30.0;
 /// The most places on the workload's axis.
 const MOST_STATES: usize = 2_000_000;
+/// The most execution times that a period has room for.
+const MOST_STRIDES: f64 = 200_000.0;
 
 /// The weighted norm in which T is a contraction: sup |f(x)| e^(theta x) for a theta below
 /// Lundberg's, since T e^(-theta x) <= e^(-theta x) E e^(theta (X(P) - B)).
@@ -42,12 +44,15 @@ impl Norm {
         let factor = exponent(theta).exp();
         let log = (-(NEGLECTED * tolerance).ln()).clamp(1.0, NEGLECTED_LOG);
         let states = (log / lundberg).ceil();
-        let tractable = factor < 1.0 - 1e-9 && states < MOST_STATES as f64;
+        let strides = (queue.period_steps / stride).ceil();
+        let tractable =
+            factor < 1.0 - 1e-9 && states < MOST_STATES as f64 && strides <= MOST_STRIDES;
         if !tractable {
             return Err(AnalysisError::NotAnalysed {
                 reason:
-                    "the load is so near to the bandwidth, or budget and execution time have so \
-                         small a common divisor, that the exact method would take too long"
+                    "the load is so near to the bandwidth, or the greatest common divisor of budget and \
+                         execution times so short against the period, that the exact method would \
+                         take too long"
                         .into(),
             });
         }
@@ -55,13 +60,12 @@ impl Norm {
         // Taking what lies beyond for zero makes every value too small by at most its largest: T
         // never makes more of a constant.
         let cut = (-lundberg * states as f64).exp();
-        let strides = (queue.period_steps / stride).ceil() as usize;
         Ok(Self {
             theta,
             factor,
             states,
             cut,
-            reaches: (0..=strides)
+            reaches: (0..=strides as usize)
                 .map(|length| queue.work.reach(length as f64 * stride))
                 .collect(),
         })

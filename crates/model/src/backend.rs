@@ -1,0 +1,324 @@
+//! The back ends, and the one table of what each of them can do.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tailbound_time::Duration;
+
+use crate::ServerKind;
+
+/// What makes the kernel give a domain its CPU time, and no more.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendKind {
+    /// Our deferrable server at fixed priority, throttled by the cgroup v2 freezer.
+    #[default]
+    DsFreeze,
+    /// SCHED_DEADLINE: a hard constant-bandwidth server for one thread per CPU.
+    Deadline,
+    /// A cgroup v1 real-time group.
+    RtGroup,
+    /// A CFS quota: a cap, no guarantee.
+    CfsQuota,
+    /// CPUs of its own, no budget: the baseline of a full CPU.
+    Dedicated,
+    /// Nothing: the kernel's default.
+    None,
+    /// Xen's RTDS scheduler: a deferrable server for each virtual CPU of a Xen domain, the earliest
+    /// end of a period first.
+    XenRtds,
+}
+
+/// The CPU time that a domain can count on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuPromise {
+    /// None at all; a cap promises nothing either.
+    Nothing,
+    /// The budget in each period, whatever else runs beneath.
+    Budget,
+    /// All the time of its CPUs.
+    WholeCpus,
+}
+
+/// What decides which of two reservations on one CPU runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precedence {
+    /// Their fixed priorities.
+    Priority,
+    /// The earlier end of a period, before all fixed priorities of the host.
+    Deadline,
+    /// The fair share of ordinary threads.
+    FairShare,
+    /// The hypervisor beneath the kernel, by deadlines.
+    Hypervisor,
+}
+
+/// What one back end can do. Every question that depends on the back end is answered from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendTraits {
+    /// Its name, as description files spell it.
+    pub name: &'static str,
+    /// What it is, in a report.
+    pub title: &'static str,
+    /// Whether it changes anything of the host at all.
+    pub enforces: bool,
+    /// Whether its reservations have a budget and a period.
+    pub has_budget: bool,
+    /// What a domain can count on.
+    pub promise: CpuPromise,
+    /// What decides between two of its reservations.
+    pub precedence: Precedence,
+    /// The rule of the reservation server that it enforces, if it guarantees a budget.
+    pub server: Option<ServerKind>,
+    /// Whether a thread of ours gives and takes the budget, so that it counts what it does and can put a
+    /// change into force at any instant.
+    pub has_manager: bool,
+    /// Whether replenishments lie on a fixed grid.
+    pub fixed_grid: bool,
+    /// Whether several processes can share one budget.
+    pub process_groups: bool,
+    /// Whether several threads can share one budget.
+    pub thread_groups: bool,
+    /// The shortest period that it takes.
+    pub shortest_period: Duration,
+    /// The longest period that it takes.
+    pub longest_period: Duration,
+    /// The smallest budget that it takes.
+    pub smallest_budget: Duration,
+}
+
+/// The kernel's default. Without budgets there is no range for them.
+const NO_BUDGET: BackendTraits = BackendTraits {
+    name: "none",
+    title: "no reservation",
+    enforces: false,
+    has_budget: false,
+    promise: CpuPromise::Nothing,
+    precedence: Precedence::FairShare,
+    server: None,
+    has_manager: false,
+    fixed_grid: false,
+    process_groups: true,
+    thread_groups: true,
+    shortest_period: Duration::from_nanos(1),
+    longest_period: Duration::MAX,
+    smallest_budget: Duration::from_nanos(1),
+};
+
+const DEDICATED: BackendTraits = BackendTraits {
+    name: "dedicated",
+    title: "dedicated CPU",
+    enforces: true,
+    promise: CpuPromise::WholeCpus,
+    ..NO_BUDGET
+};
+
+/// With shorter periods the manager spends more than a tenth of the CPU; smaller budgets are of the size of the
+/// overrun (10 to 15 us). A domain stands still until its first replenishment, so up to a period: a minute is
+/// too long.
+const DS_FREEZE: BackendTraits = BackendTraits {
+    name: "ds-freeze",
+    title: "deferrable server, cgroup freezer",
+    enforces: true,
+    has_budget: true,
+    promise: CpuPromise::Budget,
+    precedence: Precedence::Priority,
+    server: Some(ServerKind::Deferrable),
+    has_manager: true,
+    fixed_grid: true,
+    process_groups: true,
+    thread_groups: true,
+    shortest_period: Duration::from_micros(500),
+    longest_period: Duration::from_secs(60),
+    smallest_budget: Duration::from_micros(100),
+};
+
+/// The kernel enforces group budgets at ticks: with periods of 1 ms and below the share was seen to fall from 0.40
+/// to 0.30-0.35. It takes longer periods than are of use. The grid starts anew when a group wakes from idling.
+const RT_GROUP: BackendTraits = BackendTraits {
+    name: "rt-group",
+    title: "cgroup real-time group",
+    has_manager: false,
+    fixed_grid: false,
+    shortest_period: Duration::from_millis(2),
+    longest_period: Duration::from_secs(100),
+    smallest_budget: Duration::from_micros(500),
+    ..DS_FREEZE
+};
+
+/// The kernel takes budgets from 1,024 ns on and, by default, periods from 100 us to 2^22 us.
+const DEADLINE: BackendTraits = BackendTraits {
+    name: "deadline",
+    title: "SCHED_DEADLINE",
+    precedence: Precedence::Deadline,
+    server: Some(ServerKind::ConstantBandwidth),
+    has_manager: false,
+    fixed_grid: false,
+    process_groups: false,
+    thread_groups: false,
+    shortest_period: Duration::from_micros(100),
+    longest_period: Duration::from_micros(1 << 22),
+    smallest_budget: Duration::from_nanos(1024),
+    ..DS_FREEZE
+};
+
+/// The kernel takes quotas from 1 ms on (`min_cfs_quota_period`) and periods up to 1 s.
+const CFS_QUOTA: BackendTraits = BackendTraits {
+    name: "cfs-quota",
+    title: "CFS quota",
+    enforces: true,
+    has_budget: true,
+    shortest_period: Duration::from_millis(1),
+    longest_period: Duration::from_secs(1),
+    smallest_budget: Duration::from_millis(1),
+    ..NO_BUDGET
+};
+
+/// From RTDS's source: periods and budgets from 10 us on; `xl` counts in an int.
+const XEN_RTDS: BackendTraits = BackendTraits {
+    name: "xen-rtds",
+    title: "Xen RTDS",
+    precedence: Precedence::Hypervisor,
+    server: Some(ServerKind::Deferrable),
+    has_manager: false,
+    fixed_grid: false,
+    process_groups: false,
+    thread_groups: false,
+    shortest_period: Duration::from_micros(10),
+    longest_period: Duration::from_secs(2_000),
+    smallest_budget: Duration::from_micros(10),
+    ..DS_FREEZE
+};
+
+impl BackendKind {
+    /// Every back end.
+    pub const ALL: [Self; 7] = [
+        Self::DsFreeze,
+        Self::Deadline,
+        Self::RtGroup,
+        Self::CfsQuota,
+        Self::Dedicated,
+        Self::None,
+        Self::XenRtds,
+    ];
+
+    /// What the back end can do.
+    pub const fn traits(self) -> &'static BackendTraits {
+        match self {
+            Self::DsFreeze => &DS_FREEZE,
+            Self::Deadline => &DEADLINE,
+            Self::RtGroup => &RT_GROUP,
+            Self::CfsQuota => &CFS_QUOTA,
+            Self::Dedicated => &DEDICATED,
+            Self::None => &NO_BUDGET,
+            Self::XenRtds => &XEN_RTDS,
+        }
+    }
+
+    /// The rule that the back end enforces; `None` where it has no budget, or guarantees none.
+    pub const fn server_kind(self) -> Option<ServerKind> {
+        self.traits().server
+    }
+
+    /// Whether its reservations have a budget and a period.
+    pub const fn has_budget(self) -> bool {
+        self.traits().has_budget
+    }
+
+    /// Whether the back end changes anything of the host at all.
+    pub const fn enforces(self) -> bool {
+        self.traits().enforces
+    }
+
+    /// Whether a thread of ours gives and takes the budget.
+    pub const fn has_manager(self) -> bool {
+        self.traits().has_manager
+    }
+
+    /// What a domain can count on.
+    pub const fn promise(self) -> CpuPromise {
+        self.traits().promise
+    }
+
+    /// What decides between two of its reservations.
+    pub const fn precedence(self) -> Precedence {
+        self.traits().precedence
+    }
+
+    /// Whether a domain gets its budget whatever else runs beneath it; a cap alone does not do that.
+    pub const fn guarantees_budget(self) -> bool {
+        matches!(self.promise(), CpuPromise::Budget)
+    }
+}
+
+impl fmt::Display for BackendKind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.traits().name)
+    }
+}
+
+/// A name that no back end has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no back end is called `{name}`; use one of {}", names())]
+pub struct UnknownBackend {
+    /// The name.
+    pub name: String,
+}
+
+fn names() -> String {
+    BackendKind::ALL.map(|kind| kind.traits().name).join(", ")
+}
+
+impl FromStr for BackendKind {
+    type Err = UnknownBackend;
+
+    fn from_str(name: &str) -> Result<Self, UnknownBackend> {
+        let mut all = Self::ALL.into_iter();
+        let known = all.find(|kind| kind.traits().name == name);
+        known.ok_or_else(|| UnknownBackend { name: name.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_spelled_as_in_files() {
+        for kind in BackendKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.to_string());
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        let unknown = "cfs".parse::<BackendKind>().unwrap_err();
+        assert!(unknown.to_string().contains("cfs-quota, dedicated, none"));
+    }
+
+    #[test]
+    fn what_guarantees_a_budget_has_one_and_a_rule() {
+        for kind in BackendKind::ALL {
+            let traits = kind.traits();
+            assert_eq!(kind.guarantees_budget(), traits.server.is_some(), "{kind}");
+            assert!(traits.has_budget || traits.server.is_none(), "{kind}");
+            assert!(traits.enforces || !traits.has_budget, "{kind}");
+            assert!(traits.smallest_budget <= traits.shortest_period, "{kind}");
+            assert!(traits.shortest_period < traits.longest_period, "{kind}");
+        }
+    }
+}
