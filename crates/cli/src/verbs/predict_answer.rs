@@ -255,7 +255,7 @@ mod tests {
                 high_ns: Some(high),
             })
         };
-        assert_eq!(of(7_963_517, 7_963_518), "7.9635175 ms");
+        assert_eq!(of(7_963_517, 7_963_518), "7.963518 ms");
         assert_eq!(of(7_000_000, 7_000_000), "7.000 ms");
         assert_eq!(of(7_938_000, 7_984_000), "7.938 .. 7.984 ms");
         assert_eq!(told(Some(1_500_000), None), "over 1.500 ms");

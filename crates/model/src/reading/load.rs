@@ -31,6 +31,27 @@ pub struct LoadedDescription {
 }
 
 impl LoadedDescription {
+    /// Reads the description in `text`, which is from `path` or would lie there.
+    ///
+    /// # Errors
+    /// All that is wrong in it.
+    pub fn of_text(text: String, path: impl AsRef<Path>) -> Result<Self, Problems> {
+        let path = path.as_ref().to_owned();
+        let Checked {
+            description,
+            problems,
+        } = check(&text, &path.display().to_string());
+        match description {
+            Some(description) => Ok(Self {
+                description,
+                path,
+                text,
+                warnings: problems,
+            }),
+            None => Err(problems),
+        }
+    }
+
     /// The folder that relative paths in the description start from.
     pub fn base(&self) -> &Path {
         match self.path.parent() {
@@ -218,19 +239,8 @@ pub fn load(path: impl AsRef<Path>) -> Result<LoadedDescription, LoadError> {
             return Err(LoadError::Problems { text, problems });
         }
     };
-    let Checked {
-        description,
-        problems,
-    } = check(&text, &shown);
-    match description {
-        Some(description) => Ok(LoadedDescription {
-            description,
-            path: path.to_owned(),
-            text,
-            warnings: problems,
-        }),
-        None => Err(LoadError::Problems { text, problems }),
-    }
+    LoadedDescription::of_text(text.clone(), path)
+        .map_err(|problems| LoadError::Problems { text, problems })
 }
 
 /// The bytes of the file, or one more than we read a text of.
