@@ -27,6 +27,7 @@ mod mailbox;
 mod posted;
 mod service_loop;
 
+pub use allowance::RealTimeLimit;
 pub use domain::{LONGEST_BOOST, SMALLEST_BUDGET, ServedDomain};
 pub use error::ManagerError;
 pub use heartbeat::{Heartbeat, HeartbeatRow, Liveness, ManagerPulse, WatchdogView};
@@ -34,4 +35,3 @@ pub use histogram::DurationCounts;
 pub use ledger::{KEPT_PERIODS, LedgerSnapshot, STALL};
 pub use manager::{CpuManager, Detection, ManagerOptions, ManagerSummary};
 pub use server::{ChangeAt, ClosedPeriod, StopLead};
-pub use tailbound_analysis::admission::RealTimeLimit;

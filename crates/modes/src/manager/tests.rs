@@ -13,9 +13,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
 
-use tailbound_time::{Duration, Fraction};
+use tailbound_time::Duration;
 
 use super::*;
 use crate::table::{Agent, Settings, StartOffset};
