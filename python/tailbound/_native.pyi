@@ -1,6 +1,5 @@
 """What crosses the border: times are whole nanoseconds. Use the package, not this."""
 
-import os
 from typing import Optional, Sequence, Union
 
 __version__: str
@@ -26,7 +25,6 @@ _SimulatedTask = tuple[
     tuple[int, int, int],
     tuple[Optional[int], Optional[int], list[Optional[tuple[int, Optional[int]]]]],
     float,
-    Optional[Answer],
 ]
 _Host = tuple[
     str,
@@ -36,18 +34,6 @@ _Host = tuple[
     list[tuple[int, float, float, int]],
     list[str],
 ]
-
-class Description:
-    @staticmethod
-    def load(path: Union[str, "os.PathLike[str]"]) -> "Description": ...
-    @staticmethod
-    def parse(text: str) -> "Description": ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def warnings(self) -> list[str]: ...
 
 class Answer:
     def cdf(self, at_ns: Sequence[int]) -> tuple[list[float], list[float]]: ...
@@ -60,9 +46,9 @@ class Answer:
     @property
     def evidence(self) -> str: ...
     @property
-    def utilisation(self) -> Optional[float]: ...
+    def utilisation(self) -> float: ...
     @property
-    def bandwidth(self) -> Optional[float]: ...
+    def bandwidth(self) -> float: ...
 
 class Discretised:
     def cdf(self, at_ns: Sequence[int]) -> list[float]: ...
@@ -168,7 +154,7 @@ class Collection:
     def leave(self) -> None: ...
 
 def simulate(
-    description: Description,
+    path: str,
     mode: Optional[str],
     variant: Optional[str],
     seed: Optional[int],
