@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, a file or the kernel. Every result names the method and what it
 //! takes for granted; every refusal says what would be right.
 
+pub mod admission;
 mod error;
 pub mod grid;
 pub mod interfaces;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::{
-    AdmissionError, DomainStatus, EnforcementError, LedgerSummary, Plan, Recovery,
-    ReservationRequest,
+    AdmissionError, AdmissionRefusal, DomainStatus, EnforcementError, LedgerSummary, Plan,
+    Recovery, ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{ResourceInterface, WhenEmpty};
@@ -379,9 +379,9 @@ impl From<EnforcementError> for Refusal {
     fn from(error: EnforcementError) -> Self {
         let kind = match &error {
             EnforcementError::Missing { .. } => RefusalKind::MissingRequirement,
-            EnforcementError::Refused(
-                AdmissionError::DuplicateDomain(_) | AdmissionError::DuplicateElsewhere { .. },
-            ) => RefusalKind::Duplicate,
+            EnforcementError::Refused(AdmissionError::NoRoom(
+                AdmissionRefusal::DuplicateDomain(_) | AdmissionRefusal::DuplicateElsewhere { .. },
+            )) => RefusalKind::Duplicate,
             EnforcementError::NotRoot { .. } => RefusalKind::MissingRequirement,
             EnforcementError::Refused(_) => RefusalKind::Admission,
             EnforcementError::Unplannable(_) => RefusalKind::Target,

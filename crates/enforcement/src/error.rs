@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+pub use tailbound_analysis::admission::AdmissionRefusal;
 use tailbound_model::{BackendKind, Cpu};
 use tailbound_time::Duration;
 
@@ -128,19 +129,9 @@ pub enum EnforcementError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmissionError {
-    /// Two reservations of one name.
-    #[error("domain \"{0}\" has a reservation already; revert it first, or choose another name")]
-    DuplicateDomain(String),
-    /// Two reservations of one name, the other one of another state directory.
-    #[error(
-        "domain \"{domain}\" has a reservation already ({place}); revert that one first, or choose another name"
-    )]
-    DuplicateElsewhere {
-        /// The domain.
-        domain: String,
-        /// Where the other one is from.
-        place: String,
-    },
+    /// There is no room for it.
+    #[error(transparent)]
+    NoRoom(#[from] AdmissionRefusal),
     /// A name that would not be one directory.
     #[error(
         "\"{0}\" cannot name a domain: use 1 to 64 letters, digits, '-', '_' or '.', not starting with '.'"
@@ -262,67 +253,6 @@ pub enum AdmissionError {
     /// A change of an interface keeps the CPUs.
     #[error("domain \"{0}\": the CPUs of an active reservation stay; revert it and apply it anew")]
     CpusChanged(String),
-    /// The sum of the bandwidths on a CPU exceeds the bound.
-    #[error(
-        "CPU {cpu}: domain \"{domain}\" asks for {asked_percent}, {held_percent} is held ({holders}), at most {bound_percent} can be given ({bound_reason}); \
-         a budget of up to {fits} every {period} would fit"
-    )]
-    TooMuch {
-        /// The CPU.
-        cpu: Cpu,
-        /// The domain that is one too many.
-        domain: String,
-        /// Its bandwidth in percent.
-        asked_percent: String,
-        /// What the others hold in percent.
-        held_percent: String,
-        /// The others.
-        holders: String,
-        /// The bound in percent.
-        bound_percent: String,
-        /// Where the bound comes from.
-        bound_reason: String,
-        /// The largest budget that would fit at this period, rounded down to nanoseconds.
-        fits: Duration,
-        /// The domain's period.
-        period: Duration,
-    },
-    /// A domain would not get its budget in its period beneath those of higher or equal priority.
-    #[error(
-        "CPU {cpu}: beneath {above}, domain \"{domain}\" may get its {budget} only after {response}, later than its period {period} (fixed-priority deferrable servers); \
-         give the shorter period the higher priority, or lower a budget"
-    )]
-    BudgetTooLate {
-        /// The CPU.
-        cpu: Cpu,
-        /// The domain.
-        domain: String,
-        /// The domains that may run before it.
-        above: String,
-        /// Its budget.
-        budget: Duration,
-        /// Its period.
-        period: Duration,
-        /// When it may have got its budget at the earliest bound found: already past the period.
-        response: Duration,
-    },
-    /// Two back ends that spoil each other's promise on one CPU.
-    #[error(
-        "CPU {cpu}: domain \"{domain}\" ({}) and domain \"{other}\" ({}) cannot share a CPU: SCHED_DEADLINE threads run before every SCHED_FIFO thread, managers included; use one back end per CPU",
-        .backend, .other_backend
-    )]
-    MixedBackends {
-        /// The CPU.
-        cpu: Cpu,
-        /// The domain asking.
-        domain: String,
-        /// Its back end.
-        backend: BackendKind,
-        /// The domain there already.
-        other: String,
-        /// That one's back end.
-        other_backend: BackendKind,
-    },
 }
 
 /// A back end cannot do this for this target.

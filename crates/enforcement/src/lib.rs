@@ -36,7 +36,7 @@ pub use backend::{
 };
 pub use change::{Change, SchedulingSetting};
 pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer, Probe, Sight};
-pub use error::{AdmissionError, EnforcementError, PlanError};
+pub use error::{AdmissionError, AdmissionRefusal, EnforcementError, PlanError};
 pub use journal::state_directory;
 pub use kernel::{KernelState, KernelView};
 pub use linux_kernel::LinuxKernel;

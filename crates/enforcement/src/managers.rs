@@ -8,10 +8,10 @@ use tailbound_linux::host_facts::HostFacts;
 use tailbound_model::{Cpu, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
+use crate::admission::real_time_limit;
 use crate::audit::{AuditSummary, AuditedDomain, Auditor, Bell, Notice};
 use crate::ds_freeze::{
-    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, RealTimeLimit,
-    ServedDomain,
+    ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, ServedDomain,
 };
 use crate::linux_kernel::LinuxKernel;
 use crate::{Plan, ReservationRequest};
@@ -238,7 +238,7 @@ impl FreezeManagers {
         let next = self.rows.len();
         let row = *self.rows.entry(cpu).or_insert(next);
         ManagerOptions {
-            real_time_limit: RealTimeLimit::beneath(HostFacts::of_this_host().throttling()),
+            real_time_limit: real_time_limit(HostFacts::of_this_host().throttling()),
             heartbeat: self.heartbeat.as_ref().and_then(|shown| shown.row(row)),
             // Without one an escape is found at the next look.
             bell: self.bell().ok(),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_enforcement::admission::{Fraction, bound};
+use tailbound_enforcement::admission::limits_of;
 use tailbound_enforcement::{Changed, EnforcementError, EnforcementStatus, Enforcer};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Cpu, ResourceInterface};
-use tailbound_time::{Clock, Duration, Instant};
+use tailbound_time::{Clock, Duration, Fraction, Instant};
 
 use crate::manager::Reservations;
 use crate::transition::Limits;
@@ -177,10 +177,11 @@ pub fn limits(
     takes_part: impl Fn(&str) -> bool,
     host: &HostCapabilities,
 ) -> Limits {
+    let bounds_of_host = limits_of(host);
     cpus.into_iter().fold(Limits::new(), |limits, cpu| {
         let here = |one: &&tailbound_enforcement::DomainStatus| one.interface.cpus.contains(&cpu);
         let domains: Vec<_> = standing.domains.iter().filter(here).collect();
-        let bounds = domains.iter().map(|one| bound(one.backend, host));
+        let bounds = domains.iter().map(|one| bounds_of_host.bound(one.backend));
         let least = bounds.min_by(Fraction::cmp);
         let least = least.unwrap_or_else(|| Fraction::new(1, 1));
         let others = domains.iter().filter(|one| !takes_part(&one.domain));

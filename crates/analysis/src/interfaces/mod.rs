@@ -1,24 +1,21 @@
 //! Resource interfaces: what a component of tasks asks of a CPU, what a reservation gives at
-//! least, the least reservation that suffices, and whether hosts can hold all reservations.
+//! least, and the least reservation that suffices.
 //!
 //! One file per resource model, named by it; docs/concepts/interfaces.md has the derivations.
 
-pub mod admission;
 pub mod bounded_delay;
 pub mod component;
 pub mod deferrable_supply;
 pub mod demand;
 pub mod explicit_deadline_periodic;
 pub mod multiprocessor_periodic;
-mod partitioned;
 pub mod periodic_resource;
 pub mod polling_supply;
 pub mod response_bound;
 pub mod search;
 pub mod supply;
-mod test_points;
+pub(crate) mod test_points;
 
-pub use admission::{AdmissionQuery, admit};
 pub use bounded_delay::BoundedDelay;
 pub use component::{ComponentVerdict, LocalScheduler, Shortage, first_shortage, schedulable};
 pub use deferrable_supply::DeferrableSupply;

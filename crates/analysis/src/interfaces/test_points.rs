@@ -8,11 +8,11 @@ use crate::periodic_load::common_multiple;
 use crate::{AnalysisError, SporadicTask};
 
 /// The most points that demand and supply are compared at in one test.
-pub(super) const MOST_POINTS: u64 = 400_000;
+pub(crate) const MOST_POINTS: u64 = 400_000;
 /// Binary digits of the fraction in rounded rates.
 const FRACTION: u32 = 40;
 
-pub(super) fn too_many_points(what: &str) -> AnalysisError {
+pub(crate) fn too_many_points(what: &str) -> AnalysisError {
     AnalysisError::NotAnalysed {
         reason: format!(
             "{what}, so that too many points in time would have to be tested; leave more \
@@ -23,7 +23,7 @@ pub(super) fn too_many_points(what: &str) -> AnalysisError {
 
 /// A length from which on a demand of at most `constant_work` + U t never exceeds the supply;
 /// `None` where the rate is not discernibly above the utilisation U.
-pub(super) fn linear_horizon(
+pub(crate) fn linear_horizon(
     workload: &Workload,
     constant_work: u128,
     supply: &dyn SupplyBound,
@@ -51,7 +51,7 @@ pub(super) fn linear_horizon(
 
 /// The common multiple of the periods of the first `count` tasks and of the supply, if it is not
 /// beyond all use.
-pub(super) fn common_period(
+pub(crate) fn common_period(
     workload: &Workload,
     count: usize,
     supply: &dyn SupplyBound,
@@ -69,7 +69,7 @@ pub(super) fn common_period(
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] where the two are the same and the pattern of demand and supply
 /// takes too long to repeat.
-pub(super) fn demand_horizon(
+pub(crate) fn demand_horizon(
     workload: &Workload,
     supply: &dyn SupplyBound,
 ) -> Result<Duration, AnalysisError> {
@@ -99,7 +99,7 @@ pub(super) fn demand_horizon(
 }
 
 /// What is held against a supply.
-pub(super) trait Demand {
+pub(crate) trait Demand {
     /// What is asked for in a window; it never falls.
     fn in_window(&self, window: Duration) -> Duration;
 
@@ -114,7 +114,7 @@ pub(super) trait Demand {
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] after too many points.
-pub(super) fn find_shortage(
+pub(crate) fn find_shortage(
     until: Duration,
     horizon: Duration,
     supply: &dyn SupplyBound,
@@ -127,7 +127,7 @@ pub(super) fn find_shortage(
 /// that once were long enough stay so. Most shortages are in short windows, so these come first,
 /// and then each time up to eight times longer ones.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sweep {
+pub(crate) struct Sweep {
     /// The windows up to here are long enough ...
     low: Duration,
     /// ... and those from here on, ...
@@ -140,7 +140,7 @@ pub(super) struct Sweep {
 
 impl Sweep {
     /// A walk over the windows from `until` on.
-    pub(super) fn from(until: Duration) -> Self {
+    pub(crate) fn from(until: Duration) -> Self {
         let high = until.saturating_add(until).max(Duration::from_nanos(1_000));
         Self {
             low: until,
@@ -152,13 +152,13 @@ impl Sweep {
     }
 
     /// The same walk with fewer points at a time, for one of `count` walks of a search.
-    pub(super) fn of_a_search(mut self, count: usize) -> Self {
+    pub(crate) fn of_a_search(mut self, count: usize) -> Self {
         self.most_points = MOST_POINTS / 8 / (count as u64).max(1);
         self
     }
 
     /// Lets the walk go on after too many points.
-    pub(super) fn renew(&mut self) {
+    pub(crate) fn renew(&mut self) {
         self.points = 0;
     }
 
@@ -166,7 +166,7 @@ impl Sweep {
     ///
     /// # Errors
     /// [`AnalysisError::NotAnalysed`] after too many points.
-    pub(super) fn next_shortage(
+    pub(crate) fn next_shortage(
         &mut self,
         horizon: Duration,
         supply: &dyn SupplyBound,

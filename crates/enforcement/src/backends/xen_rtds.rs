@@ -5,17 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_analysis::SporadicTask;
-use tailbound_analysis::schedulability::global_edf::{
-    sufficient_density, sufficient_response_times,
-};
+use tailbound_analysis::admission::pool::{Misfit, fit};
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
-use tailbound_model::BackendKind;
-use tailbound_time::Duration;
+use tailbound_model::{BackendKind, Precedence};
+use tailbound_time::{Duration, Fraction};
 
 use super::{check_range, lacking, whole_microseconds};
-use crate::admission::Fraction;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::journal::HeldDomain;
 use crate::kernel::KernelView;
@@ -132,7 +128,7 @@ pub(crate) fn admit_vcpus(
     held: &[HeldDomain],
     view: &dyn KernelView,
 ) -> Result<(), EnforcementError> {
-    let ours = |plan: &&Plan| plan.request.backend == BackendKind::XenRtds;
+    let ours = |plan: &&Plan| plan.request.backend.precedence() == Precedence::Hypervisor;
     let Some(last) = plans.iter().rfind(ours) else {
         return Ok(());
     };
@@ -206,36 +202,39 @@ fn check_disjoint(plans: &[Plan], held: &[HeldDomain]) -> Result<(), PlanError> 
     Ok(())
 }
 
-fn share(setting: &VcpuSetting) -> Fraction {
-    Fraction::new(setting.budget_us, setting.period_us.max(1))
-}
-
 fn check_pool(
     request: &ReservationRequest,
     pool: &Pool,
     settings: &[(&Vcpu, VcpuSetting)],
 ) -> Result<(), AdmissionError> {
-    let shares = settings.iter().map(|(_, setting)| share(setting));
-    let sum = shares.fold(Fraction::new(0, 1), |sum, share| sum + share);
-    let fits = sum <= Fraction::new(u64::from(pool.cpus), 1);
-    if fits && are_in_time(settings, pool.cpus) {
-        return Ok(());
-    }
-    let holders = settings
+    let lengths = |setting: &VcpuSetting| {
+        let length = |us: u64| Duration::from_nanos(us.saturating_mul(1_000));
+        (length(setting.budget_us), length(setting.period_us))
+    };
+    let vcpus: Vec<_> = settings
         .iter()
-        .map(|(one, setting)| format!("{}.{} {}", one.domain, one.vcpu, share(setting)));
+        .map(|(_, setting)| lengths(setting))
+        .collect();
+    let (sum, verdict) = fit(&vcpus, pool.cpus);
+    let Err(misfit) = verdict else {
+        return Ok(());
+    };
+    let holders = settings.iter().map(|(one, setting)| {
+        let share = Fraction::new(setting.budget_us, setting.period_us.max(1));
+        format!("{}.{} {share}", one.domain, one.vcpu)
+    });
     let (domain, pool_name) = (request.domain.clone(), pool.name.clone());
     let holders = holders.collect::<Vec<_>>().join(", ");
     let sum_percent = sum.to_string();
-    Err(match fits {
-        false => AdmissionError::PoolTooFull {
+    Err(match misfit {
+        Misfit::TooMuch => AdmissionError::PoolTooFull {
             domain,
             pool: pool_name,
             cpus: pool.cpus,
             sum_percent,
             holders,
         },
-        true => AdmissionError::PoolNotShown {
+        Misfit::NotShown => AdmissionError::PoolNotShown {
             domain,
             pool: pool_name,
             cpus: pool.cpus,
@@ -243,28 +242,4 @@ fn check_pool(
             holders,
         },
     })
-}
-
-/// Whether it is shown that each virtual CPU gets its budget before the end of its period. Under global
-/// EDF that the sum fits does not show it: one with a large share waits for short ones on all CPUs
-/// (Dhall and Liu 1978). Both tests take virtual CPUs that ask from their replenishment on.
-fn are_in_time(settings: &[(&Vcpu, VcpuSetting)], cpus: u32) -> bool {
-    let asking: Vec<VcpuSetting> = settings
-        .iter()
-        .map(|(_, setting)| *setting)
-        .filter(|setting| setting.budget_us > 0)
-        .collect();
-    // Each finds a CPU whenever it asks.
-    if asking.len() <= cpus as usize {
-        return true;
-    }
-    let task = |setting: &VcpuSetting| {
-        let length = |us: u64| Duration::from_nanos(us.saturating_mul(1_000));
-        SporadicTask::implicit(length(setting.budget_us), length(setting.period_us))
-    };
-    let Ok(tasks) = asking.iter().map(task).collect::<Result<Vec<_>, _>>() else {
-        return false;
-    };
-    let by_density = sufficient_density(&tasks, cpus).is_ok_and(|verdict| verdict.accepted);
-    by_density || sufficient_response_times(&tasks, cpus).is_ok_and(|times| times.accepted())
 }

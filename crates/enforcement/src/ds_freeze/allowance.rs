@@ -9,15 +9,9 @@
 //! Nobody is held up who is busy for less; who is busy for longer meets a hole of 60 ms a second, as
 //! he would have from the kernel, but with a manager that is awake.
 
-use tailbound_linux::host_facts::Throttling;
+use tailbound_analysis::admission::RealTimeLimit;
 use tailbound_time::{Duration, Instant};
 
-/// Which part of a CPU the fair server leaves where throttling leaves more, or is off.
-const FAIR_SERVER_LEAVES_PER_MILLE: u64 = 950;
-/// How far bandwidths that are promised for good stay below what the kernel allows.
-const CLEARANCE_PER_MILLE: u64 = 20;
-/// How far the use in any window stays below it: looks come late now and then.
-const WINDOW_CLEARANCE_PER_MILLE: u64 = 10;
 /// How often a look is due, in thousandths of the kernel's period: between looks it is not known
 /// who ran when.
 const LOOK_EVERY_PER_MILLE: u64 = 50;
@@ -29,107 +23,6 @@ const ENTRY_EVERY_PER_MILLE: u64 = 10;
 const ENTRIES: usize = 128;
 /// As much of a time, in thousandths, may be missing from the use of somebody who never rested.
 const LOST_PER_MILLE: u64 = 50;
-/// The kernel's period where it does not tell.
-const USUAL_PERIOD_US: u64 = 1_000_000;
-
-/// What real-time threads may use of a CPU without being put aside by the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RealTimeLimit {
-    rate_per_mille: u64,
-    window: Duration,
-    most: Duration,
-}
-
-impl RealTimeLimit {
-    /// The limit beneath the kernel's throttling; `None` stands for its default.
-    pub fn beneath(throttling: Option<Throttling>) -> Self {
-        let usual = Throttling {
-            runtime_us: -1,
-            period_us: USUAL_PERIOD_US,
-        };
-        let throttling = throttling.filter(|t| t.period_us > 0).unwrap_or(usual);
-        let share = match u64::try_from(throttling.runtime_us) {
-            Ok(runtime) => runtime.saturating_mul(1_000) / throttling.period_us,
-            Err(_) => FAIR_SERVER_LEAVES_PER_MILLE,
-        };
-        let share = share.min(FAIR_SERVER_LEAVES_PER_MILLE);
-        let window = Duration::from_micros(throttling.period_us);
-        let most = share.saturating_sub(WINDOW_CLEARANCE_PER_MILLE).max(1);
-        Self {
-            rate_per_mille: share.saturating_sub(CLEARANCE_PER_MILLE).max(1),
-            window,
-            most: window.scaled_down(most, 1_000),
-        }
-    }
-
-    /// The share of a CPU that can be promised for good, in thousandths.
-    pub fn rate_per_mille(&self) -> u64 {
-        self.rate_per_mille
-    }
-
-    /// The kernel's period: how long it remembers who ran.
-    pub(super) fn window(&self) -> Duration {
-        self.window
-    }
-
-    /// In which time, at the latest, a CPU under this limit has done `work_ns`: of every window a
-    /// part is lost at most.
-    pub fn time_for_ns(&self, work_ns: u128) -> u128 {
-        let most = u128::from(self.most.as_nanos()).max(1);
-        let lost = u128::from(self.window.saturating_sub(self.most).as_nanos());
-        let windows = (work_ns / most).saturating_add(1);
-        work_ns.saturating_add(windows.saturating_mul(lost))
-    }
-
-    /// Whether deferrable servers (budget, period) on one CPU can never run into it: in a window of
-    /// length w each runs for at most ceil((w + P - B) / P) B (Strosnider, Lehoczky and Sha, 1995).
-    /// Sufficient, not necessary.
-    pub fn is_out_of_reach_of(
-        &self,
-        servers: impl IntoIterator<Item = (Duration, Duration)>,
-    ) -> bool {
-        let mut sum = 0_u128;
-        for (budget, period) in servers {
-            let ns = |length: Duration| u128::from(length.as_nanos());
-            let (window, period, budget) = (ns(self.window), ns(period).max(1), ns(budget));
-            let budgets = (window + period.saturating_sub(budget)).div_ceil(period);
-            sum += (budgets * budget).min(window);
-        }
-        sum <= u128::from(self.most.as_nanos())
-    }
-
-    /// The same for servers whose replenishments lie at multiples of their periods on one clock, where
-    /// every period divides the longest: in a window lie whole longest periods, of which each is used
-    /// for the sum of its budgets, and parts of two more. Sufficient, not necessary.
-    pub fn is_out_of_reach_on_one_grid(&self, servers: &[(Duration, Duration)]) -> bool {
-        let ns = |length: &Duration| u128::from(length.as_nanos());
-        let longest = servers.iter().map(|(_, period)| ns(period)).max();
-        let Some(longest) = longest.filter(|longest| *longest > 0) else {
-            return true;
-        };
-        let window = ns(&self.window);
-        let divides = |(_, period): &(Duration, Duration)| {
-            ns(period) > 0 && longest.is_multiple_of(ns(period))
-        };
-        if longest > window || !servers.iter().all(divides) {
-            return false;
-        }
-        let whole = window / longest - 1;
-        let budgets = servers.iter().map(|(b, p)| ns(b) * (longest / ns(p)));
-        let used = whole * budgets.sum::<u128>() + (window - whole * longest);
-        used <= ns(&self.most)
-    }
-
-    fn part(&self, thousandths: u64) -> Duration {
-        self.window.scaled_down(thousandths, 1_000)
-    }
-}
-
-impl Default for RealTimeLimit {
-    fn default() -> Self {
-        Self::beneath(None)
-    }
-}
 
 /// What is to be done with the domains of the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +83,7 @@ impl Allowance {
             total: self.latest.total.saturating_add(used),
         };
         self.remember();
-        let left = self.limit.most.saturating_sub(self.used_in_window());
+        let left = self.limit.most().saturating_sub(self.used_in_window());
         let shortest = self.limit.part(SHORTEST_LOOK_PER_MILLE);
         let longest = self.limit.part(LOOK_EVERY_PER_MILLE);
         self.next_look = now.saturating_add(left.max(shortest).min(longest));
@@ -203,7 +96,7 @@ impl Allowance {
 
     /// The most that can have been used within one window before the last look.
     fn used_in_window(&self) -> Duration {
-        let begin = self.latest.at.saturating_sub(self.limit.window);
+        let begin = self.latest.at.saturating_sub(self.limit.window());
         let Some(first) = self.entries().find(|entry| entry.at >= begin) else {
             return Duration::ZERO;
         };
@@ -223,7 +116,7 @@ impl Allowance {
 
     /// Enters the last look, and forgets what lies before the window, but for one entry.
     fn remember(&mut self) {
-        let begin = self.latest.at.saturating_sub(self.limit.window);
+        let begin = self.latest.at.saturating_sub(self.limit.window());
         while self.count > 1 && self.entries[(self.first + 1) % ENTRIES].at < begin {
             self.first = (self.first + 1) % ENTRIES;
             self.count -= 1;
@@ -264,24 +157,6 @@ mod tests {
 
     fn ms(milliseconds: u64) -> Duration {
         Duration::from_millis(milliseconds)
-    }
-
-    #[test]
-    fn the_rate_lies_below_what_the_kernel_leaves() {
-        let rate = |runtime_us, period_us| {
-            let throttling = Throttling {
-                runtime_us,
-                period_us,
-            };
-            RealTimeLimit::beneath(Some(throttling)).rate_per_mille()
-        };
-        assert_eq!(RealTimeLimit::default().rate_per_mille(), 930);
-        assert_eq!(rate(950_000, 1_000_000), 930);
-        assert_eq!(rate(800_000, 1_000_000), 780);
-        assert_eq!(rate(1_000_000, 1_000_000), 930);
-        assert_eq!(rate(-1, 1_000_000), 930);
-        assert_eq!(rate(0, 1_000_000), 1);
-        assert_eq!(rate(5, 0), 930);
     }
 
     /// Lets somebody run who wants the CPU in stretches of `busy` and then of `idle`, and returns
@@ -333,24 +208,6 @@ mod tests {
     }
 
     #[test]
-    fn short_busy_stretches_never_come_near() {
-        let limit = RealTimeLimit::default();
-        assert!(limit.is_out_of_reach_of([]));
-        assert!(limit.is_out_of_reach_of([(ms(40), ms(100))]));
-        assert!(limit.is_out_of_reach_of([(ms(4), ms(10)), (ms(5), ms(10))]));
-        assert!(!limit.is_out_of_reach_of([(ms(1_365), ms(2_100))]));
-        assert!(!limit.is_out_of_reach_of([(ms(1), ms(1))]));
-        // Without knowing the grid, each may spend two budgets in a row.
-        let both = [(ms(60), ms(100)), (ms(33), ms(100))];
-        assert!(!limit.is_out_of_reach_of(both));
-        assert!(limit.is_out_of_reach_on_one_grid(&both));
-        assert!(limit.is_out_of_reach_on_one_grid(&[(ms(9), ms(10)), (ms(3), ms(100))]));
-        assert!(!limit.is_out_of_reach_on_one_grid(&[(ms(9), ms(10)), (ms(1), ms(101))]));
-        assert!(!limit.is_out_of_reach_on_one_grid(&[(ms(360), ms(400))]));
-        assert!(!limit.is_out_of_reach_on_one_grid(&[(ms(1), ms(1))]));
-    }
-
-    #[test]
     fn what_the_host_takes_from_a_busy_domain_counts_as_used() {
         // Of every 50 ms the host takes one: no use ever comes to 940 ms in a second.
         let mut allowance = Allowance::new(RealTimeLimit::default());
@@ -386,10 +243,7 @@ mod tests {
         fn no_second_goes_beyond_what_the_kernel_allows(
             busy in 1_u64..3_000, idle in 0_u64..500, share in 100_i64..1_000,
         ) {
-            let limit = RealTimeLimit::beneath(Some(Throttling {
-                runtime_us: share * 1_000,
-                period_us: 1_000_000,
-            }));
+            let limit = RealTimeLimit::beneath(share * 1_000, 1_000_000);
             let ran = history(limit, busy, idle, 4_000);
             let most = usize::try_from(share.min(950)).unwrap();
             for second in ran.windows(1_000) {
@@ -417,7 +271,7 @@ mod tests {
             looks in prop::collection::vec((any::<u64>(), any::<u64>()), 0..20),
         ) {
             let period_us = u64::from(period_us);
-            let limit = RealTimeLimit::beneath(Some(Throttling { runtime_us, period_us }));
+            let limit = RealTimeLimit::beneath(runtime_us, period_us);
             let mut allowance = Allowance::new(limit);
             for (now, used) in looks {
                 let now = Instant::from_nanos(now);

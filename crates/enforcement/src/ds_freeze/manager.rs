@@ -14,7 +14,7 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::audit::Bell;
 
-use super::allowance::RealTimeLimit;
+use super::RealTimeLimit;
 use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, checked_parameters};
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;

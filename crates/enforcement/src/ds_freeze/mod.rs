@@ -27,7 +27,6 @@ mod mailbox;
 mod posted;
 mod service_loop;
 
-pub use allowance::RealTimeLimit;
 pub use domain::{LONGEST_BOOST, SMALLEST_BUDGET, ServedDomain};
 pub use error::ManagerError;
 pub use heartbeat::{Heartbeat, HeartbeatRow, Liveness, ManagerPulse, WatchdogView};
@@ -35,3 +34,4 @@ pub use histogram::DurationCounts;
 pub use ledger::{KEPT_PERIODS, LedgerSnapshot, STALL};
 pub use manager::{CpuManager, Detection, ManagerOptions, ManagerSummary};
 pub use server::{ChangeAt, ClosedPeriod, StopLead};
+pub use tailbound_analysis::admission::RealTimeLimit;

@@ -12,7 +12,8 @@ use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_linux::thread::{PollSet, Readiness};
 use tailbound_time::{Clock, Duration, Instant};
 
-use super::allowance::{Allowance, RealTimeLimit, Standing};
+use super::RealTimeLimit;
+use super::allowance::{Allowance, Standing};
 use super::domain::{LONGEST_BOOST, ServedState};
 use super::heartbeat::HeartbeatRow;
 use super::mailbox::{Mailbox, Note, Reply, Request};

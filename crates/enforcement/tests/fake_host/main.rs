@@ -18,7 +18,7 @@ use stage::*;
 use tailbound_enforcement::fake_kernel::{CPUSET_ROOT, FakeManagers, V2_ROOT};
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{
-    AdmissionError, EnforcementError, KernelView, SchedulingSetting, Target,
+    AdmissionError, AdmissionRefusal, EnforcementError, KernelView, SchedulingSetting, Target,
 };
 use tailbound_model::BackendKind;
 use tailbound_time::Duration;
@@ -261,7 +261,10 @@ fn a_living_owner_is_left_alone_and_its_reservations_count() {
         BackendKind::DsFreeze,
     );
     let refused = other.plan(std::slice::from_ref(&second)).unwrap_err();
-    let EnforcementError::Refused(AdmissionError::TooMuch { fits, .. }) = refused else {
+    let EnforcementError::Refused(AdmissionError::NoRoom(AdmissionRefusal::TooMuch {
+        fits, ..
+    })) = refused
+    else {
         panic!("{refused}");
     };
     assert_eq!(fits, Duration::from_millis(33));
@@ -269,7 +272,7 @@ fn a_living_owner_is_left_alone_and_its_reservations_count() {
     other.plan(std::slice::from_ref(&second)).unwrap();
     assert!(matches!(
         other.plan(&[big]).unwrap_err(),
-        EnforcementError::Refused(AdmissionError::DuplicateDomain(_))
+        EnforcementError::Refused(AdmissionError::NoRoom(AdmissionRefusal::DuplicateDomain(_)))
     ));
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use proptest::prelude::*;
-use tailbound_enforcement::admission::{Fraction, bound};
+use tailbound_enforcement::admission::limits_of;
 use tailbound_enforcement::fake_kernel::{FakeKernel, FakeManagers};
 use tailbound_enforcement::{Enforcer, KernelState, KernelView, ReservationRequest, Target};
 use tailbound_model::BackendKind;
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Fraction, Instant};
 
 use super::stage::*;
 
@@ -178,7 +178,7 @@ proptest! {
     ) {
         let mut stage = stage(&[20, 20, 20]);
         let mut courses: [Course; 3] = std::array::from_fn(|_| [(0, 20)].into());
-        let most = bound(BackendKind::DsFreeze, stage.enforcer.host());
+        let most = limits_of(stage.enforcer.host()).bound(BackendKind::DsFreeze);
         for (place, budget, wait, passes, in_a_row) in steps {
             let now = stage.kernel.now().as_nanos() / 1_000_000;
             let next = now / PERIOD_MS * PERIOD_MS + PERIOD_MS;

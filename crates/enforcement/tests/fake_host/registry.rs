@@ -7,7 +7,8 @@ use tailbound_enforcement::fake_kernel::{FakeKernel, V2_ROOT};
 use tailbound_enforcement::recovery::{recover_registered, recover_with};
 use tailbound_enforcement::registry::RegistryEntry;
 use tailbound_enforcement::{
-    AdmissionError, EnforcementError, Enforcer, HostRegistry, PlanError, ReservationRequest, Target,
+    AdmissionError, AdmissionRefusal, EnforcementError, Enforcer, HostRegistry, PlanError,
+    ReservationRequest, Target,
 };
 use tailbound_model::BackendKind;
 
@@ -98,7 +99,9 @@ fn no_thread_and_no_name_is_reserved_from_two_state_directories() {
     assert!(
         matches!(
             &refusal,
-            EnforcementError::Refused(AdmissionError::DuplicateElsewhere { .. })
+            EnforcementError::Refused(AdmissionError::NoRoom(
+                AdmissionRefusal::DuplicateElsewhere { .. }
+            ))
         ),
         "{refusal}"
     );

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_analysis::SporadicTask;
-use tailbound_analysis::interfaces::admission::{
-    AdmissionHost, AdmissionQuery, BudgetRule, Excess, Fit, HostScheduler, Placement, Reservation,
-    admit,
+use tailbound_analysis::admission::{
+    BudgetRule, DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response,
+    pool, refusals_on,
 };
-use tailbound_analysis::schedulability::PriorityOrder;
-use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_model::{BackendKind, Cpu, CpuSet, Description, ReservationServer};
+use tailbound_model::{
+    BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface,
+};
 use tailbound_time::Duration;
 
 use super::Given;
@@ -35,12 +34,49 @@ pub struct CpuVerdict {
     pub method: String,
 }
 
+/// The reservation of one domain.
+#[derive(Clone, Debug, PartialEq)]
+struct Promise {
+    backend: BackendKind,
+    guaranteed: Guaranteed,
+    /// Whether its replenishments lie at multiples of its period on the clock common to all.
+    on_common_grid: bool,
+    /// How many virtual CPUs have it, under a hypervisor.
+    vcpus: usize,
+}
+
+impl Promise {
+    /// As admission sees it; `None` where no budget is counted.
+    fn reserved<'a>(&'a self, domain: &'a str) -> Option<Reserved<'a>> {
+        let rule = budget_rule(self.guaranteed.server)?;
+        Some(Reserved {
+            domain,
+            place: None,
+            backend: self.backend,
+            interface: &self.guaranteed.interface,
+            rule,
+            on_common_grid: self.on_common_grid,
+        })
+    }
+
+    fn is_pooled(&self) -> bool {
+        self.backend.precedence() == Precedence::Hypervisor
+    }
+
+    fn interface(&self) -> &ResourceInterface {
+        &self.guaranteed.interface
+    }
+}
+
 /// The reservations of a mode that their back ends guarantee.
 pub(super) struct Held {
     /// By domain.
-    guaranteed: BTreeMap<String, (BackendKind, Guaranteed)>,
+    promises: BTreeMap<String, Promise>,
     /// By host and CPU.
     on: BTreeMap<(String, Cpu), Vec<String>>,
+    /// How many CPUs each host has for a hypervisor's pool.
+    pools: BTreeMap<String, u32>,
+    limits: HostLimits,
 }
 
 impl Held {
@@ -48,9 +84,15 @@ impl Held {
         description: &Description,
         mode: &InMode<'_>,
     ) -> Result<Self, ExperimentError> {
+        let pools = description.hosts.iter().map(|(name, host)| {
+            let count = host.working_cpus().len();
+            (name.clone(), u32::try_from(count).unwrap_or(u32::MAX))
+        });
         let mut held = Self {
-            guaranteed: BTreeMap::new(),
+            promises: BTreeMap::new(),
             on: BTreeMap::new(),
+            pools: pools.collect(),
+            limits: HostLimits::default(),
         };
         for (domain, reservation) in &mode.reservations {
             let Some(guaranteed) = mode.guaranteed(domain)? else {
@@ -64,8 +106,13 @@ impl Held {
                 held.on.entry(place).or_default().push((*domain).into());
             }
             let backend = reservation.backend;
-            let name = (*domain).to_owned();
-            held.guaranteed.insert(name, (backend, guaranteed));
+            let promise = Promise {
+                backend,
+                guaranteed,
+                on_common_grid: backend.traits().fixed_grid && keeps_period(description, domain),
+                vcpus: described.map_or(1, |domain| description.vcpus_of(domain)),
+            };
+            held.promises.insert((*domain).to_owned(), promise);
         }
         Ok(held)
     }
@@ -77,26 +124,26 @@ impl Held {
     /// # Errors
     /// If one of them has no budgets that compare.
     pub(super) fn in_transit(&self, other: &Self, domain: &str) -> Result<Self, String> {
-        let priority = |held: &Self| Some(held.guaranteed.get(domain)?.1.interface.priority);
+        let priority = |held: &Self| Some(held.promises.get(domain)?.interface().priority);
         let least = priority(self).min(priority(other));
         let by_deadline = |held: &Self| {
-            let mut all = held.guaranteed.values();
-            all.any(|(backend, _)| *backend == BackendKind::Deadline)
+            let mut all = held.promises.values();
+            all.any(|one| one.backend.precedence() != Precedence::Priority)
         };
         let all_count = by_deadline(self) || by_deadline(other);
-        let is_above = |guaranteed: &Guaranteed| {
-            all_count || least.is_none_or(|least| guaranteed.interface.priority >= least)
+        let is_above = |promise: &Promise| {
+            all_count || least.is_none_or(|least| promise.interface().priority >= least)
         };
-        let mut guaranteed = BTreeMap::new();
-        let names = self.guaranteed.keys().chain(other.guaranteed.keys());
+        let mut promises = BTreeMap::new();
+        let names = self.promises.keys().chain(other.promises.keys());
         for name in names {
-            let (here, there) = (self.guaranteed.get(name), other.guaranteed.get(name));
+            let (here, there) = (self.promises.get(name), other.promises.get(name));
             if name == domain {
-                guaranteed.extend(here.map(|here| (name.clone(), here.clone())));
+                promises.extend(here.map(|here| (name.clone(), here.clone())));
                 continue;
             }
             let both = [here, there].into_iter().flatten();
-            if !both.clone().any(|(_, one)| is_above(one)) {
+            if !both.clone().any(is_above) {
                 continue;
             }
             let larger = match (here, there) {
@@ -109,81 +156,93 @@ impl Held {
                      meanwhile is not bounded; keep its period, priority and CPUs in all modes"
                 )
             })?;
-            guaranteed.insert(name.clone(), larger);
+            promises.insert(name.clone(), larger);
         }
         let on = self.on.iter().map(|(place, domains)| {
             let mut domains = domains.clone();
-            domains.retain(|name| guaranteed.contains_key(name));
+            domains.retain(|name| promises.contains_key(name));
             (place.clone(), domains)
         });
         Ok(Self {
             on: on.collect(),
-            guaranteed,
+            promises,
+            pools: self.pools.clone(),
+            limits: self.limits.clone(),
         })
     }
 
     /// Judges every CPU that something holds on.
-    pub(super) fn judge(&self) -> Result<Vec<CpuVerdict>, ExperimentError> {
+    pub(super) fn judge(&self) -> Vec<CpuVerdict> {
         let on = self.on.iter();
         on.map(|((host, cpu), domains)| self.judge_cpu(host, *cpu, domains))
             .collect()
     }
 
-    fn judge_cpu(
-        &self,
-        host: &str,
-        cpu: Cpu,
-        domains: &[String],
-    ) -> Result<CpuVerdict, ExperimentError> {
-        let here = || domains.iter().filter_map(|name| self.guaranteed.get(name));
-        let deadline = here().filter(|(backend, _)| *backend == BackendKind::Deadline);
-        let by_deadline = deadline.count();
-        let scheduler = if by_deadline > 0 {
-            HostScheduler::PartitionedEdf
-        } else {
-            HostScheduler::PartitionedFixedPriority
+    fn judge_cpu(&self, host: &str, cpu: Cpu, domains: &[String]) -> CpuVerdict {
+        let here = || {
+            let named = domains.iter();
+            named.filter_map(|name| Some((name.as_str(), self.promises.get(name)?)))
         };
-        let reservations: Vec<Reservation> = domains
-            .iter()
-            .filter_map(|name| Some(reservation(name, &self.guaranteed.get(name)?.1, cpu)))
+        let counted: Vec<Reserved<'_>> = here()
+            .filter_map(|(name, promise)| promise.reserved(name))
             .collect();
-        let query = AdmissionHost {
-            cpus: CpuSet::from([cpu]),
-            scheduler,
-            fit: Fit::FirstDecreasing,
-            modes: BTreeMap::from([(String::new(), reservations)]),
-        };
-        let found = admit(&AdmissionQuery {
-            hosts: BTreeMap::from([(host.to_owned(), query)]),
-        })?;
-        let modes = found.hosts.values().flat_map(BTreeMap::values);
-        let cpus: Vec<_> = modes.flat_map(|mode| &mode.cpus).collect();
-        let mut failures: Vec<String> = cpus
+        let mut failures: Vec<String> = refusals_on(cpu, &[], &counted, &self.limits)
             .iter()
-            .flat_map(|cpu| &cpu.failures)
-            .map(|failure| format!("{} {}", failure.reservation, told(failure.excess)))
+            .map(ToString::to_string)
             .collect();
-        if by_deadline > 0 && by_deadline < domains.len() {
-            failures.push(
-                "SCHED_DEADLINE runs before fixed priorities, so both on one CPU break the \
-                 promises of the latter; use one back end per CPU"
-                    .into(),
-            );
+        failures.extend(without_bound(cpu, &here().collect::<Vec<_>>()));
+        let pooled = here().any(|(_, promise)| promise.is_pooled());
+        if pooled {
+            failures.extend(self.misfit(host));
         }
-        Ok(CpuVerdict {
+        let by = |precedence| here().any(|(_, one)| one.backend.precedence() == precedence);
+        let method = match pooled {
+            true => pool::METHOD,
+            false if by(Precedence::Deadline) => DEADLINE_METHOD,
+            false => FIXED_PRIORITY_METHOD,
+        };
+        let share = |(_, promise): (&str, &Promise)| {
+            let interface = promise.interface();
+            interface.budget.as_secs_f64() / interface.period.as_secs_f64()
+        };
+        CpuVerdict {
             host: host.into(),
             cpu,
             domains: domains.to_vec(),
-            load: cpus.iter().map(|cpu| cpu.load).sum(),
+            load: here().map(share).sum(),
             admitted: failures.is_empty(),
             failures,
-            method: found.methods.join("; "),
-        })
+            method: method.into(),
+        }
+    }
+
+    /// Why the virtual CPUs of a host's hypervisor do not all get their budgets, if so.
+    fn misfit(&self, host: &str) -> Option<String> {
+        let on_host = |name: &&String| {
+            let mut on = self.on.iter();
+            on.any(|((other, _), domains)| other == host && domains.contains(name))
+        };
+        let names = self.promises.keys().filter(on_host);
+        let pooled = names.filter_map(|name| self.promises.get(name).filter(|one| one.is_pooled()));
+        let vcpus = pooled.flat_map(|promise| {
+            let interface = promise.interface();
+            std::iter::repeat_n((interface.budget, interface.period), promise.vcpus)
+        });
+        let cpus = self.pools.get(host).copied().unwrap_or(0);
+        let (sum, verdict) = pool::fit(&vcpus.collect::<Vec<_>>(), cpus);
+        let why = match verdict {
+            Ok(()) => return None,
+            Err(pool::Misfit::TooMuch) => "that is more than it has",
+            Err(pool::Misfit::NotShown) => "no test of global EDF shows that all get their budgets",
+        };
+        Some(format!(
+            "the virtual CPUs of host \"{host}\" ask for {sum} of its {cpus} CPUs: {why}; lower a budget"
+        ))
     }
 
     /// What a domain gets for sure, or why that is nothing.
     pub(super) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
-        let Some((_, guaranteed)) = self.guaranteed.get(domain) else {
+        let Some(promise) = self.promises.get(domain) else {
             return Err(
                 "no deadline holds for sure: the kernel promises its domain nothing".into(),
             );
@@ -199,10 +258,10 @@ impl Held {
                     verdict.cpu
                 ));
             }
-            jitter = jitter.max(self.held_up(domain, &verdict.domains));
+            jitter = jitter.max(self.held_up(domain, verdict));
         }
         Ok(Given {
-            server: guaranteed.server,
+            server: promise.guaranteed.server,
             jitter,
             as_on_own_cpu: false,
         })
@@ -211,112 +270,86 @@ impl Held {
     /// How long the others on a CPU hold up `domain` while it spends a budget, at most: its
     /// worst-case response time less the budget (docs/concepts/interfaces.md); what the admission
     /// found to be at most the period.
-    fn held_up(&self, domain: &str, on_cpu: &[String]) -> Duration {
-        let Some((_, own)) = self.guaranteed.get(domain) else {
+    fn held_up(&self, domain: &str, verdict: &CpuVerdict) -> Duration {
+        let Some(own) = self.promises.get(domain) else {
             return Duration::ZERO;
         };
-        let (Some((budget, period)), rule) = amounts(own.server) else {
-            return Duration::ZERO;
-        };
-        let most = period.saturating_sub(budget);
-        let above = on_cpu.iter().filter(|other| *other != domain);
-        let above = above
-            .filter_map(|other| Some(&self.guaranteed.get(other)?.1))
-            .filter(|other| other.interface.priority >= own.interface.priority);
-        let task = |guaranteed: &Guaranteed| -> Option<SporadicTask> {
-            let (Some((budget, period)), rule) = amounts(guaranteed.server) else {
-                return None;
-            };
-            let jitter = match rule {
-                BudgetRule::Deferrable => period.saturating_sub(budget),
-                BudgetRule::Periodic => Duration::ZERO,
-            };
-            let task = SporadicTask::new(budget, period, period).ok()?;
-            task.with_jitter(jitter).ok()
-        };
-        let others: Option<Vec<SporadicTask>> = above.map(task).collect();
-        let (Some(mut tasks), Ok(own)) = (others, SporadicTask::new(budget, period, period)) else {
-            return most;
-        };
-        if tasks.is_empty() && rule != BudgetRule::Periodic {
+        if budget_rule(own.guaranteed.server).is_none() || verdict.domains.len() == 1 {
             return Duration::ZERO;
         }
-        tasks.push(own);
-        let found = response_times(&tasks, &PriorityOrder::as_given(tasks.len()), &[]);
-        let lowest = found
-            .ok()
-            .and_then(|found| found.tasks.last()?.response_time.ok());
-        lowest.map_or(most, |response| response.saturating_sub(budget).min(most))
+        let interface = own.interface();
+        let most = interface.period.saturating_sub(interface.budget);
+        let named = verdict.domains.iter();
+        let held: Vec<Reserved<'_>> = named
+            .filter_map(|name| self.promises.get(name)?.reserved(name))
+            .collect();
+        let response = budget_response(verdict.cpu, domain, &held, &self.limits);
+        // By deadlines nothing is known but that the budget comes within the period.
+        response.map_or(most, |response| {
+            response.saturating_sub(interface.budget).min(most)
+        })
     }
 }
 
+/// Whether a domain's reservation has one period in all modes, so that its replenishments stay on the grid.
+fn keeps_period(description: &Description, domain: &str) -> bool {
+    let modes = description.modes.values();
+    let mut reserved = modes.filter_map(|mode| description.reservation_in(mode, domain));
+    let Some((first, _)) = reserved.next() else {
+        return true;
+    };
+    // A derived period depends on the tasks of the mode.
+    first.derive.is_none()
+        && reserved.all(|(one, _)| one.derive.is_none() && one.period == first.period)
+}
+
+/// What spoils a CPU whatever the sums are: a domain that is to have it alone beside others, and servers
+/// whose use is not bounded.
+fn without_bound(cpu: Cpu, here: &[(&str, &Promise)]) -> Vec<String> {
+    let of = |(name, promise): &(&str, &Promise)| match promise.guaranteed.server {
+        ReservationServer::Dedicated if here.len() > 1 => Some(format!(
+            "CPU {cpu}: domain \"{name}\" is to have it alone, and others have reservations there; give it a \
+             CPU of its own"
+        )),
+        ReservationServer::PosixSporadic { .. }
+        | ReservationServer::SoftConstantBandwidth { .. } => Some(format!(
+            "CPU {cpu}: the server of domain \"{name}\" may give more than its budget; no bound is known"
+        )),
+        _ => None,
+    };
+    here.iter().filter_map(of).collect()
+}
+
 /// The one with the larger budget of two that differ in nothing else.
-fn larger(
-    one: &(BackendKind, Guaranteed),
-    other: &(BackendKind, Guaranteed),
-) -> Option<(BackendKind, Guaranteed)> {
-    let ((Some((budget, period)), rule), (Some((their_budget, their_period)), their_rule)) =
-        (amounts(one.1.server), amounts(other.1.server))
-    else {
+fn larger(one: &Promise, other: &Promise) -> Option<Promise> {
+    let rules = (
+        budget_rule(one.guaranteed.server),
+        budget_rule(other.guaranteed.server),
+    );
+    let (Some(rule), Some(their_rule)) = rules else {
         return (one == other).then(|| one.clone());
     };
-    let (ours, theirs) = (&one.1.interface, &other.1.interface);
-    let alike = (one.0, period, ours.priority, &ours.cpus)
-        == (other.0, their_period, theirs.priority, &theirs.cpus)
-        && matches!(
-            (rule, their_rule),
-            (BudgetRule::Deferrable, BudgetRule::Deferrable)
-                | (BudgetRule::Periodic, BudgetRule::Periodic)
-        );
-    alike.then(|| match budget >= their_budget {
+    let (ours, theirs) = (one.interface(), other.interface());
+    let alike = (one.backend, ours.period, ours.priority, &ours.cpus)
+        == (other.backend, theirs.period, theirs.priority, &theirs.cpus)
+        && rule == their_rule;
+    alike.then(|| match ours.budget >= theirs.budget {
         true => one.clone(),
         false => other.clone(),
     })
 }
 
-/// Budget and period of a server, where it has them, and when it asks for its budget.
-fn amounts(server: ReservationServer) -> (Option<(Duration, Duration)>, BudgetRule) {
+/// When a server asks for its budget; `None` where it has no budget that bounds it. POSIX's rule and the
+/// soft one may give more than the budget.
+fn budget_rule(server: ReservationServer) -> Option<BudgetRule> {
     match server {
-        ReservationServer::Deferrable { budget, period } => {
-            (Some((budget, period)), BudgetRule::Deferrable)
-        }
-        ReservationServer::Periodic { budget, period }
-        | ReservationServer::Polling { budget, period }
-        | ReservationServer::ConstantBandwidth { budget, period }
-        | ReservationServer::Sporadic { budget, period } => {
-            (Some((budget, period)), BudgetRule::Periodic)
-        }
-        // POSIX's rule and the soft one may give more than the budget; no bound is known.
+        ReservationServer::Deferrable { .. } => Some(BudgetRule::Deferrable),
+        ReservationServer::Periodic { .. }
+        | ReservationServer::Polling { .. }
+        | ReservationServer::ConstantBandwidth { .. }
+        | ReservationServer::Sporadic { .. } => Some(BudgetRule::Periodic),
         ReservationServer::PosixSporadic { .. }
         | ReservationServer::SoftConstantBandwidth { .. }
-        | ReservationServer::Dedicated => (None, BudgetRule::Periodic),
-    }
-}
-
-fn reservation(name: &str, guaranteed: &Guaranteed, cpu: Cpu) -> Reservation {
-    let whole = (Duration::from_secs(1), Duration::from_secs(1));
-    let (amount, rule) = amounts(guaranteed.server);
-    let (budget, period) = amount.unwrap_or(whole);
-    Reservation {
-        name: name.into(),
-        budget,
-        period,
-        priority: guaranteed.interface.priority,
-        rule,
-        placement: Placement::On(CpuSet::from([cpu])),
-    }
-}
-
-fn told(excess: Excess) -> String {
-    match excess {
-        Excess::Window { window, shortfall } => {
-            format!("may lack {shortfall} of its budget at the end of a window of {window}")
-        }
-        Excess::Bandwidth { cpus } => {
-            format!(
-                "does not fit: the bandwidths are {:.2} % of a CPU too much",
-                cpus * 100.0
-            )
-        }
+        | ReservationServer::Dedicated => None,
     }
 }

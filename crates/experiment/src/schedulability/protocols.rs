@@ -212,7 +212,7 @@ fn has_deadlines(released: &BTreeMap<String, Service>) -> bool {
 /// Whether a domain with the same reservation in both modes gets from it in the change what it gets in either.
 fn is_left_alone(domain: &str, old: &Judged<'_>, new: &Judged<'_>) -> bool {
     let alone = |judged: &Judged<'_>| {
-        let cpus = judged.held.judge().map_err(|error| error.to_string())?;
+        let cpus = judged.held.judge();
         judged.held.given_to(domain, &cpus)
     };
     match (alone(old), alone(new)) {
@@ -225,7 +225,7 @@ fn is_left_alone(domain: &str, old: &Judged<'_>, new: &Judged<'_>) -> bool {
 /// What a domain gets for sure in one mode, and while it becomes the other one.
 fn given(domain: &str, mode: &Judged<'_>, other: &Judged<'_>) -> Result<Given, String> {
     let held = mode.held.in_transit(&other.held, domain)?;
-    let cpus = held.judge().map_err(|error| error.to_string())?;
+    let cpus = held.judge();
     held.given_to(domain, &cpus).map_err(|why| {
         format!(
             "{why} while others that hold it up may have the larger of their budgets; give it the highest \

@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use tailbound_enforcement::admission::Fraction;
 use tailbound_enforcement::ds_freeze::server::{FixedGridServer, ServerParameters};
 use tailbound_enforcement::ds_freeze::{ChangeAt, StopLead};
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
 
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Fraction};
 
 use super::*;
 use crate::table::{Agent, Settings};

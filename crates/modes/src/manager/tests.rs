@@ -13,10 +13,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
 
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Fraction};
 
 use super::*;
 use crate::table::{Agent, Settings, StartOffset};

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{Cpu, ResourceInterface};
-use tailbound_time::Instant;
+use tailbound_time::{Fraction, Instant};
 
 /// How much of each CPU reservations may have together. CPUs that are not named have none.
 #[derive(Clone, Debug, Default)]

@@ -4,9 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{AgentPlace, ResourceInterface};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Fraction};
 
 /// What holds for a domain in a mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_enforcement::admission::Fraction;
 use tailbound_model::{AgentPlace, Cpu, Priority, ResourceInterface};
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Fraction, Instant};
 
 use super::{Action, DomainChange, Event, Limits, LocalMode, Options, Outcome, Transition};
 

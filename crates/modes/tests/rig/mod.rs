@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use tailbound_enforcement::admission::Fraction;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::boot_id;
 use tailbound_model::{
@@ -24,7 +23,7 @@ use tailbound_modes::manager::{Asker, HostModeManager, Report};
 use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{Limits, LocalMode, Options};
 use tailbound_modes::wire::{Name, TaskLists};
-use tailbound_time::{Clock, Duration};
+use tailbound_time::{Clock, Duration, Fraction};
 
 use ledger::Ledger;
 

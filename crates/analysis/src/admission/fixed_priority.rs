@@ -1,4 +1,4 @@
-//! Whether deferrable servers at fixed priorities on one CPU all get their budget in their period.
+//! Whether reservation servers at fixed priorities on one CPU all get their budget in their period.
 //!
 //! A sufficient test with exact integers. Server i, with work waiting from a replenishment on, has
 //! got its budget C(i) after the least w with
@@ -19,14 +19,16 @@
 //!
 //!   I(j, w) = max over r of min(C(j), r) + ceil(max(0, w - r) / P(j)) * C(j).
 //!
-//! The least of both bounds is taken. Equal priorities count as higher: among them SCHED_FIFO goes
+//! The least of both bounds is taken. A server that asks from a replenishment on, and never with more
+//! demand than that (periodic, polling, sporadic), has no jitter. Equal priorities count as higher: among them SCHED_FIFO goes
 //! by arrival. Where the managers may have to pause all domains to stay clear of the kernel's throttling
 //! ([`RealTimeLimit`]), w of work takes longer. What managers and interrupts take is not
 //! counted; the bound on the sum of the bandwidths leaves some percent for it.
 
-use crate::ds_freeze::RealTimeLimit;
+use super::{BudgetRule, RealTimeLimit};
+use crate::rational::gcd;
 
-/// A deferrable server, in nanoseconds.
+/// A reservation server, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedPriorityServer {
     /// CPU time per period; above 0.
@@ -35,6 +37,8 @@ pub struct FixedPriorityServer {
     pub period_ns: u64,
     /// The higher number runs first.
     pub priority: u8,
+    /// When it asks for its budget.
+    pub rule: BudgetRule,
     /// Whether its replenishments lie at multiples of its period on the clock common to all.
     pub on_common_grid: bool,
 }
@@ -87,7 +91,10 @@ pub fn budget_response_ns(
 fn demand_ns(own: &FixedPriorityServer, other: &FixedPriorityServer, window_ns: u64) -> u64 {
     let (budget_ns, period_ns) = (other.budget_ns, other.period_ns);
     let rounds_ns = |length_ns: u64| length_ns.div_ceil(period_ns).saturating_mul(budget_ns);
-    let jitter_ns = period_ns.saturating_sub(budget_ns);
+    let jitter_ns = match other.rule {
+        BudgetRule::Deferrable => period_ns.saturating_sub(budget_ns),
+        BudgetRule::Periodic => 0,
+    };
     let Some(with_jitter_ns) = window_ns.checked_add(jitter_ns) else {
         return u64::MAX;
     };
@@ -108,13 +115,6 @@ fn demand_ns(own: &FixedPriorityServer, other: &FixedPriorityServer, window_ns: 
     on_grid.max().unwrap_or(jittered_ns).min(jittered_ns)
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -126,6 +126,7 @@ mod tests {
             budget_ns,
             period_ns,
             priority,
+            rule: BudgetRule::Deferrable,
             on_common_grid: true,
         }
     }
@@ -167,6 +168,7 @@ mod tests {
             budget_ns: 1_365_000_000,
             period_ns: 2_100_000_000,
             priority: 90,
+            rule: BudgetRule::Deferrable,
             on_common_grid: true,
         }];
         assert_eq!(

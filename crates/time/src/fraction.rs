@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Add;
 
-use tailbound_time::Duration;
+use crate::Duration;
 
 /// The denominator that is taken when an exact one no longer fits: the error is below 1e-15 of a
 /// CPU and always to the careful side.

@@ -1,0 +1,81 @@
+//! What a host lets reservations have of a CPU.
+
+use tailbound_model::{BackendKind, Precedence};
+use tailbound_time::Fraction;
+
+use super::RealTimeLimit;
+
+/// What SCHED_FIFO threads may use of a CPU where throttling sets no bound: as the kernel's default, so
+/// that the host stays alive.
+const SHARE_WITHOUT_THROTTLING: (u64, u64) = (95, 100);
+
+/// What the kernel's fair server keeps of a CPU from SCHED_DEADLINE: 50 ms a second by default.
+const FAIR_SERVER_SHARE: (u64, u64) = (5, 100);
+
+/// The kernel's throttling by default: 950 ms a second.
+const USUAL_THROTTLING_US: (u64, u64) = (950_000, 1_000_000);
+
+/// What a host lets reservations have of each of its CPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostLimits {
+    /// What real-time threads may use without being put aside by the kernel.
+    pub real_time: RealTimeLimit,
+    /// The share of a CPU that real-time threads may use by the kernel's throttling, as run time and period in
+    /// microseconds; `None` if it is off.
+    pub throttling_us: Option<(u64, u64)>,
+    /// Whether the kernel has a fair server, which runs as SCHED_DEADLINE.
+    pub has_fair_server: bool,
+}
+
+impl Default for HostLimits {
+    /// The kernel's defaults.
+    fn default() -> Self {
+        Self {
+            real_time: RealTimeLimit::default(),
+            throttling_us: Some(USUAL_THROTTLING_US),
+            has_fair_server: true,
+        }
+    }
+}
+
+impl HostLimits {
+    /// What reservations of one back end may use of a CPU together: `rt-group` runs as SCHED_FIFO, which
+    /// throttling bounds; `ds-freeze` as well, and keeps 2 % clear of it; SCHED_DEADLINE shares it with the
+    /// fair server; caps may fill a CPU.
+    pub fn bound(&self, kind: BackendKind) -> Fraction {
+        let whole = Fraction::new(1, 1);
+        let (run_time, period) = self.throttling_us.unwrap_or(SHARE_WITHOUT_THROTTLING);
+        let share = Fraction::new(run_time, period).min(whole);
+        let (kept, of) = FAIR_SERVER_SHARE;
+        match kind.precedence() {
+            Precedence::FairShare | Precedence::Hypervisor => whole,
+            Precedence::Deadline if self.has_fair_server => {
+                share.saturating_sub(Fraction::new(kept, of))
+            }
+            Precedence::Priority if kind.has_manager() => {
+                Fraction::new(self.real_time.rate_per_mille(), 1_000)
+            }
+            Precedence::Deadline | Precedence::Priority => share,
+        }
+    }
+
+    /// Why they may use no more.
+    pub fn reason(&self, kind: BackendKind) -> String {
+        let reason = match self.throttling_us {
+            Some((run_time, period)) => {
+                format!("RT throttling: {run_time} of {period} microseconds")
+            }
+            None => "RT throttling is off; 5 % are left to the rest of the host".to_owned(),
+        };
+        match kind.precedence() {
+            Precedence::FairShare | Precedence::Hypervisor => "a whole CPU".into(),
+            Precedence::Deadline if self.has_fair_server => {
+                format!("{reason}, less 5 % for the fair server")
+            }
+            Precedence::Priority if kind.has_manager() => {
+                format!("{reason}; the manager keeps 2 % clear of it")
+            }
+            Precedence::Deadline | Precedence::Priority => reason,
+        }
+    }
+}

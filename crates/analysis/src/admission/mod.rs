@@ -1,0 +1,318 @@
+//! Whether reservations all get their budgets: the one answer, for descriptions and for hosts alike.
+//!
+//! Sums of bandwidths are exact fractions. What a host lets reservations have of a CPU is a value,
+//! [`HostLimits`]: enforcement fills it in from the kernel, and for a description the kernel's defaults hold.
+//! Reservations by fixed priorities are judged by response times ([`fixed_priority`]), those by deadlines by
+//! the sum of their bandwidths (hard constant-bandwidth servers: Abeni and Buttazzo 1998; exact), and those
+//! of a hypervisor on all CPUs of a pool by tests of global EDF ([`pool`]). Caps promise nothing, so they
+//! take nothing from guarantees; with all guarantees they fill a CPU at most.
+
+mod deadlines;
+pub mod fixed_priority;
+mod limits;
+pub mod pool;
+mod real_time_limit;
+mod refusal;
+
+use std::collections::BTreeSet;
+
+pub use limits::HostLimits;
+pub use real_time_limit::RealTimeLimit;
+pub use refusal::AdmissionRefusal;
+use tailbound_model::{BackendKind, Cpu, Precedence, ResourceInterface, ServerKind};
+use tailbound_time::{Duration, Fraction};
+
+use self::fixed_priority::{FixedPriorityServer, budget_response_ns};
+
+/// The tests on one CPU, with their sources.
+pub const FIXED_PRIORITY_METHOD: &str = "fixed priorities per CPU by response times, deferrable servers with a jitter of period - budget (Bernat \
+     and Burns 1999) or less where all replenish on one grid; sufficient";
+/// See [`FIXED_PRIORITY_METHOD`].
+pub const DEADLINE_METHOD: &str = "EDF per CPU by the sum of bandwidths (Liu and Layland 1973; Abeni and Buttazzo 1998), exact; with deferrable \
+     servers by processor demand with a jitter of period - budget, sufficient";
+
+/// When a reservation asks for its budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BudgetRule {
+    /// At any time: a deferrable server.
+    Deferrable,
+    /// From each replenishment on, or never with more demand than that: periodic, polling and sporadic
+    /// servers, and constant-bandwidth servers under EDF.
+    Periodic,
+}
+
+impl BudgetRule {
+    /// The rule of a kind of reservation server.
+    pub fn of(server: Option<ServerKind>) -> Self {
+        match server {
+            Some(ServerKind::Deferrable) => Self::Deferrable,
+            _ => Self::Periodic,
+        }
+    }
+}
+
+/// A reservation that is there, or asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Reserved<'a> {
+    /// Its domain, unique among all that hold.
+    pub domain: &'a str,
+    /// Where it is from, in words, if that is elsewhere.
+    pub place: Option<&'a str>,
+    /// What enforces it.
+    pub backend: BackendKind,
+    /// Budget, period, priority and CPUs.
+    pub interface: &'a ResourceInterface,
+    /// When it asks for its budget.
+    pub rule: BudgetRule,
+    /// Whether its replenishments lie at multiples of its period on the clock common to all.
+    pub on_common_grid: bool,
+}
+
+impl Reserved<'_> {
+    /// Its share of each of its CPUs.
+    pub fn share(&self) -> Fraction {
+        let interface = self.interface;
+        Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
+    }
+
+    /// Whether its domain is guaranteed a budget on single CPUs of the host; a hypervisor's are elsewhere.
+    fn is_guaranteed(&self) -> bool {
+        self.backend.guarantees_budget() && self.backend.precedence() != Precedence::Hypervisor
+    }
+
+    fn is_capped(&self) -> bool {
+        self.backend.has_budget() && !self.backend.guarantees_budget()
+    }
+
+    fn holds_on(&self, cpu: Cpu) -> bool {
+        self.interface.cpus.contains(&cpu)
+    }
+
+    /// Its domain, and where it is from.
+    fn name(&self) -> String {
+        match self.place {
+            None => self.domain.to_owned(),
+            Some(place) => format!("{} ({place})", self.domain),
+        }
+    }
+}
+
+/// Checks `requested` beside `active` on every CPU, guarantees before caps.
+///
+/// # Errors
+/// What is too much, and what would fit.
+pub fn admit(
+    active: &[Reserved<'_>],
+    requested: &[Reserved<'_>],
+    limits: &HostLimits,
+) -> Result<(), AdmissionRefusal> {
+    let mut names: BTreeSet<&str> = active.iter().map(|one| one.domain).collect();
+    if let Some(twice) = requested.iter().find(|one| !names.insert(one.domain)) {
+        return Err(duplicate(active, twice.domain));
+    }
+    let cpus: BTreeSet<Cpu> = requested
+        .iter()
+        .flat_map(|one| one.interface.cpus.iter().copied())
+        .collect();
+    for cpu in cpus {
+        if let Some(refusal) = refusals_on(cpu, active, requested, limits)
+            .into_iter()
+            .next()
+        {
+            return Err(refusal);
+        }
+    }
+    Ok(())
+}
+
+/// Which of the active reservations has the name already, or another one of the requests.
+fn duplicate(active: &[Reserved<'_>], domain: &str) -> AdmissionRefusal {
+    let mut active = active.iter().filter(|one| one.domain == domain);
+    let place = active.find_map(|one| one.place);
+    let domain = domain.to_owned();
+    match place {
+        None => AdmissionRefusal::DuplicateDomain(domain),
+        Some(place) => AdmissionRefusal::DuplicateElsewhere {
+            domain,
+            place: place.to_owned(),
+        },
+    }
+}
+
+/// Everything against `requested` beside `active` on one CPU.
+pub fn refusals_on(
+    cpu: Cpu,
+    active: &[Reserved<'_>],
+    requested: &[Reserved<'_>],
+    limits: &HostLimits,
+) -> Vec<AdmissionRefusal> {
+    let mut held: Vec<&Reserved<'_>> = active.iter().filter(|one| one.holds_on(cpu)).collect();
+    let here = || requested.iter().filter(|one| one.holds_on(cpu));
+    let caps_last = here()
+        .filter(|one| !one.is_capped())
+        .chain(here().filter(|one| one.is_capped()));
+    let mut found = Vec::new();
+    for one in caps_last {
+        found.extend(mixture(cpu, one, &held));
+        found.extend(excess(cpu, one, &held, limits));
+        held.push(one);
+    }
+    found.extend(late_budgets(cpu, &held, limits));
+    found.extend(deadlines::late_budget(cpu, &held));
+    found
+}
+
+/// SCHED_DEADLINE runs before SCHED_FIFO, so it would break the promises of the others.
+fn mixture(cpu: Cpu, one: &Reserved<'_>, held: &[&Reserved<'_>]) -> Option<AdmissionRefusal> {
+    let clash = held.iter().find(|other| {
+        one.is_guaranteed()
+            && other.is_guaranteed()
+            && one.backend.precedence() != other.backend.precedence()
+    })?;
+    Some(AdmissionRefusal::MixedBackends {
+        cpu,
+        domain: one.domain.to_owned(),
+        backend: one.backend,
+        other: clash.name(),
+        other_backend: clash.backend,
+    })
+}
+
+/// The exact sum of bandwidths against the bound. Caps do not lessen what guarantees get, so only
+/// guarantees count against a guarantee; everything counts against a cap.
+fn excess(
+    cpu: Cpu,
+    one: &Reserved<'_>,
+    held: &[&Reserved<'_>],
+    limits: &HostLimits,
+) -> Option<AdmissionRefusal> {
+    let counts =
+        |other: &Reserved<'_>| other.is_guaranteed() || one.is_capped() && other.is_capped();
+    if !one.is_guaranteed() && !one.is_capped() {
+        return None;
+    }
+    let counted: Vec<_> = held.iter().filter(|other| counts(other)).collect();
+    let sum = counted
+        .iter()
+        .fold(Fraction::new(0, 1), |sum, other| sum + other.share());
+    let alike = counted
+        .iter()
+        .filter(|other| other.is_guaranteed() == one.is_guaranteed());
+    let kinds = alike.map(|other| other.backend).chain([one.backend]);
+    let bounds = kinds.map(|kind| (limits.bound(kind), kind));
+    let (most, kind) = bounds.min_by(|(a, _), (b, _)| a.cmp(b))?;
+    let asked = one.share();
+    if sum + asked <= most {
+        return None;
+    }
+    let holders: Vec<String> = counted
+        .iter()
+        .map(|other| match other.place {
+            None => format!("{} {}", other.domain, other.share()),
+            Some(place) => format!("{} {} {place}", other.domain, other.share()),
+        })
+        .collect();
+    let holders = match holders.is_empty() {
+        true => "by nobody".into(),
+        false => holders.join(", "),
+    };
+    let period = one.interface.period;
+    Some(AdmissionRefusal::TooMuch {
+        cpu,
+        domain: one.domain.to_owned(),
+        asked_percent: asked.to_string(),
+        held_percent: sum.to_string(),
+        holders,
+        bound_percent: most.to_string(),
+        bound_reason: limits.reason(kind),
+        fits: most.saturating_sub(sum).of(period),
+        period,
+    })
+}
+
+/// The servers by fixed priorities among `held`, and what pauses them if anything may.
+struct Ranked<'a> {
+    reserved: Vec<&'a Reserved<'a>>,
+    servers: Vec<FixedPriorityServer>,
+    paused_by: Option<RealTimeLimit>,
+}
+
+impl<'a> Ranked<'a> {
+    fn of(held: &[&'a Reserved<'a>], limits: &HostLimits) -> Self {
+        let by_priority = |one: &&&Reserved<'_>| {
+            one.is_guaranteed() && one.backend.precedence() == Precedence::Priority
+        };
+        let reserved: Vec<&Reserved<'_>> = held.iter().filter(by_priority).copied().collect();
+        let servers = reserved.iter().map(|one| FixedPriorityServer {
+            budget_ns: one.interface.budget.as_nanos(),
+            period_ns: one.interface.period.as_nanos(),
+            priority: one.interface.priority.0,
+            rule: one.rule,
+            on_common_grid: one.on_common_grid,
+        });
+        let servers = servers.collect();
+        let lengths: Vec<_> = reserved
+            .iter()
+            .map(|one| (one.interface.budget, one.interface.period))
+            .collect();
+        let one_grid = reserved.iter().all(|one| one.on_common_grid);
+        let limit = &limits.real_time;
+        let out_of_reach = limit.is_out_of_reach_of(lengths.iter().copied())
+            || (one_grid && limit.is_out_of_reach_on_one_grid(&lengths));
+        Self {
+            reserved,
+            servers,
+            paused_by: (!out_of_reach).then_some(*limit),
+        }
+    }
+
+    fn response(&self, index: usize) -> Duration {
+        let found_ns = budget_response_ns(&self.servers, index, self.paused_by.as_ref());
+        Duration::from_nanos(found_ns)
+    }
+}
+
+/// The reservations by fixed priorities that do not get their budgets in their periods.
+fn late_budgets(cpu: Cpu, held: &[&Reserved<'_>], limits: &HostLimits) -> Vec<AdmissionRefusal> {
+    let ranked = Ranked::of(held, limits);
+    let mut found = Vec::new();
+    for (index, one) in ranked.reserved.iter().enumerate() {
+        let (interface, response) = (one.interface, ranked.response(index));
+        if response <= interface.period {
+            continue;
+        }
+        let above = ranked.reserved.iter().enumerate().filter(|(other, above)| {
+            *other != index && above.interface.priority >= interface.priority
+        });
+        let mut above: Vec<String> = above.map(|(_, above)| above.name()).collect();
+        if ranked.paused_by.is_some() {
+            above.push("the pauses that keep clear of real-time throttling".into());
+        }
+        found.push(AdmissionRefusal::BudgetTooLate {
+            cpu,
+            domain: one.domain.to_owned(),
+            above: above.join(", "),
+            budget: interface.budget,
+            period: interface.period,
+            response,
+        });
+    }
+    found
+}
+
+/// When a domain has got its budget at the latest, counted from a replenishment, beside all that holds on a
+/// CPU; `None` if it has no reservation by fixed priorities there.
+pub fn budget_response(
+    cpu: Cpu,
+    domain: &str,
+    held: &[Reserved<'_>],
+    limits: &HostLimits,
+) -> Option<Duration> {
+    let here: Vec<&Reserved<'_>> = held.iter().filter(|one| one.holds_on(cpu)).collect();
+    let ranked = Ranked::of(&here, limits);
+    let index = ranked
+        .reserved
+        .iter()
+        .position(|one| one.domain == domain)?;
+    Some(ranked.response(index))
+}
