@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_model::{
-    Description, Reservation, ReservationServer, ResourceInterface, Scheduling, Service,
-};
+use tailbound_model::{Description, Reservation, Scheduling, Service};
 
 use crate::ExperimentError;
 use tailbound_analysis::resolution::{ResolvedDomain, interface_of, own_tasks};
@@ -131,29 +129,6 @@ impl InMode<'_> {
             server_kind: reservation.server,
         }))
     }
-
-    /// The interface that the domain's back end guarantees, if it guarantees one.
-    ///
-    /// # Errors
-    /// As [`InMode::resolved`].
-    pub fn guaranteed(&self, domain: &str) -> Result<Option<Guaranteed>, ExperimentError> {
-        let Some(resolved) = self.resolved(domain)? else {
-            return Ok(None);
-        };
-        Ok(resolved.server().map(|server| Guaranteed {
-            server,
-            interface: resolved.interface,
-        }))
-    }
-}
-
-/// What a domain can count on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Guaranteed {
-    /// The rule by which its budget is spent and replenished.
-    pub server: ReservationServer,
-    /// Its priority and CPUs, and its budget where it has one.
-    pub interface: ResourceInterface,
 }
 
 #[cfg(test)]

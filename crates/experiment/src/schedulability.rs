@@ -508,3 +508,6 @@ fn judged(
         method: Some(method),
     }
 }
+
+#[cfg(test)]
+mod tests;

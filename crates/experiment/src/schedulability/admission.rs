@@ -13,7 +13,7 @@ use tailbound_time::Duration;
 
 use super::Given;
 use crate::ExperimentError;
-use crate::in_mode::{Guaranteed, InMode};
+use crate::in_mode::InMode;
 
 /// The answer for one CPU.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub struct CpuVerdict {
     pub cpu: Cpu,
     /// The domains whose reservations hold on it.
     pub domains: Vec<String>,
-    /// The sum of their bandwidths, in CPUs.
+    /// The sum of the guaranteed bandwidths, in CPUs; caps promise nothing.
     pub load: f64,
     /// Whether each gets its budget in every period.
     pub admitted: bool,
@@ -36,42 +36,63 @@ pub struct CpuVerdict {
 
 /// The reservation of one domain.
 #[derive(Clone, Debug, PartialEq)]
-struct Promise {
+struct JudgedReservation {
     backend: BackendKind,
-    guaranteed: Guaranteed,
+    interface: ResourceInterface,
+    /// The rule of its server; `None` of a cap, which promises nothing.
+    server: Option<ReservationServer>,
     /// Whether its replenishments lie at multiples of its period on the clock common to all.
     on_common_grid: bool,
     /// How many virtual CPUs have it, under a hypervisor.
     vcpus: usize,
 }
 
-impl Promise {
+impl JudgedReservation {
     /// As admission sees it; `None` where no budget is counted.
     fn reserved<'a>(&'a self, domain: &'a str) -> Option<Reserved<'a>> {
-        let rule = budget_rule(self.guaranteed.server)?;
         Some(Reserved {
             domain,
             place: None,
             backend: self.backend,
-            interface: &self.guaranteed.interface,
-            rule,
+            interface: &self.interface,
+            rule: self.budget_rule()?,
             on_common_grid: self.on_common_grid,
         })
+    }
+
+    /// When it asks for its budget; `None` where it has no budget that bounds it. POSIX's rule and the soft
+    /// one may give more than the budget.
+    fn budget_rule(&self) -> Option<BudgetRule> {
+        match self.server {
+            Some(ReservationServer::Deferrable { .. }) => Some(BudgetRule::Deferrable),
+            Some(
+                ReservationServer::Periodic { .. }
+                | ReservationServer::Polling { .. }
+                | ReservationServer::ConstantBandwidth { .. }
+                | ReservationServer::Sporadic { .. },
+            )
+            | None => Some(BudgetRule::Periodic),
+            Some(
+                ReservationServer::PosixSporadic { .. }
+                | ReservationServer::SoftConstantBandwidth { .. }
+                | ReservationServer::Dedicated,
+            ) => None,
+        }
+    }
+
+    fn is_cap(&self) -> bool {
+        self.server.is_none()
     }
 
     fn is_pooled(&self) -> bool {
         self.backend.precedence() == Precedence::Hypervisor
     }
-
-    fn interface(&self) -> &ResourceInterface {
-        &self.guaranteed.interface
-    }
 }
 
-/// The reservations of a mode that their back ends guarantee.
+/// The reservations of a mode that have a budget or CPUs of their own.
 pub(super) struct Held {
     /// By domain.
-    promises: BTreeMap<String, Promise>,
+    reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
     on: BTreeMap<(String, Cpu), Vec<String>>,
     /// How many CPUs each host has for a hypervisor's pool.
@@ -89,30 +110,36 @@ impl Held {
             (name.clone(), u32::try_from(count).unwrap_or(u32::MAX))
         });
         let mut held = Self {
-            promises: BTreeMap::new(),
+            reservations: BTreeMap::new(),
             on: BTreeMap::new(),
             pools: pools.collect(),
             limits: HostLimits::default(),
         };
         for (domain, reservation) in &mode.reservations {
-            let Some(guaranteed) = mode.guaranteed(domain)? else {
+            let Some(resolved) = mode.resolved(domain)? else {
                 continue;
             };
+            let server = resolved.server();
+            if server.is_none() && !reservation.backend.has_budget() {
+                continue;
+            }
+            let interface = resolved.interface;
             let described = description.domains.get(*domain);
             let only = description.hosts.keys().next();
             let host = described.and_then(|domain| domain.host.as_ref()).or(only);
-            for cpu in &guaranteed.interface.cpus {
+            for cpu in &interface.cpus {
                 let place = (host.cloned().unwrap_or_default(), *cpu);
                 held.on.entry(place).or_default().push((*domain).into());
             }
             let backend = reservation.backend;
-            let promise = Promise {
+            let judged = JudgedReservation {
                 backend,
-                guaranteed,
+                interface,
+                server,
                 on_common_grid: backend.traits().fixed_grid && keeps_period(description, domain),
                 vcpus: described.map_or(1, |domain| description.vcpus_of(domain)),
             };
-            held.promises.insert((*domain).to_owned(), promise);
+            held.reservations.insert((*domain).to_owned(), judged);
         }
         Ok(held)
     }
@@ -124,25 +151,29 @@ impl Held {
     /// # Errors
     /// If one of them has no budgets that compare.
     pub(super) fn in_transit(&self, other: &Self, domain: &str) -> Result<Self, String> {
-        let priority = |held: &Self| Some(held.promises.get(domain)?.interface().priority);
+        let priority = |held: &Self| Some(held.reservations.get(domain)?.interface.priority);
         let least = priority(self).min(priority(other));
         let by_deadline = |held: &Self| {
-            let mut all = held.promises.values();
+            let mut all = held.reservations.values().filter(|one| !one.is_cap());
             all.any(|one| one.backend.precedence() != Precedence::Priority)
         };
         let all_count = by_deadline(self) || by_deadline(other);
-        let is_above = |promise: &Promise| {
-            all_count || least.is_none_or(|least| promise.interface().priority >= least)
+        let is_above = |one: &JudgedReservation| {
+            all_count || least.is_none_or(|least| one.interface.priority >= least)
         };
-        let mut promises = BTreeMap::new();
-        let names = self.promises.keys().chain(other.promises.keys());
+        let mut reservations = BTreeMap::new();
+        let names = self.reservations.keys().chain(other.reservations.keys());
         for name in names {
-            let (here, there) = (self.promises.get(name), other.promises.get(name));
+            let (here, there) = (self.reservations.get(name), other.reservations.get(name));
             if name == domain {
-                promises.extend(here.map(|here| (name.clone(), here.clone())));
+                reservations.extend(here.map(|here| (name.clone(), here.clone())));
                 continue;
             }
-            let both = [here, there].into_iter().flatten();
+            // A cap takes nothing from guarantees.
+            let both = [here, there]
+                .into_iter()
+                .flatten()
+                .filter(|one| !one.is_cap());
             if !both.clone().any(is_above) {
                 continue;
             }
@@ -156,16 +187,16 @@ impl Held {
                      meanwhile is not bounded; keep its period, priority and CPUs in all modes"
                 )
             })?;
-            promises.insert(name.clone(), larger);
+            reservations.insert(name.clone(), larger);
         }
         let on = self.on.iter().map(|(place, domains)| {
             let mut domains = domains.clone();
-            domains.retain(|name| promises.contains_key(name));
+            domains.retain(|name| reservations.contains_key(name));
             (place.clone(), domains)
         });
         Ok(Self {
             on: on.collect(),
-            promises,
+            reservations,
             pools: self.pools.clone(),
             limits: self.limits.clone(),
         })
@@ -181,17 +212,17 @@ impl Held {
     fn judge_cpu(&self, host: &str, cpu: Cpu, domains: &[String]) -> CpuVerdict {
         let here = || {
             let named = domains.iter();
-            named.filter_map(|name| Some((name.as_str(), self.promises.get(name)?)))
+            named.filter_map(|name| Some((name.as_str(), self.reservations.get(name)?)))
         };
         let counted: Vec<Reserved<'_>> = here()
-            .filter_map(|(name, promise)| promise.reserved(name))
+            .filter_map(|(name, one)| one.reserved(name))
             .collect();
         let mut failures: Vec<String> = refusals_on(cpu, &[], &counted, &self.limits)
             .iter()
             .map(ToString::to_string)
             .collect();
         failures.extend(without_bound(cpu, &here().collect::<Vec<_>>()));
-        let pooled = here().any(|(_, promise)| promise.is_pooled());
+        let pooled = here().any(|(_, one)| one.is_pooled());
         if pooled {
             failures.extend(self.misfit(host));
         }
@@ -201,15 +232,15 @@ impl Held {
             false if by(Precedence::Deadline) => DEADLINE_METHOD,
             false => FIXED_PRIORITY_METHOD,
         };
-        let share = |(_, promise): (&str, &Promise)| {
-            let interface = promise.interface();
+        let share = |(_, one): (&str, &JudgedReservation)| {
+            let interface = &one.interface;
             interface.budget.as_secs_f64() / interface.period.as_secs_f64()
         };
         CpuVerdict {
             host: host.into(),
             cpu,
             domains: domains.to_vec(),
-            load: here().map(share).sum(),
+            load: here().filter(|(_, one)| !one.is_cap()).map(share).sum(),
             admitted: failures.is_empty(),
             failures,
             method: method.into(),
@@ -222,11 +253,12 @@ impl Held {
             let mut on = self.on.iter();
             on.any(|((other, _), domains)| other == host && domains.contains(name))
         };
-        let names = self.promises.keys().filter(on_host);
-        let pooled = names.filter_map(|name| self.promises.get(name).filter(|one| one.is_pooled()));
-        let vcpus = pooled.flat_map(|promise| {
-            let interface = promise.interface();
-            std::iter::repeat_n((interface.budget, interface.period), promise.vcpus)
+        let names = self.reservations.keys().filter(on_host);
+        let pooled =
+            names.filter_map(|name| self.reservations.get(name).filter(|one| one.is_pooled()));
+        let vcpus = pooled.flat_map(|one| {
+            let interface = &one.interface;
+            std::iter::repeat_n((interface.budget, interface.period), one.vcpus)
         });
         let cpus = self.pools.get(host).copied().unwrap_or(0);
         let (sum, verdict) = pool::fit(&vcpus.collect::<Vec<_>>(), cpus);
@@ -242,7 +274,7 @@ impl Held {
 
     /// What a domain gets for sure, or why that is nothing.
     pub(super) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
-        let Some(promise) = self.promises.get(domain) else {
+        let Some(server) = self.reservations.get(domain).and_then(|one| one.server) else {
             return Err(
                 "no deadline holds for sure: the kernel promises its domain nothing".into(),
             );
@@ -261,7 +293,7 @@ impl Held {
             jitter = jitter.max(self.held_up(domain, verdict));
         }
         Ok(Given {
-            server: promise.guaranteed.server,
+            server,
             jitter,
             as_on_own_cpu: false,
         })
@@ -271,17 +303,17 @@ impl Held {
     /// worst-case response time less the budget (docs/concepts/interfaces.md); what the admission
     /// found to be at most the period.
     fn held_up(&self, domain: &str, verdict: &CpuVerdict) -> Duration {
-        let Some(own) = self.promises.get(domain) else {
+        let Some(own) = self.reservations.get(domain) else {
             return Duration::ZERO;
         };
-        if budget_rule(own.guaranteed.server).is_none() || verdict.domains.len() == 1 {
+        if own.budget_rule().is_none() || verdict.domains.len() == 1 {
             return Duration::ZERO;
         }
-        let interface = own.interface();
+        let interface = &own.interface;
         let most = interface.period.saturating_sub(interface.budget);
         let named = verdict.domains.iter();
         let held: Vec<Reserved<'_>> = named
-            .filter_map(|name| self.promises.get(name)?.reserved(name))
+            .filter_map(|name| self.reservations.get(name)?.reserved(name))
             .collect();
         let response = budget_response(verdict.cpu, domain, &held, &self.limits);
         // By deadlines nothing is known but that the budget comes within the period.
@@ -305,9 +337,10 @@ fn keeps_period(description: &Description, domain: &str) -> bool {
 
 /// What spoils a CPU whatever the sums are: a domain that is to have it alone beside others, and servers
 /// whose use is not bounded.
-fn without_bound(cpu: Cpu, here: &[(&str, &Promise)]) -> Vec<String> {
-    let of = |(name, promise): &(&str, &Promise)| match promise.guaranteed.server {
-        ReservationServer::Dedicated if here.len() > 1 => Some(format!(
+fn without_bound(cpu: Cpu, here: &[(&str, &JudgedReservation)]) -> Vec<String> {
+    let guaranteed = here.iter().filter(|(_, one)| !one.is_cap()).count();
+    let of = |(name, one): &(&str, &JudgedReservation)| match one.server? {
+        ReservationServer::Dedicated if guaranteed > 1 => Some(format!(
             "CPU {cpu}: domain \"{name}\" is to have it alone, and others have reservations there; give it a \
              CPU of its own"
         )),
@@ -321,15 +354,11 @@ fn without_bound(cpu: Cpu, here: &[(&str, &Promise)]) -> Vec<String> {
 }
 
 /// The one with the larger budget of two that differ in nothing else.
-fn larger(one: &Promise, other: &Promise) -> Option<Promise> {
-    let rules = (
-        budget_rule(one.guaranteed.server),
-        budget_rule(other.guaranteed.server),
-    );
-    let (Some(rule), Some(their_rule)) = rules else {
+fn larger(one: &JudgedReservation, other: &JudgedReservation) -> Option<JudgedReservation> {
+    let (Some(rule), Some(their_rule)) = (one.budget_rule(), other.budget_rule()) else {
         return (one == other).then(|| one.clone());
     };
-    let (ours, theirs) = (one.interface(), other.interface());
+    let (ours, theirs) = (&one.interface, &other.interface);
     let alike = (one.backend, ours.period, ours.priority, &ours.cpus)
         == (other.backend, theirs.period, theirs.priority, &theirs.cpus)
         && rule == their_rule;
@@ -337,19 +366,4 @@ fn larger(one: &Promise, other: &Promise) -> Option<Promise> {
         true => one.clone(),
         false => other.clone(),
     })
-}
-
-/// When a server asks for its budget; `None` where it has no budget that bounds it. POSIX's rule and the
-/// soft one may give more than the budget.
-fn budget_rule(server: ReservationServer) -> Option<BudgetRule> {
-    match server {
-        ReservationServer::Deferrable { .. } => Some(BudgetRule::Deferrable),
-        ReservationServer::Periodic { .. }
-        | ReservationServer::Polling { .. }
-        | ReservationServer::ConstantBandwidth { .. }
-        | ReservationServer::Sporadic { .. } => Some(BudgetRule::Periodic),
-        ReservationServer::PosixSporadic { .. }
-        | ReservationServer::SoftConstantBandwidth { .. }
-        | ReservationServer::Dedicated => None,
-    }
 }

@@ -1,0 +1,157 @@
+//! The admission of descriptions beside that of hosts, and beside simulations.
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use tailbound_analysis::resolution::Deployment;
+use tailbound_linux::HostCapabilities;
+use tailbound_linux::capabilities::{Feature, Finding};
+use tailbound_model::{BackendKind, Description, InputFiles, Variant};
+use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
+use tailbound_time::Duration;
+
+use super::judge;
+use crate::fitness::{Obstacle, obstacle};
+
+const BACKENDS: [BackendKind; 4] = [
+    BackendKind::DsFreeze,
+    BackendKind::RtGroup,
+    BackendKind::Deadline,
+    BackendKind::CfsQuota,
+];
+
+/// A reservation of the random hosts.
+#[derive(Clone, Debug)]
+struct Asked {
+    backend: BackendKind,
+    budget_ms: u64,
+    period_ms: u64,
+    priority: u8,
+    cpu: u32,
+}
+
+fn asked(periods_ms: &'static [u64]) -> impl Strategy<Value = Asked> {
+    let backend = proptest::sample::select(&BACKENDS[..]);
+    let period = proptest::sample::select(periods_ms);
+    (backend, 1_u64..100, period, 1_u8..90, 0_u32..2).prop_map(
+        |(backend, percent, period_ms, priority, cpu)| Asked {
+            backend,
+            budget_ms: (period_ms * percent / 200).max(1),
+            period_ms,
+            priority,
+            cpu,
+        },
+    )
+}
+
+/// A host with these reservations, each full of work: a job of its whole budget in each period.
+fn description(all: &[Asked]) -> Option<Description> {
+    let mut text = String::from(
+        "schema_version = 1\nname = \"random\"\nhosts.here.cpus = [0, 1, 2]\nhosts.here.housekeeping = [2]\n",
+    );
+    for (index, one) in all.iter().enumerate() {
+        let Asked {
+            backend,
+            budget_ms,
+            period_ms,
+            priority,
+            cpu,
+        } = one;
+        write!(
+            text,
+            r#"
+[domains.d{index}]
+kind = "process"
+builtin = "synthetic-service"
+reservation = {{ backend = "{backend}", budget = "{budget_ms}ms", period = "{period_ms}ms", priority = {priority}, cpus = [{cpu}] }}
+
+[services.s{index}]
+domain = "d{index}"
+protocol = "synthetic"
+endpoint = "unix:/tmp/s{index}.sock"
+
+[services.s{index}.tasks.work]
+arrivals = {{ kind = "periodic", period = "{period_ms}ms" }}
+execution_time = {{ kind = "constant", value = "{budget_ms}ms" }}
+"#
+        )
+        .unwrap();
+    }
+    // More than 100 % of a CPU is no valid description.
+    tailbound_model::parse(&text, "random.toml").ok()
+}
+
+/// A host that can do everything, with the kernel's default limits.
+fn able() -> HostCapabilities {
+    let works = |_| Finding {
+        works: true,
+        found: "a test says so".into(),
+        remedy: String::new(),
+    };
+    HostCapabilities {
+        online_cpus: [0, 1, 2].into(),
+        rt_runtime_us: Some(950_000),
+        rt_period_us: Some(1_000_000),
+        findings: Feature::ALL.map(|feature| (feature, works(feature))).into(),
+        ..HostCapabilities::default()
+    }
+}
+
+fn is_admitted(description: &Description) -> bool {
+    let modes = judge(description, &InputFiles::default()).unwrap();
+    modes
+        .iter()
+        .all(|mode| mode.cpus.iter().all(|cpu| cpu.admitted))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_global_rejects: 100_000, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn descriptions_are_admitted_exactly_where_hosts_admit_them(
+        all in proptest::collection::vec(asked(&[5, 10, 20, 25, 30, 100]), 1..5),
+    ) {
+        let description = description(&all);
+        prop_assume!(description.is_some());
+        let description = description.unwrap();
+        let deployment = Deployment::of_run(&description, &Variant::as_described()).unwrap();
+        let found = obstacle(&deployment.reserved, &able());
+        let too_much = matches!(found, Some(Obstacle::TooMuch(_)));
+        prop_assert_eq!(is_admitted(&description), !too_much, "{:?} {:?}", all, found);
+    }
+
+    #[test]
+    fn no_simulation_refutes_an_admission(
+        all in proptest::collection::vec(asked(&[5, 10, 20, 30]), 1..5),
+        by_priority in any::<bool>(),
+    ) {
+        let mut all = all;
+        for one in &mut all {
+            // The grid on which all are replenished is that of ds-freeze.
+            one.backend = if by_priority { BackendKind::DsFreeze } else { BackendKind::Deadline };
+        }
+        let description = description(&all);
+        prop_assume!(description.as_ref().is_some_and(is_admitted));
+        let description = description.unwrap();
+        let simulation = simulate_host(&HostQuery {
+            description: &description,
+            host: "here",
+            inputs: &InputFiles::default(),
+            seed: 1,
+            warm_up: Duration::ZERO,
+            duration: Duration::from_millis(600),
+            kept: Kept::All,
+            most_events: MOST_EVENTS,
+        })
+        .unwrap();
+        for (index, one) in all.iter().enumerate() {
+            let responses = simulation.services[&format!("s{index}")].as_ref().unwrap();
+            let longest = responses.max().and_then(|longest| longest.exact()).unwrap();
+            prop_assert!(
+                longest <= Duration::from_millis(one.period_ms),
+                "{:?}: {} takes {}", all, index, longest
+            );
+        }
+    }
+}
