@@ -6,6 +6,7 @@
 //! `analysis::notation`.
 
 mod comparison;
+mod description;
 mod generating;
 mod refusal;
 mod response;
@@ -25,6 +26,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ENGINE", tailbound_simulator::ENGINE)?;
     module.add("AnalysisError", python.get_type::<refusal::AnalysisError>())?;
+    module.add_class::<description::Description>()?;
     module.add_class::<response::Answer>()?;
     module.add_class::<thesis::Discretised>()?;
     module.add_function(wrap_pyfunction!(texts::parse_duration, module)?)?;

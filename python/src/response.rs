@@ -12,10 +12,16 @@ use tailbound_time::{Duration, Rate};
 
 use crate::refusal::{invalid, refused};
 
+/// Nothing is known.
+const UNKNOWN: Interval = Interval {
+    low: Duration::ZERO,
+    high: None,
+};
+
 /// The lower ends of some times, and their upper ends where there are any.
 pub type Ends = (Vec<u64>, Vec<Option<u64>>);
 
-/// The response times of a queue, that answer questions.
+/// Response times that answer questions.
 #[pyclass(frozen, module = "tailbound._native")]
 pub struct Answer {
     source: Source,
@@ -27,15 +33,25 @@ enum Source {
     Queue(Box<ResponseTimes>),
     /// A server whose rule follows the arrivals, on the grid of `analysis::grid`.
     Grid(Box<GridPrediction>),
+    /// Response times that were simulated.
+    Simulated(Box<Distribution>),
 }
 
 impl Answer {
+    /// Simulated response times.
+    pub fn simulated(distribution: Distribution) -> Self {
+        Self {
+            source: Source::Simulated(Box::new(distribution)),
+        }
+    }
+
     /// The distribution as others compare it, where it is no bracket already by its quantiles at
     /// `probabilities`.
     pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
         match &self.source {
             Source::Queue(found) => found.distribution("response time", probabilities),
             Source::Grid(found) => Ok(found.distribution.clone()),
+            Source::Simulated(found) => Ok((**found).clone()),
         }
     }
 
@@ -43,14 +59,12 @@ impl Answer {
     pub fn ends(&self, probabilities: &[f64]) -> Result<Ends, Refused> {
         let one = |probability: &f64| match &self.source {
             Source::Queue(found) => found.quantile(*probability),
-            Source::Grid(_) if !(*probability > 0.0 && *probability < 1.0) => {
-                Err(Refused::Invalid {
-                    what: format!(
-                        "a quantile's probability is {probability}; choose one in (0, 1)"
-                    ),
-                })
-            }
+            _ if !(*probability > 0.0 && *probability < 1.0) => Err(Refused::Invalid {
+                what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
+            }),
             Source::Grid(found) => Ok(found.quantile(*probability)),
+            // Beyond what was simulated nothing bounds it from above.
+            Source::Simulated(found) => Ok(found.quantile(*probability).unwrap_or(UNKNOWN)),
         };
         let intervals: Vec<Interval> = probabilities.iter().map(one).collect::<Result<_, _>>()?;
         Ok(split(&intervals))
@@ -78,6 +92,7 @@ impl Answer {
                     (bounds.lower, bounds.upper)
                 }
                 Source::Grid(found) => found.distribution.cdf(at),
+                Source::Simulated(found) => found.cdf(at),
             }
         };
         python.detach(|| at_ns.iter().map(one).unzip())
@@ -95,6 +110,7 @@ impl Answer {
         let mean = python.detach(|| match &self.source {
             Source::Queue(found) => found.mean(),
             Source::Grid(found) => found.mean,
+            Source::Simulated(found) => found.mean().unwrap_or(UNKNOWN),
         });
         (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
     }
@@ -105,6 +121,7 @@ impl Answer {
         match &self.source {
             Source::Queue(found) => &found.method,
             Source::Grid(found) => &found.method,
+            Source::Simulated(found) => &found.provenance.method,
         }
     }
 
@@ -114,6 +131,7 @@ impl Answer {
         match &self.source {
             Source::Queue(found) => found.assumptions.clone(),
             Source::Grid(found) => found.assumptions.clone(),
+            Source::Simulated(found) => found.provenance.assumptions.clone(),
         }
     }
 
@@ -126,21 +144,23 @@ impl Answer {
             .map_err(|error| refused(python, &error))
     }
 
-    /// The load, in CPUs.
+    /// The load, in CPUs, of a predicted queue.
     #[getter]
-    fn utilisation(&self) -> f64 {
+    fn utilisation(&self) -> Option<f64> {
         match &self.source {
-            Source::Queue(found) => found.utilisation,
-            Source::Grid(found) => found.utilisation,
+            Source::Queue(found) => Some(found.utilisation),
+            Source::Grid(found) => Some(found.utilisation),
+            Source::Simulated(_) => None,
         }
     }
 
-    /// The reservation, in CPUs.
+    /// The reservation, in CPUs, of a predicted queue.
     #[getter]
-    fn bandwidth(&self) -> f64 {
+    fn bandwidth(&self) -> Option<f64> {
         match &self.source {
-            Source::Queue(found) => found.bandwidth,
-            Source::Grid(found) => found.bandwidth,
+            Source::Queue(found) => Some(found.bandwidth),
+            Source::Grid(found) => Some(found.bandwidth),
+            Source::Simulated(_) => None,
         }
     }
 }

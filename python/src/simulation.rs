@@ -1,27 +1,28 @@
 //! The simulation of the hosts of a description.
 
-use std::path::PathBuf;
-
 use pyo3::prelude::*;
 use tailbound_analysis::resolution::Deployment;
-use tailbound_model::{Description, Variant};
+use tailbound_model::Variant;
 use tailbound_simulator::host::{
     DomainResult, Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
 };
 use tailbound_time::Duration;
 
-use crate::refusal::{invalid, told};
+use crate::description::Description;
+use crate::refusal::invalid;
+use crate::response::Answer;
 
 /// Name, CPU time used in nanoseconds, share of a CPU, depletions, whether it is in the background, and
 /// why its work piles up, if it does.
 type DomainRow = (String, u64, f64, u64, bool, Option<String>);
 /// Domain, service, name, virtual CPU; jobs released, not done, late; deadline, longest response and
-/// both ends of the percentiles in nanoseconds; share of a CPU.
+/// both ends of the percentiles in nanoseconds; share of a CPU; response times, if jobs were done.
 type TaskRow = (
     (String, Option<String>, String, Option<usize>),
     (u64, u64, u64),
     (Option<u64>, Option<u64>, Vec<Option<(u64, Option<u64>)>>),
     f64,
+    Option<Answer>,
 );
 /// Name, seed, domains, tasks, CPUs (number, busy share, overhead share, context switches), what is
 /// taken for granted.
@@ -42,17 +43,17 @@ pub type Span = (u64, u64);
 /// # Errors
 /// All that is wrong in the file, with places and remedies, or why a host cannot be simulated.
 #[pyfunction]
-#[pyo3(signature = (path, mode, variant, seed, span_ns, probabilities))]
+#[pyo3(signature = (description, mode, variant, seed, span_ns, probabilities))]
 pub fn simulate(
     python: Python<'_>,
-    path: PathBuf,
+    description: PyRef<'_, Description>,
     mode: Option<&str>,
     variant: Option<&str>,
     seed: Option<u64>,
     span_ns: Span,
     probabilities: Vec<f64>,
 ) -> PyResult<Vec<HostRow>> {
-    let loaded = tailbound_model::load(&path).map_err(|error| invalid(python, told(&error)))?;
+    let loaded = &description.loaded;
     let inputs = loaded.inputs().map_err(|error| invalid(python, error))?;
     let variant = variant.map(|name| variant_named(python, &loaded.description, name));
     let as_described = Variant::as_described();
@@ -81,7 +82,7 @@ pub fn simulate(
 
 fn variant_named<'a>(
     python: Python<'_>,
-    description: &'a Description,
+    description: &'a tailbound_model::Description,
     name: &str,
 ) -> PyResult<&'a Variant> {
     let variants = &description.experiment.variants;
@@ -161,5 +162,6 @@ fn task_row(domain: &str, task: &TaskResult, probabilities: &[f64]) -> TaskRow {
             probabilities.iter().map(quantile).collect(),
         ),
         task.cpu_share,
+        task.response_times.clone().map(Answer::simulated),
     )
 }

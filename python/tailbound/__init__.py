@@ -16,11 +16,12 @@ change.
 """
 
 from . import thesis
-from ._native import AnalysisError, __version__
+from ._native import AnalysisError, Description, __version__
 from ._generation import TaskSet, TaskSets, generate
 from ._response import (
     Comparison,
     Distance,
+    Distribution,
     ProbabilityBounds,
     ResponseTimes,
     predict,
@@ -53,7 +54,9 @@ __all__ = [
     "BandwidthCurve",
     "Choice",
     "Comparison",
+    "Description",
     "Distance",
+    "Distribution",
     "Infeasible",
     "Interval",
     "LeastBudget",

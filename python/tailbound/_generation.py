@@ -26,6 +26,8 @@ class TaskSet:
     """Its number, from 1."""
     tasks: tuple[Task, ...]
     """The tasks, by name."""
+    scheduling: Scheduling
+    """The order in which they are served."""
     description: str = field(repr=False)
     """The set as a description (TOML), which every verb reads."""
 
@@ -145,7 +147,7 @@ def generate(
     numbered = enumerate(made, start=1)
     return TaskSets(
         seed=seed,
-        sets=tuple(TaskSet(number, _tasks(rows), text) for number, (rows, text) in numbered),
+        sets=tuple(TaskSet(number, _tasks(rows), scheduling, text) for number, (rows, text) in numbered),
         csv="".join(",".join(fields) + "\r\n" for fields in lines),
     )
 

@@ -1,5 +1,6 @@
 """What crosses the border: times are whole nanoseconds. Use the package, not this."""
 
+import os
 from typing import Optional, Sequence, Union
 
 __version__: str
@@ -25,6 +26,7 @@ _SimulatedTask = tuple[
     tuple[int, int, int],
     tuple[Optional[int], Optional[int], list[Optional[tuple[int, Optional[int]]]]],
     float,
+    Optional[Answer],
 ]
 _Host = tuple[
     str,
@@ -34,6 +36,18 @@ _Host = tuple[
     list[tuple[int, float, float, int]],
     list[str],
 ]
+
+class Description:
+    @staticmethod
+    def load(path: Union[str, "os.PathLike[str]"]) -> "Description": ...
+    @staticmethod
+    def parse(text: str) -> "Description": ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def warnings(self) -> list[str]: ...
 
 class Answer:
     def cdf(self, at_ns: Sequence[int]) -> tuple[list[float], list[float]]: ...
@@ -46,9 +60,9 @@ class Answer:
     @property
     def evidence(self) -> str: ...
     @property
-    def utilisation(self) -> float: ...
+    def utilisation(self) -> Optional[float]: ...
     @property
-    def bandwidth(self) -> float: ...
+    def bandwidth(self) -> Optional[float]: ...
 
 class Discretised:
     def cdf(self, at_ns: Sequence[int]) -> list[float]: ...
@@ -154,7 +168,7 @@ class Collection:
     def leave(self) -> None: ...
 
 def simulate(
-    path: str,
+    description: Description,
     mode: Optional[str],
     variant: Optional[str],
     seed: Optional[int],

@@ -68,10 +68,11 @@ def _probabilities(p: Any) -> tuple[list[float], bool]:
     return [float(one) for one in np.atleast_1d(array)], array.ndim == 0
 
 
-class ResponseTimes:
-    """The response times of a queue: a lower and an upper bound for every question.
+class Distribution:
+    """Latencies: a lower and an upper bound for every question.
 
-    Made by :func:`predict`.
+    Predicted ones are made by :func:`predict`; :func:`simulate` makes those of each task, whose
+    bounds are the ends of classes that are at most 1/512 of their values wide.
     """
 
     def __init__(self, answer: _native.Answer, what: str) -> None:
@@ -121,16 +122,6 @@ class ResponseTimes:
         """``"bound"`` if the bounds are proved to enclose the truth, otherwise ``"estimate"``."""
         return self._answer.evidence
 
-    @property
-    def utilisation(self) -> float:
-        """The load, in CPUs."""
-        return self._answer.utilisation
-
-    @property
-    def bandwidth(self) -> float:
-        """The reservation, in CPUs."""
-        return self._answer.bandwidth
-
     def to_frame(
         self, p: Union[float, Sequence[float], npt.NDArray[Any], None] = None
     ) -> Any:
@@ -143,22 +134,22 @@ class ResponseTimes:
 
     def compare(
         self,
-        other: Union["ResponseTimes", Times, None] = None,
+        other: Union["Distribution", Times, None] = None,
         *,
         samples_ns: Optional[Nanoseconds] = None,
         p: Union[float, Sequence[float], npt.NDArray[Any]] = TOLD,
         up_to: float = 0.999,
         steps: int = 1000,
     ) -> "Comparison":
-        """How far these response times are from others, or from measured ones.
+        """How far these latencies are from others, or from measured ones.
 
-        ``other`` is another prediction, or samples as a list or array of times; ``samples_ns``
+        ``other`` is predicted or simulated, or samples as a list or array of times; ``samples_ns``
         are samples in nanoseconds. Quantiles are compared at ``p``; distances are taken over the
         quantiles up to ``up_to``, of step functions with so many ``steps`` (more are closer).
         """
         right: Optional[_native.Answer] = None
         samples: Optional[list[int]] = None
-        if isinstance(other, ResponseTimes):
+        if isinstance(other, Distribution):
             if samples_ns is not None:
                 raise refuse("compare with one: other response times, or samples")
             right, name = other._answer, str(other)
@@ -213,7 +204,25 @@ class ResponseTimes:
         return self._what
 
     def __repr__(self) -> str:
-        return f"<ResponseTimes: {self._what}, {self.evidence}>"
+        return f"<{type(self).__name__}: {self._what}, {self.evidence}>"
+
+
+class ResponseTimes(Distribution):
+    """The response times of a queue on a reservation server, made by :func:`predict`."""
+
+    @property
+    def utilisation(self) -> float:
+        """The load, in CPUs."""
+        found = self._answer.utilisation
+        assert found is not None, "a predicted queue has a load"
+        return found
+
+    @property
+    def bandwidth(self) -> float:
+        """The reservation, in CPUs."""
+        found = self._answer.bandwidth
+        assert found is not None, "a predicted queue has a reservation"
+        return found
 
 
 def _end(bounds: Interval) -> float:
@@ -238,7 +247,7 @@ class Comparison:
     """The largest difference of the distribution functions, with bounds."""
     names: tuple[str, str]
     """What the two are."""
-    _curves: tuple[ResponseTimes, Any]
+    _curves: tuple[Distribution, Any]
 
     @property
     def difference(self) -> Interval:
@@ -270,11 +279,11 @@ class Comparison:
         left, right = self._curves
         up_to = self.wasserstein1.covered
         longest = _end(left.quantile(up_to))
-        if isinstance(right, ResponseTimes):
+        if isinstance(right, Distribution):
             longest = max(longest, _end(right.quantile(up_to)))
         factor, unit = unit_for(longest)
         curves = [left._curve(self.names[0], longest, points, factor)]
-        if isinstance(right, ResponseTimes):
+        if isinstance(right, Distribution):
             curves.append(right._curve(self.names[1], longest, points, factor))
         else:
             ordered = np.sort(np.array(right))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _native
+from ._generation import TaskSet
+from ._native import Description
 from ._optional import frame
+from ._response import Distribution
 from ._times import Interval, Time, optional_nanoseconds, refuse, timedeltas
 
 
@@ -38,6 +41,9 @@ class SimulatedTask:
     """The share of one CPU that it used."""
     percentiles: tuple[tuple[float, Interval], ...]
     """Percentiles of the response time: each lies in a class, at most 1/512 of its values wide."""
+    response_times: Optional[Distribution] = field(compare=False, repr=False)
+    """All response times, to compare with predicted, simulated or measured ones; ``None`` if no job
+    was done."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class Simulation:
 
 
 def simulate(
-    path: Union[str, "os.PathLike[str]"],
+    description: Union[Description, TaskSet, str, "os.PathLike[str]"],
     duration: Optional[Time] = None,
     *,
     warm_up: Optional[Time] = None,
@@ -117,8 +123,8 @@ def simulate(
 
     Parameters
     ----------
-    path:
-        The description (TOML).
+    description:
+        A :class:`Description`, the path of its file (TOML), or a generated :class:`TaskSet`.
     duration:
         How much time is simulated and counted; 1000 s if left out.
     warm_up:
@@ -145,7 +151,7 @@ def simulate(
         raise refuse(f"seed {seed} is none; seeds are whole numbers from 0 to 2^64 - 1")
     length_ns = optional_nanoseconds(duration, duration_ns, "duration")
     hosts = _native.simulate(
-        os.fspath(path),
+        _description(description),
         mode,
         variant,
         seed,
@@ -156,6 +162,18 @@ def simulate(
         [one / 100 for one in told],
     )
     return _of(hosts, told)
+
+
+def _description(given: object) -> Description:
+    if isinstance(given, Description):
+        return given
+    if isinstance(given, TaskSet):
+        return Description.parse(given.description)
+    if isinstance(given, (str, os.PathLike)):
+        return Description.load(given)
+    raise refuse(
+        f"a description is not {given!r}; give a Description, the path of a file, or a TaskSet"
+    )
 
 
 def _of(hosts: Sequence[_native._Host], percentiles: Sequence[float]) -> Simulation:
@@ -176,7 +194,7 @@ def _of(hosts: Sequence[_native._Host], percentiles: Sequence[float]) -> Simulat
 def _task(
     host: str, row: _native._SimulatedTask, percentiles: Sequence[float]
 ) -> SimulatedTask:
-    (domain, service, name, vcpu), (released, unfinished, missed), times, share = row
+    (domain, service, name, vcpu), (released, unfinished, missed), times, share, answer = row
     deadline_ns, longest_ns, ends = times
     deadline, longest = timedeltas([deadline_ns, longest_ns])
 
@@ -199,4 +217,5 @@ def _task(
         longest=longest,
         cpu_share=share,
         percentiles=tuple(found),
+        response_times=None if answer is None else Distribution(answer, f"simulated {name}"),
     )

@@ -24,8 +24,15 @@ from ._times import (
     timedeltas,
 )
 
-Policy = Literal["fp", "edf"]
-"""``"fp"``: fixed priorities, preemptive; ``"edf"``: earliest deadline first."""
+Policy = Literal["fp", "rm", "dm", "edf"]
+"""``"fp"``: fixed priorities, preemptive, the first task first; ``"rm"`` and ``"dm"``: the task with
+the shorter period, or deadline, first; ``"edf"``: the job with the earliest deadline first."""
+
+_POLICIES: dict[str, Policy] = {
+    "rate-monotonic": "rm",
+    "deadline-monotonic": "dm",
+    "earliest-deadline-first": "edf",
+}
 
 
 class Task:
@@ -95,8 +102,8 @@ class Task:
 
 Tasks = Union[Iterable[Union[Task, str, Mapping[str, Any]]], Any]
 """Tasks, texts as on the command line (``"10ms/100ms/90ms"`` is execution time, period and deadline,
-``"40ms/250ms+150ms"`` has an offset), mappings with the arguments of :class:`Task`, or a
-``pandas.DataFrame`` with such columns."""
+``"40ms/250ms+150ms"`` has an offset), mappings with the arguments of :class:`Task`, a
+``pandas.DataFrame`` with such columns, or a :class:`TaskSet` that :func:`generate` made."""
 
 
 def _task(row: object) -> Task:
@@ -160,6 +167,9 @@ def _rows(given: Any) -> list[Any]:
             "the task into one"
         )
     table = hasattr(given, "columns")
+    if hasattr(given, "tasks") and not table:
+        # A generated set of tasks.
+        given = given.tasks
     try:
         return list(given.to_dict("records") if table else given)
     except TypeError:
@@ -167,14 +177,10 @@ def _rows(given: Any) -> list[Any]:
 
 
 def released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
-    """Execution times, periods and offsets, for what looks at releases and not at deadlines."""
+    """Execution times, periods and offsets. Deadlines play no part: tasks that run as on a CPU of
+    their own meet those that they meet there."""
     rows = _rows(given)
     tasks = _tasks(rows)
-    late = [task for task in tasks if task.deadline_ns is not None]
-    if late:
-        raise refuse(
-            f"{late[0]!r} has a deadline, which this analysis does not look at; leave it out"
-        )
     # As on the command line, a text without an offset is a periodic task that starts at zero.
     starts = [
         0 if isinstance(row, str) and task.offset_ns is None else task.offset_ns
@@ -260,7 +266,8 @@ def least_budget(
     on a CPU of their own, wherever the replenishments lie.
 
     A text without an offset is a periodic task that starts at zero, as on the command line; a
-    :class:`Task` without one is sporadic.
+    :class:`Task` without one is sporadic. Deadlines play no part: tasks that run as on a CPU of
+    their own meet those that they meet there, which :func:`analyze` says.
 
     ``period`` is that of the server; if left out, the tasks' hyperperiod, at which the bandwidth is
     the utilisation (Li 2021, Theorem 2).
@@ -333,7 +340,7 @@ class Schedulability:
 
     def to_frame(self) -> Any:
         """One row per task, for fixed priorities."""
-        if self.policy != "fp":
+        if self.policy == "edf":
             raise refuse(
                 "earliest deadline first has one verdict for all tasks; look at schedulable and "
                 "window"
@@ -352,30 +359,47 @@ class Schedulability:
         return frame(columns)
 
 
+_EVERY_OFFSET = "every offset: those of the tasks are not looked at"
+
+
 def _deadline_ns(task: Task) -> int:
     return task.period_ns if task.deadline_ns is None else task.deadline_ns
 
 
-def analyze(tasks: Tasks, policy: Policy = "fp") -> Schedulability:
+def _policy(given: Any) -> Policy:
+    """The policy of a generated set; fixed priorities for other tasks."""
+    scheduling = getattr(given, "scheduling", None)
+    if scheduling is None:
+        return "fp"
+    if scheduling not in _POLICIES:
+        raise refuse(
+            f"the set is served {scheduling}, for which there is no analysis of deadlines here; choose "
+            'a policy: "rm", "dm" or "edf"'
+        )
+    return _POLICIES[scheduling]
+
+
+def analyze(tasks: Tasks, policy: Optional[Policy] = None) -> Schedulability:
     """Whether tasks on one CPU meet their deadlines, preemptively.
 
-    Under ``"fp"`` the first task has the highest priority. The answer holds for every offset, so
-    tasks must not have any.
+    The policy is ``"fp"`` if left out, and for a generated :class:`TaskSet` that of the set. The answer
+    holds for every offset: with the offsets that tasks have, more may be schedulable than it says.
     """
+    if policy is None:
+        policy = _policy(tasks)
     known = _tasks(tasks)
-    with_offset = [task for task in known if task.offset_ns is not None]
-    if with_offset:
-        raise refuse(
-            f"{with_offset[0]!r} has an offset, which this analysis does not look at; leave it out "
-            "(the answer then holds for every offset)"
-        )
+    unused = [_EVERY_OFFSET] if any(task.offset_ns for task in known) else []
+    if policy == "rm":
+        known.sort(key=lambda task: task.period_ns)
+    if policy == "dm":
+        known.sort(key=_deadline_ns)
     rows = [(task.execution_ns, task.period_ns, _deadline_ns(task)) for task in known]
     if policy == "edf":
         schedulable, window, method = _native.earliest_deadline_first(rows)
         overloaded = None if window is None else OverloadedWindow(*timedeltas(window))
-        return Schedulability(schedulable, "edf", [], overloaded, method[0], method[1])
-    if policy != "fp":
-        raise refuse(f'there is no policy {policy!r}; choose "fp" or "edf"')
+        return Schedulability(schedulable, "edf", [], overloaded, method[0], method[1] + unused)
+    if policy not in ("fp", "rm", "dm"):
+        raise refuse(f'there is no policy {policy!r}; choose "fp", "rm", "dm" or "edf"')
     verdicts, method = _native.fixed_priority(rows)
     answers = [
         TaskResponse(
@@ -384,4 +408,4 @@ def analyze(tasks: Tasks, policy: Policy = "fp") -> Schedulability:
         for task, (response, meets, why) in zip(known, verdicts)
     ]
     schedulable = all(one.meets_deadline for one in answers)
-    return Schedulability(schedulable, "fp", answers, None, method[0], method[1])
+    return Schedulability(schedulable, policy, answers, None, method[0], method[1] + unused)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import commands
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -92,3 +93,23 @@ def test_frame_has_the_columns_of_the_table() -> None:
 def test_what_cannot_be_drawn_is_refused(arguments: dict[str, object], words: str) -> None:
     with pytest.raises(AnalysisError, match=words):
         tailbound.generate(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_generated_set_goes_into_every_function() -> None:
+    made = tailbound.generate(0.6, 4, seed=3, periods="harmonic:10ms..80ms").sets[0]
+    monotonic = tailbound.analyze(made)
+    assert monotonic.policy == "rm" and monotonic.schedulable
+    periods = [one.task.period_ns for one in monotonic.tasks]
+    assert periods == sorted(periods)
+    assert tailbound.analyze(made, "edf").schedulable
+    assert tailbound.least_budget(made).bandwidth == pytest.approx(made.utilisation)
+    assert tailbound.hyperperiod(made) == np.timedelta64(max(periods), "ns")
+    simulated = tailbound.simulate(made, "2s")
+    assert simulated.is_fine
+    longest = {task.name: task.longest for task in simulated.tasks}
+    for one in monotonic.tasks:
+        # All are released together at the start, which is the worst case.
+        assert longest[one.task.name] == one.response_time
+    served = tailbound.generate(0.6, 4, scheduling="fifo").sets[0]
+    with pytest.raises(AnalysisError, match='choose a policy: "rm"'):
+        tailbound.analyze(served)

@@ -154,3 +154,51 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         tailbound.simulate(path, "1s", percentiles=[100])
     with pytest.raises(AnalysisError, match="seed -1"):
         tailbound.simulate(path, "1s", seed=-1)
+
+
+def test_a_description_is_an_object() -> None:
+    description = tailbound.Description.parse(HOST.format(slow="2ms"))
+    assert description.name == "two" and description.warnings == []
+    found = tailbound.simulate(description, "1s")
+    again = tailbound.simulate(tailbound.Description.parse(description.text), "1s")
+    pd.testing.assert_frame_equal(found.to_frame(), again.to_frame())
+    with pytest.raises(AnalysisError, match="line|:[0-9]+"):
+        tailbound.Description.parse("schema_version = 1\nname = 3\n")
+    with pytest.raises(AnalysisError, match="a TaskSet"):
+        tailbound.simulate(3)  # type: ignore[arg-type]
+
+
+def test_simulated_response_times_stand_beside_predicted_ones() -> None:
+    description = tailbound.Description.parse(RESERVED_QUEUE)
+    simulated = tailbound.simulate(description, "1000s").tasks[0].response_times
+    assert simulated is not None and simulated.evidence == "estimate"
+    predicted = tailbound.predict(rate="400/s", service="1ms", budget="2800us", period="4ms")
+    found = predicted.compare(simulated, p=[0.5, 0.9])
+    # The distance is small against the mean of 1.6 ms.
+    assert found.wasserstein1.middle < np.timedelta64(100, "us")
+    assert simulated.compare(predicted).wasserstein1.middle < np.timedelta64(100, "us")
+    assert simulated.cdf("3ms").lower == pytest.approx(0.892, abs=0.02)
+    assert set(simulated.to_frame().columns) == {"probability", "lower", "upper"}
+
+
+RESERVED_QUEUE = """
+schema_version = 1
+name = "queue"
+
+[hosts.edge]
+cpus = [0]
+
+[domains.store]
+kind = "process"
+builtin = "synthetic-service"
+reservation = { budget = "2800us", period = "4ms", cpus = [0] }
+
+[services.store]
+domain = "store"
+protocol = "synthetic"
+endpoint = "unix:store.sock"
+
+[services.store.tasks.get]
+arrivals = { kind = "poisson", rate = "400/s" }
+execution_time = { kind = "constant", value = "1ms" }
+"""

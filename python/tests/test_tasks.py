@@ -136,13 +136,11 @@ def test_tasks_are_written_as_on_the_command_line() -> None:
         (["40ms/250ms", "40/250ms"], "task '40/250ms': .*\"40\" has no unit.*a task is execution/period"),
         (["40ms"], "not two or three times"),
         (["40ms/0s"], "above zero"),
-        (["4ms/9ms/8ms"], "deadline"),
         (["10ms/9ms"], "one CPU does not suffice"),
         ([{"execution": "4ms"}], "period is missing"),
         ([{"execution": "4ms", "period": "9ms", "wcet": "4ms"}], "no 'wcet'"),
         ([{"execution": "4ms", "period": "0s"}], "above zero"),
         ([{"execution": "4", "period": "9ms"}], "no unit"),
-        ([{"execution": "4ms", "period": "9ms", "deadline": "8ms"}], "deadline"),
         ([{"execution": "10ms", "period": "9ms"}], "one CPU does not suffice"),
     ],
 )
@@ -151,11 +149,29 @@ def test_what_is_no_load_is_refused(tasks: Any, message: str) -> None:
         tailbound.least_budget(tasks, "10ms")
 
 
-def test_what_an_analysis_does_not_look_at_is_refused() -> None:
-    with pytest.raises(AnalysisError, match="offset"):
-        tailbound.analyze(GAMMA1)
+def test_what_an_analysis_does_not_look_at_is_said() -> None:
+    found = tailbound.analyze(GAMMA1)
+    bare = tailbound.analyze(
+        [Task(execution_ns=one.execution_ns, period_ns=one.period_ns) for one in GAMMA1]
+    )
+    assert [one.response_time for one in found.tasks] == [one.response_time for one in bare.tasks]
+    assert any("every offset" in one for one in found.assumptions)
+    assert not any("every offset" in one for one in bare.assumptions)
+    late = [Task("4ms", "9ms", deadline="8ms"), Task("1ms", "12ms")]
+    early = [Task("4ms", "9ms"), Task("1ms", "12ms")]
+    assert tailbound.least_budget(late, "10ms") == tailbound.least_budget(early, "10ms")
+
+
+def test_policies_order_tasks() -> None:
+    tasks = [Task("5ms", "20ms", deadline="8ms"), Task("3ms", "7ms")]
+    assert not tailbound.analyze(tasks)
+    assert tailbound.analyze(tasks, policy="rm").tasks[0].response_time == np.timedelta64(3, "ms")
+    assert tailbound.analyze(tasks, policy="dm") == tailbound.analyze(tasks[::-1], policy="dm")
+
+
+def test_what_no_analysis_answers_is_refused() -> None:
     with pytest.raises(AnalysisError, match="there is no policy"):
-        tailbound.analyze([Task("1ms", "2ms")], policy="rm")  # type: ignore[arg-type]
+        tailbound.analyze([Task("1ms", "2ms")], policy="lifo")  # type: ignore[arg-type]
     with pytest.raises(AnalysisError, match="hyperperiod"):
         tailbound.least_budget([Task("1ms", "1000003us"), Task("1ms", "999983us")])
     with pytest.raises(AnalysisError, match="period of zero"):

@@ -72,6 +72,24 @@ fn a_dry_run_plans_for_a_command_that_never_runs() {
 }
 
 #[test]
+fn a_dry_run_judges_as_check_and_analyze_do() {
+    let Some(bench) = Bench::enforcing("commands::dry_judged") else {
+        return;
+    };
+    // What `check` and `analyze` say of them stands in `cases/run.trycmd`.
+    bench.write("grid.toml", include_str!("../cases/run.in/grid.toml"));
+    bench.write("starved.toml", include_str!("../cases/run.in/starved.toml"));
+    bench
+        .run(&["run", "--dry-run", "grid.toml"])
+        .expect(0, &["SCHED_FIFO 60", "SCHED_FIFO 50"]);
+    bench.run(&["run", "--dry-run", "starved.toml"]).expect(
+        1,
+        &["beneath seldom, domain \"often\" may get its 4ms only after 12ms"],
+    );
+    bench.assert_clean("none");
+}
+
+#[test]
 fn a_file_that_the_kernel_does_not_run_is_named() {
     let Some(bench) = Bench::enforcing("commands::exec") else {
         return;
