@@ -103,7 +103,6 @@ def test_tasks_are_sized_by_their_least_budgets() -> None:
         ({"tasks": ["1ms/2ms"], "rate": "1/s"}, "either tasks, or a rate"),
         ({"tasks": ["1ms/2ms"], "batch": 2}, "either tasks, or a rate"),
         ({"tasks": ["1ms/2ms"], "server": "polling"}, 'not for "polling"'),
-        ({"tasks": ["1ms/2ms/1ms"]}, "has a deadline"),
         ({"tasks": []}, "at least one"),
     ],
 )
