@@ -5,6 +5,7 @@
 pub mod layers;
 pub mod licences;
 pub mod names;
+pub mod ratchet;
 pub mod sizes;
 pub mod source;
 pub mod wording;
