@@ -2,10 +2,6 @@
 //! is told.
 //!
 //! Each back end needs what it needs; skips aloud where that is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[allow(dead_code)]
-mod stage;
 
 use std::fs;
 use std::io;
