@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tailbound_tests::repository::{self, TextFile};
 use tailbound_tests::tidy::{
-    Finding, assert_none, layers, licences, names, ratchet, sizes, source, wording,
+    Finding, assert_none, layers, licences, modules, names, ratchet, sizes, source, wording,
 };
 use tailbound_tests::{markdown, tidy};
 
@@ -56,6 +56,17 @@ fn folders_and_modules_say_what_they_hold() {
             .flat_map(|path| sizes::empty_names(&path))
             .collect(),
     );
+}
+
+#[test]
+fn every_source_file_is_compiled() {
+    let sources = rust();
+    let manifests = repository::files_ending_in("Cargo.toml");
+    let roots = manifests
+        .iter()
+        .flat_map(|manifest| modules::roots(manifest, &sources))
+        .collect();
+    assert_none(modules::undeclared(&sources, &roots));
 }
 
 #[test]

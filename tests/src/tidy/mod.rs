@@ -4,6 +4,7 @@
 
 pub mod layers;
 pub mod licences;
+pub mod modules;
 pub mod names;
 pub mod ratchet;
 pub mod sizes;
