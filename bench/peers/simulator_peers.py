@@ -208,7 +208,7 @@ def agree(options, program):
 
 
 def told(rows):
-    """Whether the targets are reached, in the words of SPECIFICATION.md."""
+    """Whether the targets are reached."""
     for row in rows:
         least = TARGETS.get(row["peer"])
         if least:

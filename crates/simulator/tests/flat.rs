@@ -1,6 +1,5 @@
 //! Tasks alone on a CPU have an engine of their own. What it tells is what the general engine tells, call
 //! by call; a reservation in which nothing ever runs makes the general one do the work.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{

@@ -1,12 +1,8 @@
 //! What holds of every host: budgets, shares, equality with the simulation of one service, and that
 //! nothing hangs.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod host;
 
 use std::fmt::Write as _;
 
-use host::{query, recorded};
 use proptest::prelude::*;
 use tailbound_model::{Description, InputFiles, ReservationServer, parse};
 use tailbound_simulator::hierarchy::{Completion, Piece, Sink};
@@ -14,6 +10,8 @@ use tailbound_simulator::host::{Growth, HostError, Kept, lay_out, simulate_host,
 use tailbound_simulator::workload::releases;
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::Duration;
+
+use crate::host::{query, recorded};
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)

@@ -1,15 +1,13 @@
 //! Tasks that share one queue for several CPUs have an engine of their own where pieces may be told
 //! late. Its schedule is the general engine's, piece by piece.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod plans;
-
-use plans::{level, ns};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Guest, Job, Member, Outcome, Piece, Plan, PlanError, Rank, Rule, Sink, Task,
     VirtualCpu, simulate_plan,
 };
+
+use crate::plans::{level, ns};
 
 /// What is told of a schedule; pieces may be whole or not.
 #[derive(Debug, Default, PartialEq, Eq)]

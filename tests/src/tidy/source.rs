@@ -113,19 +113,18 @@ pub fn ignored_tests(path: &str, file: &syn::File) -> Vec<Finding> {
         .collect()
 }
 
+/// Whether a module is compiled for tests only.
+pub fn is_test_module(module: &syn::ItemMod) -> bool {
+    module.attrs.iter().any(|attribute| {
+        let meta = attribute.meta.to_token_stream().to_string();
+        attribute.path().is_ident("cfg") && meta.contains("test")
+    })
+}
+
 /// The file's tokens without its `#[cfg(test)]` modules.
 fn without_tests(file: &syn::File) -> TokenStream {
-    let is_test = |item: &syn::Item| match item {
-        syn::Item::Mod(module) => module.attrs.iter().any(|attribute| {
-            attribute.path().is_ident("cfg")
-                && attribute
-                    .meta
-                    .to_token_stream()
-                    .to_string()
-                    .contains("test")
-        }),
-        _ => false,
-    };
+    let is_test =
+        |item: &syn::Item| matches!(item, syn::Item::Mod(module) if is_test_module(module));
     file.items
         .iter()
         .filter(|item| !is_test(item))

@@ -1,10 +1,7 @@
 //! The agents in Rust, C and Python behave alike: the same scenarios, over a real socket, with the real
 //! host side where that says all that is looked at.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod hostile;
-#[path = "../stage/mod.rs"]
-mod stage;
 mod subject;
 
 use std::os::unix::net::UnixListener;
@@ -17,13 +14,8 @@ use tailbound_modes::manager::{Agents, Asker, News, Order};
 use tailbound_modes::wire::{AgentMessage, HostMessage, PROTOCOL_VERSION, Text, encode};
 use tailbound_time::{Clock, ClockId, Duration};
 
-use crate::stage::{Host, Peer, change, name};
-use crate::subject::{DOMAIN, Language, Subject, is_there};
-
-#[test]
-fn counts() {
-    stage::count_if_told();
-}
+use crate::stage::{self, Host, Peer, change, name};
+use subject::{DOMAIN, Language, Subject, is_there};
 
 #[test]
 fn the_agent_in_rust_conforms() {

@@ -1,6 +1,5 @@
 //! Soft jobs beside hard tasks: schedules that can be followed by hand, the tree of reservations and a
 //! simulation from tick to tick as oracles, and what must hold under every policy.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod by_hand;
 mod described;

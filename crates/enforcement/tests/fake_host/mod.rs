@@ -1,5 +1,4 @@
 //! Enforcement over a kernel in memory: what is applied is taken back, whatever happens between.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod escapes;
 mod full_disk;

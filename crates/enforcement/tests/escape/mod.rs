@@ -2,12 +2,10 @@
 //!
 //! These need root, a writable cgroup v2 and two CPUs, and say so when they cannot run. They assert shares
 //! and settings, never times.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod program;
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use program::{Program, Role};
 use tailbound_enforcement::audit::AuditSummary;
@@ -26,13 +24,6 @@ const PERIOD: Duration = Duration::from_millis(10);
 const PRIORITY: u8 = 50;
 /// Longer than any test; programs end by themselves.
 const AT_MOST: Duration = Duration::from_secs(60);
-
-/// One test at a time: they share the CPUs.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What the host can do, or a loud skip.
 fn host_for(test: &str, hidden: &[Feature]) -> Option<HostCapabilities> {
@@ -144,7 +135,7 @@ fn share_of_one_that_leaves(host: &HostCapabilities) -> (f64, AuditSummary, u32)
 #[test]
 fn a_cpuset_keeps_an_unprivileged_process_on_its_cpu() {
     let test = "a_cpuset_keeps_an_unprivileged_process_on_its_cpu";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(host) = host_for(test, &[]) else {
         return;
     };
@@ -161,7 +152,7 @@ fn a_cpuset_keeps_an_unprivileged_process_on_its_cpu() {
 #[test]
 fn without_a_cpuset_who_keeps_leaving_loses_the_priority() {
     let test = "without_a_cpuset_who_keeps_leaving_loses_the_priority";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(host) = host_for(test, &[Feature::CpusetV1, Feature::CpusetV2]) else {
         return;
     };
@@ -174,7 +165,7 @@ fn without_a_cpuset_who_keeps_leaving_loses_the_priority() {
 #[test]
 fn a_thread_that_raises_its_priority_is_set_back() {
     let test = "a_thread_that_raises_its_priority_is_set_back";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(host) = host_for(test, &[]) else {
         return;
     };
@@ -205,7 +196,7 @@ fn move_out(host: &HostCapabilities, pid: u32) {
 #[test]
 fn a_member_that_is_moved_out_loses_the_priority() {
     let test = "a_member_that_is_moved_out_loses_the_priority";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(host) = host_for(test, &[]) else {
         return;
     };
@@ -224,7 +215,7 @@ fn a_member_that_is_moved_out_loses_the_priority() {
 #[test]
 fn children_that_exist_are_taken_in_and_later_ones_adopted() {
     let test = "children_that_exist_are_taken_in_and_later_ones_adopted";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(host) = host_for(test, &[]) else {
         return;
     };

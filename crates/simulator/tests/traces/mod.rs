@@ -1,11 +1,8 @@
 //! What simulations leave behind: small schedules as they must look, random ones against each other and
 //! against readers of our own, and calls that no simulation makes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod arbitrary;
 mod hosts;
-#[path = "../plans/mod.rs"]
-mod plans;
 mod random;
 mod wire;
 
@@ -14,7 +11,7 @@ use tailbound_simulator::traces::{
     Audit, Detail, Finding, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee, WindowProblem,
 };
 
-use plans::{level, ns, reservation, task};
+use crate::plans::{level, ns, reservation, task};
 
 /// A deferrable server of 3 in 10 with two tasks, above a task in the background.
 fn plan() -> Plan {

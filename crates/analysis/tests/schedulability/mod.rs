@@ -1,7 +1,5 @@
 //! The schedulability analyses against simulations of every tick, exhaustive searches, and a peer.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 mod earliest_deadline;
 mod extremes;
 mod fixed_priority;

@@ -2,17 +2,12 @@
 //!
 //! These need root (or CAP_SYS_NICE, CAP_IPC_LOCK and a writable cgroup v2) and say so when they
 //! cannot run. They assert shares and order, never times on their own.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
-
-use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 mod boosts;
-#[path = "../ds_freeze_domain/mod.rs"]
-mod ds_freeze_domain;
 mod shares;
 
-use ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
+use std::os::fd::AsFd;
+
 use tailbound_enforcement::ds_freeze::{
     ChangeAt, CpuManager, Detection, Heartbeat, Liveness, ManagerError, ManagerOptions,
     ServedDomain, WatchdogView,
@@ -23,7 +18,14 @@ use tailbound_linux::perf::CgroupAlarm;
 use tailbound_linux::thread::{PollSet, Readiness};
 use tailbound_time::{Clock, Duration};
 
-const AS_LOAD: &[&str] = &["--ignored", "--exact", "busy_program", "--nocapture"];
+use crate::ds_freeze_domain::{Load, TestDomain, be_load_if_told, test_cpu};
+
+const AS_LOAD: &[&str] = &[
+    "--ignored",
+    "--exact",
+    "ds_freeze::busy_program",
+    "--nocapture",
+];
 const BUDGET: Duration = Duration::from_millis(4);
 const PERIOD: Duration = Duration::from_millis(10);
 /// Longer than any test looks at a load, which ends with its domain.
@@ -33,13 +35,6 @@ const LOAD_AT_MOST: Duration = Duration::from_secs(20);
 fn is_frozen(domain: &TestDomain) -> bool {
     let text = cgroup::read_control(&domain.cgroup.join("cgroup.freeze")).expect("cgroup.freeze");
     text.trim() == "1"
-}
-
-/// One host test at a time: they share a CPU.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Not a test: the program that the tests start again as their load.
@@ -103,7 +98,7 @@ fn manager_for(test: &str, domains: &[ServedDomain], detection: Detection) -> Op
 #[test]
 fn a_budget_is_kept_while_the_domain_sleeps() {
     let test = "a_budget_is_kept_while_the_domain_sleeps";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(mut domain) = domain_for(test) else {
         return;
     };
@@ -141,7 +136,7 @@ fn a_budget_is_kept_while_the_domain_sleeps() {
 #[test]
 fn a_budget_of_seconds_stays_clear_of_the_kernel_s_throttling() {
     let test = "a_budget_of_seconds_stays_clear_of_the_kernel_s_throttling";
-    let _alone = alone();
+    let _alone = crate::alone();
     let (Some(mut domain), Some(mut batch)) = (domain_for(test), domain_for("batch")) else {
         return;
     };
@@ -186,7 +181,7 @@ fn a_budget_of_seconds_stays_clear_of_the_kernel_s_throttling() {
 #[test]
 fn a_domain_does_not_stay_frozen_without_its_manager() {
     let test = "a_domain_does_not_stay_frozen_without_its_manager";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(mut domain) = domain_for(test) else {
         return;
     };
@@ -231,7 +226,7 @@ fn shares_are(wanted: (f64, f64), high: &TestDomain, low: &TestDomain) {
 #[test]
 fn domains_come_go_and_change_while_the_manager_runs() {
     let test = "domains_come_go_and_change_while_the_manager_runs";
-    let _alone = alone();
+    let _alone = crate::alone();
     let (Some(mut high), Some(mut low)) = (domain_for("high"), domain_for("low")) else {
         return;
     };
@@ -299,7 +294,7 @@ fn a_domain_has_its_budget_after_its_manager_was_held_up() {
     if !has_two_cpus(test) {
         return;
     }
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(mut domain) = domain_for(test) else {
         return;
     };
@@ -332,7 +327,7 @@ fn a_domain_has_its_budget_after_its_manager_was_held_up() {
 #[test]
 fn a_manager_shows_that_it_is_alive() {
     let test = "a_manager_shows_that_it_is_alive";
-    let _alone = alone();
+    let _alone = crate::alone();
     let heartbeat = Heartbeat::create(1).expect("memory");
     let view = WatchdogView::open(heartbeat.as_fd()).expect("view");
     let options = ManagerOptions {
@@ -359,7 +354,7 @@ fn a_manager_shows_that_it_is_alive() {
 #[test]
 fn an_alarm_goes_off_after_use_and_says_when() {
     let test = "an_alarm_goes_off_after_use_and_says_when";
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(mut domain) = domain_for(test) else {
         return;
     };
