@@ -1,4 +1,4 @@
-//! What source may not contain: unsafe code, kernel paths and impure calls where they do not
+//! Contents that are forbidden in source: unsafe code, kernel paths and impure calls where they do not
 //! belong, ignored tests, marks of unfinished work.
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -132,7 +132,7 @@ fn without_tests(file: &syn::File) -> TokenStream {
         .collect()
 }
 
-/// All tokens, groups before what they hold.
+/// All tokens, each group before its contents.
 fn tokens(stream: TokenStream) -> Vec<TokenTree> {
     let mut flat = Vec::new();
     for token in stream {
