@@ -36,16 +36,6 @@ fn functions_are_short() {
 }
 
 #[test]
-fn files_are_short() {
-    assert_none(
-        rust()
-            .iter()
-            .flat_map(|file| sizes::file_length(&file.path, &file.text))
-            .collect(),
-    );
-}
-
-#[test]
 fn folders_and_modules_say_what_they_hold() {
     let folders = repository::folders();
     let files = rust().into_iter().map(|file| file.path);
