@@ -42,8 +42,8 @@ enum State {
 
 /// A part of a response that ends with an end of line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Section {
-    Head(Head),
+enum ResponseSection {
+    Head(ResponseHead),
     ChunkSize(u64),
     ChunkEnd,
     Trailer,
@@ -51,7 +51,7 @@ enum Section {
 
 /// The fields of a head that say where the response ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Head {
+struct ResponseHead {
     status: u16,
     length: Option<u64>,
     chunked: bool,
@@ -130,25 +130,29 @@ impl HttpReader {
 
     fn end_section(
         &mut self,
-        section: Section,
+        section: ResponseSection,
         replies: &mut Vec<Reply>,
     ) -> Result<(), ProtocolError> {
         match section {
-            Section::Head(head) => return self.begin_body(head, replies),
-            Section::ChunkSize(0) => self.state = State::Trailer,
-            Section::ChunkSize(missing) => {
+            ResponseSection::Head(head) => return self.begin_body(head, replies),
+            ResponseSection::ChunkSize(0) => self.state = State::Trailer,
+            ResponseSection::ChunkSize(missing) => {
                 self.state = State::Body {
                     missing,
                     chunk: true,
                 };
             }
-            Section::ChunkEnd => self.state = State::ChunkSize,
-            Section::Trailer => self.finish(replies),
+            ResponseSection::ChunkEnd => self.state = State::ChunkSize,
+            ResponseSection::Trailer => self.finish(replies),
         }
         Ok(())
     }
 
-    fn begin_body(&mut self, head: Head, replies: &mut Vec<Reply>) -> Result<(), ProtocolError> {
+    fn begin_body(
+        &mut self,
+        head: ResponseHead,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), ProtocolError> {
         self.status = head.status;
         match head.status {
             101 => return Err(malformed("the service switches protocols, unasked")),
@@ -186,24 +190,28 @@ impl HttpReader {
 }
 
 /// The section at the start of `bytes` with its length; `None` if more bytes are to come.
-fn read_section(state: State, bytes: &[u8]) -> Result<Option<(usize, Section)>, ProtocolError> {
+fn read_section(
+    state: State,
+    bytes: &[u8],
+) -> Result<Option<(usize, ResponseSection)>, ProtocolError> {
     let mut fields = [EMPTY_HEADER; FIELD_LIMIT];
     match state {
         State::ChunkSize => match httparse::parse_chunk_size(bytes) {
-            Ok(Status::Complete((length, size))) => {
-                Ok(Some((length, Section::ChunkSize(within_limit(size)?))))
-            }
+            Ok(Status::Complete((length, size))) => Ok(Some((
+                length,
+                ResponseSection::ChunkSize(within_limit(size)?),
+            ))),
             Ok(Status::Partial) => Ok(None),
             Err(_) => Err(malformed("a chunk without a size")),
         },
         State::ChunkEnd => match bytes {
-            [b'\n', ..] => Ok(Some((1, Section::ChunkEnd))),
-            [b'\r', b'\n', ..] => Ok(Some((2, Section::ChunkEnd))),
+            [b'\n', ..] => Ok(Some((1, ResponseSection::ChunkEnd))),
+            [b'\r', b'\n', ..] => Ok(Some((2, ResponseSection::ChunkEnd))),
             [b'\r'] => Ok(None),
             _ => Err(malformed("a chunk is longer than it says")),
         },
         State::Trailer => match httparse::parse_headers(bytes, &mut fields).map_err(refusal)? {
-            Status::Complete((length, _)) => Ok(Some((length, Section::Trailer))),
+            Status::Complete((length, _)) => Ok(Some((length, ResponseSection::Trailer))),
             Status::Partial => Ok(None),
         },
         State::Head | State::Body { .. } | State::UntilClose => {
@@ -211,8 +219,8 @@ fn read_section(state: State, bytes: &[u8]) -> Result<Option<(usize, Section)>, 
             let Status::Complete(length) = response.parse(bytes).map_err(refusal)? else {
                 return Ok(None);
             };
-            let head = Head::new(response.code.unwrap_or_default(), response.headers)?;
-            Ok(Some((length, Section::Head(head))))
+            let head = ResponseHead::new(response.code.unwrap_or_default(), response.headers)?;
+            Ok(Some((length, ResponseSection::Head(head))))
         }
     }
 }
@@ -226,7 +234,7 @@ fn refusal(error: httparse::Error) -> ProtocolError {
     }
 }
 
-impl Head {
+impl ResponseHead {
     fn new(status: u16, fields: &[Header<'_>]) -> Result<Self, ProtocolError> {
         if status < 100 {
             return Err(malformed(format!("{status} is no status")));
