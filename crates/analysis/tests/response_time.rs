@@ -10,6 +10,7 @@ use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::Duration;
 
+use crate::grid_load::width;
 use crate::synthetic_service::{self, ends, task};
 
 fn us(value: u64) -> Duration {
@@ -114,16 +115,6 @@ fn excess(distribution: &Distribution, sorted: &[Duration]) -> f64 {
         before = *value;
     }
     worst
-}
-
-/// The widest gap of the bracket, the pessimistic end moved left by `shift`.
-fn width(distribution: &Distribution, shift: Duration) -> f64 {
-    let (optimistic, pessimistic) = ends(distribution);
-    optimistic
-        .steps()
-        .iter()
-        .map(|(at, value)| value - pessimistic.value(at.saturating_add(shift)))
-        .fold(0.0, f64::max)
 }
 
 /// The distribution function of the waiting time in M/D/1, by Erlang's formula.
