@@ -41,7 +41,7 @@ pub struct Condition {
 impl Condition {
     /// Alone on an idle CPU, without a reservation.
     pub const PLAIN: Self = Self {
-        backend: BackendKind::None,
+        backend: BackendKind::UNRESERVED,
         neighbours: false,
     };
 

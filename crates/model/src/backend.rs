@@ -217,6 +217,21 @@ impl BackendKind {
         Self::XenRtds,
     ];
 
+    /// The one that leaves a domain to the kernel's default.
+    pub const UNRESERVED: Self = Self::None;
+
+    /// The one that gives a domain CPUs of its own.
+    pub const WHOLE_CPUS: Self = Self::Dedicated;
+
+    /// The names of those back ends of which something is true, for messages.
+    pub fn names(of: impl Fn(Self) -> bool) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for kind in Self::ALL.into_iter().filter(|kind| of(*kind)) {
+            names.push(kind.traits().name);
+        }
+        names.join(", ")
+    }
+
     /// What the back end can do.
     pub const fn traits(self) -> &'static BackendTraits {
         match self {
@@ -255,6 +270,11 @@ impl BackendKind {
         self.traits().promise
     }
 
+    /// Whether a domain has its CPUs to itself.
+    pub const fn gives_whole_cpus(self) -> bool {
+        matches!(self.promise(), CpuPromise::WholeCpus)
+    }
+
     /// What decides between two of its reservations.
     pub const fn precedence(self) -> Precedence {
         self.traits().precedence
@@ -274,14 +294,10 @@ impl fmt::Display for BackendKind {
 
 /// A name that no back end has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no back end is called `{name}`; use one of {}", names())]
+#[error("no back end is called `{name}`; use one of {}", BackendKind::names(|_| true))]
 pub struct UnknownBackend {
     /// The name.
     pub name: String,
-}
-
-fn names() -> String {
-    BackendKind::ALL.map(|kind| kind.traits().name).join(", ")
 }
 
 impl FromStr for BackendKind {

@@ -303,11 +303,6 @@ impl Reservation {
         }
     }
 
-    /// Whether it is for a part of its CPUs' time; a dedicated CPU has no budget.
-    pub fn has_budget(&self) -> bool {
-        self.backend != BackendKind::Dedicated
-    }
-
     /// The interface, if budget and period are given and not derived.
     pub fn explicit_interface(&self) -> Option<ResourceInterface> {
         Some(ResourceInterface {
@@ -502,8 +497,8 @@ fn default_variants() -> Vec<Variant> {
     };
     vec![
         variant("reserved", None, true, 1),
-        variant("dedicated", Some(BackendKind::Dedicated), false, 2),
-        variant("unreserved", Some(BackendKind::None), true, 1),
+        variant("dedicated", Some(BackendKind::WHOLE_CPUS), false, 2),
+        variant("unreserved", Some(BackendKind::UNRESERVED), true, 1),
     ]
 }
 

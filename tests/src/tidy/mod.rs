@@ -2,6 +2,7 @@
 //!
 //! Each takes text and returns what it found, so that its test can show it failing.
 
+pub mod back_ends;
 pub mod layers;
 pub mod licences;
 pub mod modules;

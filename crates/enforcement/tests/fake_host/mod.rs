@@ -9,6 +9,7 @@ mod pending;
 mod refusals;
 mod registry;
 mod stage;
+mod traits;
 mod xen;
 
 use std::path::Path;

@@ -343,7 +343,7 @@ fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
     const V1: &str = "mount it (mount -t cgroup -o CONTROLLER none DIRECTORY) if nothing uses the \
                       controller in v2";
     const RT: &str = "it takes a kernel with CONFIG_RT_GROUP_SCHED (Debian's has it not) and the \
-                      cpu controller in cgroup v1; ds-freeze needs neither";
+                      cpu controller in cgroup v1; the default back end needs neither";
     host.findings.insert(
         Feature::QuotaV1,
         finding(quota, &V1.replace("CONTROLLER", "cpu")),

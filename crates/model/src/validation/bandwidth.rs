@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Check;
 use super::share::Share;
-use crate::BackendKind;
+use crate::{CpuPromise, Precedence};
 use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
@@ -149,13 +149,10 @@ fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'
 /// What the reservation takes of each of its CPUs; derived ones as far as it can be told.
 fn share_of(check: &Check<'_>, held: &Held<'_>) -> Share {
     let reservation = held.reservation;
-    match reservation.backend {
-        BackendKind::None | BackendKind::CfsQuota => return Share::ZERO,
-        BackendKind::Dedicated => return Share::WHOLE,
-        BackendKind::DsFreeze
-        | BackendKind::Deadline
-        | BackendKind::RtGroup
-        | BackendKind::XenRtds => {}
+    match reservation.backend.promise() {
+        CpuPromise::Nothing => return Share::ZERO,
+        CpuPromise::WholeCpus => return Share::WHOLE,
+        CpuPromise::Budget => {}
     }
     if let (Some(budget), Some(period)) = (reservation.budget, reservation.period) {
         // A budget longer than its period is complained about where it stands.
@@ -381,7 +378,9 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
         let by_priority =
             |(_, host): (&str, &Host)| host.scheduling == HostScheduling::FixedPriority;
         host.is_none_or(by_priority)
-            && matches!(backend, Some(BackendKind::DsFreeze | BackendKind::RtGroup))
+            && backend.is_some_and(|kind| {
+                kind.guarantees_budget() && kind.precedence() == Precedence::Priority
+            })
     };
     let priority = |part: &Part<'_>| part.reservation.map(|reservation| reservation.priority.0);
     let mut found = Vec::new();
@@ -425,8 +424,9 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &AllHeld<'_>)
             continue;
         };
         let reservation = held.reservation;
-        let given = match (reservation.budget, reservation.period, reservation.backend) {
-            (.., BackendKind::Dedicated) => Share::WHOLE,
+        let promise = reservation.backend.promise();
+        let given = match (reservation.budget, reservation.period, promise) {
+            (.., CpuPromise::WholeCpus) => Share::WHOLE,
             (Some(budget), Some(period), _) if !budget.is_zero() && !period.is_zero() => {
                 Share::of(budget, period)
             }

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::domains::within_host;
-use crate::BackendKind;
+use crate::{CpuPromise, Precedence};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
@@ -49,8 +49,8 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
         .map(|(key, _)| *key)
         .collect();
     if !reservation.backend.has_budget() {
-        let what = match reservation.backend {
-            BackendKind::Dedicated => "a dedicated CPU has no budget",
+        let what = match reservation.backend.promise() {
+            CpuPromise::WholeCpus => "a dedicated CPU has no budget",
             _ => "without a back end there is no budget",
         };
         let server = reservation.server.map(|_| "server");
@@ -161,7 +161,7 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
     let by_deadline = match outer {
         Some(outer) => outer.scheduling == Scheduling::EarliestDeadlineFirst,
         None => {
-            reservation.backend == BackendKind::Deadline
+            reservation.backend.precedence() == Precedence::Deadline
                 || check.description.host_of(domain).is_some_and(|(_, host)| {
                     host.scheduling == HostScheduling::EarliestDeadlineFirst
                 })
@@ -187,12 +187,13 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
 
 /// RTDS is for Xen domains, on all CPUs of the pool, the earliest end of a period first.
 fn xen(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
-    if reservation.backend != BackendKind::XenRtds {
+    if reservation.backend.precedence() != Precedence::Hypervisor {
         return;
     }
     let here = place.key("backend");
     if domain.kind != DomainKind::XenVm {
-        let message = "xen-rtds gives CPU time to Xen domains, and this is none";
+        let backend = reservation.backend;
+        let message = format!("{backend} gives CPU time to Xen domains, and this is none");
         let remedy = "set kind = \"xen-vm\", or choose another back end";
         return check.error(&here, message, remedy);
     }

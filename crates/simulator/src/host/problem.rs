@@ -1,5 +1,6 @@
 //! Why a host cannot be simulated.
 
+use tailbound_model::{BackendKind, CpuPromise};
 use tailbound_time::Duration;
 
 use crate::aperiodic::AperiodicError;
@@ -114,7 +115,8 @@ pub enum HostError {
     /// A guest that is not guaranteed anything.
     #[error(
         "domains.{domain}.placement: one queue for several virtual CPUs is simulated for domains with \
-         a guarantee; reserve CPU time by another back end than none and cfs-quota, or leave it out"
+         a guarantee; reserve CPU time by another back end than {}, or leave it out",
+        BackendKind::names(|kind| kind.promise() == CpuPromise::Nothing)
     )]
     GuestWithoutReservation {
         /// The domain.
