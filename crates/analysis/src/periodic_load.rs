@@ -56,13 +56,11 @@ impl PeriodicLoad {
     ) -> Result<Self, AnalysisError> {
         let mut tasks = Vec::new();
         for (name, task) in &service.tasks {
-            let (offset, period) = match &task.arrivals {
-                Arrivals::Periodic { period, offset } => (Some(*offset), *period),
-                Arrivals::Sporadic { min_gap, .. }
-                | Arrivals::SporadicExponential { min_gap, .. } => (None, *min_gap),
-                Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace { .. } => {
-                    return Err(AnalysisError::NotPeriodic { task: name.clone() });
-                }
+            let not_periodic = || AnalysisError::NotPeriodic { task: name.clone() };
+            let period = task.least_gap().ok_or_else(not_periodic)?;
+            let offset = match task.arrivals {
+                Arrivals::Periodic { offset, .. } => Some(offset),
+                _ => None,
             };
             if period.is_zero() {
                 return Err(AnalysisError::Invalid {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
@@ -76,16 +76,10 @@ fn laws(query: &ServiceQuery<'_>) -> Result<Vec<Law>, AnalysisError> {
 /// Jobs per second of a task, all clients together; at most, for sporadic tasks. `None` for
 /// traces.
 fn jobs_per_second(task: &Task) -> Option<f64> {
-    let each = match &task.arrivals {
-        Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
-        Arrivals::Sporadic { min_gap, .. } | Arrivals::SporadicExponential { min_gap, .. } => {
-            1.0 / min_gap.as_secs_f64()
-        }
-        Arrivals::Bursts { jobs, gaps, .. } => f64::from(*jobs) / gaps.mean().as_secs_f64(),
-        Arrivals::Poisson { rate } => rate.as_per_second(),
-        Arrivals::Trace { .. } => return None,
-    };
-    Some(each * f64::from(task.clients))
+    match task.least_gap() {
+        Some(least) => Some(f64::from(task.clients) / least.as_secs_f64()),
+        None => task.mean_rate().map(Rate::as_per_second),
+    }
 }
 
 /// The share of a CPU that a server gives.
