@@ -300,6 +300,7 @@ impl Calibrating<'_> {
                     domain: name,
                     interface,
                     backend,
+                    options: domain.options,
                 });
                 request.into_iter().collect()
             }

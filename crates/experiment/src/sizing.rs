@@ -10,8 +10,8 @@ use tailbound_enforcement::backends::backend;
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{
-    Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
-    Reservation, ReservationServer, ResourceInterface, Service,
+    Arrivals, BackendKind, BackendOptions, CpuSet, Description, Domain, InputFiles,
+    PercentagePoints, Priority, Reservation, ReservationServer, ResourceInterface, Service,
 };
 use tailbound_time::Duration;
 
@@ -436,6 +436,7 @@ impl One<'_> {
                 cpus: self.cpus(),
             },
             backend: kind,
+            options: BackendOptions::default(),
         };
         let checked = backend(kind).check_interface(&request, self.options.host);
         checked.err().map(|error| error.to_string())
@@ -469,21 +470,16 @@ impl One<'_> {
         let choice = sizing.best.and_then(|index| sizing.choices.get(index));
         let reservation = choice.and_then(|choice| {
             Some(Reservation {
-                backend: self.backend(),
                 budget: Some(choice.with_margin?.max(smallest).min(choice.period)),
                 period: Some(choice.period),
-                derive: None,
                 server: match rule {
                     Rule::Promises(kind) if Some(kind) != self.backend().server_kind() => {
                         Some(kind)
                     }
                     _ => None,
                 },
-                margin_points: PercentagePoints::default(),
                 priority: self.priority(),
-                cpus: self.cpus(),
-                vcpus: None,
-                when_empty: None,
+                ..Reservation::on(self.backend(), self.cpus())
             })
         });
         Budgets {

@@ -100,6 +100,44 @@ pub struct BackendTraits {
     pub longest_period: Duration,
     /// The smallest budget that it takes.
     pub smallest_budget: Duration,
+    /// The options of a reservation that it takes.
+    pub options: &'static [BackendOption],
+}
+
+/// An option of a reservation that only some back ends take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendOption {
+    /// Its key in `options` of a reservation.
+    pub key: &'static str,
+    /// Why simulation does not follow it, if so.
+    pub not_simulated: Option<&'static str>,
+}
+
+/// What is set of a reservation that only some back ends know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackendOptions {}
+
+impl BackendOptions {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is set.
+    pub fn given(&self) -> Vec<BackendOption> {
+        Vec::new()
+    }
+
+    /// Those of them that a back end takes; a variant may choose another one than the description.
+    #[must_use]
+    pub fn taken_by(self, kind: BackendKind) -> Self {
+        let takes = |option: &BackendOption| kind.traits().options.contains(option);
+        match self.given().iter().all(takes) {
+            true => self,
+            false => Self::default(),
+        }
+    }
 }
 
 /// The kernel's default. Without budgets there is no range for them.
@@ -118,6 +156,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
     smallest_budget: Duration::from_nanos(1),
+    options: &[],
 };
 
 const DEDICATED: BackendTraits = BackendTraits {
@@ -146,6 +185,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
     smallest_budget: Duration::from_micros(100),
+    options: &[],
 };
 
 /// The kernel enforces group budgets at ticks: with periods of 1 ms and below the share was seen to fall from 0.40

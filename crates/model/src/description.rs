@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::BackendKind;
 use crate::aperiodic::Aperiodic;
 use crate::host::{Host, Placement, Window};
 use crate::interface::{
@@ -19,6 +18,7 @@ use crate::mode::{LocalMode, Mode};
 use crate::mode_changes::{Agent, ModeChanges};
 use crate::schema::Name;
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
+use crate::{BackendKind, BackendOptions};
 
 /// The version of the file format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -280,6 +280,9 @@ pub struct Reservation {
     /// with `cgroup`, which may come back under that path, and `release` for all others, which cannot.
     #[serde(default)]
     pub when_empty: Option<WhenEmpty>,
+    /// What only some back ends know.
+    #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
+    pub options: BackendOptions,
 }
 
 fn highest() -> Priority {
@@ -300,6 +303,7 @@ impl Reservation {
             cpus,
             vcpus: None,
             when_empty: None,
+            options: BackendOptions::default(),
         }
     }
 

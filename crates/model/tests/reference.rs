@@ -11,7 +11,7 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 30] = [
+const SECTIONS: [(&str, &str); 31] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -24,6 +24,10 @@ const SECTIONS: [(&str, &str); 30] = [
         "Reservation",
         "`[domains.NAME.reservation]`, `[domains.NAME.modes.NAME.reservation]`, \
          `[modes.NAME.reservations.DOMAIN]`",
+    ),
+    (
+        "BackendOptions",
+        "`options` of a reservation: `[domains.NAME.reservation.options]`",
     ),
     ("Service", "`[services.NAME]`"),
     (

@@ -1,8 +1,8 @@
 //! The parts of a description that only simulation knows.
 
 use tailbound_model::{
-    BackendKind, Description, Domain, DomainKind, HostScheduling, Members, Placement, Precedence, Protocol,
-    Service,
+    BackendKind, Description, Domain, DomainKind, HostScheduling, Members, Placement, Precedence,
+    Protocol, Service,
 };
 
 /// Why a domain and what runs in it is known to simulation alone, if so: no analysis and no back end
@@ -74,7 +74,9 @@ fn missing_members(name: &str, domain: &Domain) -> Option<String> {
             let reservation = domain.reservation.as_ref()?;
             return (!of_xen(reservation.backend)).then(|| {
                 let right = BackendKind::names(of_xen);
-                format!("a Xen domain gets its CPU time from Xen alone; write backend = \"{right}\"")
+                format!(
+                    "a Xen domain gets its CPU time from Xen alone; write backend = \"{right}\""
+                )
             });
         }
         (Members::Simulated, DomainKind::QemuVm | DomainKind::LibvirtVm) => {

@@ -5,7 +5,7 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, threads_of};
 use tailbound_linux::scheduling::{Scheduling, set_affinity, set_scheduling};
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::program::{Program, Role};
@@ -93,6 +93,7 @@ impl Bench<'_> {
                 cpus: [Cpu(self.cpu)].into(),
             },
             backend: self.back_end.kind(),
+            options: BackendOptions::default(),
         }
     }
 

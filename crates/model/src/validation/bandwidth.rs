@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Check;
 use super::share::Share;
-use crate::{CpuPromise, Precedence};
 use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::mode::Mode;
 use crate::mode_changes::AgentPlace;
 use crate::reading::Place;
+use crate::{CpuPromise, Precedence};
 
 /// A reservation as one mode has it.
 #[derive(Clone)]

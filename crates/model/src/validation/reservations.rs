@@ -2,16 +2,17 @@
 
 use super::Check;
 use super::domains::within_host;
-use crate::{CpuPromise, Precedence};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
 use crate::reading::Place;
+use crate::{BackendKind, CpuPromise, Precedence};
 
 /// Checks every reservation, those of the modes included.
 pub(super) fn reservations(check: &mut Check<'_>) {
     for (place, name, reservation) in check.reservations() {
         amounts(check, &place, reservation);
+        options(check, &place, reservation);
         if reservation.derive.is_some() {
             derivation(check, &place, name);
         }
@@ -88,6 +89,21 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             "a margin is added to a derived budget, and this one is given",
             "leave it out, and write the budget that you want",
         );
+    }
+}
+
+/// Complains of options that the back end does not take.
+fn options(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+    let backend = reservation.backend;
+    for option in reservation.options.given() {
+        let takes = |kind: BackendKind| kind.traits().options.contains(&option);
+        if !takes(backend) {
+            check.error(
+                &place.key("options").key(option.key),
+                format!("the back end {backend} has no option `{}`", option.key),
+                format!("leave it out, or choose {}", BackendKind::names(takes)),
+            );
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Agent, AgentLink, AgentListeners, AgentPlace, Arrivals, BackendKind, Bin, Builtin,
-    ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
-    HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints,
-    Percentile, Placement, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling,
-    Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
+    Agent, AgentLink, AgentListeners, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
+    Builtin, ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
+    Host, HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent,
+    PercentagePoints, Percentile, Placement, Priority, Protocol, Request, RequestsMeanwhile,
+    Reservation, Scheduling, Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -325,6 +325,7 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             vcpus: None,
             when_empty: [None, Some(WhenEmpty::Release), Some(WhenEmpty::Keep)]
                 [usize::from(priority % 3)],
+            options: BackendOptions::default(),
         }
     })
 }

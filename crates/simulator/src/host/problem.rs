@@ -33,6 +33,14 @@ pub enum HostError {
         /// The domain.
         domain: String,
     },
+    /// An option of a reservation that simulation does not follow.
+    #[error("{place}: {why}; leave it out, or measure instead")]
+    NotSimulated {
+        /// The key.
+        place: String,
+        /// Why.
+        why: &'static str,
+    },
     /// A time partition on a host without a cycle.
     #[error("hosts.{host}.major_frame: the host has time partitions and no major frame; add it")]
     NoFrame {
