@@ -116,7 +116,18 @@ pub struct BackendOption {
 /// What is set of a reservation that only some back ends know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct BackendOptions {}
+pub struct BackendOptions {
+    /// How much of the budgets that were not used in earlier periods may be used beyond that of a
+    /// period, on each CPU; at most the budget (back end `cfs-quota`).
+    #[serde(default)]
+    pub burst: Option<Duration>,
+}
+
+/// What a cap lets a domain save up.
+const BURST: BackendOption = BackendOption {
+    key: "burst",
+    not_simulated: Some("simulation knows no budget that is saved up for bursts"),
+};
 
 impl BackendOptions {
     /// Whether nothing is set.
@@ -126,16 +137,15 @@ impl BackendOptions {
 
     /// What is set.
     pub fn given(&self) -> Vec<BackendOption> {
-        Vec::new()
+        self.burst.map(|_| BURST).into_iter().collect()
     }
 
     /// Those of them that a back end takes; a variant may choose another one than the description.
     #[must_use]
     pub fn taken_by(self, kind: BackendKind) -> Self {
         let takes = |option: &BackendOption| kind.traits().options.contains(option);
-        match self.given().iter().all(takes) {
-            true => self,
-            false => Self::default(),
+        Self {
+            burst: self.burst.filter(|_| takes(&BURST)),
         }
     }
 }
@@ -226,6 +236,7 @@ const CFS_QUOTA: BackendTraits = BackendTraits {
     shortest_period: Duration::from_millis(1),
     longest_period: Duration::from_secs(1),
     smallest_budget: Duration::from_millis(1),
+    options: &[BURST],
     ..NO_BUDGET
 };
 

@@ -1,5 +1,6 @@
 //! Enforcement over a kernel in memory: what is applied is taken back, whatever happens between.
 
+mod bursts;
 mod escapes;
 mod full_disk;
 mod journals;

@@ -105,6 +105,19 @@ fn options(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             );
         }
     }
+    if let Some(burst) = reservation.options.burst {
+        let here = place.key("options").key("burst");
+        check.above_zero(&here, "the burst", burst);
+        if let Some(budget) = reservation.budget.filter(|budget| burst > *budget) {
+            check.error(
+                &here,
+                format!("burst {burst} is longer than the budget {budget}"),
+                format!(
+                    "the kernel lets no group save more than its quota; write at most \"{budget}\""
+                ),
+            );
+        }
+    }
 }
 
 fn given_keys(check: &mut Check<'_>, place: &Place, given: &[&str]) {

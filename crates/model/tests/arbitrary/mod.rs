@@ -325,7 +325,9 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             vcpus: None,
             when_empty: [None, Some(WhenEmpty::Release), Some(WhenEmpty::Keep)]
                 [usize::from(priority % 3)],
-            options: BackendOptions::default(),
+            options: BackendOptions {
+                burst: (backend == CfsQuota && priority % 2 == 0).then_some(budget),
+            },
         }
     })
 }
