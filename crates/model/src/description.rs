@@ -17,7 +17,7 @@ use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
 use crate::mode_changes::{Agent, ModeChanges};
 use crate::schema::Name;
-pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
+pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
 use crate::{BackendKind, BackendOptions};
 
 /// The version of the file format that this crate reads and writes.

@@ -52,10 +52,32 @@ pub fn predict_at(
     if query.service.tasks.values().all(periodic) {
         return predict_periodic(query, &laws);
     }
+    if let Some(reason) = modulated(query) {
+        return Err(AnalysisError::NotAnalysed { reason });
+    }
     Err(AnalysisError::NotAnalysed {
         reason: "response times are analysed for services with Poisson tasks only, or with \
                  periodic tasks only; simulate the others"
             .into(),
+    })
+}
+
+/// Why Markov-modulated arrivals are not analysed, and what bounds their response times: the jobs are some of those
+/// of a Poisson process with the highest rate, chosen without regard to its past, and without the others each is
+/// done no later.
+fn modulated(query: &ServiceQuery<'_>) -> Option<String> {
+    let mut tasks = query.service.tasks.iter();
+    tasks.find_map(|(name, task)| {
+        let Arrivals::MarkovModulatedPoisson { states } = &task.arrivals else {
+            return None;
+        };
+        let rates = states.iter().filter_map(|state| state.rate);
+        let highest = rates.max_by(|a, b| a.as_per_second().total_cmp(&b.as_per_second()))?;
+        Some(format!(
+            "the arrivals of task \"{name}\" are Markov-modulated, and no response-time distribution of \
+             ours is for these; simulate them, or take poisson arrivals of the highest rate, {highest}, \
+             whose response times bound theirs from above"
+        ))
     })
 }
 
