@@ -11,6 +11,7 @@ mod host_examples;
 mod host_properties;
 mod host_scenarios;
 mod locks;
+mod one_queue;
 mod plans;
 mod processors;
 mod reservation_servers;

@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(kernel_paths("crates/linux/src/a.rs", &parsed(text)), vec![]);
         let test = format!("#[cfg(test)] mod tests {{ {text} }}");
         assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(&test)), vec![]);
-        let told = "fn f() { tell(\"see /proc/self\"); }";
-        assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(told)), vec![]);
+        let message = "fn f() { tell(\"see /proc/self\"); }";
+        assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(message)), vec![]);
     }
 
     #[test]
