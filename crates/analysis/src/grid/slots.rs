@@ -6,12 +6,12 @@
 //! a period are counted in ticks, of which a nanosecond has twice as many as the budget has slots:
 //! all instants that matter are whole ticks, and so are half slots.
 
+use num_integer::gcd;
 use tailbound_time::Duration;
 
 use super::compound::{MOST_JOBS, Work};
 use super::{GridQuery, Resolution};
 use crate::AnalysisError;
-use crate::rational::gcd;
 
 /// Slots per mean execution time that are aimed at.
 const FINE: f64 = 64.0;

@@ -1,5 +1,6 @@
 //! Poisson arrivals at a reservation server, as an object that answers questions.
 
+use num_integer::gcd;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
@@ -11,7 +12,6 @@ use super::poisson::{self, Law, Stream};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
 use crate::grid::{ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling};
-use crate::rational::gcd;
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.

@@ -12,12 +12,12 @@ mod fourier;
 mod lattice;
 mod response;
 
+use num_integer::gcd;
 use tailbound_distribution::StepCdf;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
-use crate::rational::gcd;
 use boundary::{Passages, Queue};
 use compound::Work;
 pub(super) use lattice::{Lattice, Law, Side};
