@@ -2,9 +2,9 @@
 
 mod answers;
 mod batch_work;
-mod exact;
+mod continuous;
+mod lattice;
 mod mean;
-mod poisson;
 mod queue;
 mod schedule;
 mod search;
@@ -19,8 +19,8 @@ use tailbound_time::{Duration, Rate};
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
-pub(crate) use exact::Kind;
-use poisson::{Law, Stream};
+pub(crate) use continuous::Kind;
+use lattice::{Law, Stream};
 pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
@@ -173,7 +173,7 @@ fn predict_poisson(
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let (overall, per_task, step) =
-        poisson::response_times(&streams, query.server, query.dispatch_overhead)?;
+        lattice::response_times(&streams, query.server, query.dispatch_overhead)?;
     let method = match query.server {
         ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
         _ => {
@@ -182,7 +182,7 @@ fn predict_poisson(
         }
     };
     let assumptions = poisson_assumptions(query, step);
-    let distribution = |task: Option<&str>, enclosure: poisson::Enclosure| {
+    let distribution = |task: Option<&str>, enclosure: lattice::Enclosure| {
         let subject = match task {
             Some(task) => format!("response time of {}.{task}", query.name),
             None => format!("response time of {}", query.name),

@@ -13,7 +13,7 @@ use tailbound_distribution::StepCdf;
 use tailbound_model::{Scheduling, Service};
 use tailbound_time::Duration;
 
-use super::poisson::{Lattice, Law, Side};
+use super::lattice::{Lattice, Law, Side};
 use super::schedule;
 use crate::{AnalysisError, PeriodicLoad};
 

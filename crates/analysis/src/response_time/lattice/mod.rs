@@ -9,8 +9,8 @@
 mod boundary;
 mod compound;
 mod fourier;
-mod lattice;
 mod response;
+mod rounding;
 
 use num_integer::gcd;
 use tailbound_distribution::StepCdf;
@@ -20,8 +20,8 @@ use tailbound_time::Duration;
 use crate::AnalysisError;
 use boundary::{Passages, Queue};
 use compound::Work;
-pub(super) use lattice::{Lattice, Law, Side};
 use response::{Kind, Responses};
+pub(super) use rounding::{Lattice, Law, Side};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
 const GUARD: f64 = 1e-9;
