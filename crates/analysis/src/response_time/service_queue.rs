@@ -243,13 +243,13 @@ pub(super) fn predict_on_grid(
             return follows.then_some(Err(error));
         }
     };
-    Some(found.and_then(|found| Ok(prediction(query, found, &laws(query)?))))
+    Some(found.and_then(|slotted| Ok(prediction(query, slotted, &laws(query)?))))
 }
 
-fn prediction(query: &ServiceQuery<'_>, found: SlottedPrediction, laws: &[Law]) -> Prediction {
-    let mut overall = found.distribution;
+fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction, laws: &[Law]) -> Prediction {
+    let mut overall = slotted.distribution;
     overall.provenance.subject = format!("response time of {}", query.name);
-    let mut assumptions = found.assumptions;
+    let mut assumptions = slotted.assumptions;
     let exactly = |law: &Law| match law {
         Law::Atoms {
             optimistic,
@@ -275,10 +275,10 @@ fn prediction(query: &ServiceQuery<'_>, found: SlottedPrediction, laws: &[Law]) 
     Prediction {
         overall,
         per_task,
-        method: found.method,
+        method: slotted.method,
         assumptions,
         sharp_mean: None,
-        utilisation: found.utilisation,
-        bandwidth: found.bandwidth,
+        utilisation: slotted.utilisation,
+        bandwidth: slotted.bandwidth,
     }
 }

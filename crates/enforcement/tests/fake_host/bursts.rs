@@ -48,12 +48,12 @@ fn a_burst_is_set_for_all_cpus_together_and_taken_back() {
     let group = Path::new(CPU_ROOT).join("tailbound-one");
     assert_eq!(file(&kernel, &group, "cpu.cfs_quota_us"), "40000");
     assert_eq!(file(&kernel, &group, "cpu.cfs_burst_us"), "30000");
-    let told = plans[0].dry_run().join("\n");
+    let printed = plans[0].dry_run().join("\n");
     for words in [
         "burst 15ms on 2 CPUs -> cpu.cfs_burst_us 30000",
         "echo 30000 > /cpu/tailbound-one/cpu.cfs_burst_us",
     ] {
-        assert!(told.contains(words), "{words} in\n{told}");
+        assert!(printed.contains(words), "{words} in\n{printed}");
     }
     enforcer
         .change("one", &interface(16, 100, 80, &[1, 2]))

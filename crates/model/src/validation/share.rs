@@ -45,13 +45,13 @@ mod tests {
     #[test]
     fn a_share_just_beside_a_whole_is_told_from_it() {
         let ns = Duration::from_nanos;
-        let told = |part, whole| in_percent(ratio(ns(part), ns(whole)));
-        assert_eq!(told(1, 1), "100.0%");
-        assert_eq!(told(0, 7), "0.0%");
-        assert_eq!(told(1, 16), "6.2%");
-        assert_eq!(told(99_999, 100_000), "99.999%");
-        assert_eq!(told(u64::MAX - 1, u64::MAX), "just under 100%");
-        assert_eq!(told(1, u64::MAX), "just over 0%");
+        let percent = |part, whole| in_percent(ratio(ns(part), ns(whole)));
+        assert_eq!(percent(1, 1), "100.0%");
+        assert_eq!(percent(0, 7), "0.0%");
+        assert_eq!(percent(1, 16), "6.2%");
+        assert_eq!(percent(99_999, 100_000), "99.999%");
+        assert_eq!(percent(u64::MAX - 1, u64::MAX), "just under 100%");
+        assert_eq!(percent(1, u64::MAX), "just over 0%");
         assert_eq!(in_percent(points(PercentagePoints(-5.0))), "0.0%");
         assert_eq!(in_percent(points(PercentagePoints(12.5))), "12.5%");
     }
