@@ -1,9 +1,7 @@
 //! One description's modes at a time.
 
-use tailbound_modes::table::ModeTable;
-
-use super::refused;
-use crate::protocol::{ModesStatus, Refusal, RunningDescription};
+use crate::control::{ModesRefusal, ModesStatus, RunningDescription};
+use crate::table::ModeTable;
 
 /// Refuses the modes of a table in place of those that are known, unless it has all of their domains. The others
 /// would be left in whatever mode they are, with agents that nobody speaks to any more.
@@ -14,7 +12,7 @@ pub fn refuse_other(
     table: &ModeTable,
     known: &ModesStatus,
     description: Option<&RunningDescription>,
-) -> Result<(), Refusal> {
+) -> Result<(), ModesRefusal> {
     let new = table.in_mode(table.initial()).domains;
     let mut left = known
         .state
@@ -29,10 +27,11 @@ pub fn refuse_other(
         || "an applied description".to_owned(),
         |description| description.file.display().to_string(),
     );
-    Err(refused(format!(
+    let why = format!(
         "the modes of {of} are known, and they change the reservations of {}, while this description has no \
          \"{one}\"; put all domains into one description, or take those back first: `tailbound revert DOMAIN` \
          for each, or `tailbound revert --all` for all that is in force",
         domains.join(", "),
-    )))
+    );
+    Err(ModesRefusal::OthersKnown { why })
 }

@@ -1,9 +1,10 @@
-//! The frames of the control socket: those of [`tailbound_modes::frame`] with the magic bytes `TB`
+//! The frames of the control socket: those of [`crate::frame`] with the magic bytes `TB`
 //! and [`PROTOCOL_VERSION`].
 
 use serde::Serialize;
-use tailbound_modes::frame;
-pub use tailbound_modes::frame::{FrameError, HEADER_BYTES, decode};
+
+use crate::frame;
+pub use crate::frame::{FrameError, HEADER_BYTES, decode};
 
 /// The version of the protocol: requests, answers and their meaning.
 pub const PROTOCOL_VERSION: u16 = 1;

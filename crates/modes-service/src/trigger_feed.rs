@@ -4,36 +4,28 @@ use std::collections::BTreeMap;
 
 use tailbound_modes::manager::Asker;
 use tailbound_modes::triggers::Triggers;
+use tailbound_subsystem::ReservationHost;
+use tailbound_subsystem::log::note;
 use tailbound_time::Instant;
 
-use super::{Manager, SharedLeases, lock};
-use crate::leases::Reservations;
-use crate::log::note;
+use crate::modes::Manager;
 
 /// Looks at the triggers, and asks for the modes that they want; whether there was one.
-pub(super) fn look<R: Reservations>(
+pub(crate) fn look(
     triggers: &mut Triggers,
-    manager: &mut Manager<R>,
-    leases: &SharedLeases<R>,
+    manager: &mut Manager,
+    host: &dyn ReservationHost,
     now: Instant,
 ) -> bool {
     if triggers.next_look().is_none_or(|next| next > now) {
         return false;
     }
     let domains = triggers.domains(now);
-    let counts: BTreeMap<_, _> = if domains.is_empty() {
-        BTreeMap::new()
-    } else {
-        let leases = lock(leases);
-        let reservations = leases.reservations();
-        domains
-            .into_iter()
-            .filter_map(|domain| {
-                let ledger = reservations.ledger(domain)?;
-                Some((domain.to_owned(), (&ledger).into()))
-            })
-            .collect()
-    };
+    let counts = domains.into_iter().filter_map(|domain| {
+        let ledger = host.ledger(domain)?;
+        Some((domain.to_owned(), (&ledger).into()))
+    });
+    let counts: BTreeMap<_, _> = counts.collect();
     let holds = manager.state().mode.clone();
     let asking = triggers.look(now, &holds, &counts);
     for trigger in &asking {

@@ -12,19 +12,15 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::control_socket::{connect_within, peer_credentials};
 use tailbound_linux::process::{effective_uid, lock_holders};
 use tailbound_model::{ResourceInterface, WhenEmpty};
-use tailbound_modes::manager::Report;
-use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
-use crate::connection::{is_timeout, remaining, std_duration, write_within};
-use crate::frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use crate::control_frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
+use crate::deadline::{is_timeout, remaining, std_duration, write_within};
 use crate::launch::{self, LaunchError, StartOptions};
-use crate::protocol::{
-    DaemonStatus, Lease, ModesStatus, Refusal, RefusalKind, Request, Response, RunningDescription,
-    Selection,
-};
+use crate::protocol::{DaemonStatus, Lease, Refusal, RefusalKind, Request, Response, Selection};
 use crate::standstill::{Condition, Standstill};
 use crate::state_directory::StateDirectory;
+use crate::subsystem_request::SubsystemRequest;
 
 /// How long an answer may take that waits for nothing but the daemon itself.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -101,12 +97,17 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The kind of the daemon's refusal, if that is what it is.
-    pub fn refusal_kind(&self) -> Option<RefusalKind> {
+    /// The daemon's refusal, if that is what it is.
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::Refused(refusal) => Some(refusal.kind),
+            Self::Refused(refusal) => Some(refusal),
             _ => None,
         }
+    }
+
+    /// The kind of the daemon's refusal, if that is what it is.
+    pub fn refusal_kind(&self) -> Option<RefusalKind> {
+        self.refusal().map(|refusal| refusal.kind)
     }
 }
 
@@ -142,10 +143,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::connect`].
-    pub(crate) fn connect_within(
-        state_directory: &Path,
-        limit: Duration,
-    ) -> Result<Self, ClientError> {
+    pub fn connect_within(state_directory: &Path, limit: Duration) -> Result<Self, ClientError> {
         let socket = StateDirectory::new(state_directory).socket();
         let stream = connect_within(&socket, limit.min(SENT_WITHIN))
             .map_err(|source| connect_error(state_directory, &socket, source))?;
@@ -291,58 +289,6 @@ impl Client {
         }
     }
 
-    /// Makes the daemon know modes, whose initial one is in force; where agents connect then.
-    ///
-    /// # Errors
-    /// If the initial mode is not in force, or the daemon cannot be asked.
-    pub fn load_modes(&mut self, table: ModeTable) -> Result<PathBuf, ClientError> {
-        self.load_described_modes(table, None)
-    }
-
-    /// The same with the description that the modes are from, so that others can be added to it.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn load_described_modes(
-        &mut self,
-        table: ModeTable,
-        description: Option<RunningDescription>,
-    ) -> Result<PathBuf, ClientError> {
-        let table = Box::new(table);
-        match self.ask(&Request::LoadModes { table, description })? {
-            Response::ModesLoaded { socket } => Ok(socket),
-            other => Err(nonsense(&other)),
-        }
-    }
-
-    /// Makes the daemon know those modes of a table that it does not know yet.
-    ///
-    /// # Errors
-    /// If all else in it is not as it is known, a new mode cannot be changed to or from, or the daemon
-    /// cannot be asked.
-    pub fn add_modes(
-        &mut self,
-        table: ModeTable,
-        description: Option<RunningDescription>,
-    ) -> Result<(), ClientError> {
-        let table = Box::new(table);
-        match self.ask(&Request::AddModes { table, description })? {
-            Response::ModesAdded {} => Ok(()),
-            other => Err(nonsense(&other)),
-        }
-    }
-
-    /// The description that the modes are from; nothing if none are loaded, or it was not told.
-    ///
-    /// # Errors
-    /// If the daemon cannot be asked.
-    pub fn modes_description(&mut self) -> Result<Option<RunningDescription>, ClientError> {
-        match self.ask(&Request::ModesDescription {})? {
-            Response::ModesDescription { description } => Ok(description),
-            other => Err(nonsense(&other)),
-        }
-    }
-
     /// The host as the daemon found it when it started, with which it plans reservations.
     ///
     /// # Errors
@@ -350,29 +296,6 @@ impl Client {
     pub fn host(&mut self) -> Result<HostCapabilities, ClientError> {
         match self.ask(&Request::Host {})? {
             Response::Host { host } => Ok(*host),
-            other => Err(nonsense(&other)),
-        }
-    }
-
-    /// Changes to another mode; what came of it.
-    ///
-    /// # Errors
-    /// If there is none of that name, or the daemon cannot be asked.
-    pub fn set_mode(&mut self, mode: &str) -> Result<Report, ClientError> {
-        let mode = mode.to_owned();
-        match self.ask(&Request::SetMode { mode })? {
-            Response::ModeSet { report } => Ok(*report),
-            other => Err(nonsense(&other)),
-        }
-    }
-
-    /// Which modes there are, and what holds; nothing if none are loaded.
-    ///
-    /// # Errors
-    /// If the daemon cannot be asked.
-    pub fn modes(&mut self) -> Result<Option<ModesStatus>, ClientError> {
-        match self.ask(&Request::Modes {})? {
-            Response::Modes { modes } => Ok(modes.map(|modes| *modes)),
             other => Err(nonsense(&other)),
         }
     }
@@ -421,6 +344,29 @@ impl Client {
         }
     }
 
+    /// Asks one subsystem.
+    ///
+    /// # Errors
+    /// Why it refuses, or why the daemon cannot be asked.
+    pub fn ask_subsystem<R: SubsystemRequest>(
+        &mut self,
+        request: &R,
+    ) -> Result<R::Response, ClientError> {
+        let nonsense = |error: serde_json::Error| ClientError::Nonsense(error.to_string());
+        let limit = match request.changes_something() {
+            true => CHANGED_WITHIN,
+            false => ANSWER_WITHIN,
+        };
+        let request = Request::Subsystem {
+            name: R::SUBSYSTEM.to_owned(),
+            body: serde_json::to_value(request).map_err(nonsense)?,
+        };
+        match self.ask_within(&request, limit)? {
+            Response::Subsystem { body } => serde_json::from_value(body).map_err(nonsense),
+            other => Err(self::nonsense(&other)),
+        }
+    }
+
     /// Has everything taken back and the daemon end.
     ///
     /// # Errors
@@ -438,7 +384,7 @@ impl Client {
 
     fn ask_within(&mut self, request: &Request, limit: Duration) -> Result<Response, ClientError> {
         self.answer_within = limit;
-        let bytes = frame::encode(request, REQUEST_BYTES_MAX).map_err(frame_error)?;
+        let bytes = control_frame::encode(request, REQUEST_BYTES_MAX).map_err(frame_error)?;
         // A refusal may be waiting for us even where the daemon takes no more.
         let sent = write_within(&self.stream, &bytes, SENT_WITHIN);
         match self.answer() {
@@ -465,7 +411,7 @@ impl Client {
         let mut stop = std::mem::take(&mut self.stop);
         loop {
             if let Some(payload) = self.decoder.next_payload().map_err(frame_error)? {
-                return frame::decode(&payload).map_err(frame_error);
+                return control_frame::decode(&payload).map_err(frame_error);
             }
             let left = remaining(deadline).ok_or_else(|| self.slow(limit))?;
             let received = self
@@ -500,16 +446,12 @@ fn time_for(request: &Request) -> Duration {
     match request {
         Request::Apply { .. }
         | Request::Change { .. }
-        | Request::LoadModes { .. }
-        | Request::AddModes { .. }
-        | Request::SetMode { .. }
+        | Request::Subsystem { .. }
         | Request::Revert { .. }
         | Request::Shutdown {} => CHANGED_WITHIN,
         Request::Hello { .. }
         | Request::Plan { .. }
-        | Request::ModesDescription {}
         | Request::Host {}
-        | Request::Modes {}
         | Request::Status {}
         | Request::Ledger {}
         | Request::Metrics {} => ANSWER_WITHIN,

@@ -1,43 +1,36 @@
 //! The modes of the host: a thread with the host mode manager and the links to the agents.
 
-mod entrance;
-pub mod identity;
-pub mod journal;
-pub mod known;
-mod looking;
-pub mod resuming;
-mod triggering;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use tailbound_enforcement::{Changed, EnforcementStatus};
+use tailbound_enforcement::EnforcementStatus;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::scheduling::set_affinity;
 use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo};
-use tailbound_model::ResourceInterface;
-use tailbound_modes::enforced::{Enforced, Enforcing, limits};
+use tailbound_modes::control::{ModesRefusal, ModesStatus, RunningDescription};
+use tailbound_modes::enforced::{Enforced, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report, State};
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::table_replacement;
 use tailbound_modes::triggers::Triggers;
+use tailbound_subsystem::ReservationHost;
+use tailbound_subsystem::log::note;
+use tailbound_subsystem::process_identity::StartTimes;
 use tailbound_time::{Clock, Duration, Instant};
 
-use crate::leases::{Leases, Reservations};
-use crate::log::note;
+use crate::agent_access::{authority, cpus_without_domains, listen, ways};
+use crate::contradiction_watch::ContradictionWatch;
+use crate::journal::ModesJournal;
 use crate::metrics::ChangeCounts;
-use crate::protocol::{ModesStatus, Refusal, RefusalKind, RunningDescription};
-use entrance::{authority, cpus_without_domains, listen, ways};
-use identity::StartTimes;
-use journal::ModesJournal;
-use looking::Looks;
+use crate::{lock, trigger_feed};
 
 /// Above all domains, below the managers of budgets: a mode change waits for neither of the former.
 const PRIORITY: u8 = 96;
@@ -45,9 +38,6 @@ const PRIORITY: u8 = 96;
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// How long a transition, with what it takes to take it back, may last.
 const CHANGED_WITHIN: std::time::Duration = std::time::Duration::from_secs(50);
-
-/// Leases that several threads use.
-pub type SharedLeases<R> = Arc<Mutex<Leases<R>>>;
 
 /// What asks for a mode waits for this.
 type Answer = Result<Report, ModeError>;
@@ -57,7 +47,7 @@ type Answers = Arc<Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>>;
 type Addition = (
     ModeTable,
     Option<RunningDescription>,
-    mpsc::Sender<Result<(), Refusal>>,
+    mpsc::Sender<Result<(), ModesRefusal>>,
 );
 type Additions = Arc<Mutex<Vec<Addition>>>;
 
@@ -92,67 +82,22 @@ pub struct Modes {
     journal: Option<ModesJournal>,
 }
 
-/// Locks what a panic of another holder has not broken: every holder leaves it whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn refused(message: impl Into<String>) -> Refusal {
-    Refusal::new(RefusalKind::Mode, message)
-}
-
-/// The reservations of this daemon, as its mode manager changes them.
-struct Leased<R>(SharedLeases<R>);
-
-impl<R: Reservations> Enforcing for Leased<R> {
-    fn begin_changes(&mut self) -> Result<(), String> {
-        let begun = lock(&self.0).begin_changes();
-        begun.map_err(|refusal| refusal.message)
-    }
-
-    fn end_changes(&mut self) -> Result<(), String> {
-        let ended = lock(&self.0).end_changes();
-        ended.map_err(|refusal| refusal.message)
-    }
-
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, String> {
-        let changed = lock(&self.0).change_from(domain, interface, not_before);
-        changed.map_err(|refusal| refusal.message)
-    }
-
-    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String> {
-        let boosted = lock(&self.0).boost(domain, at_most, if_exhausted);
-        boosted.map_err(|refusal| refusal.message)
-    }
-
-    fn unboost(&mut self, domain: &str) -> Result<(), String> {
-        lock(&self.0)
-            .unboost(domain)
-            .map_err(|refusal| refusal.message)
-    }
-}
-
-type Manager<R> = HostModeManager<Enforced<Leased<R>, Monotonic>, AgentLinks<Monotonic>, Monotonic>;
+/// The manager of the modes, over the reservations of the daemon and the links to the agents.
+pub(crate) type Manager = HostModeManager<Enforced<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
 
 /// Refuses a table whose initial mode is not in force, or that leaves a domain out whose modes are known.
 ///
 /// # Errors
 /// Which domain stands against it.
-pub fn check<R: Reservations>(
+pub fn check(
     table: &ModeTable,
-    leases: &SharedLeases<R>,
+    host: &dyn ReservationHost,
     known: Option<&Modes>,
-) -> Result<(), Refusal> {
+) -> Result<(), ModesRefusal> {
     if let Some(known) = known {
-        known::refuse_other(table, &known.status(), known.description().as_ref())?;
+        table_replacement::refuse_other(table, &known.status(), known.description().as_ref())?;
     }
-    let standing = lock(leases).reservations().status();
-    check_state(&State::initial(table), &standing)
+    check_state(&State::initial(table), &host.standing())
 }
 
 impl Modes {
@@ -160,15 +105,14 @@ impl Modes {
     ///
     /// # Errors
     /// If a domain of the table is not active as that mode says, or the socket cannot be made.
-    pub fn load<R: Reservations + Send + 'static>(
+    pub fn load(
         loading: Loading,
-        leases: &SharedLeases<R>,
+        host: &Arc<dyn ReservationHost>,
         socket: &Path,
-    ) -> Result<Self, Refusal> {
-        let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
+    ) -> Result<Self, ModesRefusal> {
         let journal = loading.journal.clone();
         let description = Arc::new(Mutex::new(loading.description.clone()));
-        let (mut manager, commands, own_cpus) = manager_of(&loading, leases, socket)?;
+        let (mut manager, commands, own_cpus) = manager_of(&loading, &**host, socket)?;
         let told = Told::new(manager.table(), &loading);
         let status = Arc::new(Mutex::new(status_of(&mut manager, socket, &told)));
         let (answers, ending) = (Answers::default(), Arc::new(AtomicBool::new(false)));
@@ -182,14 +126,15 @@ impl Modes {
                 ending: Arc::clone(&ending),
                 socket: socket.to_owned(),
                 own_cpus,
-                leases: Arc::clone(leases),
+                host: Arc::clone(host),
                 additions: Arc::clone(&additions),
                 description: Arc::clone(&description),
                 journal: loading.journal,
                 told,
             };
             let builder = std::thread::Builder::new().name("modes".into());
-            builder.spawn(move || work.run(manager)).map_err(failed)?
+            let spawned = builder.spawn(move || work.run(manager));
+            spawned.map_err(|error| no_listener(socket, &error))?
         };
         Ok(Self {
             commands,
@@ -219,20 +164,16 @@ impl Modes {
         &self,
         table: ModeTable,
         description: Option<RunningDescription>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ModesRefusal> {
         let (sender, receiver) = mpsc::channel();
         lock(&self.additions).push((table, description, sender));
         self.wake()?;
         let answer = receiver.recv_timeout(CHANGED_WITHIN);
-        answer.unwrap_or_else(|_| {
-            Err(refused(
-                "the modes were unloaded meanwhile, or a change lasts",
-            ))
-        })
+        answer.unwrap_or(Err(ModesRefusal::Unfinished {}))
     }
 
-    fn wake(&self) -> Result<(), Refusal> {
-        let ended = |_| refused("the modes were unloaded meanwhile");
+    fn wake(&self) -> Result<(), ModesRefusal> {
+        let ended = |_| ModesRefusal::Unloaded {};
         // There is no such mode, and nobody waits for the answer.
         self.commands.ask(0, String::new()).map_err(ended)
     }
@@ -262,29 +203,30 @@ impl Modes {
     ///
     /// # Errors
     /// If there is no such mode, or another request took its place.
-    pub fn set(&self, mode: &str) -> Result<Report, Refusal> {
+    pub fn set(&self, mode: &str) -> Result<Report, ModesRefusal> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
         lock(&self.answers).insert(number, sender);
-        let ended = |_| refused("the modes were unloaded meanwhile");
+        let ended = |_| ModesRefusal::Unloaded {};
         self.commands.ask(number, mode.to_owned()).map_err(ended)?;
         let answer = receiver.recv_timeout(CHANGED_WITHIN);
         lock(&self.answers).remove(&number);
         match answer {
             Ok(Ok(report)) => Ok(report),
-            Ok(Err(error)) => Err(refused(error.to_string())),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(refused("the modes were unloaded meanwhile"))
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(refused(
-                "the change has not ended in time; see `tailbound mode list`",
-            )),
+            Ok(Err(error)) => Err(error.into()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(ModesRefusal::Unloaded {}),
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(ModesRefusal::Unfinished {}),
         }
     }
 
     /// What is known, and what holds.
     pub fn status(&self) -> ModesStatus {
         lock(&self.status).clone()
+    }
+
+    /// The domains whose reservations the modes change.
+    pub fn domains(&self) -> BTreeSet<String> {
+        lock(&self.status).state.domains.keys().cloned().collect()
     }
 
     /// What was counted of the changes, for the metrics.
@@ -330,7 +272,7 @@ struct Told {
     last: Option<Report>,
     triggers: Triggers,
     resumed: Option<Fate>,
-    looks: Looks,
+    watch: ContradictionWatch,
     at: Instant,
 }
 
@@ -341,14 +283,14 @@ impl Told {
             last: None,
             triggers: Triggers::new(table.triggers(), now),
             resumed: loading.resumed,
-            looks: Looks::of(table, &loading.started),
+            watch: ContradictionWatch::of(table, &loading.started),
             at: now,
         }
     }
 }
 
 /// What the thread works with.
-struct Work<R> {
+struct Work {
     answers: Answers,
     status: Arc<Mutex<ModesStatus>>,
     counts: Arc<Mutex<ChangeCounts>>,
@@ -356,15 +298,15 @@ struct Work<R> {
     socket: PathBuf,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
     own_cpus: BTreeSet<u32>,
-    leases: SharedLeases<R>,
+    host: Arc<dyn ReservationHost>,
     additions: Additions,
     description: Arc<Mutex<Option<RunningDescription>>>,
     journal: Option<ModesJournal>,
     told: Told,
 }
 
-impl<R: Reservations> Work<R> {
-    fn run(mut self, mut manager: Manager<R>) {
+impl Work {
+    fn run(mut self, mut manager: Manager) {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(current_thread_id(), &self.own_cpus)
         {
@@ -377,7 +319,7 @@ impl<R: Reservations> Work<R> {
         }
         while !self.ending.load(Ordering::Acquire) {
             let now = Monotonic.now();
-            let fired = triggering::look(&mut self.told.triggers, &mut manager, &self.leases, now);
+            let fired = trigger_feed::look(&mut self.told.triggers, &mut manager, &*self.host, now);
             let added = self.take_additions(&mut manager);
             self.look_at_tasks(&mut manager, now);
             let at_latest = now.saturating_add(LOOK_AFTER);
@@ -397,18 +339,18 @@ impl<R: Reservations> Work<R> {
     }
 
     /// Holds what agents say of stopped tasks against what the host sees.
-    fn look_at_tasks(&mut self, manager: &mut Manager<R>, now: Instant) {
+    fn look_at_tasks(&mut self, manager: &mut Manager, now: Instant) {
         let said_stopped = |domain: &str, task: &str| manager.said_stopped(domain, task);
         let last = self.told.last.as_mut();
-        if self.told.looks.look(now, said_stopped, last) {
+        if self.told.watch.look(now, said_stopped, last) {
             lock(&self.counts)
                 .contradictions
-                .clone_from(self.told.looks.counts());
+                .clone_from(self.told.watch.counts());
             self.take_note(manager);
         }
     }
 
-    fn served(&mut self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
+    fn served(&mut self, manager: &mut Manager, asker: &Asker, answer: Answer) {
         tell(asker, &answer);
         if let Ok(report) = &answer
             && !report.changes_nothing()
@@ -424,7 +366,7 @@ impl<R: Reservations> Work<R> {
         self.answer(manager, asker, answer);
     }
 
-    fn take_note(&mut self, manager: &mut Manager<R>) {
+    fn take_note(&mut self, manager: &mut Manager) {
         for reason in manager.agents().take_reasons() {
             note(format_args!("agents: {reason}"));
         }
@@ -434,7 +376,7 @@ impl<R: Reservations> Work<R> {
     }
 
     /// Adds modes; whether there were some to add.
-    fn take_additions(&mut self, manager: &mut Manager<R>) -> bool {
+    fn take_additions(&mut self, manager: &mut Manager) -> bool {
         let additions = std::mem::take(&mut *lock(&self.additions));
         let some = !additions.is_empty();
         for (table, description, sender) in additions {
@@ -449,12 +391,12 @@ impl<R: Reservations> Work<R> {
             });
             self.take_note(manager);
             // Who asked may have gone.
-            let _gone = sender.send(added.map_err(|error| refused(error.to_string())));
+            let _gone = sender.send(added.map_err(ModesRefusal::from));
         }
         some
     }
 
-    fn answer(&self, manager: &mut Manager<R>, asker: &Asker, answer: Answer) {
+    fn answer(&self, manager: &mut Manager, asker: &Asker, answer: Answer) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
                 if let Some(sender) = lock(&self.answers).remove(number) {
@@ -494,32 +436,35 @@ fn tell(asker: &Asker, answer: &Answer) {
 }
 
 /// The manager of what is loaded, and the end by which others ask for modes.
-fn manager_of<R: Reservations>(
+fn manager_of(
     loading: &Loading,
-    leases: &SharedLeases<R>,
+    daemon: &dyn ReservationHost,
     socket: &Path,
-) -> Result<(Manager<R>, Commands, BTreeSet<u32>), Refusal> {
+) -> Result<(Manager, Commands, BTreeSet<u32>), ModesRefusal> {
     let table = loading.table.clone();
     let state = loading.state.clone();
     let state = state.unwrap_or_else(|| State::initial(&table));
-    let standing = lock(leases).reservations().status();
+    let standing = daemon.standing();
     check_state(&state, &standing)?;
     let host = HostCapabilities::probe();
     let takes_part = |domain: &str| state.domains.contains_key(domain);
     let cpus = standing.domains.iter().flat_map(|one| &one.interface.cpus);
     let limits = limits(cpus.copied(), &standing, takes_part, &host);
     let authority = authority(&standing, loading.started.clone());
-    let failed = |error: io::Error| refused(format!("{}: {error}", socket.display()));
+    let failed = |error: io::Error| no_listener(socket, &error);
     let listener = listen(socket).map_err(failed)?;
     let (mut links, commands) = AgentLinks::new(listener, authority, Monotonic).map_err(failed)?;
     let opened = links.open(ways(&table, &standing));
-    opened.map_err(|error| refused(error.to_string()))?;
+    opened.map_err(|error| {
+        let why = error.to_string();
+        ModesRefusal::NoListener { why }
+    })?;
     let own_cpus = cpus_without_domains(&host, &standing);
     // A machine's emulator may need these CPUs for what is looked for.
     if !own_cpus.is_empty() && table.links().is_empty() {
         links.look_for(LOOK_FOR);
     }
-    let reservations = Enforced::new(Leased(Arc::clone(leases)), &standing, Monotonic);
+    let reservations = Enforced::new(daemon.control(), &standing, Monotonic);
     let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
     let manager = manager.in_state(state);
     let manager = match &loading.journal {
@@ -529,7 +474,7 @@ fn manager_of<R: Reservations>(
     Ok((manager, commands, own_cpus))
 }
 
-fn status_of<R: Reservations>(manager: &mut Manager<R>, socket: &Path, told: &Told) -> ModesStatus {
+fn status_of(manager: &mut Manager, socket: &Path, told: &Told) -> ModesStatus {
     let agents = manager.agents().present().into_iter();
     let agents = agents.map(str::to_owned).collect();
     ModesStatus {
@@ -540,32 +485,34 @@ fn status_of<R: Reservations>(manager: &mut Manager<R>, socket: &Path, told: &To
         last: told.last.clone(),
         triggers: told.triggers.status(),
         resumed: told.resumed,
-        contradictions: told.looks.contradictions(),
+        contradictions: told.watch.contradictions(),
     }
 }
 
+fn no_listener(socket: &Path, error: &io::Error) -> ModesRefusal {
+    let why = format!("{}: {error}", socket.display());
+    ModesRefusal::NoListener { why }
+}
+
 /// Refuses a state that is not in force.
-fn check_state(state: &State, standing: &EnforcementStatus) -> Result<(), Refusal> {
+fn check_state(state: &State, standing: &EnforcementStatus) -> Result<(), ModesRefusal> {
+    let mode = &state.mode;
     for (domain, held) in &state.domains {
         let active = standing.domains.iter().find(|one| one.domain == *domain);
-        let Some(active) = active else {
-            return Err(refused(format!(
-                "domain \"{domain}\" of mode `{}` has no active reservation; apply the description first",
-                state.mode
-            )));
-        };
         let wanted = &held.interface.interface;
-        if active.interface != *wanted {
-            return Err(refused(format!(
-                "domain \"{domain}\" has {} every {}, and mode `{}` says {} every {}; revert it and apply \
-                 the description again",
-                active.interface.budget,
-                active.interface.period,
-                state.mode,
-                wanted.budget,
-                wanted.period,
-            )));
-        }
+        let why = match active.map(|active| &active.interface) {
+            Some(active) if active == wanted => continue,
+            Some(active) => format!(
+                "domain \"{domain}\" has {} every {}, and mode `{mode}` says {} every {}; revert it and \
+                 apply the description again",
+                active.budget, active.period, wanted.budget, wanted.period,
+            ),
+            None => format!(
+                "domain \"{domain}\" of mode `{mode}` has no active reservation; apply the description first"
+            ),
+        };
+        let (mode, domain) = (mode.clone(), domain.clone());
+        return Err(ModesRefusal::NotInForce { mode, domain, why });
     }
     Ok(())
 }

@@ -5,10 +5,10 @@ use std::path::Path;
 use tailbound_linux::clock::Monotonic;
 use tailbound_modes::manager::State;
 use tailbound_modes::manager::journal::Fate;
+use tailbound_subsystem::log::note;
 use tailbound_time::Clock;
 
-use super::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
-use crate::log::note;
+use crate::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
 
 /// What is to be made again, and what to make if that cannot be made.
 #[derive(Debug)]
@@ -57,15 +57,4 @@ pub fn left(directory: &Path) -> Option<Left> {
         fate: resumption.fate,
         otherwise: resumption.otherwise,
     })
-}
-
-/// What is said of it.
-pub fn told(fate: Fate, mode: &str) -> String {
-    match fate {
-        Fate::NoneUnderWay => format!("mode `{mode}` is in force again"),
-        Fate::Finished => format!("the change to mode `{mode}` that was under way is finished"),
-        Fate::RolledBack => {
-            format!("the change that was under way is rolled back; mode `{mode}` is in force again")
-        }
-    }
 }

@@ -15,14 +15,13 @@ use serde::{Deserialize, Serialize};
 use tailbound_enforcement::{EnforcementStatus, ReservationRequest, Target};
 use tailbound_linux::process::boot_id;
 use tailbound_model::BackendKind;
+use tailbound_modes::control::RunningDescription;
 use tailbound_modes::manager::journal::{Resumption, resumption};
 use tailbound_modes::manager::{Journal, Record, State};
 use tailbound_modes::table::ModeTable;
+use tailbound_subsystem::log::note;
+use tailbound_subsystem::process_identity::{StartTimes, is_same, numbers_of};
 use tailbound_time::{Duration, Instant};
-
-use super::identity::{StartTimes, is_same, numbers_of};
-use crate::log::note;
-use crate::protocol::RunningDescription;
 
 /// The version of the format.
 const FORMAT: u32 = 1;

@@ -10,7 +10,7 @@ use tailbound_linux::process::process_started;
 pub type StartTimes = BTreeMap<String, BTreeMap<u32, u64>>;
 
 /// The processes and threads that have to be the same for a reservation to be made again.
-pub(super) fn numbers_of(target: &Target) -> &[u32] {
+pub fn numbers_of(target: &Target) -> &[u32] {
     match target {
         Target::Processes(numbers) => numbers,
         // An emulator's other threads come and go.
@@ -31,7 +31,7 @@ pub fn start_times(requests: &[ReservationRequest]) -> StartTimes {
 }
 
 /// Whether a process is still the one that was started then.
-pub(super) fn is_same(pid: u32, started: &BTreeMap<u32, u64>) -> bool {
+pub fn is_same(pid: u32, started: &BTreeMap<u32, u64>) -> bool {
     let known = started.get(&pid);
     known.is_some_and(|at| process_started(pid).is_ok_and(|now| now == *at))
 }

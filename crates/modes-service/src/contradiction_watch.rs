@@ -15,16 +15,15 @@ use tailbound_modes::manager::Report;
 use tailbound_modes::parts::contradiction;
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::transition::StepKind;
+use tailbound_subsystem::log::note;
+use tailbound_subsystem::process_identity::{StartTimes, is_same};
 use tailbound_time::{Duration, Instant};
-
-use super::identity::{StartTimes, is_same};
-use crate::log::note;
 
 /// Between two looks, at least.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 /// The tasks that the host can look at.
-pub(super) struct Looks {
+pub(crate) struct ContradictionWatch {
     tasks: Vec<OneTask>,
     contradictions: Contradictions,
     /// How often a task of each domain was found to run.
@@ -43,9 +42,9 @@ struct OneTask {
     cgroup: Option<PathBuf>,
 }
 
-impl Looks {
+impl ContradictionWatch {
     /// At the tasks of a table, whose processes were started then where that is known already.
-    pub(super) fn of(table: &ModeTable, started: &StartTimes) -> Self {
+    pub(crate) fn of(table: &ModeTable, started: &StartTimes) -> Self {
         let root = unified_root();
         let domains = table.seen().iter();
         let tasks = domains.flat_map(|(domain, tasks)| {
@@ -75,19 +74,19 @@ impl Looks {
     }
 
     /// What was found, of each domain with tasks to look at.
-    pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
+    pub(crate) fn counts(&self) -> &BTreeMap<String, u64> {
         &self.counts
     }
 
     /// The tasks that run though they are said to be stopped.
-    pub(super) fn contradictions(&self) -> Vec<Contradiction> {
+    pub(crate) fn contradictions(&self) -> Vec<Contradiction> {
         self.contradictions.all()
     }
 
     /// Looks once more, if it is time; whether something is otherwise than before. `said_stopped` tells since
     /// when the agent of a domain says that a task is stopped. What is found belongs to the last change, if
     /// the agent said it in that one.
-    pub(super) fn look(
+    pub(crate) fn look(
         &mut self,
         now: Instant,
         said_stopped: impl Fn(&str, &str) -> Option<Instant>,

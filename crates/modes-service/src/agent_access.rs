@@ -13,11 +13,10 @@ use tailbound_linux::control_socket::PeerCredentials;
 use tailbound_linux::process::{effective_uid, user_of};
 use tailbound_modes::links::Ways;
 use tailbound_modes::table::ModeTable;
-
-use super::identity::{StartTimes, is_same};
+use tailbound_subsystem::process_identity::{StartTimes, is_same};
 
 /// Root, the daemon's own user, and the processes of a domain may be its agent.
-pub(super) fn authority(
+pub(crate) fn authority(
     standing: &EnforcementStatus,
     started: StartTimes,
 ) -> tailbound_modes::links::Authority {
@@ -51,7 +50,7 @@ pub(super) fn authority(
 }
 
 /// How agents come to this host; the user of a virtual machine may hold its port.
-pub(super) fn ways(table: &ModeTable, standing: &EnforcementStatus) -> Ways {
+pub(crate) fn ways(table: &ModeTable, standing: &EnforcementStatus) -> Ways {
     let owners = standing.domains.iter().filter_map(|one| match &one.target {
         Target::Machine(machine) => {
             let user = user_of(*machine.vcpus.first()?).ok()?;
@@ -67,7 +66,7 @@ pub(super) fn ways(table: &ModeTable, standing: &EnforcementStatus) -> Ways {
 }
 
 /// Listens where everybody may connect; who may be an agent is checked then.
-pub(super) fn listen(socket: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen(socket: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -78,7 +77,7 @@ pub(super) fn listen(socket: &Path) -> io::Result<UnixListener> {
 }
 
 /// The CPUs of the host on which nothing is reserved.
-pub(super) fn cpus_without_domains(
+pub(crate) fn cpus_without_domains(
     host: &HostCapabilities,
     standing: &EnforcementStatus,
 ) -> BTreeSet<u32> {

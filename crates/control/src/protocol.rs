@@ -1,23 +1,19 @@
 //! What is said over the control socket: one request, one answer, in turn.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tailbound_enforcement::{
     AdmissionError, AdmissionRefusal, DomainStatus, EnforcementError, LedgerSummary, Plan,
     Recovery, ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{ResourceInterface, WhenEmpty};
-use tailbound_modes::contradictions::Contradiction;
-use tailbound_modes::manager::journal::Fate;
-use tailbound_modes::manager::{Report, State};
-use tailbound_modes::table::ModeTable;
-use tailbound_modes::triggers::TriggerStatus;
 
-use crate::occupancy::Presence;
 use crate::origin::{Ending, Origin};
+use crate::presence::Presence;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,33 +46,8 @@ pub enum Request {
         /// What it gets from now on.
         interface: ResourceInterface,
     },
-    /// Know these modes from now on, in place of others: the system is in the initial one, whose
-    /// reservations are active. Agents may connect then.
-    LoadModes {
-        /// The modes.
-        table: Box<ModeTable>,
-        /// Where they are from.
-        #[serde(default)]
-        description: Option<RunningDescription>,
-    },
-    /// Know more modes: those of the table that are not known yet. All else in it is as it was.
-    AddModes {
-        /// All modes.
-        table: Box<ModeTable>,
-        /// Where they are from.
-        description: Option<RunningDescription>,
-    },
-    /// Where the modes are from.
-    ModesDescription {},
     /// The host as the daemon found it when it started.
     Host {},
-    /// Change to another mode, and answer when that has ended.
-    SetMode {
-        /// Which.
-        mode: String,
-    },
-    /// Which modes there are, and what holds.
-    Modes {},
     /// Take reservations back.
     Revert {
         /// Which ones.
@@ -88,20 +59,24 @@ pub enum Request {
     Ledger {},
     /// The same and more as Prometheus text.
     Metrics {},
+    /// What one subsystem is asked.
+    Subsystem {
+        /// Its name.
+        name: String,
+        /// The request, as the subsystem reads it.
+        body: Value,
+    },
     /// Take everything back and end.
     Shutdown {},
 }
 
 impl Request {
-    /// Whether any user may ask for it: it changes nothing and costs little.
+    /// Whether any user may ask for it: it changes nothing and costs little. What a subsystem opens to
+    /// everyone the subsystem declares itself.
     pub fn is_open_to_everyone(&self) -> bool {
         matches!(
             self,
-            Self::Hello { .. }
-                | Self::Status {}
-                | Self::Ledger {}
-                | Self::Metrics {}
-                | Self::Modes {}
+            Self::Hello { .. } | Self::Status {} | Self::Ledger {} | Self::Metrics {}
         )
     }
 }
@@ -154,32 +129,10 @@ pub enum Response {
         /// What was done.
         plan: Box<Plan>,
     },
-    /// To `load-modes`.
-    ModesLoaded {
-        /// Where agents connect.
-        socket: PathBuf,
-    },
-    /// To `add-modes`: they are known.
-    ModesAdded {},
-    /// To `modes-description`: nothing if no modes are loaded, or nothing was told.
-    ModesDescription {
-        /// What they are from.
-        description: Option<RunningDescription>,
-    },
     /// To `host`.
     Host {
         /// What reservations are planned with.
         host: Box<HostCapabilities>,
-    },
-    /// To `set-mode`: what came of it, which may be that the system is in its old mode.
-    ModeSet {
-        /// The transition.
-        report: Box<Report>,
-    },
-    /// To `modes`.
-    Modes {
-        /// What is known of modes; nothing if none are loaded.
-        modes: Option<Box<ModesStatus>>,
     },
     /// To `revert`.
     Reverted {
@@ -201,6 +154,11 @@ pub enum Response {
         /// In Prometheus' text format, version 0.0.4.
         text: String,
     },
+    /// To `subsystem`.
+    Subsystem {
+        /// The answer, as the subsystem writes it.
+        body: Value,
+    },
     /// To `shutdown`: everything has been taken back, the daemon ends.
     ShuttingDown {},
     /// To anything: no.
@@ -208,38 +166,6 @@ pub enum Response {
         /// Why.
         refusal: Refusal,
     },
-}
-
-/// The modes of the host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModesStatus {
-    /// The modes, by name, and how they are changed.
-    pub table: ModeTable,
-    /// What holds.
-    pub state: State,
-    /// The domains whose agents are connected.
-    pub agents: Vec<String>,
-    /// Where agents connect.
-    pub socket: PathBuf,
-    /// What came of the last transition.
-    pub last: Option<Report>,
-    /// What asks for modes, and when it did.
-    pub triggers: Vec<TriggerStatus>,
-    /// What became of a change in which another daemon died, if this one has made its reservations
-    /// again.
-    pub resumed: Option<Fate>,
-    /// Tasks that run though their agents say that they are stopped.
-    pub contradictions: Vec<Contradiction>,
-}
-
-/// The description that modes are from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunningDescription {
-    /// Its file, absolute; what it names is beside it.
-    pub file: PathBuf,
-    /// What it says, with what was added since.
-    pub text: String,
 }
 
 /// The state of the daemon.
@@ -259,6 +185,9 @@ pub struct DaemonStatus {
     pub recovered: Recovery,
     /// The latest reservations that ended before whoever asked for them wanted it.
     pub ended: Vec<Ending>,
+    /// What the subsystems that have something to say, say of themselves, by their names.
+    #[serde(default)]
+    pub subsystems: BTreeMap<String, Value>,
 }
 
 /// One active reservation.
@@ -309,6 +238,9 @@ pub struct Refusal {
     pub kind: RefusalKind,
     /// What is wrong and what would be right, for people.
     pub message: String,
+    /// The same for programs, where a subsystem refuses and says more than the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Box<Value>>,
 }
 
 /// What kind of reason a refusal has.
@@ -327,9 +259,8 @@ pub enum RefusalKind {
     Kernel,
     /// No domain of that name holds a reservation.
     NotActive,
-    /// No modes are loaded, or there is none of that name, or another request took the place of this
-    /// one.
-    Mode,
+    /// A subsystem says no; [`Refusal::reason`] has its own type.
+    Subsystem,
     /// Something could not be put back.
     NotRestored,
     /// The journal cannot be written.
@@ -350,13 +281,40 @@ pub enum RefusalKind {
     NotConnected,
 }
 
+impl Selection {
+    /// Whether a domain is named.
+    pub fn includes(&self, domain: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Domain(one) => one == domain,
+            Self::Domains(some) => some.iter().any(|one| one == domain),
+        }
+    }
+}
+
 impl Refusal {
     /// A refusal for the reason told.
     pub fn new(kind: RefusalKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
+            reason: None,
         }
+    }
+
+    /// The refusal of a subsystem, which reaches the client as the type that it is.
+    pub fn of_subsystem<E: std::error::Error + Serialize>(error: &E) -> Self {
+        Self {
+            kind: RefusalKind::Subsystem,
+            message: error.to_string(),
+            reason: serde_json::to_value(error).ok().map(Box::new),
+        }
+    }
+
+    /// The reason in the type of the subsystem that refused; none if it is another one's.
+    pub fn reason_as<E: DeserializeOwned>(&self) -> Option<E> {
+        let reason = self.reason.as_deref()?.clone();
+        serde_json::from_value(reason).ok()
     }
 
     /// The refusal of everything once the daemon is about to end.

@@ -104,11 +104,6 @@ impl StateDirectory {
         self.path.join("control.sock")
     }
 
-    /// Where agents connect.
-    pub fn modes_socket(&self) -> PathBuf {
-        self.path.join("modes.sock")
-    }
-
     /// The file whose lock the daemon and its watchdog hold.
     pub fn lock_path(&self) -> PathBuf {
         self.path.join("tailboundd.lock")
