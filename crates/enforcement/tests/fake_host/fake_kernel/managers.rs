@@ -1,13 +1,13 @@
 //! Managers in memory, for tests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 
-use crate::managers::{ChangeRefused, LedgerSummary, Managers};
-use crate::{Plan, ReservationRequest};
+use tailbound_enforcement::managers::{ChangeRefused, LedgerSummary, Managers};
+use tailbound_enforcement::{Plan, ReservationRequest};
 
 /// Managers that only note which domains they serve. Clones share the note.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,6 @@ pub struct FakeManagers {
     refusing: Arc<Mutex<bool>>,
     next: Arc<Mutex<Instant>>,
     losing: Arc<Mutex<bool>>,
-    boosted: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl FakeManagers {
@@ -26,12 +25,6 @@ impl FakeManagers {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
-    }
-
-    /// The domains that are boosted.
-    pub fn boosted(&self) -> BTreeSet<String> {
-        let boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
-        boosted.clone()
     }
 
     /// From now on, their next replenishments lie at this instant.
@@ -89,21 +82,14 @@ impl Managers for FakeManagers {
 
     fn boost(
         &mut self,
-        domain: &str,
+        _domain: &str,
         _at_most: Duration,
         _if_exhausted: bool,
     ) -> Result<(), String> {
-        let serves = self.serving().contains_key(domain);
-        let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
-        if serves {
-            boosted.insert(domain.to_owned());
-        }
         Ok(())
     }
 
-    fn unboost(&mut self, domain: &str) -> Result<(), String> {
-        let mut boosted = self.boosted.lock().unwrap_or_else(PoisonError::into_inner);
-        boosted.remove(domain);
+    fn unboost(&mut self, _domain: &str) -> Result<(), String> {
         Ok(())
     }
 

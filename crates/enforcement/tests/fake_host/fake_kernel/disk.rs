@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::journal::Disk;
+use tailbound_enforcement::journal::Disk;
 
 #[derive(Debug, Default)]
 struct Inside {
@@ -59,11 +59,6 @@ impl FakeDisk {
     /// Files of others go, and leave so much.
     pub fn give(&self, bytes: u64) {
         self.lock().free_bytes = Some(bytes);
-    }
-
-    /// How many writes were asked for.
-    pub fn writes(&self) -> usize {
-        self.lock().writes
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {

@@ -22,8 +22,8 @@ use tailbound_time::Instant;
 
 pub use self::disk::FakeDisk;
 pub use self::managers::FakeManagers;
-use crate::SchedulingSetting;
-use crate::kernel::{KernelState, KernelView};
+use tailbound_enforcement::SchedulingSetting;
+use tailbound_enforcement::kernel::{KernelState, KernelView};
 
 /// The roots of the hierarchies that there are.
 pub const V2_ROOT: &str = "/v2";
