@@ -1,5 +1,7 @@
 //! The subsystems at the command line: each has a verb, and lines in `status`.
 
+mod top;
+
 use clap::{ArgMatches, Command};
 use tailbound_control::DaemonStatus;
 
@@ -7,8 +9,10 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::verbs::mode::ModeVerb;
 
+use self::top::Top;
+
 /// All subsystems: a new one is a line here.
-const ALL: [&dyn SubsystemVerb; 1] = [&ModeVerb];
+const ALL: [&dyn SubsystemVerb; 2] = [&Top, &ModeVerb];
 
 /// `SubsystemVerb` is what the command line has of a part of the system that is none of its core.
 pub trait SubsystemVerb: Sync {

@@ -12,7 +12,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["linux", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],
     &["control"],
-    &["modes", "fleet", "report", "subsystem"],
+    &["modes", "fleet", "report", "subsystem", "top"],
     &["modes-service"],
     &["daemon"],
     &["experiment"],
