@@ -140,7 +140,7 @@ mod tests {
     use tailbound_enforcement::{
         Changed, DomainStatus, Inheritance, Plan, ReservationRequest, Target,
     };
-    use tailbound_model::Priority;
+    use tailbound_model::{BackendOptions, Priority};
     use tailbound_time::VirtualClock;
 
     use super::*;
@@ -160,6 +160,7 @@ mod tests {
             target: Target::Processes(Vec::new()),
             interface: interface.clone(),
             backend: BackendKind::CfsQuota,
+            options: BackendOptions::default(),
             threads: 1,
             ledger: None,
             audit: None,
@@ -193,6 +194,7 @@ mod tests {
                     target: Target::Processes(Vec::new()),
                     interface: interface.clone(),
                     backend: BackendKind::CfsQuota,
+                    options: BackendOptions::default(),
                 },
                 changes: Vec::new(),
                 managers: Vec::new(),

@@ -187,6 +187,7 @@ pub(crate) mod tests {
                     cpus: [Cpu(1)].into(),
                 },
                 backend: BackendKind::DsFreeze,
+                options: Default::default(),
                 threads: 3,
                 ledger: Some(ledger),
                 audit: None,

@@ -17,7 +17,8 @@ use tailbound_linux::process::{
 };
 use tailbound_linux::scheduling::affinity_of;
 use tailbound_model::{
-    AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface, TaskStart,
+    AgentPlace, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
+    TaskStart,
 };
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::table::{self, ModeTable, Settings};
@@ -154,6 +155,7 @@ impl Stage {
                 target: Target::Processes(self.pids[2 * place..2 * place + processes].to_vec()),
                 interface: self.interface(0, place),
                 backend: self.trial.back_end.kind(),
+                options: BackendOptions::default(),
             })
             .collect()
     }
