@@ -228,8 +228,8 @@ impl<R: Reservations + Send + 'static> Service<R> {
     }
 
     fn subsystem(&self, name: &str) -> Result<&dyn Subsystem, Refusal> {
-        let found = self.subsystems.iter().find(|one| one.name() == name);
-        found.map(|one| &**one).ok_or_else(|| {
+        let subsystem = self.subsystems.iter().find(|one| one.name() == name);
+        subsystem.map(|one| &**one).ok_or_else(|| {
             let names: Vec<&str> = self.subsystems.iter().map(|one| one.name()).collect();
             let message = format!("there is no subsystem \"{name}\", but {}", names.join(", "));
             Refusal::new(RefusalKind::BadRequest, message)
@@ -313,9 +313,9 @@ impl<R: Reservations + Send + 'static> Service<R> {
             let mut leases = self.leases();
             let result = leases.apply(id, requests, lease);
             if result.is_ok() {
-                let mut known = self.core.started();
-                known.retain(|domain, _| leases.owners().contains_key(domain));
-                known.extend(started);
+                let mut times = self.core.started();
+                times.retain(|domain, _| leases.owners().contains_key(domain));
+                times.extend(started);
                 self.members.applied(requests, when_empty);
             }
             result

@@ -83,7 +83,7 @@ impl ModesService {
 
     fn carry_out(&self, request: ModesRequest) -> Result<ModesResponse, Refusal> {
         let modes = self.modes().clone();
-        let known = || modes.clone().ok_or(ModesRefusal::NoneKnown {});
+        let loaded = || modes.clone().ok_or(ModesRefusal::NoneKnown {});
         Ok(match request {
             ModesRequest::Load { table, description } => {
                 drop(modes);
@@ -91,14 +91,14 @@ impl ModesService {
                 ModesResponse::Loaded { socket }
             }
             ModesRequest::Add { table, description } => {
-                known()?.add(*table, description)?;
+                loaded()?.add(*table, description)?;
                 ModesResponse::Added {}
             }
             ModesRequest::Description {} => ModesResponse::Description {
                 description: modes.and_then(|modes| modes.description()),
             },
             ModesRequest::Set { mode } => ModesResponse::Set {
-                report: Box::new(known()?.set(&mode)?),
+                report: Box::new(loaded()?.set(&mode)?),
             },
             ModesRequest::State {} => ModesResponse::State {
                 modes: modes.map(|modes| Box::new(modes.status())),
@@ -113,9 +113,9 @@ impl ModesService {
     ) -> Result<PathBuf, Refusal> {
         let loading = lock(&self.loading);
         // One that is refused takes nothing away.
-        let known = self.modes().clone();
-        modes::check(&table, &*self.host, known.as_deref())?;
-        drop(known);
+        let old = self.modes().clone();
+        modes::check(&table, &*self.host, old.as_deref())?;
+        drop(old);
         // The old ones first: there is one socket.
         self.end_modes();
         journal::forget_restarts(&self.place.directory);

@@ -46,12 +46,12 @@ impl SubsystemVerb for ModeVerb {
     fn section(&self, status: &DaemonStatus) -> Vec<String> {
         let section = status.subsystems.get(SUBSYSTEM);
         let summary = section.and_then(|section| ModesSummary::deserialize(section).ok());
-        summary.iter().flat_map(told).collect()
+        summary.iter().flat_map(summary_lines).collect()
     }
 }
 
 /// What `status` says of modes.
-fn told(summary: &ModesSummary) -> Vec<String> {
+fn summary_lines(summary: &ModesSummary) -> Vec<String> {
     let mut line = format!("mode {} of {}", summary.mode, summary.modes.join(", "));
     for (is_connected, text) in [
         (true, "agents connected: "),
@@ -138,8 +138,8 @@ mod tests {
             contradictions: 0,
         };
         let line = "mode run of rest, run; agents connected: arm; agents not connected: camera";
-        assert_eq!(told(&summary), [line]);
+        assert_eq!(summary_lines(&summary), [line]);
         summary.contradictions = 2;
-        assert!(told(&summary)[1].starts_with("2 tasks run though"));
+        assert!(summary_lines(&summary)[1].starts_with("2 tasks run though"));
     }
 }
