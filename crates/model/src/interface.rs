@@ -228,6 +228,20 @@ pub enum ReservationServer {
 }
 
 impl ReservationServer {
+    /// The rule; `None` for a CPU of its own.
+    pub fn kind(self) -> Option<ServerKind> {
+        match self {
+            Self::Deferrable { .. } => Some(ServerKind::Deferrable),
+            Self::Periodic { .. } => Some(ServerKind::Periodic),
+            Self::Polling { .. } => Some(ServerKind::Polling),
+            Self::ConstantBandwidth { .. } => Some(ServerKind::ConstantBandwidth),
+            Self::Sporadic { .. } => Some(ServerKind::Sporadic),
+            Self::PosixSporadic { .. } => Some(ServerKind::PosixSporadic),
+            Self::SoftConstantBandwidth { .. } => Some(ServerKind::SoftConstantBandwidth),
+            Self::Dedicated => None,
+        }
+    }
+
     /// Budget and period; `None` for a CPU of its own.
     pub fn budget_and_period(self) -> Option<(Duration, Duration)> {
         match self {

@@ -7,7 +7,7 @@ use tailbound_time::Duration;
 
 use super::layout::{Group, Inside};
 use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping};
-use super::order::{by_priority, rule_of};
+use super::order::by_priority;
 use super::problem::HostError;
 use crate::hierarchy::{Rank, Rule, Window};
 
@@ -62,7 +62,12 @@ impl Mapping<'_> {
         }
         group.rank = self.rank_of(reservation, within, group.period);
         let ordered = matches!(group.rank, Rank::Deadline(_));
-        if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
+        if ordered
+            && matches!(
+                group.rule,
+                Rule::Server(ServerKind::Sporadic) | Rule::Server(ServerKind::PosixSporadic)
+            )
+        {
             let domain = name.to_owned();
             return Err(HostError::NoDeadline { domain });
         }
@@ -93,7 +98,7 @@ impl Mapping<'_> {
                 limit: LONGEST,
             });
         }
-        group.rule = rule_of(kind);
+        group.rule = kind.into();
         (group.budget, group.period) = (budget, period);
         Ok(())
     }
