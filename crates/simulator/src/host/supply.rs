@@ -62,12 +62,9 @@ impl Mapping<'_> {
         }
         group.rank = self.rank_of(reservation, within, group.period);
         let ordered = matches!(group.rank, Rank::Deadline(_));
-        if ordered
-            && matches!(
-                group.rule,
-                Rule::Server(ServerKind::Sporadic) | Rule::Server(ServerKind::PosixSporadic)
-            )
-        {
+        let without_deadline =
+            matches!(group.rule, Rule::Server(kind) if !kind.answers().has_deadline);
+        if ordered && without_deadline {
             let domain = name.to_owned();
             return Err(HostError::NoDeadline { domain });
         }

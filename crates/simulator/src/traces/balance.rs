@@ -19,13 +19,8 @@ impl BalanceKind {
     pub fn of(rule: &Rule) -> Option<Self> {
         match rule {
             Rule::Unlimited | Rule::Windows(_) => None,
-            Rule::Server(ServerKind::Deferrable)
-            | Rule::Server(ServerKind::ConstantBandwidth)
-            | Rule::Server(ServerKind::SoftConstantBandwidth) => Some(Self::Left),
-            Rule::Server(ServerKind::Periodic)
-            | Rule::Server(ServerKind::Polling)
-            | Rule::Server(ServerKind::Sporadic)
-            | Rule::Server(ServerKind::PosixSporadic) => Some(Self::Used),
+            Rule::Server(kind) if kind.answers().shows_left => Some(Self::Left),
+            Rule::Server(_) => Some(Self::Used),
         }
     }
 }
