@@ -271,6 +271,10 @@ pub enum ServerKind {
     /// The constant-bandwidth server that gets a new budget and a later deadline at once. No back
     /// end enforces it; only simulation knows it.
     SoftConstantBandwidth,
+    /// Keeps its budget while idle, and at a grid point what is left of it, up to one more budget:
+    /// Linux's CFS bandwidth control with a burst as long as the quota. No back end enforces it under
+    /// this name; only simulation knows it.
+    Burstable,
 }
 
 impl ServerKind {
@@ -303,6 +307,7 @@ impl ServerKind {
             Self::SoftConstantBandwidth => {
                 Row::new("soft-constant-bandwidth", [false, false, true, true])
             }
+            Self::Burstable => Row::new("burstable", [false, false, true, false]),
         }
     }
 }

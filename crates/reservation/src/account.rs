@@ -4,6 +4,7 @@ use tailbound_model::ServerKind;
 use tailbound_time::{Duration, Instant};
 
 use crate::budget::{Budget, Replenishment};
+use crate::rules::burstable::Burstable;
 use crate::rules::constant_bandwidth::ConstantBandwidth;
 use crate::rules::deferrable::Deferrable;
 use crate::rules::periodic::Periodic;
@@ -34,6 +35,7 @@ enum State {
     SoftConstantBandwidth(SoftConstantBandwidth),
     Sporadic(Sporadic),
     PosixSporadic(PosixSporadic),
+    Burstable(Burstable),
     Windows(Windows),
 }
 
@@ -49,6 +51,7 @@ macro_rules! ask {
             State::SoftConstantBandwidth($rule) => $question,
             State::Sporadic($rule) => $question,
             State::PosixSporadic($rule) => $question,
+            State::Burstable($rule) => $question,
             State::Windows($rule) => $question,
         }
     };
@@ -103,6 +106,7 @@ impl Account {
             }
             ServerKind::Sporadic => State::Sporadic(Sporadic::default()),
             ServerKind::PosixSporadic => State::PosixSporadic(PosixSporadic::default()),
+            ServerKind::Burstable => State::Burstable(Burstable(grid)),
         };
         Ok(Self::of(budget, rule))
     }

@@ -45,6 +45,7 @@ fn rule() -> BoxedStrategy<Rule> {
         Just(Rule::Server(ServerKind::PosixSporadic)),
         Just(Rule::Server(ServerKind::ConstantBandwidth)),
         Just(Rule::Server(ServerKind::SoftConstantBandwidth)),
+        Just(Rule::Server(ServerKind::Burstable)),
         prop::collection::vec(window, 0..3).prop_map(Rule::Windows),
     ]
     .boxed()

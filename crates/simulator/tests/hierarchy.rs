@@ -115,6 +115,18 @@ fn a_soft_server_goes_on_with_a_later_deadline() {
 }
 
 #[test]
+fn a_burstable_server_keeps_one_budget_for_later() {
+    let server = |rule| plan(vec![reservation(0, rule, 2, 10, vec![task(0)])]);
+    let burstable = server(Rule::Server(ServerKind::Burstable));
+    // However long it was idle, two budgets are there at 35; the third comes at 40.
+    assert_eq!(ends(&burstable, &[(0, 35, 6)]), [42]);
+    // What is left at 10 of the first budget comes on top: 2 + 1.
+    assert_eq!(ends(&burstable, &[(0, 8, 1), (0, 10, 4)]), [9, 21]);
+    let deferrable = server(Rule::Server(ServerKind::Deferrable));
+    assert_eq!(ends(&deferrable, &[(0, 35, 6)]), [52]);
+}
+
+#[test]
 fn a_sporadic_server_gets_back_what_it_used_one_period_later() {
     let plan = plan(vec![reservation(
         0,
@@ -226,6 +238,7 @@ fn shapes() -> impl Strategy<Value = (Vec<Shape>, Vec<(usize, u64, u64)>)> {
         Rule::Server(ServerKind::Polling),
         Rule::Server(ServerKind::ConstantBandwidth),
         Rule::Server(ServerKind::SoftConstantBandwidth),
+        Rule::Server(ServerKind::Burstable),
     ];
     let shape = (prop::sample::select(rules), 1_u64..5, 0_u64..8, 1_usize..3).prop_map(
         |(rule, budget, more, tasks)| Shape {
@@ -274,6 +287,10 @@ impl TickServer {
         match self.shape.rule {
             Rule::Server(ServerKind::Deferrable) | Rule::Server(ServerKind::Periodic) if grid => {
                 self.left = self.shape.budget_ns
+            }
+            Rule::Server(ServerKind::Burstable) if grid && now > 0 => {
+                let budget = self.shape.budget_ns;
+                self.left = (self.left + budget).min(2 * budget);
             }
             Rule::Server(ServerKind::Polling) if grid && has_work => {
                 self.left = self.shape.budget_ns

@@ -198,6 +198,7 @@ fn domain_text(index: usize, inside: bool) -> impl Strategy<Value = String> {
         "server = \"sporadic\", ",
         "server = \"posix-sporadic\", ",
         "server = \"soft-constant-bandwidth\", ",
+        "server = \"burstable\", ",
         "backend = \"deadline\", ",
         "backend = \"cfs-quota\", ",
     ]);

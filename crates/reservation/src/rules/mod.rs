@@ -1,5 +1,6 @@
 //! The rules, one in each file.
 
+pub(crate) mod burstable;
 pub(crate) mod constant_bandwidth;
 pub(crate) mod deferrable;
 pub(crate) mod periodic;

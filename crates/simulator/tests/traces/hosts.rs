@@ -24,6 +24,7 @@ fn rule() -> impl Strategy<Value = Rule> {
         Rule::Server(ServerKind::PosixSporadic),
         Rule::Server(ServerKind::ConstantBandwidth),
         Rule::Server(ServerKind::SoftConstantBandwidth),
+        Rule::Server(ServerKind::Burstable),
         Rule::Windows(Vec::new()),
     ])
 }
