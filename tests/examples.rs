@@ -64,7 +64,7 @@ fn tailbound(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn told(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     format!(
         "{}\n{}\n{}",
         output.status,
@@ -101,7 +101,12 @@ fn every_example_checks_predicts_and_simulates() {
             let refused = verb == ["check"] && SIMULATED_ONLY.contains(&path.as_str());
             let expected = if refused { 2 } else { 0 };
             let status = output.status.code();
-            assert_eq!(status, Some(expected), "{arguments:?}: {}", told(&output));
+            assert_eq!(
+                status,
+                Some(expected),
+                "{arguments:?}: {}",
+                text_of(&output)
+            );
             assert!(!output.stdout.is_empty(), "{arguments:?} prints nothing");
         }
     }
@@ -204,7 +209,7 @@ fn aperiodic_policies_runs() {
         .args(["--quick", "--check", "--out", out.to_str().unwrap()])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", text_of(&output));
     let results = read(&out.join("results.json"));
     let findings = results["findings"].as_array().unwrap();
     for id in APERIODIC_HOLDS {
@@ -269,7 +274,7 @@ fn aperiodic_policies_are_executed() {
     let _alone = host::alone();
     let folder = tempfile::tempdir().unwrap();
     let output = real_execution(folder.path(), "1").output().unwrap();
-    let printed = told(&output);
+    let printed = text_of(&output);
     assert!(output.status.success(), "{printed}");
     let results = read(&folder.path().join("out/real.json"));
     assert_eq!(results["clock"], "CLOCK_MONOTONIC");
@@ -404,7 +409,7 @@ fn aperiodic_policies_say_what_is_missing() {
             .env("TAILBOUND_WITHOUT", feature)
             .output()
             .unwrap();
-        let printed = told(&output);
+        let printed = text_of(&output);
         assert_eq!(output.status.code(), Some(1), "{printed}");
         assert!(printed.contains(expected), "{printed}");
         assert!(!folder.path().join("out").exists());
@@ -425,7 +430,7 @@ fn multi_mode_runs() {
         command.arg("--analysis-only");
     }
     let output = command.output().unwrap();
-    let printed = told(&output);
+    let printed = text_of(&output);
     assert!(output.status.success(), "{printed}");
     let results = read(&out.join("results.json"));
     let cases = results["cpus"].as_array().unwrap();
@@ -508,10 +513,10 @@ fn run(example: &Shortened) {
     assert!(
         [Some(0), Some(2)].contains(&code),
         "{test}: {}",
-        told(&output)
+        text_of(&output)
     );
     let report = read(&out.join("report.json"));
-    check_report(example, &report, &told(&output));
+    check_report(example, &report, &text_of(&output));
     let html = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(html.contains("</html>"), "{test}: no HTML report");
     let schedule = "id=\"schedules\"";

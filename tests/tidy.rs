@@ -193,7 +193,7 @@ fn links_lead_somewhere() {
     assert_none(findings);
 }
 
-/// The text of a file, or an empty text for what has none to read.
+/// The text of a file, or an empty text for a folder or an image.
 fn read(folder: &Path, path: &str) -> Option<String> {
     let path = folder.join(path);
     path.exists()

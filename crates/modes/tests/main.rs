@@ -12,5 +12,6 @@ mod remote_links;
 mod rig;
 mod session_properties;
 mod stage;
+mod transition;
 mod vsock_links;
 mod wire_properties;

@@ -31,6 +31,9 @@ const IRREGULAR: [&str; 9] = [
     "drawn", "fallen", "found", "held", "known", "lost", "stuck", "told", "undone",
 ];
 
+/// Names that tell the origin of a value instead of its meaning.
+const VAGUE: [&str; 4] = ["found", "known", "looking", "told"];
+
 /// A count with the places that it counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Count {
@@ -67,6 +70,7 @@ pub fn counts(files: &[TextFile]) -> Vec<Count> {
     vec![
         listed("participle_files", participles),
         listed("repeated_types", types),
+        listed("vague_names", vague_names(files)),
         share("it_per_thousand", &["it"]),
         share("what_who_whose_per_thousand", &["what", "who", "whose"]),
     ]
@@ -165,6 +169,50 @@ impl<'ast> Visit<'ast> for Types {
     }
 }
 
+/// The places of functions, fields, arguments and variables with a vague name.
+fn vague_names(files: &[TextFile]) -> Vec<String> {
+    let mut vague = Vague::default();
+    for file in files {
+        vague.path.clone_from(&file.path);
+        vague.visit_file(&syn::parse_file(&file.text).unwrap());
+    }
+    vague.places
+}
+
+/// The places of vague names in files that are visited one after the other.
+#[derive(Default)]
+struct Vague {
+    path: String,
+    places: Vec<String>,
+}
+
+impl Vague {
+    fn add(&mut self, name: &syn::Ident) {
+        if VAGUE.iter().any(|vague| name == vague) {
+            let line = name.span().start().line;
+            self.places.push(format!("{}:{line}: {name}", self.path));
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Vague {
+    fn visit_signature(&mut self, signature: &'ast syn::Signature) {
+        self.add(&signature.ident);
+        syn::visit::visit_signature(self, signature);
+    }
+
+    fn visit_field(&mut self, field: &'ast syn::Field) {
+        if let Some(name) = &field.ident {
+            self.add(name);
+        }
+    }
+
+    fn visit_pat_ident(&mut self, variable: &'ast syn::PatIdent) {
+        self.add(&variable.ident);
+        syn::visit::visit_pat_ident(self, variable);
+    }
+}
+
 /// The words of all lines that are comments, in small letters.
 fn comment_words(files: &[TextFile]) -> Vec<String> {
     files
@@ -219,6 +267,12 @@ mod tests {
             "#[cfg(test)] mod tests { struct Own; }",
         );
         assert_eq!(number(&[one, two, test], "repeated_types"), 1);
+    }
+
+    #[test]
+    fn vague_names_are_counted_wherever_they_are_declared() {
+        let text = "struct S { known: u8 }\nfn told(found: u8) { let found = S { known: found }; }";
+        assert_eq!(number(&[file("crates/a/src/x.rs", text)], "vague_names"), 4);
     }
 
     #[test]

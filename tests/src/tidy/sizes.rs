@@ -1,4 +1,4 @@
-//! How long files and functions may be, and what folders and modules may not be called.
+//! Limits of files and functions, and names without content.
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -9,7 +9,7 @@ use super::Finding;
 pub const FUNCTION_LINES: usize = 70;
 /// The most lines that a source file may have.
 pub const FILE_LINES: usize = 600;
-/// Names that say nothing about what is inside.
+/// Names without content.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "misc"];
 
 /// Finds a file that is too long.

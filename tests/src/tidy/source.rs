@@ -1,4 +1,4 @@
-//! What source may not contain: unsafe code, kernel paths and impure calls where they do not
+//! Contents that are forbidden in source: unsafe code, kernel paths and impure calls where they do not
 //! belong, ignored tests, marks of unfinished work.
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -132,7 +132,7 @@ fn without_tests(file: &syn::File) -> TokenStream {
         .collect()
 }
 
-/// All tokens, groups before what they hold.
+/// All tokens, each group before its contents.
 fn tokens(stream: TokenStream) -> Vec<TokenTree> {
     let mut flat = Vec::new();
     for token in stream {
@@ -172,8 +172,8 @@ mod tests {
         assert_eq!(kernel_paths("crates/linux/src/a.rs", &parsed(text)), vec![]);
         let test = format!("#[cfg(test)] mod tests {{ {text} }}");
         assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(&test)), vec![]);
-        let told = "fn f() { tell(\"see /proc/self\"); }";
-        assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(told)), vec![]);
+        let message = "fn f() { tell(\"see /proc/self\"); }";
+        assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(message)), vec![]);
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! What holds at every instant of every transition.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use tailbound_model::{AgentPlace, ChangePolicy, TaskStart};
+use tailbound_model::{AgentPlace, ChangePolicy, Cpu, TaskStart};
+use tailbound_modes::transition::{DomainChange, Ending, Held, LocalMode, Options};
 use tailbound_time::Duration;
 
 use super::world::{Agent, change, limit, mode, run};
-use super::*;
 
 /// Domains whose old modes need no more than the limit together, nor their new ones.
 fn changes() -> impl Strategy<Value = Vec<DomainChange>> {
@@ -101,14 +100,14 @@ proptest! {
             }
             world.refuses.extend(refuses.map(|index| format!("d{index}")));
         });
-        prop_assert!(world.most_in_force() <= LIMIT_PERCENT * 10 + 8, "{:?}", world.log);
+        prop_assert!(world.most_in_force(Cpu(0)) <= LIMIT_PERCENT * 10 + 8, "{:?}", world.trace);
         prop_assert!(transition.timeline().ended_at.is_some());
         let at_once = match policy {
             ChangePolicy::Boost => 1,
             ChangePolicy::Prompt => 3,
             _ => 0,
         };
-        prop_assert!(world.most_boosted <= at_once, "{:?}", world.log);
+        prop_assert!(world.most_boosted <= at_once, "{:?}", world.trace);
         let by_name: BTreeMap<&str, &DomainChange> =
             changes.iter().map(|change| (change.domain.as_str(), change)).collect();
         for (domain, history) in &world.histories {
@@ -118,16 +117,16 @@ proptest! {
                 let asked = if *tasks == change.to.tasks { millionths(&change.to) } else { 0 };
                 let has = world.in_force(domain, *at);
                 let has = has.budget.as_nanos() * 1_000_000 / has.period.as_nanos();
-                prop_assert!(asked <= has, "{domain} asks for {asked} of {has}: {:?}", world.log);
+                prop_assert!(asked <= has, "{domain} asks for {asked} of {has}: {:?}", world.trace);
             }
             // Where new tasks wait, they wait long enough after the last old one was stopped.
             for pair in history.tasks.windows(2) {
                 let ((stopped, before), (started, after)) = (&pair[0], &pair[1]);
                 let starts = change.switches_tasks() && *after == change.to.tasks;
                 if starts && *before != *after && !change.offset.is_zero() {
-                    prop_assert!(before.is_empty(), "{domain}: {:?}", world.log);
+                    prop_assert!(before.is_empty(), "{domain}: {:?}", world.trace);
                     let waited = started.saturating_since(*stopped);
-                    prop_assert!(waited >= change.offset, "{domain}: {:?}", world.log);
+                    prop_assert!(waited >= change.offset, "{domain}: {:?}", world.trace);
                 }
             }
             let settled = &outcome.domains[domain];
@@ -137,7 +136,7 @@ proptest! {
                 Held::New => &change.to.interface,
                 Held::Fallback => &change.fallback.as_ref().unwrap().interface,
             };
-            prop_assert_eq!(last, expected, "{}: {:?}", domain, world.log);
+            prop_assert_eq!(last, expected, "{}: {:?}", domain, world.trace);
             let tasks = &history.tasks.last().unwrap().1;
             match settled.tasks {
                 Some(Held::New) => prop_assert_eq!(tasks, &change.to.tasks),

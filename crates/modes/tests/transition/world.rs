@@ -1,14 +1,15 @@
-//! A host and its agents for tests: what transitions ask for happens after a while, or not, and what
+//! A host and its agents without a kernel: what transitions ask for happens after a while, or not, and what
 //! holds at every instant is written down.
-
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_model::{AgentPlace, Cpu, Priority, ResourceInterface};
+use tailbound_modes::transition::{
+    Action, DomainChange, Event, Limits, LocalMode, Options, Outcome, Transition,
+};
 use tailbound_time::{Duration, Fraction, Instant};
 
-use super::{Action, DomainChange, Event, Limits, LocalMode, Options, Outcome, Transition};
+use super::words;
 
 /// How an agent behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +78,8 @@ pub struct World {
     pub boosted: BTreeSet<String>,
     /// So many agents were boosted at once.
     pub most_boosted: usize,
-    /// What was done, in words.
-    pub log: Vec<String>,
+    /// What happened and what was done about it, a line each.
+    pub trace: Vec<String>,
     events: BTreeMap<(Instant, usize), Event>,
     tasks_then: BTreeMap<usize, BTreeSet<String>>,
     next: usize,
@@ -101,7 +102,7 @@ impl World {
             refuses_at_first: BTreeMap::new(),
             boosted: BTreeSet::new(),
             most_boosted: 0,
-            log: Vec::new(),
+            trace: Vec::new(),
             events: BTreeMap::new(),
             tasks_then: BTreeMap::new(),
             next: 0,
@@ -124,29 +125,22 @@ impl World {
             } => self.set_interface(domain, interface, not_before),
             Action::Send {
                 domain,
-                mode,
                 stop,
                 start,
-            } => {
-                self.log.push(format!("send {domain} {mode}"));
-                self.send(domain, &stop, start);
-            }
+                ..
+            } => self.send(domain, &stop, start),
             Action::Boost { domain, .. } => {
-                self.log.push(format!("boost {domain}"));
                 assert!(self.boosted.insert(domain), "boosted twice");
                 self.most_boosted = self.most_boosted.max(self.boosted.len());
             }
             Action::Unboost { domain } => {
-                self.log.push(format!("unboost {domain}"));
                 assert!(self.boosted.remove(&domain), "was not boosted");
             }
-            Action::Withdraw { domain } => self.log.push(format!("withdraw {domain}")),
+            Action::Withdraw { .. } => {}
         }
     }
 
     fn set_interface(&mut self, domain: String, interface: ResourceInterface, not_before: Instant) {
-        let bandwidth = format!("{}/{}", interface.budget, interface.period);
-        self.log.push(format!("set {domain} {bandwidth}"));
         let left = self.refuses_at_first.get_mut(&domain);
         let not_yet = left.is_some_and(|left| match left.checked_sub(1) {
             Some(less) => {
@@ -211,9 +205,38 @@ impl World {
         }
     }
 
+    /// Begins a transition now.
+    pub fn begin(&mut self, transition: &mut Transition) -> Vec<Action> {
+        let actions = transition.begin(self.now);
+        self.note("begin", &actions);
+        actions
+    }
+
+    /// Lets something happen to a transition now.
+    pub fn feed(&mut self, transition: &mut Transition, event: Event) -> Vec<Action> {
+        let words = words::event(&event, self.now);
+        let actions = transition.handle(event, self.now);
+        self.note(&words, &actions);
+        actions
+    }
+
+    /// Has a transition given up now.
+    pub fn give_up(&mut self, transition: &mut Transition) -> Vec<Action> {
+        let actions = transition.give_up(self.now);
+        self.note("give up", &actions);
+        actions
+    }
+
+    fn note(&mut self, event: &str, actions: &[Action]) {
+        self.trace
+            .push(format!("{} {event}", words::instant(self.now)));
+        let actions = actions.iter().map(|action| words::action(action, self.now));
+        self.trace.extend(actions);
+    }
+
     /// Runs a transition to its end.
     pub fn run(&mut self, transition: &mut Transition) -> Outcome {
-        let mut actions = transition.begin(self.now);
+        let mut actions = self.begin(transition);
         for _ in 0..10_000 {
             for action in actions {
                 self.carry_out(action);
@@ -222,32 +245,32 @@ impl World {
                 assert!(self.boosted.is_empty(), "a boost is left");
                 return outcome;
             }
-            let event = self.events.first_key_value().map(|(key, _)| *key);
-            let woken = transition.next_wake();
-            let event = event.filter(|(at, _)| woken.is_none_or(|woken| *at <= woken));
-            let next = match event {
-                Some(key) => self.events.remove_entry(&key),
-                None => None,
-            };
-            actions = match next {
-                Some(((at, number), event)) => {
-                    self.now = self.now.max(at);
-                    if let (Some(tasks), Event::Acknowledged { domain, .. }) =
-                        (self.tasks_then.remove(&number), &event)
-                    {
-                        let history = self.histories.get_mut(domain).unwrap();
-                        history.tasks.push((at, tasks));
-                    }
-                    transition.handle(event, self.now)
-                }
-                None => {
-                    let woken = woken.expect("nothing happens any more, and it is not over");
-                    self.now = self.now.max(woken);
-                    transition.handle(Event::Woken, self.now)
-                }
-            };
+            let event = self.next_event(transition);
+            actions = self.feed(transition, event);
         }
         panic!("it does not end");
+    }
+
+    /// What happens next, at which the clock then stands: what was to come of an action, or the wake that
+    /// the transition asks for.
+    fn next_event(&mut self, transition: &Transition) -> Event {
+        let woken = transition.next_wake();
+        let first = self.events.first_key_value().map(|(key, _)| *key);
+        let first = first.filter(|(at, _)| woken.is_none_or(|woken| *at <= woken));
+        let Some(((at, number), event)) = first.and_then(|key| self.events.remove_entry(&key))
+        else {
+            let woken = woken.expect("nothing happens any more, and it is not over");
+            self.now = self.now.max(woken);
+            return Event::Woken;
+        };
+        self.now = self.now.max(at);
+        if let (Some(tasks), Event::Acknowledged { domain, .. }) =
+            (self.tasks_then.remove(&number), &event)
+        {
+            let history = self.histories.get_mut(domain).unwrap();
+            history.tasks.push((at, tasks));
+        }
+        event
     }
 
     /// What is in force of a domain at an instant.
@@ -257,20 +280,30 @@ impl World {
         &last.unwrap().1
     }
 
-    /// The most that was in force of CPU 0 at any instant, in thousandths, rounded up.
-    pub fn most_in_force(&self) -> u64 {
+    /// The most that was in force of a CPU at any instant, in thousandths, rounded up.
+    pub fn most_in_force(&self, cpu: Cpu) -> u64 {
         let all = self
             .histories
             .values()
             .flat_map(|history| &history.interfaces);
         let sum_at = |at: Instant| {
-            let shares = self.histories.keys().map(|domain| {
-                let found = self.in_force(domain, at);
-                (found.budget.as_nanos() * 1_000).div_ceil(found.period.as_nanos())
-            });
-            shares.sum()
+            let interfaces = self
+                .histories
+                .keys()
+                .map(|domain| self.in_force(domain, at));
+            let here = interfaces.filter(|interface| interface.cpus.contains(&cpu));
+            here.map(|interface| {
+                (interface.budget.as_nanos() * 1_000).div_ceil(interface.period.as_nanos())
+            })
+            .sum()
         };
         all.map(|(at, _)| sum_at(*at)).max().unwrap_or(0)
+    }
+
+    /// Goes on from what another world has come to.
+    pub fn follow(&mut self, before: Self) {
+        self.now = before.now;
+        self.histories.extend(before.histories);
     }
 }
 
