@@ -13,7 +13,7 @@ use crate::rules::posix_sporadic::PosixSporadic;
 use crate::rules::soft_constant_bandwidth::SoftConstantBandwidth;
 use crate::rules::sporadic::Sporadic;
 use crate::rules::windows::Windows;
-use crate::{Grid, NEVER, ReservationError, Rule};
+use crate::{NEVER, ReplenishmentGrid, ReservationError, Rule};
 
 /// The budget of one reservation in the course of time, in nanoseconds from the origin.
 ///
@@ -66,7 +66,7 @@ impl Account {
         }
     }
 
-    /// The account of a reservation that is idle at time 0. Grid points, or frames, lie at the phase and
+    /// The account of a reservation that is idle at time 0. ReplenishmentGrid points, or frames, lie at the phase and
     /// whole periods from it. Budget and period mean nothing without a limit; of windows the period is
     /// the frame.
     ///
@@ -95,7 +95,7 @@ impl Account {
             0 => budget.period_ns,
             phase_ns => phase_ns,
         };
-        let grid = Grid::new(Instant::from_nanos(next), period);
+        let grid = ReplenishmentGrid::new(Instant::from_nanos(next), period);
         let rule = match kind {
             ServerKind::Deferrable => State::Deferrable(Deferrable(grid)),
             ServerKind::Periodic => State::Periodic(Periodic::new(grid, &mut budget)),

@@ -4,13 +4,13 @@ use tailbound_time::{Duration, Instant};
 
 /// The grid of a reservation's replenishments: its next point, and the distance between points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct ReplenishmentGrid {
     /// The next point, in nanoseconds.
     pub(crate) next: u64,
     pub(crate) period_ns: u64,
 }
 
-impl Grid {
+impl ReplenishmentGrid {
     /// The grid of this next point and this distance, which is above zero.
     pub fn new(next: Instant, period: Duration) -> Self {
         Self {

@@ -19,7 +19,7 @@
 
 use tailbound_time::{Duration, Instant};
 
-use crate::Grid;
+use crate::ReplenishmentGrid;
 
 /// Whether the domain is to run or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub struct ClosedPeriod {
     pub forgiven: Duration,
     /// What later budgets owe after it.
     pub debt: Duration,
-    /// Grid points that passed unserved after it (the manager was held up); their budgets count
+    /// ReplenishmentGrid points that passed unserved after it (the manager was held up); their budgets count
     /// as given.
     pub skipped: u64,
 }
@@ -133,7 +133,7 @@ pub struct FixedGridServer {
     begun: bool,
     used_at_start: Duration,
     available: Duration,
-    grid: Grid,
+    grid: ReplenishmentGrid,
     debt: Duration,
     credit: Duration,
     stopped_early_by: Duration,
@@ -167,7 +167,7 @@ impl FixedGridServer {
             begun: false,
             used_at_start: used_total,
             available: Duration::ZERO,
-            grid: Grid::new(origin, parameters.period),
+            grid: ReplenishmentGrid::new(origin, parameters.period),
             debt: Duration::ZERO,
             credit: Duration::ZERO,
             stopped_early_by: Duration::ZERO,
@@ -265,7 +265,7 @@ impl FixedGridServer {
                 return (place, at);
             }
             let next = sooner.saturating_add(parameters.period);
-            grid = Grid::new(next, parameters.period);
+            grid = ReplenishmentGrid::new(next, parameters.period);
         }
         (MOST_PENDING, grid.first_from(not_before))
     }
@@ -413,7 +413,7 @@ impl FixedGridServer {
         self.begun = true;
         self.used_at_start = used_total;
         self.available = budget.saturating_add(self.credit).saturating_sub(self.debt);
-        self.grid = Grid::new(grid_start.saturating_add(period), period);
+        self.grid = ReplenishmentGrid::new(grid_start.saturating_add(period), period);
         self.stopped_early_by = Duration::ZERO;
         self.seen_late = Duration::ZERO;
         self.current = ClosedPeriod {

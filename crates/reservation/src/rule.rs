@@ -1,6 +1,6 @@
 //! Which rules there are.
 
-use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_model::{ReservationServer, ServerKind, Window};
 use tailbound_time::Duration;
 
 /// A rule of a reservation.
@@ -25,15 +25,6 @@ impl From<ReservationServer> for Rule {
     fn from(server: ReservationServer) -> Self {
         server.kind().map_or(Self::Unlimited, Self::Server)
     }
-}
-
-/// A window of a time partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Window {
-    /// Its begin, from the begin of the major frame.
-    pub offset: Duration,
-    /// How long it lasts; it ends with the frame at the latest.
-    pub length: Duration,
 }
 
 /// Why a reservation makes no sense.

@@ -285,9 +285,14 @@ fn nonsense_is_refused_with_a_reason() {
         ..one
     };
     assert_eq!(simulate(&plan, &[]), Err(PlanError::HorizonMissing));
+}
+
+#[test]
+fn a_reservation_that_makes_no_sense_is_refused_with_a_reason() {
     let with = |rule, budget, period| {
         let member = ranked_reservation(Rank::Fixed(0), rule, budget, period, vec![task(0)]);
-        simulate(&Plan::on_one_cpu(level(vec![member])), &[])
+        let plan = Plan::on_one_cpu(level(vec![member]));
+        simulate_plan(&plan, &mut [].as_slice(), &mut Vec::new(), None)
     };
     assert!(matches!(
         with(Rule::Server(ServerKind::Deferrable), 3, 2),

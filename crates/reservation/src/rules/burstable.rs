@@ -3,11 +3,11 @@
 //! feature"; Linux 5.14).
 
 use crate::budget::{Budget, Replenishment};
-use crate::{Grid, NEVER};
+use crate::{NEVER, ReplenishmentGrid};
 
 /// The burstable server.
 #[derive(Clone, Debug)]
-pub(crate) struct Burstable(pub(crate) Grid);
+pub(crate) struct Burstable(pub(crate) ReplenishmentGrid);
 
 impl Replenishment for Burstable {
     fn wake(&mut self, budget: &mut Budget, now: u64) {

@@ -1,11 +1,11 @@
 //! Keeps its budget while idle; full again at every grid point (Strosnider, Lehoczky and Sha 1995).
 
 use crate::budget::{Budget, Replenishment};
-use crate::{Grid, NEVER};
+use crate::{NEVER, ReplenishmentGrid};
 
 /// The deferrable server.
 #[derive(Clone, Debug)]
-pub(crate) struct Deferrable(pub(crate) Grid);
+pub(crate) struct Deferrable(pub(crate) ReplenishmentGrid);
 
 impl Replenishment for Deferrable {
     fn wake(&mut self, budget: &mut Budget, now: u64) {

@@ -1,15 +1,15 @@
 //! The budget passes when its turn comes, whether used or not; full again at every grid point.
 
-use crate::Grid;
+use crate::ReplenishmentGrid;
 use crate::budget::{Budget, Replenishment};
 
 /// The periodic server.
 #[derive(Clone, Debug)]
-pub(crate) struct Periodic(Grid);
+pub(crate) struct Periodic(ReplenishmentGrid);
 
 impl Periodic {
     /// The first part of the period that holds the origin has passed unused.
-    pub(crate) fn new(grid: Grid, budget: &mut Budget) -> Self {
+    pub(crate) fn new(grid: ReplenishmentGrid, budget: &mut Budget) -> Self {
         let passed = budget.period_ns - grid.next;
         budget.left = budget.budget_ns.saturating_sub(passed);
         Self(grid)

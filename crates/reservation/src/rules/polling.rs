@@ -1,11 +1,11 @@
 //! Gets its budget at a grid point if there is work, and loses it as soon as there is none.
 
 use crate::budget::{Budget, Replenishment};
-use crate::{Grid, NEVER};
+use crate::{NEVER, ReplenishmentGrid};
 
 /// The polling server.
 #[derive(Clone, Debug)]
-pub(crate) struct Polling(pub(crate) Grid);
+pub(crate) struct Polling(pub(crate) ReplenishmentGrid);
 
 impl Replenishment for Polling {
     fn wake(&mut self, budget: &mut Budget, now: u64) {

@@ -25,6 +25,6 @@ impl Replenishment for SoftConstantBandwidth {
     }
 
     fn deadline(&self) -> u64 {
-        self.0.deadline
+        self.0.deadline_ns
     }
 }

@@ -9,7 +9,7 @@ use super::layout::{Group, Inside};
 use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping};
 use super::order::by_priority;
 use super::problem::HostError;
-use crate::hierarchy::{Rank, Rule, Window};
+use crate::hierarchy::{Rank, Rule};
 
 /// Where a virtual CPU stands in its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,7 @@ impl Mapping<'_> {
                 let host = self.name.to_owned();
                 return Err(HostError::NoFrame { host });
             };
-            let windows = domain.windows.iter();
-            let windows = windows.map(|window| Window {
-                offset: window.offset,
-                length: window.length,
-            });
-            group.rule = Rule::Windows(windows.collect());
+            group.rule = Rule::Windows(domain.windows.clone());
             group.period = frame;
             return Ok((group, Supply::Guaranteed));
         }
