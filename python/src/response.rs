@@ -2,10 +2,10 @@
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::grid::{
-    ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling,
-};
 use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use tailbound_analysis::slotted::{
+    ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
+};
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
@@ -31,8 +31,8 @@ pub struct Answer {
 enum Source {
     /// The queue of `analysis::response_time`.
     Queue(Box<ResponseTimes>),
-    /// A server whose rule follows the arrivals, on the grid of `analysis::grid`.
-    Grid(Box<GridPrediction>),
+    /// A server whose rule follows the arrivals, in the slots of `analysis::slotted`.
+    Slotted(Box<SlottedPrediction>),
     /// Response times that were simulated.
     Simulated(Box<Distribution>),
 }
@@ -50,7 +50,7 @@ impl Answer {
     pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
         match &self.source {
             Source::Queue(found) => found.distribution("response time", probabilities),
-            Source::Grid(found) => Ok(found.distribution.clone()),
+            Source::Slotted(found) => Ok(found.distribution.clone()),
             Source::Simulated(found) => Ok((**found).clone()),
         }
     }
@@ -62,7 +62,7 @@ impl Answer {
             _ if !(*probability > 0.0 && *probability < 1.0) => Err(Refused::Invalid {
                 what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
             }),
-            Source::Grid(found) => Ok(found.quantile(*probability)),
+            Source::Slotted(found) => Ok(found.quantile(*probability)),
             // Beyond what was simulated nothing bounds it from above.
             Source::Simulated(found) => Ok(found.quantile(*probability).unwrap_or(UNKNOWN)),
         };
@@ -91,7 +91,7 @@ impl Answer {
                     let bounds = found.cdf(at);
                     (bounds.lower, bounds.upper)
                 }
-                Source::Grid(found) => found.distribution.cdf(at),
+                Source::Slotted(found) => found.distribution.cdf(at),
                 Source::Simulated(found) => found.cdf(at),
             }
         };
@@ -109,7 +109,7 @@ impl Answer {
     fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
         let mean = python.detach(|| match &self.source {
             Source::Queue(found) => found.mean(),
-            Source::Grid(found) => found.mean,
+            Source::Slotted(found) => found.mean,
             Source::Simulated(found) => found.mean().unwrap_or(UNKNOWN),
         });
         (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
@@ -120,7 +120,7 @@ impl Answer {
     fn method(&self) -> &str {
         match &self.source {
             Source::Queue(found) => &found.method,
-            Source::Grid(found) => &found.method,
+            Source::Slotted(found) => &found.method,
             Source::Simulated(found) => &found.provenance.method,
         }
     }
@@ -130,7 +130,7 @@ impl Answer {
     fn assumptions(&self) -> Vec<String> {
         match &self.source {
             Source::Queue(found) => found.assumptions.clone(),
-            Source::Grid(found) => found.assumptions.clone(),
+            Source::Slotted(found) => found.assumptions.clone(),
             Source::Simulated(found) => found.provenance.assumptions.clone(),
         }
     }
@@ -149,7 +149,7 @@ impl Answer {
     fn utilisation(&self) -> Option<f64> {
         match &self.source {
             Source::Queue(found) => Some(found.utilisation),
-            Source::Grid(found) => Some(found.utilisation),
+            Source::Slotted(found) => Some(found.utilisation),
             Source::Simulated(_) => None,
         }
     }
@@ -159,7 +159,7 @@ impl Answer {
     fn bandwidth(&self) -> Option<f64> {
         match &self.source {
             Source::Queue(found) => Some(found.bandwidth),
-            Source::Grid(found) => Some(found.bandwidth),
+            Source::Slotted(found) => Some(found.bandwidth),
             Source::Simulated(_) => None,
         }
     }
@@ -198,8 +198,8 @@ pub fn predict(
         }
         let law = ExecutionLaw::new(execution_times(&service_ns))
             .map_err(|error| refused(python, &error))?;
-        let query = GridQuery::new(rate(python, per_second)?, law, budget, period);
-        Ok(Question::Grid(Box::new(query), solve))
+        let query = SlottedQuery::new(rate(python, per_second)?, law, budget, period);
+        Ok(Question::Slotted(Box::new(query), solve))
     };
     let given = reservation(python, server, budget_ns, period_ns)?;
     let question = match (server, given) {
@@ -220,19 +220,19 @@ pub fn predict(
 }
 
 /// An analysis on a grid.
-type Solve = fn(&GridQuery) -> Result<GridPrediction, Refused>;
+type Solve = fn(&SlottedQuery) -> Result<SlottedPrediction, Refused>;
 
 /// What is asked, and by which method.
 enum Question {
     Queue(PoissonQueue),
-    Grid(Box<GridQuery>, Solve),
+    Slotted(Box<SlottedQuery>, Solve),
 }
 
 impl Question {
     fn solve(&self) -> Result<Source, Refused> {
         Ok(match self {
             Self::Queue(queue) => Source::Queue(Box::new(queue.solve()?)),
-            Self::Grid(query, solve) => Source::Grid(Box::new(solve(query)?)),
+            Self::Slotted(query, solve) => Source::Slotted(Box::new(solve(query)?)),
         })
     }
 }

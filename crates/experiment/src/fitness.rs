@@ -50,6 +50,7 @@ pub fn obstacle(
             target: Target::Processes(Vec::new()),
             interface: one.interface.clone(),
             backend: one.backend,
+            options: one.options,
         })
         .collect::<Vec<_>>();
     fits(&requests, host).err()
@@ -63,7 +64,7 @@ fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), 
     let standing: Vec<Standing> = requests.iter().cloned().map(Standing::from_start).collect();
     admit(&[], &standing, host)?;
     for request in requests {
-        let missing = backend(request.backend).missing(host);
+        let missing = backend(request.backend).missing_for(request, host);
         if !missing.is_empty() {
             let backend = request.backend;
             let lacking = EnforcementError::Missing { backend, missing };
@@ -78,7 +79,7 @@ fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), 
 mod tests {
     use super::*;
     use tailbound_linux::capabilities::{Feature, Finding};
-    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
     use tailbound_time::Duration;
 
     fn host(features: &[Feature]) -> HostCapabilities {
@@ -116,6 +117,7 @@ mod tests {
             backend,
             interface,
             server_kind,
+            options: BackendOptions::default(),
         };
         (domain.into(), one)
     }

@@ -127,6 +127,7 @@ impl InMode<'_> {
             backend,
             interface,
             server_kind: reservation.server,
+            options: reservation.options,
         }))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each check takes text and returns findings, so that a test can show the check failing.
 
+pub mod back_ends;
 pub mod layers;
 pub mod licences;
 pub mod modules;

@@ -123,7 +123,7 @@ pub fn is_test_module(module: &syn::ItemMod) -> bool {
 }
 
 /// The file's tokens without its `#[cfg(test)]` modules.
-fn without_tests(file: &syn::File) -> TokenStream {
+pub(super) fn without_tests(file: &syn::File) -> TokenStream {
     let is_test =
         |item: &syn::Item| matches!(item, syn::Item::Mod(module) if is_test_module(module));
     file.items
@@ -134,7 +134,7 @@ fn without_tests(file: &syn::File) -> TokenStream {
 }
 
 /// All tokens, each group before its contents.
-fn tokens(stream: TokenStream) -> Vec<TokenTree> {
+pub(super) fn tokens(stream: TokenStream) -> Vec<TokenTree> {
     let mut flat = Vec::new();
     for token in stream {
         let inner = match &token {
