@@ -7,7 +7,7 @@ use super::Finding;
 pub const LAYERS: [&[&str]; 12] = [
     &["time", "epoch-model"],
     &["model"],
-    &["distribution"],
+    &["distribution", "reservation"],
     &["analysis", "simulator"],
     &["linux", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],

@@ -1,4 +1,4 @@
-//! The rule of the deferrable server on a fixed grid, as a pure state machine.
+//! The deferrable server on a fixed grid as a meter of CPU time shows it: the rule of `ds-freeze`.
 //!
 //! It knows no kernel: whoever drives it tells the time and the CPU time that the domain has used
 //! in total, and carries out the [`Actions`] that come back.
@@ -18,6 +18,8 @@
 //! its repayment.
 
 use tailbound_time::{Duration, Instant};
+
+use crate::ReplenishmentGrid;
 
 /// Whether the domain is to run or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,7 @@ pub struct ClosedPeriod {
     pub forgiven: Duration,
     /// What later budgets owe after it.
     pub debt: Duration,
-    /// Grid points that passed unserved after it (the manager was held up); their budgets count
+    /// ReplenishmentGrid points that passed unserved after it (the manager was held up); their budgets count
     /// as given.
     pub skipped: u64,
 }
@@ -116,14 +118,6 @@ pub const LONGEST_LEAD: Duration = Duration::from_micros(200);
 /// So many changes of one server can wait for their grid points at a time.
 pub const MOST_PENDING: usize = 4;
 
-/// The first point of a grid that is not before an instant, and no earlier than `next`, one of its points.
-pub(super) fn first_grid_point(next: Instant, period: Duration, not_before: Instant) -> Instant {
-    let wait = not_before.saturating_since(next);
-    let period_ns = period.as_nanos();
-    let periods = wait.as_nanos().div_ceil(period_ns);
-    next.saturating_add(Duration::from_nanos(periods.saturating_mul(period_ns)))
-}
-
 /// The state of one deferrable server.
 #[derive(Clone, Debug)]
 pub struct FixedGridServer {
@@ -139,7 +133,7 @@ pub struct FixedGridServer {
     begun: bool,
     used_at_start: Duration,
     available: Duration,
-    next_grid: Instant,
+    grid: ReplenishmentGrid,
     debt: Duration,
     credit: Duration,
     stopped_early_by: Duration,
@@ -173,7 +167,7 @@ impl FixedGridServer {
             begun: false,
             used_at_start: used_total,
             available: Duration::ZERO,
-            next_grid: origin,
+            grid: ReplenishmentGrid::new(origin, parameters.period),
             debt: Duration::ZERO,
             credit: Duration::ZERO,
             stopped_early_by: Duration::ZERO,
@@ -184,7 +178,7 @@ impl FixedGridServer {
 
     /// The next grid point.
     pub fn next_replenishment(&self) -> Instant {
-        self.next_grid
+        self.grid.next()
     }
 
     /// Whether the domain is stopped.
@@ -235,12 +229,10 @@ impl FixedGridServer {
         now: Instant,
         used_total: Duration,
     ) -> (Actions, Option<ClosedPeriod>) {
-        let Some(late) = now.checked_since(self.next_grid) else {
+        let Some((grid_start, skipped)) = self.grid.latest(now.as_nanos()) else {
             return (self.observed(used_total), None);
         };
-        let period = self.parameters.period.as_nanos();
-        let skipped = late.as_nanos() / period;
-        let grid_start = Instant::from_nanos(self.next_grid.as_nanos() + skipped * period);
+        let grid_start = Instant::from_nanos(grid_start);
         let closed = self.close(used_total, skipped);
         let first = if self.begun {
             self.current.index + 1
@@ -262,20 +254,20 @@ impl FixedGridServer {
     /// Where among the pending changes one belongs that may not hold before an instant, and its grid
     /// point: behind all that hold sooner.
     fn place_of(&self, not_before: Instant) -> (usize, Instant) {
-        let (mut next, mut period) = (self.next_grid, self.parameters.period);
+        let mut grid = self.grid;
         for (place, pending) in self.pending.iter().enumerate() {
-            let at = first_grid_point(next, period, not_before);
+            let at = grid.first_from(not_before);
             let Some((from, parameters)) = pending else {
                 return (place, at);
             };
-            let sooner = first_grid_point(next, period, *from);
+            let sooner = grid.first_from(*from);
             if at <= sooner {
                 return (place, at);
             }
-            next = sooner.saturating_add(parameters.period);
-            period = parameters.period;
+            let next = sooner.saturating_add(parameters.period);
+            grid = ReplenishmentGrid::new(next, parameters.period);
         }
-        (MOST_PENDING, first_grid_point(next, period, not_before))
+        (MOST_PENDING, grid.first_from(not_before))
     }
 
     /// Goes over to what holds from a grid point on.
@@ -293,10 +285,8 @@ impl FixedGridServer {
 
     /// The grid point whose period [`FixedGridServer::replenish`] would open now, if it would.
     pub fn opens_at(&self, now: Instant) -> Option<Instant> {
-        let late = now.checked_since(self.next_grid)?;
-        let period_ns = self.parameters.period.as_nanos();
-        let skipped = Duration::from_nanos(late.as_nanos() / period_ns * period_ns);
-        Some(self.next_grid.saturating_add(skipped))
+        let (point, _) = self.grid.latest(now.as_nanos())?;
+        Some(Instant::from_nanos(point))
     }
 
     /// The grid point of the latest period, if there was one.
@@ -339,10 +329,8 @@ impl FixedGridServer {
             }
             return None;
         }
-        let period = self.parameters.period.as_nanos();
-        let missed = now
-            .checked_since(self.next_grid)
-            .map_or(0, |late| late.as_nanos() / period + 1);
+        let latest = self.grid.latest(now.as_nanos());
+        let missed = latest.map_or(0, |(_, skipped)| skipped + 1);
         let closed = self.close(used_total, missed);
         self.pending = [None; MOST_PENDING];
         self.parameters = parameters;
@@ -425,7 +413,7 @@ impl FixedGridServer {
         self.begun = true;
         self.used_at_start = used_total;
         self.available = budget.saturating_add(self.credit).saturating_sub(self.debt);
-        self.next_grid = grid_start.saturating_add(period);
+        self.grid = ReplenishmentGrid::new(grid_start.saturating_add(period), period);
         self.stopped_early_by = Duration::ZERO;
         self.seen_late = Duration::ZERO;
         self.current = ClosedPeriod {
@@ -446,7 +434,7 @@ impl FixedGridServer {
         Actions {
             switch,
             arm_depletion,
-            sleep_until: self.next_grid,
+            sleep_until: self.grid.next(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rule of `ds-freeze` without a kernel: what any domain can get from it, in virtual time.
 
 use proptest::prelude::*;
-use tailbound_enforcement::ds_freeze::server::{
+use tailbound_reservation::metered_server::{
     COARSENESS, ChangeAt, ClosedPeriod, FixedGridServer, LONGEST_LEAD, ServerParameters, StopLead,
     Switch,
 };

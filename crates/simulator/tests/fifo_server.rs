@@ -1,6 +1,7 @@
-//! How reservation servers hand out CPU time.
+//! An oracle of reservation servers on a grid, alone on their CPU and served in order of arrival, that
+//! shares nothing with the rules of the product.
 
-use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Instant};
 
 /// A reservation server in the course of a simulation.
@@ -17,9 +18,6 @@ pub struct ServerState {
     /// The next replenishment; of the constant-bandwidth server the deadline, when a used-up
     /// budget comes back.
     next_ns: u64,
-    /// Whether the present shortage of budget has been counted.
-    counted: bool,
-    depletions: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,37 +29,10 @@ enum Rule {
     Dedicated,
 }
 
-/// Why a reservation server cannot be simulated on its own.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ServerError {
-    /// A budget that is none.
-    #[error(
-        "a budget of {budget} in a period of {period} is none; it must be above zero and at most the period"
-    )]
-    Budget {
-        /// The budget.
-        budget: Duration,
-        /// The period.
-        period: Duration,
-    },
-    /// A rule that only the simulation of a plan knows.
-    #[error(
-        "a {kind} server is simulated as part of a plan only; simulate the host, or take a deferrable, \
-         periodic, polling or constant-bandwidth server"
-    )]
-    OnlyInPlans {
-        /// The rule.
-        kind: ServerKind,
-    },
-}
-
 impl ServerState {
     /// A server at the origin of time. Replenishments lie at `grid_phase` and whole periods
     /// before and after it; the constant-bandwidth server has no such grid.
-    ///
-    /// # Errors
-    /// If the budget is zero or above the period, or the rule is one for plans only.
-    pub fn new(server: ReservationServer, grid_phase: Duration) -> Result<Self, ServerError> {
+    pub fn new(server: ReservationServer, grid_phase: Duration) -> Self {
         let (rule, budget, period) = match server {
             ReservationServer::Deferrable { budget, period } => (Rule::Deferrable, budget, period),
             ReservationServer::Periodic { budget, period } => (Rule::Periodic, budget, period),
@@ -69,22 +40,13 @@ impl ServerState {
             ReservationServer::ConstantBandwidth { budget, period } => {
                 (Rule::ConstantBandwidth, budget, period)
             }
-            ReservationServer::Sporadic { .. } => return only_in_plans(ServerKind::Sporadic),
-            ReservationServer::PosixSporadic { .. } => {
-                return only_in_plans(ServerKind::PosixSporadic);
-            }
-            ReservationServer::SoftConstantBandwidth { .. } => {
-                return only_in_plans(ServerKind::SoftConstantBandwidth);
-            }
             ReservationServer::Dedicated => (
                 Rule::Dedicated,
                 Duration::from_nanos(1),
                 Duration::from_nanos(1),
             ),
+            other => panic!("{other:?} has no grid and is not served alone"),
         };
-        if budget.is_zero() || budget > period {
-            return Err(ServerError::Budget { budget, period });
-        }
         let (budget_ns, period_ns) = (budget.as_nanos(), period.as_nanos());
         let phase = grid_phase.as_nanos() % period_ns;
         // The grid point that ends the period which holds the origin.
@@ -99,19 +61,12 @@ impl ServerState {
             period_ns,
             left_ns: budget_ns,
             next_ns,
-            counted: false,
-            depletions: 0,
         };
         if rule == Rule::Periodic {
             // The first part of the period that holds the origin has passed already.
             state.left_ns = state.unspent(0);
         }
-        Ok(state)
-    }
-
-    /// How often work had to wait because the budget was used up.
-    pub fn depletions(&self) -> u64 {
-        self.depletions
+        state
     }
 
     /// Tells the server that work comes to it while it is idle, at `now`.
@@ -141,7 +96,6 @@ impl ServerState {
         if now >= self.next_ns || exceeds(self.left_ns, self.next_ns - now) {
             self.next_ns = now.saturating_add(self.period_ns);
             self.left_ns = self.budget_ns;
-            self.counted = false;
         }
     }
 
@@ -162,8 +116,6 @@ impl ServerState {
         while work > 0 && now < limit {
             self.replenish(now);
             if self.left_ns == 0 {
-                self.depletions += u64::from(!self.counted);
-                self.counted = true;
                 now = self.next_ns.min(limit);
                 continue;
             }
@@ -184,7 +136,6 @@ impl ServerState {
                 if self.left_ns == 0 && now >= self.next_ns {
                     self.left_ns = self.budget_ns;
                     self.next_ns = self.next_ns.saturating_add(self.period_ns);
-                    self.counted = false;
                 }
             }
             _ => {
@@ -192,7 +143,6 @@ impl ServerState {
                     let passed = (now - self.next_ns) / self.period_ns + 1;
                     self.next_ns = self.next_ns.saturating_add(passed * self.period_ns);
                     self.left_ns = self.budget_ns;
-                    self.counted = false;
                 }
                 if self.rule == Rule::Periodic {
                     self.left_ns = self.unspent(now);
@@ -208,6 +158,19 @@ impl ServerState {
     }
 }
 
-fn only_in_plans(kind: ServerKind) -> Result<ServerState, ServerError> {
-    Err(ServerError::OnlyInPlans { kind })
+/// The response times of jobs served first come, first served, in order; for long sequences, made
+/// as they go. Each job is a release, not before the one in front of it, and an execution time.
+pub fn fifo_response_times(
+    mut server: ServerState,
+    jobs: impl IntoIterator<Item = (Instant, Duration)>,
+) -> impl Iterator<Item = Duration> {
+    let mut free = Instant::ORIGIN;
+    jobs.into_iter().map(move |(at, work)| {
+        if at >= free {
+            free = at;
+            server.wake(at);
+        }
+        (free, _) = server.run(free, work, Instant::from_nanos(u64::MAX));
+        free.saturating_since(at)
+    })
 }
