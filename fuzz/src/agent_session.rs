@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::{ConnectError, Connector};
 use tailbound_modes::agent::{Agent, Event, Patience, Session, Step, TaskEngine, TaskTable};
-use tailbound_modes::frame::decode;
+use tailbound_control::frame::decode;
 use tailbound_modes::wire::{
     AgentClock, AgentMessage, HostMessage, ModeProtocol, Name, Text, decoder,
 };

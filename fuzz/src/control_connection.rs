@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::thread;
 
 use tailbound_daemon::connection::{End, Patience, serve};
-use tailbound_daemon::frame::{ControlProtocol, Decoder, RESPONSE_BYTES_MAX, decode};
-use tailbound_daemon::protocol::Response;
-use tailbound_daemon::service::{ModesKeeping, Service};
+use tailbound_control::control_frame::{ControlProtocol, Decoder, RESPONSE_BYTES_MAX, decode};
+use tailbound_control::protocol::Response;
+use tailbound_daemon::service::Service;
+use tailbound_subsystem::Place;
 use tailbound_enforcement::Recovery;
 
 use crate::fakes::{AlwaysProtected, FakeKernel};
@@ -22,8 +23,7 @@ pub fn check(bytes: &[u8]) {
     };
     let trusted = first & 1 == 0;
     let kernel = FakeKernel::default();
-    let keeping = ModesKeeping {
-        socket: "/nonexistent/modes.sock".into(),
+    let place = Place {
         directory: "/nonexistent".into(),
         exit_when_idle: None,
     };
@@ -32,7 +32,7 @@ pub fn check(bytes: &[u8]) {
         kernel.clone(),
         protection,
         Recovery::default(),
-        keeping,
+        place,
     ));
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let sent = stream::<ControlProtocol>(bytes);

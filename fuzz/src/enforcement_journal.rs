@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use tailbound_enforcement::fake_kernel::FakeKernel;
 use tailbound_enforcement::journal::{History, Record};
 use tailbound_enforcement::recovery::{recover_with, standing_reservations_with};
+
+use crate::fake_kernel::FakeKernel;
 
 /// A cut journal says what its whole lines say; recovery never panics, and does nothing a second time.
 pub fn check(bytes: &[u8]) {

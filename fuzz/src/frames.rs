@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tailbound_daemon::frame::{ControlProtocol, REQUEST_BYTES_MAX};
-use tailbound_daemon::protocol::{Request, Response};
+use tailbound_control::control_frame::{ControlProtocol, REQUEST_BYTES_MAX};
+use tailbound_control::protocol::{Request, Response};
 use tailbound_daemon::watch_channel::{Order, Report};
-use tailbound_modes::frame::{Decoder, Protocol, decode, encode};
+use tailbound_control::frame::{Decoder, Protocol, decode, encode};
 use tailbound_modes::preamble::{Found, Scanner};
 use tailbound_modes::wire::{AgentMessage, HostMessage, ModeProtocol, PAYLOAD_BYTES_MAX};
 

@@ -22,6 +22,9 @@ pub mod sweep;
 pub mod watch_channel;
 
 #[allow(dead_code)]
+#[path = "../../crates/enforcement/tests/fake_host/fake_kernel/mod.rs"]
+#[allow(dead_code)]
+mod fake_kernel;
 #[path = "../../crates/daemon/tests/fakes/mod.rs"]
 mod fakes;
 mod stream;

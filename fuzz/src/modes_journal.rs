@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tailbound_daemon::modes::journal::{count_restart, forget_restarts, left, path_in};
+use tailbound_modes_service::journal::{count_restart, forget_restarts, left, path_in};
 use tailbound_modes::manager::Record;
 use tailbound_modes::manager::journal::resumption;
 use tailbound_modes::table::ModeTable;

@@ -1,7 +1,7 @@
 //! Streams of frames from fuzzed bytes. Lines become frames, so that a mutation of a message needs no
 //! mutation of the length in its header; a line that begins with a zero byte goes out as it is.
 
-use tailbound_modes::frame::{HEADER_BYTES, Protocol};
+use tailbound_control::frame::{HEADER_BYTES, Protocol};
 
 /// What a peer that speaks the protocol `P`, more or less, sends.
 pub fn stream<P: Protocol>(bytes: &[u8]) -> Vec<u8> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-use tailbound_daemon::frame::ControlProtocol;
+use tailbound_control::control_frame::ControlProtocol;
 use tailbound_daemon::watch_channel::{ChannelError, Order, Report, WatchChannel};
 
 use crate::stream::stream;

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use tailbound_analysis::response_time::ResponseTimes;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Sink, Source, Task,
+    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Sink, Source, Task,
     simulate_plan,
 };
 use tailbound_time::Duration;
@@ -115,8 +115,10 @@ fn plan(setting: &Setting) -> Plan {
     let inside = level(vec![Member::Task(Task::of_rank(Rank::Fixed(0)))]);
     let (rule, budget, period) = match setting.server {
         Server::Dedicated => return Plan::on_one_cpu(inside),
-        Server::Deferrable { budget, period } => (Rule::Deferrable, budget, period),
-        Server::Periodic { budget, period } => (Rule::Periodic, budget, period),
+        Server::Deferrable { budget, period } => {
+            (Rule::Server(ServerKind::Deferrable), budget, period)
+        }
+        Server::Periodic { budget, period } => (Rule::Server(ServerKind::Periodic), budget, period),
     };
     Plan::on_one_cpu(level(vec![Member::Reservation(Reservation {
         rank: Rank::Fixed(0),

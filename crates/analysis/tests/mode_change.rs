@@ -9,7 +9,7 @@ use tailbound_analysis::schedulability::mode_change::minimum_single_offset::{
 use tailbound_analysis::schedulability::mode_change::{
     ModeChange, NewModeStart, NoTransition, Protocol, Supplies, Transition, transition_protocols,
 };
-use tailbound_simulator::hierarchy::Rule;
+use tailbound_simulator::hierarchy::{Rule, ServerKind};
 
 use crate::mode_change_cases::{
     Change, Ground, ModeJob, Modes, Scenario, Schedule, first_idle_instant, generator, misses,
@@ -207,7 +207,7 @@ fn bounds_are_reached_on_a_deferrable_reservation() {
         else {
             continue;
         };
-        (*rule, *phase) = (Rule::Deferrable, 0);
+        (*rule, *phase) = (Rule::Server(ServerKind::Deferrable), 0);
         // What came before has used a whole budget as soon as it could.
         let origin = *budget_ns;
         let modes = Modes::any(&mut random, ground.permille());

@@ -8,8 +8,9 @@ use tailbound_analysis::slotted::{
     ExecutionLaw, Resolution, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
 };
 use tailbound_distribution::Evidence;
-use tailbound_model::ReservationServer;
-use tailbound_simulator::{ServerState, fifo_response_times};
+use tailbound_simulator::hierarchy::{
+    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Task, simulate_plan,
+};
 use tailbound_time::{Duration, Instant, Rate};
 
 use crate::slotted_load::{
@@ -19,16 +20,39 @@ use crate::slotted_load::{
 
 /// The response times of so many jobs, by the simulator, in the order of release.
 fn simulated(query: &SlottedQuery, count: usize, seed: u64) -> Vec<Duration> {
-    let server = ServerState::new(
-        ReservationServer::ConstantBandwidth {
-            budget: query.budget,
-            period: query.period,
-        },
-        Duration::ZERO,
-    )
-    .unwrap();
-    let jobs = poisson_jobs(query, count, seed);
-    fifo_response_times(server, jobs).collect()
+    served(query.budget, query.period, poisson_jobs(query, count, seed))
+}
+
+/// The response times of jobs on a constant-bandwidth server, in the order of release.
+fn served(
+    budget: Duration,
+    period: Duration,
+    jobs: impl IntoIterator<Item = (Instant, Duration)>,
+) -> Vec<Duration> {
+    let level = |member| Level {
+        preemptive: true,
+        quantum: None,
+        members: vec![member],
+    };
+    let plan = Plan::on_one_cpu(level(Member::Reservation(Reservation {
+        rank: Rank::Fixed(0),
+        rule: Rule::Server(ServerKind::ConstantBandwidth),
+        budget,
+        period,
+        phase: Duration::ZERO,
+        inside: level(Member::Task(Task::of_rank(Rank::Fixed(0)))),
+    })));
+    let job = |(number, (at, work)): (usize, (Instant, Duration))| Job {
+        task: 0,
+        number: number as u64,
+        release: at.as_nanos(),
+        work: work.as_nanos(),
+    };
+    let jobs: Vec<Job> = jobs.into_iter().enumerate().map(job).collect();
+    let mut completions: Vec<Completion> = Vec::new();
+    simulate_plan(&plan, &mut jobs.as_slice(), &mut completions, None).unwrap();
+    let responses = completions.iter().map(|it| it.end - it.release);
+    responses.map(Duration::from_nanos).collect()
 }
 
 #[test]
@@ -189,15 +213,11 @@ fn what_has_no_answer_says_what_would() {
 #[test]
 fn more_work_can_shorten_a_response() {
     let last_response = |jobs: &[(u64, u64)]| {
-        let server = ReservationServer::ConstantBandwidth {
-            budget: us(5_000),
-            period: us(10_000),
-        };
-        let server = ServerState::new(server, Duration::ZERO).unwrap();
         let jobs = jobs
             .iter()
             .map(|(at, work)| (Instant::from_nanos(at * 1_000), us(*work)));
-        fifo_response_times(server, jobs).last().unwrap()
+        let responses = served(us(5_000), us(10_000), jobs);
+        *responses.last().unwrap()
     };
     assert_eq!(last_response(&[(1_900, 9_000)]), us(14_000));
     assert_eq!(last_response(&[(0, 1_000), (1_900, 9_000)]), us(13_100));

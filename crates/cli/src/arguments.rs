@@ -39,6 +39,14 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
+    /// How it is said.
+    #[command(flatten)]
+    pub output: OutputArguments,
+}
+
+/// How a verb speaks, whichever it is.
+#[derive(Debug, Args)]
+pub struct OutputArguments {
     /// Form of the data on standard output.
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     pub format: Format,
@@ -93,8 +101,6 @@ pub enum Verb {
     Revert(RevertArguments),
     /// What is in force, and what it gave out.
     Status,
-    /// The modes of an applied description: what holds, and a change to another one.
-    Mode(ModeArguments),
     /// Run a description's whole experiment, or one command under a reservation.
     Run(RunArguments),
     /// Drive a service with open-loop load and measure its latency.

@@ -7,34 +7,42 @@ mod held;
 mod interrupts;
 mod output;
 mod progress;
+mod subsystems;
 mod verbs;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
-use crate::arguments::{Arguments, Verb};
+use crate::arguments::{Arguments, OutputArguments, Verb};
 use crate::failure::Failure;
 use crate::output::Output;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    match parse_and_carry_out() {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => {
+            failure.render();
+            failure.exit_code()
+        }
         Err(error) => {
             // Help and version are no errors; bad usage is status 1, since 2 means a verdict.
             let status = u8::from(error.use_stderr());
             let _printed = error.print();
-            return ExitCode::from(status);
-        }
-    };
-    let output = Output::new(arguments.format, arguments.quiet, arguments.verbose);
-    match carry_out(arguments.verb, &output) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.render();
-            failure.exit_code()
+            ExitCode::from(status)
         }
     }
+}
+
+/// Carries out what was typed, unless that is bad usage.
+fn parse_and_carry_out() -> Result<Result<(), Failure>, clap::Error> {
+    let matches = subsystems::with_verbs(Arguments::command()).try_get_matches()?;
+    let said = OutputArguments::from_arg_matches(&matches)?;
+    let output = Output::new(said.format, said.quiet, said.verbose);
+    if let Some(result) = subsystems::carry_out(&matches, &output) {
+        return Ok(result);
+    }
+    Ok(carry_out(Verb::from_arg_matches(&matches)?, &output))
 }
 
 fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
@@ -49,7 +57,6 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Apply(arguments) => verbs::apply::carry_out(&arguments, output),
         Verb::Revert(arguments) => verbs::revert::carry_out(&arguments, output),
         Verb::Status => verbs::status::carry_out(output),
-        Verb::Mode(arguments) => verbs::mode::carry_out(&arguments, output),
         Verb::Run(arguments) if arguments.command.is_empty() => {
             verbs::run_file::carry_out(&arguments, output)
         }

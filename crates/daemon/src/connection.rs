@@ -1,14 +1,17 @@
 //! One connection, from its first byte to its end, however the client behaves.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::time;
 
+use tailbound_control::control_frame::{
+    self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX,
+};
+use tailbound_control::deadline::{is_timeout, remaining, std_duration, write_within};
+use tailbound_control::protocol::{Refusal, RefusalKind, Request, Response};
 use tailbound_time::Duration;
 
-use crate::frame::{self, Decoder, FrameError, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX};
 use crate::leases::{ConnectionId, Reservations};
-use crate::protocol::{Refusal, RefusalKind, Request, Response};
 use crate::service::{Afterwards, Counters, Service};
 
 /// How long a client may take.
@@ -140,7 +143,9 @@ impl<R: Reservations + Send + 'static> Connection<'_, R> {
         let mut bytes = [0; 16 * 1024];
         loop {
             match decoder.next_payload() {
-                Ok(Some(payload)) => return frame::decode(&payload).map_err(NoRequest::Bad),
+                Ok(Some(payload)) => {
+                    return control_frame::decode(&payload).map_err(NoRequest::Bad);
+                }
                 Ok(None) => {}
                 Err(error) => return Err(NoRequest::Bad(error)),
             }
@@ -175,9 +180,9 @@ impl<R: Reservations + Send + 'static> Connection<'_, R> {
     }
 
     fn send(&self, response: &Response) -> io::Result<()> {
-        let bytes = frame::encode(response, RESPONSE_BYTES_MAX).or_else(|error| {
+        let bytes = control_frame::encode(response, RESPONSE_BYTES_MAX).or_else(|error| {
             let refusal = Refusal::new(RefusalKind::BadRequest, format!("the answer: {error}"));
-            frame::encode(&Response::Refused { refusal }, RESPONSE_BYTES_MAX)
+            control_frame::encode(&Response::Refused { refusal }, RESPONSE_BYTES_MAX)
         });
         let bytes = bytes.map_err(io::Error::other)?;
         write_within(self.stream, &bytes, self.patience.frame)
@@ -191,44 +196,4 @@ fn receive(
 ) -> io::Result<usize> {
     stream.set_read_timeout(limit)?;
     stream.read(bytes)
-}
-
-/// Writes all of `bytes` within `limit` in total, however slowly the reader takes them.
-///
-/// # Errors
-/// `WouldBlock` if the time is up; otherwise what the kernel says.
-pub fn write_within(mut stream: &UnixStream, bytes: &[u8], limit: Duration) -> io::Result<()> {
-    let deadline = time::Instant::now() + std_duration(limit);
-    let mut left = bytes;
-    while !left.is_empty() {
-        let time_left = remaining(deadline).ok_or(io::ErrorKind::WouldBlock)?;
-        stream.set_write_timeout(Some(time_left))?;
-        match stream.write(left) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => left = left.get(count..).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-/// Whether a socket's timeout is up.
-pub fn is_timeout(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-    )
-}
-
-/// The time left until `deadline`; `None` if it has passed.
-pub fn remaining(deadline: time::Instant) -> Option<time::Duration> {
-    deadline
-        .checked_duration_since(time::Instant::now())
-        .filter(|left| !left.is_zero())
-}
-
-/// The same length in the standard library's type, which sockets take.
-pub fn std_duration(length: Duration) -> time::Duration {
-    time::Duration::from_nanos(length.as_nanos())
 }

@@ -21,17 +21,19 @@ use tailbound_linux::scheduling::{Scheduling, scheduling_of, set_scheduling};
 use tailbound_linux::thread::WakeUp;
 use tailbound_time::{Clock, Duration};
 
-use crate::client::{Client, ClientError};
-use crate::connection::{self, End, Patience, std_duration};
-use crate::frame::{self, RESPONSE_BYTES_MAX};
+use crate::connection::{self, End, Patience};
 use crate::guardian::{Guardian, Stopping, WatchdogParts};
 use crate::leases::{ConnectionId, Reservations};
-use crate::log::note;
-use crate::origin::Peer;
-use crate::protocol::{Refusal, RefusalKind, Response};
-use crate::reservations::EnforcerReservations;
-use crate::service::{self, Counters, ModesKeeping, Service};
-use crate::state_directory::{StateDirectory, StateDirectoryError};
+use crate::reservations::enforcer_of_this_host;
+use crate::service::{self, Counters, Service};
+use tailbound_control::control_frame::{self, RESPONSE_BYTES_MAX};
+use tailbound_control::deadline::{self, std_duration};
+use tailbound_control::origin::Peer;
+use tailbound_control::protocol::{Refusal, RefusalKind, Response};
+use tailbound_control::state_directory::{StateDirectory, StateDirectoryError};
+use tailbound_control::{Client, ClientError};
+use tailbound_subsystem::Place;
+use tailbound_subsystem::log::note;
 
 /// The CPU of the main loop in the heartbeat: it serves none.
 pub const NO_CPU: u32 = u32::MAX;
@@ -125,7 +127,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
     leave_real_time();
     let signals = catch_signals().map_err(system("catch signals"))?;
     let recovered = recover_first(directory)?;
-    let (reservations, heartbeat, pulse) = EnforcerReservations::on_this_host(directory.path())?;
+    let (reservations, heartbeat, pulse) = enforcer_of_this_host(directory.path())?;
     let guardian = Guardian::new(WatchdogParts {
         program,
         journals: directory.path().to_owned(),
@@ -137,8 +139,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         reservations,
         Box::new(guardian.clone()),
         recovered,
-        ModesKeeping {
-            socket: directory.modes_socket(),
+        Place {
             directory: directory.path().to_owned(),
             exit_when_idle: options.exit_when_idle,
         },
@@ -158,7 +159,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
         .map_err(system("start the guardian"))?;
     service::members::start(&daemon, |daemon| &daemon.service);
     // Before anybody can ask for something else.
-    daemon.service.resume_modes();
+    daemon.service.resume_subsystems();
     let listener = listen(directory)?;
     let ran = daemon.serve(&listener, &signals, options.exit_when_idle);
     drop(listener);
@@ -198,7 +199,7 @@ fn take_lock(directory: &StateDirectory) -> Result<File, DaemonError> {
             return Ok(lock);
         }
         let name = directory.path().display().to_string();
-        let Some(left) = connection::remaining(deadline) else {
+        let Some(left) = deadline::remaining(deadline) else {
             return Err(DaemonError::LockHeld(name));
         };
         let left = Duration::from_nanos(left.as_nanos() as u64);
@@ -429,14 +430,14 @@ impl<R: Reservations + Send + 'static> Daemon<R> {
     /// Takes everything back and ends the connections.
     fn close(&self) -> Result<(), Refusal> {
         self.beat();
-        self.service.forget_modes();
+        self.service.end_subsystems();
         let closed = self.service.leases().close();
         for one in self.open().values() {
             // It fails if the client has left.
             let _ = one.stream.shutdown(Shutdown::Both);
         }
         let deadline = time::Instant::now() + FAREWELL;
-        while !self.open().is_empty() && connection::remaining(deadline).is_some() {
+        while !self.open().is_empty() && deadline::remaining(deadline).is_some() {
             thread::sleep(time::Duration::from_millis(5));
         }
         closed.map(|_| ())
@@ -471,8 +472,8 @@ fn turn_away(stream: &UnixStream) {
         RefusalKind::Busy,
         "tailboundd has too many connections; close some, or try again later",
     );
-    if let Ok(bytes) = frame::encode(&Response::Refused { refusal }, RESPONSE_BYTES_MAX) {
+    if let Ok(bytes) = control_frame::encode(&Response::Refused { refusal }, RESPONSE_BYTES_MAX) {
         // The socket's buffer is empty, so this does not wait; if it fails the client is gone.
-        let _ = connection::write_within(stream, &bytes, Duration::from_millis(100));
+        let _ = deadline::write_within(stream, &bytes, Duration::from_millis(100));
     }
 }

@@ -17,12 +17,12 @@ use tailbound_linux::thread::WakeUp;
 use tailbound_model::CpuSet;
 use tailbound_time::Clock;
 
-use crate::connection::remaining;
-use crate::log::note;
-use crate::protocol::{Refusal, RefusalKind, WatchdogStatus};
 use crate::service::Protection;
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
 use crate::watchdog_watch::{WatchdogState, WatchdogWatch};
+use tailbound_control::deadline::remaining;
+use tailbound_control::protocol::{Refusal, RefusalKind, WatchdogStatus};
+use tailbound_subsystem::log::note;
 
 /// How long a new watchdog has to be ready, and a stopped one to end.
 const READY_WITHIN: time::Duration = time::Duration::from_secs(5);

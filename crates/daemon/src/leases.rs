@@ -6,6 +6,7 @@
 //! goes on trying to take back what it could not (`abandoned`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use tailbound_enforcement::{
     Changed, EnforcementStatus, LedgerSummary, Plan, Probe, ReservationRequest,
@@ -14,11 +15,12 @@ use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Duration, Instant};
 
-use crate::origin::{EndReason, Ending, Endings, Origin, Peer};
-use crate::protocol::{Lease, Refusal, RefusalKind, Selection};
+use tailbound_control::ReservationControl;
+use tailbound_control::origin::{EndReason, Ending, Endings, Origin, Peer};
+use tailbound_control::protocol::{HeldBy, Lease, Refusal, RefusalKind, Selection};
 
 /// What carries reservations out: the enforcer, or a fake under test.
-pub trait Reservations {
+pub trait Reservations: ReservationControl {
     /// What [`Reservations::apply`] would do, without doing it.
     ///
     /// # Errors
@@ -36,42 +38,6 @@ pub trait Reservations {
     /// # Errors
     /// Why the old one still holds.
     fn change(&mut self, domain: &str, interface: &ResourceInterface) -> Result<Plan, Refusal>;
-
-    /// As [`Reservations::change`], for a change that is not to be in force before an instant.
-    ///
-    /// # Errors
-    /// As there.
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal>;
-
-    /// Changes by [`Reservations::change_from`] follow, one soon after another.
-    ///
-    /// # Errors
-    /// Why each will be made by itself.
-    fn begin_changes(&mut self) -> Result<(), Refusal>;
-
-    /// For now there are no more.
-    ///
-    /// # Errors
-    /// Why not all is written yet.
-    fn end_changes(&mut self) -> Result<(), Refusal>;
-
-    /// Lets a domain run without budget for so long at most, if its back end can.
-    ///
-    /// # Errors
-    /// Why not.
-    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool)
-    -> Result<(), Refusal>;
-
-    /// Ends a boost.
-    ///
-    /// # Errors
-    /// Why that is not known; it ends by itself then.
-    fn unboost(&mut self, domain: &str) -> Result<(), Refusal>;
 
     /// Takes the reservation of `domain` back.
     ///
@@ -144,6 +110,17 @@ pub enum Owner {
     Abandoned,
 }
 
+impl Owner {
+    /// The same for clients, who need not know which connection it is.
+    pub fn held_by(self) -> HeldBy {
+        match self {
+            Self::Persistent => HeldBy::Nobody,
+            Self::Connection(_) => HeldBy::Connection,
+            Self::Abandoned => HeldBy::Daemon,
+        }
+    }
+}
+
 /// The reservations with their owners.
 #[derive(Debug)]
 pub struct Leases<R> {
@@ -157,6 +134,9 @@ pub struct Leases<R> {
     next_origin: u64,
     closing: bool,
 }
+
+/// Leases that several threads use.
+pub type SharedLeases<R> = Arc<Mutex<Leases<R>>>;
 
 impl<R: Reservations> Leases<R> {
     /// No connections; what `reservations` holds already is abandoned and will be taken back.
@@ -263,60 +243,6 @@ impl<R: Reservations> Leases<R> {
         let result = self.reservations.change(domain, interface);
         self.reconcile();
         result
-    }
-
-    /// As [`Leases::change`], for a change that is not to be in force before an instant.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal> {
-        if self.closing {
-            return Err(Refusal::shutting_down());
-        }
-        // No owner comes or goes, and looking for that would take longer than the change.
-        self.reservations.change_from(domain, interface, not_before)
-    }
-
-    /// As [`Reservations::begin_changes`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn begin_changes(&mut self) -> Result<(), Refusal> {
-        self.reservations.begin_changes()
-    }
-
-    /// As [`Reservations::end_changes`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn end_changes(&mut self) -> Result<(), Refusal> {
-        self.reservations.end_changes()
-    }
-
-    /// Lets a domain run without budget for so long at most, if its back end can.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn boost(
-        &mut self,
-        domain: &str,
-        at_most: Duration,
-        if_exhausted: bool,
-    ) -> Result<(), Refusal> {
-        self.reservations.boost(domain, at_most, if_exhausted)
-    }
-
-    /// Ends a boost.
-    ///
-    /// # Errors
-    /// Why that is not known; it ends by itself then.
-    pub fn unboost(&mut self, domain: &str) -> Result<(), Refusal> {
-        self.reservations.unboost(domain)
     }
 
     /// Takes back what `selection` names.
@@ -496,5 +422,41 @@ impl<R: Reservations> Leases<R> {
         for domain in active {
             self.owners.entry(domain).or_insert(Owner::Abandoned);
         }
+    }
+}
+
+impl<R: Reservations> ReservationControl for Leases<R> {
+    fn begin_changes(&mut self) -> Result<(), Refusal> {
+        self.reservations.begin_changes()
+    }
+
+    fn end_changes(&mut self) -> Result<(), Refusal> {
+        self.reservations.end_changes()
+    }
+
+    fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, Refusal> {
+        if self.closing {
+            return Err(Refusal::shutting_down());
+        }
+        // No owner comes or goes, and looking for that would take longer than the change.
+        self.reservations.change_from(domain, interface, not_before)
+    }
+
+    fn boost(
+        &mut self,
+        domain: &str,
+        at_most: Duration,
+        if_exhausted: bool,
+    ) -> Result<(), Refusal> {
+        self.reservations.boost(domain, at_most, if_exhausted)
+    }
+
+    fn unboost(&mut self, domain: &str) -> Result<(), Refusal> {
+        self.reservations.unboost(domain)
     }
 }

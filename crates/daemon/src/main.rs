@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
+use tailbound_control::state_directory::StateDirectory;
 use tailbound_daemon::daemon::{self, ALREADY_RUNNING_STATUS, DaemonError, DaemonOptions};
-use tailbound_daemon::state_directory::StateDirectory;
-use tailbound_daemon::{launch, watchdog};
+use tailbound_daemon::{detachment, watchdog};
+use tailbound_subsystem::log::note;
 use tailbound_time::Duration;
 
 /// Owns the CPU reservations of this host: makes them, keeps them, takes them back.
@@ -68,7 +69,7 @@ fn serve(arguments: &Arguments) -> Result<(), ExitCode> {
     };
     daemon::run(&options).map_err(|error| match error {
         DaemonError::AlreadyRunning(_) => {
-            tailbound_daemon::log::note(&error);
+            note(&error);
             ExitCode::from(ALREADY_RUNNING_STATUS)
         }
         other => failed(&other),
@@ -84,10 +85,10 @@ fn detach(arguments: &Arguments) -> Result<(), ExitCode> {
         let idle_time = format!("{}ns", arguments.idle_time.as_nanos());
         command.args(["--exit-when-idle", "--idle-time", &idle_time]);
     }
-    launch::detach(command, &directory, arguments.start_within).map_err(|error| failed(&error))
+    detachment::detach(command, &directory, arguments.start_within).map_err(|error| failed(&error))
 }
 
 fn failed(error: &dyn std::fmt::Display) -> ExitCode {
-    tailbound_daemon::log::note(error);
+    note(error);
     ExitCode::FAILURE
 }

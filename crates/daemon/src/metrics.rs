@@ -1,20 +1,23 @@
 //! The daemon's state as Prometheus text.
 
-mod of_modes;
-
-use std::fmt::Write;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
+use prometheus_client::registry::Registry;
 
 use tailbound_enforcement::{AuditSummary, LedgerSummary};
 
-use crate::protocol::{DaemonStatus, ModesStatus, ReservationStatus};
+use tailbound_control::protocol::{DaemonStatus, ReservationStatus};
+use tailbound_subsystem::metrics::MetricKind;
+
 use crate::service::Counters;
-pub use of_modes::ChangeCounts;
 
 /// A metric of one number per reservation: name, type, help, and where the number comes from.
 type PerReservation = (
     &'static str,
-    &'static str,
+    MetricKind,
     &'static str,
     fn(&ReservationStatus) -> Option<f64>,
 );
@@ -22,133 +25,133 @@ type PerReservation = (
 const PER_RESERVATION: [PerReservation; 22] = [
     (
         "tailbound_reservation_budget_seconds",
-        "gauge",
+        MetricKind::Gauge,
         "CPU time per period on each CPU of the reservation.",
         |one| Some(one.enforced.interface.budget.as_secs_f64()),
     ),
     (
         "tailbound_reservation_period_seconds",
-        "gauge",
+        MetricKind::Gauge,
         "Distance between replenishments.",
         |one| Some(one.enforced.interface.period.as_secs_f64()),
     ),
     (
         "tailbound_reservation_threads",
-        "gauge",
+        MetricKind::Gauge,
         "Threads of the domain that are alive.",
         |one| Some(one.enforced.threads as f64),
     ),
     (
-        "tailbound_periods_total",
-        "counter",
+        "tailbound_periods",
+        MetricKind::Counter,
         "Periods that have ended.",
         |one| ledger(one).map(|ledger| ledger.periods as f64),
     ),
     (
-        "tailbound_depletions_total",
-        "counter",
+        "tailbound_depletions",
+        MetricKind::Counter,
         "Periods in which the budget ran out and the domain was stopped.",
         |one| ledger(one).map(|ledger| ledger.depletions as f64),
     ),
     (
-        "tailbound_consumed_seconds_total",
-        "counter",
+        "tailbound_consumed_seconds",
+        MetricKind::Counter,
         "CPU time used.",
         |one| ledger(one).map(|ledger| ledger.consumed.as_secs_f64()),
     ),
     (
-        "tailbound_reserved_seconds_total",
-        "counter",
+        "tailbound_reserved_seconds",
+        MetricKind::Counter,
         "The budgets of the periods that have ended.",
         |one| ledger(one).map(|ledger| ledger.reserved.as_secs_f64()),
     ),
     (
-        "tailbound_periods_skipped_total",
-        "counter",
+        "tailbound_periods_skipped",
+        MetricKind::Counter,
         "Grid points that passed unserved because the host held the manager up.",
         |one| ledger(one).map(|ledger| ledger.skipped as f64),
     ),
     (
-        "tailbound_manager_wake_ups_total",
-        "counter",
+        "tailbound_manager_wake_ups",
+        MetricKind::Counter,
         "How often a manager woke up for the domain.",
         |one| ledger(one).map(|ledger| ledger.wake_ups as f64),
     ),
     (
-        "tailbound_manager_failures_total",
-        "counter",
+        "tailbound_manager_failures",
+        MetricKind::Counter,
         "Freezes, thaws and readings that the kernel refused.",
         |one| ledger(one).map(|ledger| ledger.failures as f64),
     ),
     (
         "tailbound_overrun_largest_seconds",
-        "gauge",
+        MetricKind::Gauge,
         "The most by which a budget was overrun since the reservation began.",
         |one| ledger(one).map(|ledger| ledger.largest_overrun.as_secs_f64()),
     ),
     (
         "tailbound_switch_longest_seconds",
-        "gauge",
+        MetricKind::Gauge,
         "The longest that the kernel took to stop the domain or to let it go on.",
         |one| ledger(one).map(|ledger| ledger.longest_switch.as_secs_f64()),
     ),
     (
-        "tailbound_forgiven_seconds_total",
-        "counter",
+        "tailbound_forgiven_seconds",
+        MetricKind::Counter,
         "Overruns that are not paid back, since the host held the manager up meanwhile.",
         |one| ledger(one).map(|ledger| ledger.forgiven.as_secs_f64()),
     ),
     (
-        "tailbound_held_seconds_total",
-        "counter",
+        "tailbound_held_seconds",
+        MetricKind::Counter,
         "How long the domain was stopped although it had budget, clear of real-time throttling.",
         |one| ledger(one).map(|ledger| ledger.held.as_secs_f64()),
     ),
     (
-        "tailbound_boosts_total",
-        "counter",
+        "tailbound_boosts",
+        MetricKind::Counter,
         "How often the domain was boosted for a message to its agent.",
         |one| ledger(one).map(|ledger| ledger.boosts as f64),
     ),
     (
-        "tailbound_boosted_seconds_total",
-        "counter",
+        "tailbound_boosted_seconds",
+        MetricKind::Counter,
         "CPU time used under boosts, which came from no budget.",
         |one| ledger(one).map(|ledger| ledger.boosted.as_secs_f64()),
     ),
     (
-        "tailbound_audit_adopted_total",
-        "counter",
+        "tailbound_audit_adopted",
+        MetricKind::Counter,
         "Threads that came later and got the domain's policy.",
         |one| audit(one).map(|audit| audit.adopted as f64),
     ),
     (
-        "tailbound_audit_brought_back_total",
-        "counter",
+        "tailbound_audit_brought_back",
+        MetricKind::Counter,
         "Threads that were brought back to the domain's CPUs.",
         |one| audit(one).map(|audit| audit.brought_back as f64),
     ),
     (
-        "tailbound_audit_set_back_total",
-        "counter",
+        "tailbound_audit_set_back",
+        MetricKind::Counter,
         "Threads above the domain's priority, or ready to pass theirs on, that were set back.",
         |one| audit(one).map(|audit| audit.set_back as f64),
     ),
     (
-        "tailbound_audit_demoted_total",
-        "counter",
+        "tailbound_audit_demoted",
+        MetricKind::Counter,
         "Threads that left the domain's groups, or its CPUs again and again, and lost its priority.",
         |one| audit(one).map(|audit| audit.demoted as f64),
     ),
     (
-        "tailbound_audit_failures_total",
-        "counter",
+        "tailbound_audit_failures",
+        MetricKind::Counter,
         "Corrections of members that were refused.",
         |one| audit(one).map(|audit| audit.failures as f64),
     ),
     (
         "tailbound_audit_interval_seconds",
-        "gauge",
+        MetricKind::Gauge,
         "The time between two looks at the domain's members.",
         |one| audit(one).map(|audit| audit.interval.as_secs_f64()),
     ),
@@ -166,28 +169,24 @@ fn ledger(one: &ReservationStatus) -> Option<&LedgerSummary> {
 type Counted = (&'static str, &'static str, fn(&Counters) -> &AtomicU64);
 
 const COUNTED: [Counted; 5] = [
+    ("tailbound_connections", "Connections taken.", |counters| {
+        &counters.connections
+    }),
     (
-        "tailbound_connections_total",
-        "Connections taken.",
-        |counters| &counters.connections,
-    ),
-    (
-        "tailbound_connections_refused_total",
+        "tailbound_connections_refused",
         "Connections refused because there were too many.",
         |counters| &counters.connections_refused,
     ),
     (
-        "tailbound_requests_total",
+        "tailbound_requests",
         "Requests answered, refusals included.",
         |counters| &counters.requests,
     ),
+    ("tailbound_refusals", "Requests refused.", |counters| {
+        &counters.refusals
+    }),
     (
-        "tailbound_refusals_total",
-        "Requests refused.",
-        |counters| &counters.refusals,
-    ),
-    (
-        "tailbound_bad_frames_total",
+        "tailbound_bad_frames",
         "Connections closed for a malformed frame or for being too slow.",
         |counters| &counters.bad_frames,
     ),
@@ -196,7 +195,7 @@ const COUNTED: [Counted; 5] = [
 /// A metric of one number for the whole daemon: name, type, help, and where the number comes from.
 type OfDaemon = (
     &'static str,
-    &'static str,
+    MetricKind,
     &'static str,
     fn(&DaemonStatus) -> f64,
 );
@@ -204,79 +203,74 @@ type OfDaemon = (
 const OF_DAEMON: [OfDaemon; 4] = [
     (
         "tailbound_reservations",
-        "gauge",
+        MetricKind::Gauge,
         "Active reservations.",
         |status| status.reservations.len() as f64,
     ),
     (
         "tailbound_watchdog_up",
-        "gauge",
+        MetricKind::Gauge,
         "Whether a watchdog runs.",
         |status| f64::from(u8::from(status.watchdog.pid.is_some())),
     ),
     (
-        "tailbound_watchdog_restarts_total",
-        "counter",
+        "tailbound_watchdog_restarts",
+        MetricKind::Counter,
         "Watchdogs started because the one before died.",
         |status| status.watchdog.restarts as f64,
     ),
     (
         "tailbound_connections",
-        "gauge",
+        MetricKind::Gauge,
         "Open connections.",
         |status| status.connections as f64,
     ),
 ];
 
-/// The text, in Prometheus' format version 0.0.4.
-pub fn render(
-    status: &DaemonStatus,
-    counters: &Counters,
-    modes: Option<(&ModesStatus, &ChangeCounts)>,
-) -> String {
-    let mut text = String::new();
-    for (name, kind, help, number) in OF_DAEMON {
-        single(&mut text, name, kind, help, number(status));
-    }
-    for (name, help, counter) in COUNTED {
-        let count = counter(counters).load(Ordering::Relaxed) as f64;
-        single(&mut text, name, "counter", help, count);
-    }
-    for metric in PER_RESERVATION {
-        of_each_reservation(&mut text, metric, &status.reservations);
-    }
-    of_modes::render(&mut text, modes);
-    text
+/// `DaemonMetrics` is what the metrics say of the daemon and its reservations at one instant.
+#[derive(Debug)]
+struct DaemonMetrics {
+    status: DaemonStatus,
+    /// In the order of [`COUNTED`].
+    counts: [u64; COUNTED.len()],
 }
 
-fn of_each_reservation(text: &mut String, metric: PerReservation, all: &[ReservationStatus]) {
-    let (name, kind, help, number) = metric;
-    header(text, name, kind, help);
-    for reservation in all {
-        if let Some(number) = number(reservation) {
-            let domain = escape(&reservation.enforced.domain);
-            // Writing to a string cannot fail.
-            let _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {number}");
+impl Collector for DaemonMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, kind, help, number) in OF_DAEMON {
+            kind.encode(&mut encoder, (name, help), [([], number(&self.status))])?;
         }
+        for ((name, help, _), count) in COUNTED.iter().zip(self.counts) {
+            MetricKind::Counter.encode(&mut encoder, (name, help), [([], count as f64)])?;
+        }
+        for (name, kind, help, number) in PER_RESERVATION {
+            let reservations = self.status.reservations.iter();
+            let samples = reservations.filter_map(|one| {
+                let labels = [("domain", one.enforced.domain.as_str())];
+                Some((labels, number(one)?))
+            });
+            kind.encode(&mut encoder, (name, help), samples)?;
+        }
+        Ok(())
     }
 }
 
-fn header(text: &mut String, name: &str, kind: &str, help: &str) {
+/// The text, in Prometheus' format version 0.0.4: the daemon's own metrics, and those of its subsystems.
+pub fn render(
+    status: DaemonStatus,
+    counters: &Counters,
+    subsystems: impl IntoIterator<Item = Box<dyn Collector>>,
+) -> String {
+    let counts = COUNTED.map(|(_, _, counter)| counter(counters).load(Ordering::Relaxed));
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(DaemonMetrics { status, counts }));
+    for collector in subsystems {
+        registry.register_collector(collector);
+    }
+    let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn single(text: &mut String, name: &str, kind: &str, help: &str, number: f64) {
-    header(text, name, kind, help);
-    let _ = writeln!(text, "{name} {number}");
-}
-
-/// A label's value, with the three characters escaped that the format asks for.
-fn escape(value: &str) -> String {
-    value
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    let _ = prometheus_text::encode(&mut text, &registry);
+    text
 }
 
 #[cfg(test)]
@@ -288,7 +282,7 @@ mod tests {
     use tailbound_time::Duration;
 
     use super::*;
-    use crate::protocol::HeldBy;
+    use tailbound_control::protocol::HeldBy;
 
     fn status() -> DaemonStatus {
         DaemonStatus {
@@ -324,19 +318,20 @@ mod tests {
                 presence: Default::default(),
             }],
             connections: 2,
-            watchdog: crate::protocol::WatchdogStatus {
+            watchdog: tailbound_control::WatchdogStatus {
                 pid: Some(9),
                 restarts: 1,
                 ..Default::default()
             },
             recovered: Default::default(),
             ended: Vec::new(),
+            subsystems: Default::default(),
         }
     }
 
     #[test]
     fn every_sample_has_a_name_with_help_and_type_and_a_number() {
-        let text = render(&status(), &Counters::default(), None);
+        let text = render(status(), &Counters::default(), []);
         let mut samples = 0;
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (name, number) = line.rsplit_once(' ').unwrap();
@@ -353,7 +348,7 @@ mod tests {
 
     #[test]
     fn values_are_in_base_units_and_labels_are_escaped() {
-        let text = render(&status(), &Counters::default(), None);
+        let text = render(status(), &Counters::default(), []);
         assert!(
             text.contains(
                 "tailbound_reservation_budget_seconds{domain=\"we\\\"ird\\\\name\"} 0.004\n"

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use tailbound_control::Presence;
 use tailbound_enforcement::Sight;
 use tailbound_time::{Duration, Instant};
 
@@ -47,50 +47,6 @@ pub enum Step {
     Detach,
     /// Put it in force for the members that are there now.
     Bind,
-}
-
-/// Whether a reservation holds for anybody.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "state")]
-pub enum Presence {
-    /// It holds for its members.
-    #[default]
-    InForce,
-    /// All its members have ended.
-    Empty {
-        /// For how long, as far as was seen.
-        for_ns: Duration,
-        /// When it is released, if by nobody else.
-        released_in_ns: Option<Duration>,
-    },
-    /// It is booked for members that are yet to come.
-    Waiting {
-        /// For how long.
-        for_ns: Duration,
-    },
-}
-
-impl Presence {
-    /// In a few words.
-    pub fn in_words(&self) -> String {
-        let seconds = |length: &Duration| format!("{} s", length.as_nanos() / 1_000_000_000);
-        match self {
-            Self::InForce => "in force".into(),
-            Self::Empty {
-                for_ns,
-                released_in_ns: None,
-            } => format!("no members for {}", seconds(for_ns)),
-            Self::Empty {
-                for_ns,
-                released_in_ns: Some(left),
-            } => format!(
-                "no members for {}, released in {}",
-                seconds(for_ns),
-                seconds(left)
-            ),
-            Self::Waiting { for_ns } => format!("waiting for members for {}", seconds(for_ns)),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

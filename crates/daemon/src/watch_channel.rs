@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_linux::control_socket::{receive_with_descriptors, send_with_descriptors};
 use tailbound_model::CpuSet;
 
-use crate::frame::{self, Decoder, FrameError};
+use tailbound_control::control_frame::{self, Decoder, FrameError};
 
 /// The longest message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
@@ -99,7 +99,7 @@ impl WatchChannel {
         message: &T,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let bytes = frame::encode(message, MESSAGE_BYTES_MAX)?;
+        let bytes = control_frame::encode(message, MESSAGE_BYTES_MAX)?;
         let sent = send_with_descriptors(&self.stream, &bytes, descriptors)?;
         (&self.stream).write_all(bytes.get(sent..).unwrap_or_default())?;
         Ok(())
@@ -113,7 +113,7 @@ impl WatchChannel {
         let mut bytes = [0; 4096];
         loop {
             if let Some(payload) = self.decoder.next_payload()? {
-                return Ok(frame::decode(&payload)?);
+                return Ok(control_frame::decode(&payload)?);
             }
             match receive_with_descriptors(&self.stream, &mut bytes) {
                 Ok((0, _)) => return Err(ChannelError::Closed),

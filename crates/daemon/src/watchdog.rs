@@ -25,13 +25,13 @@ use tailbound_model::CpuSet;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::daemon::NO_CPU;
-use crate::launch;
-use crate::log::note;
-use crate::modes::journal;
-use crate::state_directory::StateDirectory;
+use crate::detachment;
 use crate::stop_detector::{Finding, Sighting, StopDetector};
 use crate::stuck::{StuckDetector, Verdict};
+use crate::subsystems;
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
+use tailbound_control::state_directory::StateDirectory;
+use tailbound_subsystem::log::note;
 
 /// Above the managers (98), which are above the domains (90 and less).
 const PRIORITY: u8 = 99;
@@ -318,13 +318,11 @@ impl Watch {
     }
 }
 
-/// Starts another daemon if the dead one knew modes; it makes their reservations again.
+/// Starts another daemon if the dead one left something that the next one makes again.
 fn restart(watch: Watch, program: io::Result<PathBuf>) {
     let directory = StateDirectory::new(watch.journals.clone());
-    let loaded = match journal::left(directory.path()) {
-        Ok(Some((loaded, _))) => loaded,
-        // The next daemon that somebody starts tells what is wrong with it.
-        Ok(None) | Err(_) => return,
+    let Some(remains) = subsystems::remains(directory.path()) else {
+        return;
     };
     // The lock goes, so that the daemon may have it.
     drop(watch);
@@ -341,12 +339,12 @@ fn restart(watch: Watch, program: io::Result<PathBuf>) {
     };
     let mut command = Command::new(program);
     command.arg("--state-dir").arg(directory.path());
-    if let Some(idle_time) = loaded.exit_when_idle {
+    if let Some(idle_time) = remains.exit_when_idle {
         let idle_time = format!("{}ns", idle_time.as_nanos());
         command.args(["--exit-when-idle", "--idle-time", &idle_time]);
     }
-    match launch::detach(command, &directory, RESTARTED_WITHIN) {
-        Ok(()) => note("watchdog: started another daemon, for the modes"),
+    match detachment::detach(command, &directory, RESTARTED_WITHIN) {
+        Ok(()) => note("watchdog: started another daemon, which makes again what is to stay"),
         Err(error) => note(format_args!("watchdog: no daemon is started: {error}")),
     }
 }

@@ -13,9 +13,8 @@ use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::xen::{Vcpu, VcpuSetting, vcpus};
 use tailbound_model::{Precedence, ResourceInterface};
 
-use crate::leases::{Leases, Reservations};
-use crate::log::note;
-use crate::modes::SharedLeases;
+use crate::leases::{Leases, Reservations, SharedLeases};
+use tailbound_subsystem::log::note;
 
 /// How often it is looked. A look is a call of `xl`, which takes CPU time of dom0.
 const LOOK_AFTER: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread;
 
-use tailbound_daemon::{Client, ClientError, LaunchError, StartOptions};
+use tailbound_control::{Client, ClientError, LaunchError, StartOptions};
 use tailbound_linux::control_socket::wait_readable;
 use tailbound_time::Duration;
 

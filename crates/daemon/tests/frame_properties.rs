@@ -1,11 +1,11 @@
 //! The codec of the control socket against arbitrary, mutated, split and truncated bytes.
 
 use proptest::prelude::*;
-use tailbound_daemon::frame::{
+use tailbound_control::control_frame::{
     Decoder, FrameError, HEADER_BYTES, REQUEST_BYTES_MAX, decode, encode,
 };
-use tailbound_daemon::protocol::Request;
-use tailbound_daemon::{Lease, Selection};
+use tailbound_control::protocol::Request;
+use tailbound_control::{Lease, Selection};
 use tailbound_model::WhenEmpty;
 
 use crate::fakes;

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use tailbound_daemon::{Client, EndReason, Lease, Presence, Selection, StartOptions};
+use tailbound_control::{Client, EndReason, Lease, Presence, Selection, StartOptions};
 use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::process::{die_with_parent, send_signal};

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration as StdDuration;
 
 use proptest::prelude::*;
-use tailbound_daemon::{Client, ClientError, Lease, Selection, StartOptions};
+use tailbound_control::{Client, ClientError, Lease, Selection, StartOptions};
 use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::{die_with_parent, process_started, send_signal};
 

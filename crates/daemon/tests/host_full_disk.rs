@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tailbound_daemon::{Lease, Selection};
+use tailbound_control::{Lease, Selection};
 use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::{die_with_parent, effective_uid, send_signal};
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tailbound_daemon::{Client, Lease};
+use tailbound_control::{Client, Lease};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, machine};
 use tailbound_linux::process::die_with_parent;
 use tailbound_linux::scheduling::affinity_of;
@@ -17,6 +17,7 @@ use tailbound_model::{
     AgentLink, AgentListeners, AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, CpuSet,
     Machine, RequestsMeanwhile, ResourceInterface, TaskStart,
 };
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{Ending, LocalMode, Options, StepKind};
@@ -315,19 +316,23 @@ fn a_guest_changes_modes_and_may_die() {
         client.apply(&requests, Lease::Persistent).unwrap();
         let now = states(&stage);
         assert!(now.iter().zip(&before).all(|(now, before)| now != before));
-        client.load_modes(table(&stage, &guest, &domain)).unwrap();
+        client
+            .load_modes(table(&stage, &guest, &domain), None)
+            .unwrap();
         eventually("the agent is there", || is_present(&mut client, &domain));
         guest.expect_beating();
         expect_changes(&mut client, &guest, &domain);
         // The emulator's threads are put back, too; and the agent finds another manager.
-        client.revert(tailbound_daemon::Selection::All).unwrap();
+        client.revert(tailbound_control::Selection::All).unwrap();
         assert_eq!(states(&stage), before);
     }
     client.apply(&requests, Lease::Persistent).unwrap();
-    client.load_modes(table(&stage, &guest, &domain)).unwrap();
+    client
+        .load_modes(table(&stage, &guest, &domain), None)
+        .unwrap();
     eventually("the agent is there", || is_present(&mut client, &domain));
     let mut client = expect_fallback_without(client, &mut guest, &domain);
-    client.revert(tailbound_daemon::Selection::All).unwrap();
+    client.revert(tailbound_control::Selection::All).unwrap();
     assert!(client.modes().unwrap().is_none());
     stage.expect_restored();
 }

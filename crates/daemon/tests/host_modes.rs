@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use tailbound_daemon::{Client, Lease, RefusalKind};
+use tailbound_control::{Client, ClientError, Lease};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::boot_id;
 use tailbound_linux::task_process::TaskProcess;
@@ -19,6 +19,7 @@ use tailbound_model::{
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskTable};
+use tailbound_modes::control::{ModesClient, ModesRefusal};
 use tailbound_modes::table::{self, ModeTable, Settings, StartOffset};
 use tailbound_modes::transition::{Cause, Ending, LocalMode, Options, StepKind};
 use tailbound_modes::triggers::Trigger;
@@ -128,6 +129,13 @@ fn budget(client: &mut Client) -> Duration {
     status.reservations[0].enforced.interface.budget
 }
 
+fn is_not_in_force(error: &ClientError) -> bool {
+    matches!(
+        ModesRefusal::of(error),
+        Some(ModesRefusal::NotInForce { .. })
+    )
+}
+
 #[test]
 fn a_mode_changes_a_reservation_and_stops_a_process() {
     let Some(mut stage) = Stage::set("a_mode_changes_a_reservation") else {
@@ -136,27 +144,28 @@ fn a_mode_changes_a_reservation_and_stops_a_process() {
     let mut client = stage.client();
     let request = stage.request();
     let table = table(&stage, &request.interface);
-    let early = client.load_modes(table.clone()).unwrap_err();
-    assert_eq!(early.refusal_kind(), Some(RefusalKind::Mode), "{early}");
+    let early = client.load_modes(table.clone(), None).unwrap_err();
+    assert!(is_not_in_force(&early), "{early}");
     assert!(
         early.to_string().contains("apply the description first"),
         "{early}"
     );
     assert!(client.modes().unwrap().is_none());
-    let none = client.set_mode("rest").unwrap_err();
-    assert_eq!(none.refusal_kind(), Some(RefusalKind::Mode), "{none}");
+    let none = ModesRefusal::of(&client.set_mode("rest").unwrap_err());
+    assert_eq!(none, Some(ModesRefusal::NoneKnown {}));
 
     client
         .apply(std::slice::from_ref(&request), Lease::Persistent)
         .unwrap();
-    let socket = client.load_modes(table).unwrap();
+    let socket = client.load_modes(table, None).unwrap();
     let agent = start_agent(&stage, &socket);
     eventually("the agent is there", || !agents(&mut client).is_empty());
     // Modes that do not fit what is in force take the others away from nobody.
     let mut other = request.interface.clone();
     other.budget = ms(1);
-    let unfit = client.load_modes(self::table(&stage, &other)).unwrap_err();
-    assert_eq!(unfit.refusal_kind(), Some(RefusalKind::Mode), "{unfit}");
+    let other = self::table(&stage, &other);
+    let unfit = client.load_modes(other, None).unwrap_err();
+    assert!(is_not_in_force(&unfit), "{unfit}");
     assert_eq!(agents(&mut client).len(), 1);
     let work = TaskProcess::open(stage.busy.id(), None).unwrap();
     let report = client.set_mode("rest").unwrap();
@@ -192,7 +201,7 @@ fn a_mode_changes_a_reservation_and_stops_a_process() {
     assert_eq!(client.modes().unwrap().unwrap().state.mode, "run");
     assert_eq!(budget(&mut client), request.interface.budget);
     // Without its reservation the modes are those of nothing.
-    client.revert(tailbound_daemon::Selection::All).unwrap();
+    client.revert(tailbound_control::Selection::All).unwrap();
     assert!(client.modes().unwrap().is_none() && !socket.exists());
     stage.expect_restored();
 }
@@ -242,7 +251,7 @@ fn a_schedule_and_a_condition_change_modes() {
         Trigger::described("run", 0, &by_the_clock),
     ];
     client
-        .load_modes(table_with_triggers(&stage, &triggers))
+        .load_modes(table_with_triggers(&stage, &triggers), None)
         .unwrap();
     let mut fired = || {
         let modes = client.modes().unwrap().unwrap();
@@ -257,7 +266,7 @@ fn a_schedule_and_a_condition_change_modes() {
     // It holds still, and it has not ceased to.
     assert_eq!(fired().1[0], 1);
     assert_eq!(budget(&mut client), stage.request().interface.budget);
-    client.revert(tailbound_daemon::Selection::All).unwrap();
+    client.revert(tailbound_control::Selection::All).unwrap();
     stage.expect_restored();
 }
 
@@ -269,9 +278,9 @@ fn modes_are_added_to_those_that_are_known() {
     let mut client = stage.client();
     client.apply(&[stage.request()], Lease::Persistent).unwrap();
     let table = table_with_triggers(&stage, &[]);
-    let none = client.add_modes(table.clone(), None).unwrap_err();
-    assert_eq!(none.refusal_kind(), Some(RefusalKind::Mode), "{none}");
-    client.load_modes(table.clone()).unwrap();
+    let none = ModesRefusal::of(&client.add_modes(table.clone(), None).unwrap_err());
+    assert_eq!(none, Some(ModesRefusal::NoneKnown {}));
+    client.load_modes(table.clone(), None).unwrap();
     let with = |budget_ms: u64| {
         let mut modes: BTreeMap<_, _> = table
             .names()
@@ -297,7 +306,7 @@ fn modes_are_added_to_those_that_are_known() {
     assert!(again.contains("known already"), "{again}");
     let other = client.add_modes(with(2), None).unwrap_err().to_string();
     assert!(other.contains("mode `more` differs"), "{other}");
-    client.revert(tailbound_daemon::Selection::All).unwrap();
+    client.revert(tailbound_control::Selection::All).unwrap();
     stage.expect_restored();
 }
 
@@ -316,7 +325,7 @@ fn new_tasks_wait_for_what_is_left_of_old_ones() {
     };
     let table = table(&stage, &request.interface).with_offsets(vec![offset]);
     client.apply(&[request], Lease::Persistent).unwrap();
-    let socket = client.load_modes(table).unwrap();
+    let socket = client.load_modes(table, None).unwrap();
     let agent = start_agent(&stage, &socket);
     eventually("the agent is there", || !agents(&mut client).is_empty());
     assert!(client.set_mode("rest").unwrap().is_there());
@@ -327,7 +336,7 @@ fn new_tasks_wait_for_what_is_left_of_old_ones() {
     let accepted = at(|kind| matches!(kind, StepKind::InterfaceAccepted { .. }));
     let told = at(|kind| *kind == StepKind::Sent);
     assert!(told.saturating_since(accepted) >= ms(60), "{report:?}");
-    client.revert(tailbound_daemon::Selection::All).unwrap();
+    client.revert(tailbound_control::Selection::All).unwrap();
     agent.end();
     stage.expect_restored();
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use tailbound_daemon::{Client, Lease, ModesStatus, RefusalKind, Selection, StartOptions};
+use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::ReservationRequest;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::{boot_id, die_with_parent, send_signal};
@@ -18,6 +18,7 @@ use tailbound_model::{AgentPlace, BackendKind, ChangePolicy, RequestsMeanwhile, 
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Patience, TaskTable};
+use tailbound_modes::control::{ModesClient, ModesStatus};
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{LocalMode, Options};
@@ -167,7 +168,7 @@ impl Cell {
         let mut client = self.stage.client();
         let requests = requests(&self.stage, &self.other, self.backend);
         client.apply(&requests, Lease::Persistent).unwrap();
-        let socket = client.load_modes(self.table.clone()).unwrap();
+        let socket = client.load_modes(self.table.clone(), None).unwrap();
         let named = requests.iter().map(|one| one.domain.as_str());
         let agents = named.zip(self.pids());
         let agents =
@@ -425,7 +426,7 @@ fn what_was_reverted_is_not_made_again() {
     // Without their reservations, applied anew for a command, they are not kept either.
     let requests = requests(&cell.stage, &cell.other, cell.backend);
     client.apply(&requests, Lease::Connection).unwrap();
-    client.load_modes(cell.table.clone()).unwrap();
+    client.load_modes(cell.table.clone(), None).unwrap();
     assert!(!cell.journal().exists());
     cell.end(client, agents);
 }

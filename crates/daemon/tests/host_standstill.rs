@@ -7,8 +7,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tailbound_daemon::takeover::{TakeoverError, end_stopped};
-use tailbound_daemon::{Client, ClientError, Lease, RefusalKind};
+use tailbound_control::takeover::{TakeoverError, end_stopped};
+use tailbound_control::{Client, ClientError, Lease, RefusalKind};
 use tailbound_enforcement::recover;
 use tailbound_linux::cgroup;
 use tailbound_linux::process::{StoppedBy, send_signal, stopped_by};

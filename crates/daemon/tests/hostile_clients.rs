@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use proptest::prelude::*;
+use tailbound_control::control_frame::{
+    Decoder, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, decode, encode,
+};
+use tailbound_control::protocol::{Request, Response};
+use tailbound_control::{HeldBy, Lease, RefusalKind};
 use tailbound_daemon::connection::{End, Patience, serve};
-use tailbound_daemon::frame::{Decoder, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, decode, encode};
-use tailbound_daemon::protocol::{Request, Response};
-use tailbound_daemon::service::{ModesKeeping, Protection, Service};
-use tailbound_daemon::{HeldBy, Lease, RefusalKind};
+use tailbound_daemon::service::{Protection, Service};
 use tailbound_enforcement::Recovery;
+use tailbound_subsystem::Place;
 use tailbound_time::Duration;
 
 use crate::fakes::{AlwaysProtected, FakeKernel, NeverProtected, request};
@@ -28,12 +31,11 @@ impl Server {
     fn new(patience: Patience, protection: Box<dyn Protection>) -> Self {
         let kernel = FakeKernel::default();
         // Nobody loads modes here.
-        let keeping = ModesKeeping {
-            socket: "/nonexistent/modes.sock".into(),
+        let place = Place {
             directory: "/nonexistent".into(),
             exit_when_idle: None,
         };
-        let service = Service::new(kernel.clone(), protection, Recovery::default(), keeping);
+        let service = Service::new(kernel.clone(), protection, Recovery::default(), place);
         Self {
             service: Arc::new(service),
             kernel,
@@ -281,7 +283,7 @@ fn other_users_may_look_but_not_touch() {
         Request::Plan { requests: vec![] },
         apply(&["a"], Lease::Persistent),
         Request::Revert {
-            selection: tailbound_daemon::Selection::All,
+            selection: tailbound_control::Selection::All,
         },
         Request::Change {
             domain: "a".into(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use tailbound_control::{Lease, RefusalKind, Selection};
 use tailbound_daemon::leases::{ConnectionId, Leases, Owner};
-use tailbound_daemon::{Lease, RefusalKind, Selection};
 
 use crate::fakes::{FakeKernel, Trouble, request};
 

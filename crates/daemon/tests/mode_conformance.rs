@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use tailbound_daemon::Client;
+use tailbound_control::Client;
+use tailbound_control::frame::decode;
 use tailbound_linux::process::process_started;
 use tailbound_model::{BackendKind, RequestsMeanwhile};
-use tailbound_modes::frame::decode;
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::transition::{Cause, Ending};
 use tailbound_modes::wire::{AgentMessage, HostMessage, Name, decoder, encode};
 use tailbound_time::Duration;

@@ -3,8 +3,9 @@
 
 // What other tests need of them is not needed here.
 
-use tailbound_daemon::{Client, ModesStatus};
+use tailbound_control::Client;
 use tailbound_model::{BackendKind, RequestsMeanwhile};
+use tailbound_modes::control::{ModesClient, ModesStatus};
 use tailbound_modes::transition::{Ending, StepKind};
 use tailbound_time::Duration;
 

@@ -6,13 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use tailbound_control::protocol::{Request, Response};
+use tailbound_control::{Lease, RefusalKind, Selection};
 use tailbound_daemon::leases::ConnectionId;
-use tailbound_daemon::protocol::{Request, Response};
-use tailbound_daemon::service::{ModesKeeping, Service};
-use tailbound_daemon::{Lease, RefusalKind, Selection};
+use tailbound_daemon::service::Service;
 use tailbound_enforcement::{MachineThreads, Recovery, ReservationRequest, Target};
+use tailbound_modes::control::{
+    ModesRefusal, ModesRequest, ModesResponse, ModesSummary, SUBSYSTEM,
+};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
+use tailbound_subsystem::Place;
 
 use crate::fakes::{AlwaysProtected, FakeKernel, Trouble, request};
 
@@ -45,14 +49,13 @@ impl Stage {
     fn set() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let kernel = FakeKernel::default();
-        let keeping = ModesKeeping {
-            socket: folder.path().join("modes.sock"),
+        let place = Place {
             directory: folder.path().to_owned(),
             exit_when_idle: None,
         };
         let protection = Box::new(AlwaysProtected);
         let recovered = Recovery::default();
-        let service = Service::new(kernel.clone(), protection, recovered, keeping);
+        let service = Service::new(kernel.clone(), protection, recovered, place);
         Self {
             service: Arc::new(service),
             kernel,
@@ -74,8 +77,7 @@ impl Stage {
             },
         );
         assert!(matches!(applied, Response::Applied { .. }), "{applied:?}");
-        let loaded = stage.load(id);
-        assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
+        stage.load(id).unwrap();
         (stage, id)
     }
 
@@ -83,16 +85,38 @@ impl Stage {
         self.service.answer(id, true, request).0
     }
 
-    fn load(&self, id: ConnectionId) -> Response {
-        let (table, description) = (Box::new(table()), None);
-        self.ask(id, Request::LoadModes { table, description })
+    fn ask_modes(
+        &self,
+        id: ConnectionId,
+        request: ModesRequest,
+    ) -> Result<ModesResponse, ModesRefusal> {
+        let name = SUBSYSTEM.to_owned();
+        let body = serde_json::to_value(request).unwrap();
+        match self.ask(id, Request::Subsystem { name, body }) {
+            Response::Subsystem { body } => Ok(serde_json::from_value(body).unwrap()),
+            Response::Refused { refusal } => Err(refusal.reason_as().unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn load(&self, id: ConnectionId) -> Result<ModesResponse, ModesRefusal> {
+        self.load_table(id, Box::new(table()))
+    }
+
+    fn load_table(
+        &self,
+        id: ConnectionId,
+        table: Box<ModeTable>,
+    ) -> Result<ModesResponse, ModesRefusal> {
+        let description = None;
+        self.ask_modes(id, ModesRequest::Load { table, description })
     }
 
     fn knows_modes(&self) -> bool {
         let id = self.service.leases().connect();
-        let answer = self.ask(id, Request::Modes {});
+        let answer = self.ask_modes(id, ModesRequest::State {});
         self.service.disconnect(id);
-        let Response::Modes { modes } = answer else {
+        let Ok(ModesResponse::State { modes }) = answer else {
             panic!("{answer:?}");
         };
         modes.is_some()
@@ -119,8 +143,7 @@ fn modes_that_are_loaded_at_once_do_not_take_each_others_socket() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     let id = stage.service.leases().connect();
-                    let loaded = stage.load(id);
-                    assert!(matches!(loaded, Response::ModesLoaded { .. }));
+                    stage.load(id).unwrap();
                     stage.service.disconnect(id);
                 });
             }
@@ -128,7 +151,7 @@ fn modes_that_are_loaded_at_once_do_not_take_each_others_socket() {
         assert!(takes_connections(&stage.socket()));
         assert!(stage.knows_modes() && stage.has_journal());
     }
-    stage.service.forget_modes();
+    stage.service.end_subsystems();
     assert!(!stage.socket().exists() && !stage.has_journal());
 }
 
@@ -171,32 +194,27 @@ fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
             when_empty: Default::default(),
         },
     );
-    let load = |domains: &[&str]| {
-        let table = table_of_domains(domains);
-        let description = None;
-        stage.ask(id, Request::LoadModes { table, description })
-    };
-    let Response::Refused { refusal } = load(&["camera"]) else {
-        panic!("the modes of the arm are forgotten");
-    };
-    assert_eq!(refusal.kind, RefusalKind::Mode);
+    let load = |domains: &[&str]| stage.load_table(id, table_of_domains(domains));
+    let refusal = load(&["camera"]).expect_err("the modes of the arm are forgotten");
+    assert!(
+        matches!(refusal, ModesRefusal::OthersKnown { .. }),
+        "{refusal:?}"
+    );
     for said in [
         "reservations of arm",
         "has no \"arm\"",
         "tailbound revert DOMAIN",
         "one description",
     ] {
-        assert!(refusal.message.contains(said), "{refusal}");
+        assert!(refusal.to_string().contains(said), "{refusal}");
     }
     // The first one goes on.
-    let mode = "rest".to_owned();
-    let set = stage.ask(id, Request::SetMode { mode });
-    assert!(matches!(set, Response::ModeSet { .. }), "{set:?}");
-    let mode = "run".to_owned();
-    stage.ask(id, Request::SetMode { mode });
+    for mode in ["rest", "run"] {
+        let mode = mode.to_owned();
+        stage.ask_modes(id, ModesRequest::Set { mode }).unwrap();
+    }
     // What has all of its domains is another version of it.
-    let loaded = load(&["arm", "camera"]);
-    assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
+    load(&["arm", "camera"]).unwrap();
     // And without the first one, the second one may come.
     let (stage, id) = Stage::with_modes(Lease::Persistent);
     let selection = Selection::Domain("arm".into());
@@ -210,9 +228,7 @@ fn modes_of_a_second_description_do_not_take_the_place_of_those_of_the_first() {
             when_empty: Default::default(),
         },
     );
-    let (table, description) = (table_of_domains(&["camera"]), None);
-    let loaded = stage.ask(id, Request::LoadModes { table, description });
-    assert!(matches!(loaded, Response::ModesLoaded { .. }), "{loaded:?}");
+    stage.load_table(id, table_of_domains(&["camera"])).unwrap();
 }
 
 #[test]
@@ -226,7 +242,7 @@ fn a_reservation_of_modes_is_changed_by_nobody_else() {
     let Response::Refused { refusal } = change("arm") else {
         panic!("it was changed");
     };
-    assert_eq!(refusal.kind, RefusalKind::Mode);
+    assert_eq!(refusal.kind, RefusalKind::Subsystem);
     assert!(refusal.message.contains("mode set"), "{refusal}");
     let (requests, lease) = (vec![request("other")], Lease::Persistent);
     stage.ask(
@@ -239,7 +255,7 @@ fn a_reservation_of_modes_is_changed_by_nobody_else() {
     );
     let changed = change("other");
     assert!(matches!(changed, Response::Changed { .. }), "{changed:?}");
-    stage.service.forget_modes();
+    stage.service.end_subsystems();
     let changed = change("arm");
     assert!(matches!(changed, Response::Changed { .. }), "{changed:?}");
 }
@@ -323,4 +339,72 @@ fn the_watchdog_is_no_thread_of_an_emulator() {
         assert_eq!(refusal.kind, RefusalKind::Target);
         assert!(refusal.message.contains("watchdog"), "{refusal}");
     }
+}
+
+#[test]
+fn a_subsystem_says_what_of_it_is_open_to_everyone() {
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    let asked_by_a_stranger = |name: &str, body: serde_json::Value| {
+        let name = name.to_owned();
+        let request = Request::Subsystem { name, body };
+        stage.service.answer(id, false, request).0
+    };
+    let state = serde_json::to_value(ModesRequest::State {}).unwrap();
+    let answer = asked_by_a_stranger(SUBSYSTEM, state.clone());
+    assert!(matches!(answer, Response::Subsystem { .. }), "{answer:?}");
+    let mode = "rest".to_owned();
+    let set = serde_json::to_value(ModesRequest::Set { mode }).unwrap();
+    let unknown = serde_json::json!({ "request": "fly" });
+    for (name, body) in [(SUBSYSTEM, set), (SUBSYSTEM, unknown), ("fleet", state)] {
+        let Response::Refused { refusal } = asked_by_a_stranger(name, body) else {
+            panic!("a stranger may ask this of {name}");
+        };
+        assert_eq!(refusal.kind, RefusalKind::NotPermitted);
+    }
+}
+
+#[test]
+fn what_no_subsystem_knows_is_refused_with_what_there_is() {
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    let refused = |name: &str| {
+        let body = serde_json::json!({ "request": "fly" });
+        let name = name.to_owned();
+        match stage.ask(id, Request::Subsystem { name, body }) {
+            Response::Refused { refusal } => refusal,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (stranger, nonsense) = (refused("fleet"), refused(SUBSYSTEM));
+    assert_eq!(stranger.kind, RefusalKind::BadRequest);
+    assert!(stranger.message.contains("but modes"), "{stranger}");
+    assert_eq!(nonsense.kind, RefusalKind::BadRequest);
+    assert!(nonsense.message.contains("to modes"), "{nonsense}");
+}
+
+#[test]
+fn modes_stand_in_the_status_as_long_as_they_are_known() {
+    let (stage, _) = Stage::with_modes(Lease::Persistent);
+    let status = stage.service.status();
+    let summary: ModesSummary =
+        serde_json::from_value(status.subsystems[SUBSYSTEM].clone()).unwrap();
+    assert_eq!(summary.mode, "run");
+    assert_eq!(summary.modes, ["rest", "run"]);
+    stage.service.end_subsystems();
+    assert!(stage.service.status().subsystems.is_empty());
+}
+
+#[test]
+fn a_refusal_of_modes_reaches_the_client_as_what_it_is() {
+    let (stage, id) = Stage::with_modes(Lease::Persistent);
+    let mode = "fly".to_owned();
+    let refusal = stage.ask_modes(id, ModesRequest::Set { mode }).unwrap_err();
+    let ModesRefusal::Unknown { mode, why } = refusal else {
+        panic!("{refusal:?}");
+    };
+    assert_eq!(mode, "fly");
+    assert!(why.ends_with("the description has: rest, run"), "{why}");
+    stage.service.end_subsystems();
+    let mode = "run".to_owned();
+    let refusal = stage.ask_modes(id, ModesRequest::Set { mode });
+    assert_eq!(refusal, Err(ModesRefusal::NoneKnown {}));
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use tailbound_daemon::Client;
+use tailbound_control::Client;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_model::{BackendKind, RequestsMeanwhile};
 use tailbound_modes::manager::Report;

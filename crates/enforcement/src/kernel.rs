@@ -1,7 +1,6 @@
 //! The kernel's state as enforcement sees it: a view to plan from, and the few ways to change it.
 //!
-//! [`crate::linux_kernel::LinuxKernel`] is the real one; [`crate::fake_kernel::FakeKernel`] lives
-//! in memory, for tests.
+//! [`crate::linux_kernel::LinuxKernel`] is the real one; that of the tests lives in memory.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -14,7 +14,6 @@ pub mod change;
 pub mod ds_freeze;
 pub mod enforcer;
 pub mod error;
-pub mod fake_kernel;
 pub mod journal;
 pub mod kernel;
 pub mod linux_kernel;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tailbound_daemon::ClientError;
+use tailbound_control::ClientError;
 use tailbound_linux::HostCapabilities;
 use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
 use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
-use tailbound_daemon::ClientError;
+use tailbound_control::ClientError;
 use tailbound_enforcement::ReservationRequest;
 use tailbound_measurement::{
     BusyRate, Calibration, CalibrationPlan, CalibrationRound, alike, calibration_round, counting,

@@ -69,7 +69,7 @@ pub enum ExperimentError {
     Measurement(#[from] tailbound_measurement::MeasurementError),
     /// The daemon refused or could not be reached.
     #[error(transparent)]
-    Daemon(#[from] tailbound_daemon::ClientError),
+    Daemon(#[from] tailbound_control::ClientError),
     /// The daemon knows the modes of another description.
     #[error(
         "the modes of an applied description are known (mode `{mode}` holds), and the daemon knows those of \

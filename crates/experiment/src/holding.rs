@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time;
 
-use tailbound_daemon::{Client, Lease, Selection, StartOptions};
+use tailbound_control::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest};
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
@@ -63,7 +64,7 @@ impl Holding {
         let watch = watch.map_err(|source| ExperimentError::NoWatch { source })?;
         await_first_budget(requests, stop);
         if let Some(modes) = modes {
-            client.load_modes(modes.clone())?;
+            client.load_modes(modes.clone(), None)?;
         }
         Ok(Self {
             client: Some(client),

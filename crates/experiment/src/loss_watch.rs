@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tailbound_daemon::{Client, DaemonStatus};
+use tailbound_control::{Client, DaemonStatus};
 
 /// How often it is looked; a loss is noticed this late, and what the daemon takes to answer.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -83,7 +83,7 @@ impl Drop for LossWatch {
 /// Which of the reservations that this process asked for is there no more, and why.
 fn lost(status: &DaemonStatus, domains: &[String]) -> Option<String> {
     let own = std::process::id();
-    let is_ours = |origin: Option<&tailbound_daemon::Origin>| {
+    let is_ours = |origin: Option<&tailbound_control::Origin>| {
         // A process namespace between us and the daemon hides the number.
         origin.is_none_or(|origin| [0, own].contains(&origin.peer.pid))
     };

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time;
 
-use tailbound_daemon::Client;
+use tailbound_control::Client;
 use tailbound_distribution::Distribution;
 use tailbound_measurement::Measurement;
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::manager::Report;
 use tailbound_time::{Duration, Instant};
 

@@ -188,9 +188,7 @@ impl Given {
             ReservationServer::Polling { budget, period } => {
                 Box::new(PollingSupply::with_jitter(budget, period, self.jitter)?)
             }
-            ReservationServer::Sporadic { .. }
-            | ReservationServer::PosixSporadic { .. }
-            | ReservationServer::SoftConstantBandwidth { .. } => {
+            ReservationServer::Simulated { .. } => {
                 return Err(AnalysisError::only_simulated());
             }
             ReservationServer::Periodic { budget, period }

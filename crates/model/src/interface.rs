@@ -200,27 +200,13 @@ pub enum ReservationServer {
         /// The distance between replenishments.
         period: Duration,
     },
-    /// What was used from an activation on comes back one period after the activation (Sprunt, Sha
-    /// and Lehoczky 1989; corrected as Stanovich et al. 2010 correct POSIX).
-    Sporadic {
+    /// A rule for which only simulation answers.
+    Simulated {
+        /// The rule.
+        rule: ServerKind,
         /// CPU time per period.
         budget: Duration,
-        /// From an activation to the replenishment of what was used.
-        period: Duration,
-    },
-    /// The sporadic server to the letter of POSIX (SCHED_SPORADIC).
-    PosixSporadic {
-        /// CPU time per period.
-        budget: Duration,
-        /// From an activation to the replenishment of what was used.
-        period: Duration,
-    },
-    /// The constant-bandwidth server that gets a new budget and a later deadline at once (Abeni and
-    /// Buttazzo 1998).
-    SoftConstantBandwidth {
-        /// CPU time per period.
-        budget: Duration,
-        /// By how much the deadline is put off at each replenishment.
+        /// The period of the rule.
         period: Duration,
     },
     /// A CPU of its own.
@@ -228,6 +214,18 @@ pub enum ReservationServer {
 }
 
 impl ReservationServer {
+    /// The rule; `None` for a CPU of its own.
+    pub fn kind(self) -> Option<ServerKind> {
+        match self {
+            Self::Deferrable { .. } => Some(ServerKind::Deferrable),
+            Self::Periodic { .. } => Some(ServerKind::Periodic),
+            Self::Polling { .. } => Some(ServerKind::Polling),
+            Self::ConstantBandwidth { .. } => Some(ServerKind::ConstantBandwidth),
+            Self::Simulated { rule, .. } => Some(rule),
+            Self::Dedicated => None,
+        }
+    }
+
     /// Budget and period; `None` for a CPU of its own.
     pub fn budget_and_period(self) -> Option<(Duration, Duration)> {
         match self {
@@ -235,9 +233,7 @@ impl ReservationServer {
             | Self::Periodic { budget, period }
             | Self::Polling { budget, period }
             | Self::ConstantBandwidth { budget, period }
-            | Self::Sporadic { budget, period }
-            | Self::PosixSporadic { budget, period }
-            | Self::SoftConstantBandwidth { budget, period } => Some((budget, period)),
+            | Self::Simulated { budget, period, .. } => Some((budget, period)),
             Self::Dedicated => None,
         }
     }
@@ -275,6 +271,10 @@ pub enum ServerKind {
     /// The constant-bandwidth server that gets a new budget and a later deadline at once. No back
     /// end enforces it; only simulation knows it.
     SoftConstantBandwidth,
+    /// Keeps its budget while idle, and at a grid point what is left of it, up to one more budget:
+    /// Linux's CFS bandwidth control with a burst as long as the quota. No back end enforces it under
+    /// this name; only simulation knows it.
+    Burstable,
 }
 
 impl ServerKind {
@@ -285,25 +285,64 @@ impl ServerKind {
             Self::Periodic => ReservationServer::Periodic { budget, period },
             Self::Polling => ReservationServer::Polling { budget, period },
             Self::ConstantBandwidth => ReservationServer::ConstantBandwidth { budget, period },
-            Self::Sporadic => ReservationServer::Sporadic { budget, period },
-            Self::PosixSporadic => ReservationServer::PosixSporadic { budget, period },
+            rule => ReservationServer::Simulated {
+                rule,
+                budget,
+                period,
+            },
+        }
+    }
+
+    /// The row of this rule in the table of the questions that are answered for it.
+    pub const fn answers(self) -> ServerAnswers {
+        use ServerAnswers as Row;
+        //                                                    analysed, limit, deadline, left
+        match self {
+            Self::Deferrable => Row::new("deferrable", [true, true, true, true]),
+            Self::Periodic => Row::new("periodic", [true, true, true, false]),
+            Self::Polling => Row::new("polling", [true, true, true, false]),
+            Self::ConstantBandwidth => Row::new("constant-bandwidth", [true, true, true, true]),
+            Self::Sporadic => Row::new("sporadic", [false, true, false, false]),
+            Self::PosixSporadic => Row::new("posix-sporadic", [false, false, false, false]),
             Self::SoftConstantBandwidth => {
-                ReservationServer::SoftConstantBandwidth { budget, period }
+                Row::new("soft-constant-bandwidth", [false, false, true, true])
             }
+            Self::Burstable => Row::new("burstable", [false, false, true, false]),
         }
     }
 }
 
 impl fmt::Display for ServerKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.pad(match self {
-            Self::Deferrable => "deferrable",
-            Self::Periodic => "periodic",
-            Self::Polling => "polling",
-            Self::ConstantBandwidth => "constant-bandwidth",
-            Self::Sporadic => "sporadic",
-            Self::PosixSporadic => "posix-sporadic",
-            Self::SoftConstantBandwidth => "soft-constant-bandwidth",
-        })
+        out.pad(self.answers().name)
+    }
+}
+
+/// The questions that are answered for a rule of reservations, beyond its simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerAnswers {
+    /// The name of the rule in descriptions and messages.
+    pub name: &'static str,
+    /// Whether response times and least budgets are calculated; otherwise they are simulated only.
+    pub analysed: bool,
+    /// Whether no period gets more than its budget, so that those below the reservation have a bound.
+    pub is_limit: bool,
+    /// Whether it has a deadline for an order of reservations by deadlines.
+    pub has_deadline: bool,
+    /// Whether traces show what is left of its budget; otherwise what was used, since the budget also
+    /// changes in ways that no call tells.
+    pub shows_left: bool,
+}
+
+impl ServerAnswers {
+    const fn new(name: &'static str, answers: [bool; 4]) -> Self {
+        let [analysed, is_limit, has_deadline, shows_left] = answers;
+        Self {
+            name,
+            analysed,
+            is_limit,
+            has_deadline,
+            shows_left,
+        }
     }
 }

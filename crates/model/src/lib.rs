@@ -40,7 +40,7 @@ pub use inputs::{
 };
 pub use interface::{
     Bandwidth, Cpu, CpuSet, Percent, PercentagePoints, Percentile, Priority, ReservationServer,
-    ResourceInterface, ServerKind, WhenEmpty,
+    ResourceInterface, ServerAnswers, ServerKind, WhenEmpty,
 };
 pub use locks::{CriticalSection, LockProtocol};
 pub use machine::{AgentLink, AgentListeners, Machine, TlsListener};

@@ -1,9 +1,11 @@
 //! The reservations of an enforcer, as the host mode manager changes them.
 
 use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
 
+use tailbound_control::{ReservationControl, SharedControl};
+use tailbound_enforcement::EnforcementStatus;
 use tailbound_enforcement::admission::limits_of;
-use tailbound_enforcement::{Changed, EnforcementError, EnforcementStatus, Enforcer};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, Cpu, ResourceInterface};
 use tailbound_time::{Clock, Duration, Fraction, Instant};
@@ -11,78 +13,9 @@ use tailbound_time::{Clock, Duration, Fraction, Instant};
 use crate::manager::Reservations;
 use crate::transition::Limits;
 
-/// What holds reservations: an [`Enforcer`], or what is in front of one.
-pub trait Enforcing {
-    /// As [`Enforcer::begin_changes`].
-    ///
-    /// # Errors
-    /// As there.
-    fn begin_changes(&mut self) -> Result<(), String>;
-
-    /// As [`Enforcer::end_changes`].
-    ///
-    /// # Errors
-    /// As there.
-    fn end_changes(&mut self) -> Result<(), String>;
-
-    /// As [`Enforcer::change_from`].
-    ///
-    /// # Errors
-    /// As there.
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, String>;
-
-    /// As [`Enforcer::boost`].
-    ///
-    /// # Errors
-    /// As there.
-    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String>;
-
-    /// As [`Enforcer::unboost`].
-    ///
-    /// # Errors
-    /// As there.
-    fn unboost(&mut self, domain: &str) -> Result<(), String>;
-}
-
-fn told(error: EnforcementError) -> String {
-    error.to_string()
-}
-
-impl Enforcing for Enforcer {
-    fn begin_changes(&mut self) -> Result<(), String> {
-        Enforcer::begin_changes(self).map_err(told)
-    }
-
-    fn end_changes(&mut self) -> Result<(), String> {
-        Enforcer::end_changes(self).map_err(told)
-    }
-
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, String> {
-        Enforcer::change_from(self, domain, interface, not_before).map_err(told)
-    }
-
-    fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) -> Result<(), String> {
-        Enforcer::boost(self, domain, at_most, if_exhausted).map_err(told)
-    }
-
-    fn unboost(&mut self, domain: &str) -> Result<(), String> {
-        Enforcer::unboost(self, domain).map_err(told)
-    }
-}
-
 /// Reservations that are enforced.
-pub struct Enforced<E, C> {
-    enforcing: E,
+pub struct Enforced<C> {
+    control: SharedControl,
     clock: C,
     domains: BTreeMap<String, Known>,
 }
@@ -96,9 +29,9 @@ struct Known {
     settled_at: Instant,
 }
 
-impl<E: Enforcing, C: Clock> Enforced<E, C> {
+impl<C: Clock> Enforced<C> {
     /// The reservations that stand.
-    pub fn new(enforcing: E, standing: &EnforcementStatus, clock: C) -> Self {
+    pub fn new(control: SharedControl, standing: &EnforcementStatus, clock: C) -> Self {
         let domains = standing.domains.iter();
         let domains = domains.map(|domain| {
             let known = Known {
@@ -110,26 +43,26 @@ impl<E: Enforcing, C: Clock> Enforced<E, C> {
         });
         Self {
             domains: domains.collect(),
-            enforcing,
+            control,
             clock,
         }
     }
 
-    /// What holds them.
-    pub fn enforcing(&mut self) -> &mut E {
-        &mut self.enforcing
+    /// What holds them, which a panic of another holder leaves whole.
+    fn control(&self) -> MutexGuard<'_, dyn ReservationControl + 'static> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
+impl<C: Clock> Reservations for Enforced<C> {
     fn begin_changes(&mut self) {
         // Without it every change takes its own turn.
-        let _slower = self.enforcing.begin_changes();
+        let _slower = self.control().begin_changes();
     }
 
     fn end_changes(&mut self) {
         // What could not be written is written with the next change.
-        let _later = self.enforcing.end_changes();
+        let _later = self.control().end_changes();
     }
 
     fn change(
@@ -138,7 +71,8 @@ impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
         interface: &ResourceInterface,
         not_before: Instant,
     ) -> Result<Instant, String> {
-        let changed = self.enforcing.change_from(domain, interface, not_before)?;
+        let changed = self.control().change_from(domain, interface, not_before);
+        let changed = changed.map_err(|refusal| refusal.message)?;
         let now = self.clock.now();
         let Some(known) = self.domains.get_mut(domain) else {
             let by_kernel = now.saturating_add(interface.period);
@@ -160,12 +94,12 @@ impl<E: Enforcing, C: Clock> Reservations for Enforced<E, C> {
 
     fn boost(&mut self, domain: &str, at_most: Duration, if_exhausted: bool) {
         // Without a boost the agent answers at the next replenishment.
-        let _answers_later = self.enforcing.boost(domain, at_most, if_exhausted);
+        let _answers_later = self.control().boost(domain, at_most, if_exhausted);
     }
 
     fn unboost(&mut self, domain: &str) {
         // A boost ends by itself in any case.
-        let _ends_by_itself = self.enforcing.unboost(domain);
+        let _ends_by_itself = self.control().unboost(domain);
     }
 }
 
@@ -200,7 +134,12 @@ pub fn limits(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tailbound_enforcement::{DomainStatus, Inheritance, Plan, ReservationRequest, Target};
+    use std::sync::{Arc, Mutex};
+
+    use tailbound_control::Refusal;
+    use tailbound_enforcement::{
+        Changed, DomainStatus, Inheritance, Plan, ReservationRequest, Target,
+    };
     use tailbound_model::{BackendOptions, Priority};
     use tailbound_time::VirtualClock;
 
@@ -234,12 +173,12 @@ mod tests {
     /// Holds what it is asked for, in force at an instant or when the kernel likes.
     struct Holds(Option<Instant>);
 
-    impl Enforcing for Holds {
-        fn begin_changes(&mut self) -> Result<(), String> {
+    impl ReservationControl for Holds {
+        fn begin_changes(&mut self) -> Result<(), Refusal> {
             Ok(())
         }
 
-        fn end_changes(&mut self) -> Result<(), String> {
+        fn end_changes(&mut self) -> Result<(), Refusal> {
             Ok(())
         }
 
@@ -248,7 +187,7 @@ mod tests {
             domain: &str,
             interface: &ResourceInterface,
             _not_before: Instant,
-        ) -> Result<Changed, String> {
+        ) -> Result<Changed, Refusal> {
             let plan = Plan {
                 request: ReservationRequest {
                     domain: domain.into(),
@@ -268,13 +207,18 @@ mod tests {
             })
         }
 
-        fn boost(&mut self, _: &str, _: Duration, _: bool) -> Result<(), String> {
+        fn boost(&mut self, _: &str, _: Duration, _: bool) -> Result<(), Refusal> {
             Ok(())
         }
 
-        fn unboost(&mut self, _: &str) -> Result<(), String> {
+        fn unboost(&mut self, _: &str) -> Result<(), Refusal> {
             Ok(())
         }
+    }
+
+    fn holding(from: Option<Instant>, standing: &EnforcementStatus) -> Enforced<VirtualClock> {
+        let control = Arc::new(Mutex::new(Holds(from)));
+        Enforced::new(control, standing, VirtualClock::default())
     }
 
     fn at_ms(ms: u64) -> Instant {
@@ -284,8 +228,8 @@ mod tests {
     #[test]
     fn what_the_kernel_goes_over_to_is_in_force_a_period_before_the_change_later() {
         let standing = standing(&[("a", interface(5, 100))]);
-        let mut enforced = Enforced::new(Holds(None), &standing, VirtualClock::default());
-        let change = |enforced: &mut Enforced<_, _>, interface| {
+        let mut enforced = holding(None, &standing);
+        let change = |enforced: &mut Enforced<_>, interface| {
             enforced.change("a", &interface, Instant::ORIGIN).unwrap()
         };
         assert_eq!(change(&mut enforced, interface(1, 10)), at_ms(100));
@@ -299,7 +243,7 @@ mod tests {
     #[test]
     fn a_manager_knows_when_it_is_in_force() {
         let standing = standing(&[("a", interface(5, 100))]);
-        let mut enforced = Enforced::new(Holds(Some(at_ms(7))), &standing, VirtualClock::default());
+        let mut enforced = holding(Some(at_ms(7)), &standing);
         let changed = enforced.change("a", &interface(1, 10), Instant::ORIGIN);
         assert_eq!(changed, Ok(at_ms(7)));
     }

@@ -1,5 +1,5 @@
 //! What a host mode manager and the domain mode managers, the agents, say to each other: JSON in
-//! the frames of [`crate::frame`], version 1.
+//! the frames of [`tailbound_control::frame`], version 1.
 //!
 //! ```text
 //! agent                                    host
@@ -29,9 +29,8 @@ use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use tailbound_control::frame;
 use tailbound_time::{ClockId, Instant};
-
-use crate::frame;
 
 /// The version of the messages and their meaning.
 pub const PROTOCOL_VERSION: u16 = 1;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;
-use tailbound_modes::frame::{FrameError, HEADER_BYTES, decode};
+use tailbound_control::frame::{FrameError, HEADER_BYTES, decode};
 use tailbound_modes::wire::{
     AgentClock, AgentMessage, HostMessage, NAME_BYTES_MAX, Name, PAYLOAD_BYTES_MAX, TASKS_MAX,
     TEXT_BYTES_MAX, Text, decoder, encode,

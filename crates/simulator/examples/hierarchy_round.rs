@@ -17,7 +17,7 @@ use tailbound_distribution::{Evidence, Provenance};
 use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Protocol, Scheduling, Service, parse};
 use tailbound_simulator::hierarchy::{
     Completion, Level, Member, PeriodicJobs, PeriodicTask, Plan, PlanError, Rank, Reservation,
-    Rule, Sink, Source, Task, simulate_plan,
+    Rule, ServerKind, Sink, Source, Task, simulate_plan,
 };
 use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
 use tailbound_simulator::workload::DrawnJobs;
@@ -50,7 +50,7 @@ fn by_deadline(period_ns: u64) -> Member {
 fn deferrable(rank: u64, budget: Duration, period: Duration, inside: Level) -> Member {
     Member::Reservation(Reservation {
         rank: Rank::Fixed(rank),
-        rule: Rule::Deferrable,
+        rule: Rule::Server(ServerKind::Deferrable),
         budget,
         period,
         phase: Duration::ZERO,

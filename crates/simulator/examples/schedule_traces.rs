@@ -7,7 +7,8 @@ use std::io::BufWriter;
 use std::path::PathBuf;
 
 use tailbound_simulator::hierarchy::{
-    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Reservation, Rule, Task, simulate_plan,
+    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Reservation, Rule, ServerKind, Task,
+    simulate_plan,
 };
 use tailbound_simulator::traces::{JobTable, ScheduleTrace, Setting, Tee};
 use tailbound_simulator::{Overheads, Tick};
@@ -26,7 +27,7 @@ fn plan() -> Plan {
     let task = |rank| Member::Task(Task::of_rank(Rank::Fixed(rank)));
     let reserved = Member::Reservation(Reservation {
         rank: Rank::Fixed(1),
-        rule: Rule::Deferrable,
+        rule: Rule::Server(ServerKind::Deferrable),
         budget: Duration::from_millis(4),
         period: Duration::from_millis(10),
         phase: Duration::ZERO,

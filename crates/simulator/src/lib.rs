@@ -12,7 +12,6 @@ pub mod generate;
 pub mod hierarchy;
 pub mod host;
 mod overheads;
-mod server;
 mod simulation;
 mod tally;
 mod timers;
@@ -21,8 +20,5 @@ pub mod workload;
 
 pub use engine::ENGINE;
 pub use overheads::{Overheads, Tick};
-pub use server::{ServerError, ServerState};
-pub use simulation::{
-    JobRecord, Simulation, SimulationError, SimulationQuery, fifo_response_times, simulate,
-};
+pub use simulation::{JobRecord, Simulation, SimulationError, SimulationQuery, simulate};
 pub use tally::{ResponseTimes, Tally};

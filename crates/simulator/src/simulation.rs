@@ -10,8 +10,7 @@ use tailbound_time::{ClockId, Duration, Instant};
 use crate::hierarchy::{
     self, Completion, Job, Level, Member, Plan, PlanError, Rank, Reservation, Sink, simulate_plan,
 };
-use crate::host::{rank, rule};
-use crate::server::ServerState;
+use crate::host::rank;
 use crate::workload::Release;
 
 /// What is simulated.
@@ -140,23 +139,6 @@ pub fn simulate(
     Ok(collect(query, releases, found.depletions, found.records))
 }
 
-/// The response times of jobs served first come, first served, in order; for long sequences, made
-/// as they go. Each job is a release, not before the one in front of it, and an execution time.
-pub fn fifo_response_times(
-    mut server: ServerState,
-    jobs: impl IntoIterator<Item = (Instant, Duration)>,
-) -> impl Iterator<Item = Duration> {
-    let mut free = Instant::ORIGIN;
-    jobs.into_iter().map(move |(at, work)| {
-        if at >= free {
-            free = at;
-            server.wake(at);
-        }
-        (free, _) = server.run(free, work, Instant::from_nanos(u64::MAX));
-        free.saturating_since(at)
-    })
-}
-
 /// Completions and shortages, as they come.
 #[derive(Default)]
 struct Found {
@@ -204,7 +186,7 @@ fn plan(query: &SimulationQuery<'_>) -> Plan {
         quantum: None,
         members: vec![Member::Reservation(Reservation {
             rank: Rank::Fixed(0),
-            rule: rule(query.server),
+            rule: query.server.into(),
             budget,
             period,
             phase: query.grid_phase,

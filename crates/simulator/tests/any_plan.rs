@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Guest, Job, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation,
-    Rule, Section, Sink, Speed, Task, VirtualCpu, Window, simulate_plan,
+    Rule, Section, ServerKind, Sink, Speed, Task, VirtualCpu, Window, simulate_plan,
 };
 use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
@@ -38,13 +38,14 @@ fn rule() -> BoxedStrategy<Rule> {
     let window = (time(), time()).prop_map(|(offset, length)| Window { offset, length });
     prop_oneof![
         Just(Rule::Unlimited),
-        Just(Rule::Deferrable),
-        Just(Rule::Periodic),
-        Just(Rule::Polling),
-        Just(Rule::Sporadic),
-        Just(Rule::PosixSporadic),
-        Just(Rule::HardConstantBandwidth),
-        Just(Rule::SoftConstantBandwidth),
+        Just(Rule::Server(ServerKind::Deferrable)),
+        Just(Rule::Server(ServerKind::Periodic)),
+        Just(Rule::Server(ServerKind::Polling)),
+        Just(Rule::Server(ServerKind::Sporadic)),
+        Just(Rule::Server(ServerKind::PosixSporadic)),
+        Just(Rule::Server(ServerKind::ConstantBandwidth)),
+        Just(Rule::Server(ServerKind::SoftConstantBandwidth)),
+        Just(Rule::Server(ServerKind::Burstable)),
         prop::collection::vec(window, 0..3).prop_map(Rule::Windows),
     ]
     .boxed()

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use tailbound_simulator::Overheads;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Locking, Member, Piece, Plan, PlanError, Rank, Rule, Section, Sink, Task,
-    VirtualCpu, simulate_plan,
+    Completion, Guest, Locking, Member, Piece, Plan, PlanError, Rank, Rule, Section, ServerKind,
+    Sink, Task, VirtualCpu, simulate_plan,
 };
 use tailbound_simulator::traces::{Audit, Setting, Tee};
 use tailbound_time::Duration;
@@ -98,8 +98,8 @@ fn the_first_tasks_of_a_guest_run_wherever_a_virtual_cpu_is_free() {
 fn a_task_waits_for_the_budget_of_its_virtual_cpu_beside_one_that_is_idle() {
     // The guest does not know that its first virtual CPU has no budget left.
     let vcpus = vec![
-        vcpu(0, Rule::Deferrable, 2, 10),
-        vcpu(1, Rule::Deferrable, 9, 10),
+        vcpu(0, Rule::Server(ServerKind::Deferrable), 2, 10),
+        vcpu(1, Rule::Server(ServerKind::Deferrable), 9, 10),
     ];
     let plan = Plan::on_one_cpu(level(vec![guest(vcpus, &[0, 1])]));
     assert_eq!(ends(&plan, &[(0, 0, 5)]), [21]);
@@ -109,11 +109,11 @@ fn a_task_waits_for_the_budget_of_its_virtual_cpu_beside_one_that_is_idle() {
 
 #[test]
 fn a_guest_of_one_virtual_cpu_is_a_reservation() {
-    let vcpus = vec![vcpu(0, Rule::Deferrable, 3, 10)];
+    let vcpus = vec![vcpu(0, Rule::Server(ServerKind::Deferrable), 3, 10)];
     let one = Plan::on_one_cpu(level(vec![guest(vcpus, &[0, 1]), task(5)]));
     let inside = vec![task(0), task(1)];
     let other = Plan::on_one_cpu(level(vec![
-        reservation(0, Rule::Deferrable, 3, 10, inside),
+        reservation(0, Rule::Server(ServerKind::Deferrable), 3, 10, inside),
         task(5),
     ]));
     let list = [(1, 0, 4), (2, 0, 6), (0, 1, 1), (0, 12, 2)];
@@ -231,8 +231,20 @@ fn a_lock_of_another_level_is_no_obstacle() {
     let plan = Plan {
         locks: vec![Locking::Ceiling, Locking::Ceiling],
         ..Plan::on_one_cpu(level(vec![
-            reservation(0, Rule::Deferrable, 2, 10, vec![with(0)]),
-            reservation(1, Rule::Deferrable, 5, 10, vec![with(1)]),
+            reservation(
+                0,
+                Rule::Server(ServerKind::Deferrable),
+                2,
+                10,
+                vec![with(0)],
+            ),
+            reservation(
+                1,
+                Rule::Server(ServerKind::Deferrable),
+                5,
+                10,
+                vec![with(1)],
+            ),
         ]))
     };
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 0, 4)]), [12, 6]);
@@ -243,7 +255,7 @@ fn a_boost_comes_first_without_budget_and_spends_none() {
     let inside = vec![boosting(0, 50), task(1)];
     let plan = Plan::on_one_cpu(level(vec![
         task(0),
-        reservation(5, Rule::Deferrable, 3, 10, inside),
+        reservation(5, Rule::Server(ServerKind::Deferrable), 3, 10, inside),
     ]));
     // 0-3: the domain's own job of 5 uses the budget up. At 4 the message comes: 2 at once, although
     // the host has the CPU from 3 on, and there is no budget. At 10 the budget is there.
@@ -257,7 +269,13 @@ fn a_boost_comes_first_without_budget_and_spends_none() {
 fn a_boost_is_withdrawn_in_time() {
     let plan = Plan::on_one_cpu(level(vec![
         task(0),
-        reservation(5, Rule::Deferrable, 3, 20, vec![boosting(0, 4)]),
+        reservation(
+            5,
+            Rule::Server(ServerKind::Deferrable),
+            3,
+            20,
+            vec![boosting(0, 4)],
+        ),
     ]));
     // Boosted 0-4, 6 left; the other task has 4-14, then the budget of 3, and 3 more from 20 on.
     assert_eq!(ends(&plan, &[(1, 0, 10), (0, 0, 10)]), [23, 14]);
@@ -265,17 +283,37 @@ fn a_boost_is_withdrawn_in_time() {
 
 #[test]
 fn a_boost_reaches_through_all_reservations() {
-    let inner = reservation(1, Rule::Deferrable, 1, 10, vec![boosting(0, 9)]);
+    let inner = reservation(
+        1,
+        Rule::Server(ServerKind::Deferrable),
+        1,
+        10,
+        vec![boosting(0, 9)],
+    );
     let plan = Plan::on_one_cpu(level(vec![
         task(0),
-        reservation(5, Rule::Deferrable, 1, 10, vec![task(0), inner]),
+        reservation(
+            5,
+            Rule::Server(ServerKind::Deferrable),
+            1,
+            10,
+            vec![task(0), inner],
+        ),
     ]));
     assert_eq!(ends(&plan, &[(0, 0, 5), (2, 1, 3), (1, 0, 1)]), [8, 4, 9]);
 }
 
 #[test]
 fn boosts_are_served_in_the_order_in_which_they_came() {
-    let domain = |rank| reservation(rank, Rule::Deferrable, 1, 10, vec![boosting(0, 50)]);
+    let domain = |rank| {
+        reservation(
+            rank,
+            Rule::Server(ServerKind::Deferrable),
+            1,
+            10,
+            vec![boosting(0, 50)],
+        )
+    };
     let plan = Plan::on_one_cpu(level(vec![domain(1), domain(0)]));
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 1, 4)]), [4, 8]);
 }
@@ -363,7 +401,7 @@ impl Host {
     fn plan(&self) -> Plan {
         let supply = |supply: usize| {
             let ((budget, period), rank) = self.known(supply);
-            vcpu(rank, Rule::Deferrable, budget, period)
+            vcpu(rank, Rule::Server(ServerKind::Deferrable), budget, period)
         };
         let ranks: Vec<u64> = (0..GUEST_TASKS as u64).collect();
         let mut members = vec![guest((0..self.vcpus).map(supply).collect(), &ranks)];
@@ -375,7 +413,7 @@ impl Host {
             };
             members.push(ranked_reservation(
                 Rank::Fixed(rank),
-                Rule::Deferrable,
+                Rule::Server(ServerKind::Deferrable),
                 budget,
                 period,
                 vec![inside],

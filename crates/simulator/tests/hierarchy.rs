@@ -3,7 +3,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
+    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, ServerKind, Sink, Task,
+    simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -61,7 +62,13 @@ fn the_earliest_deadline_comes_first() {
 #[test]
 fn a_reservation_leaves_the_rest_to_the_background() {
     let plan = plan(vec![
-        reservation(1, Rule::Deferrable, 3, 10, vec![task(0)]),
+        reservation(
+            1,
+            Rule::Server(ServerKind::Deferrable),
+            3,
+            10,
+            vec![task(0)],
+        ),
         task(9),
     ]);
     assert_eq!(ends(&plan, &[(0, 0, 5), (1, 0, 8)]), [12, 13]);
@@ -69,10 +76,10 @@ fn a_reservation_leaves_the_rest_to_the_background() {
 
 #[test]
 fn an_inner_budget_is_spent_within_the_outer_one() {
-    let inner = reservation(0, Rule::Deferrable, 2, 5, vec![task(0)]);
+    let inner = reservation(0, Rule::Server(ServerKind::Deferrable), 2, 5, vec![task(0)]);
     let plan = plan(vec![reservation(
         0,
-        Rule::Deferrable,
+        Rule::Server(ServerKind::Deferrable),
         3,
         10,
         vec![inner, task(1)],
@@ -94,16 +101,40 @@ fn a_soft_server_goes_on_with_a_later_deadline() {
         })
     };
     let other = Member::Task(Task::of_rank(Rank::Deadline(ns(12))));
-    let soft = plan(vec![server(Rule::SoftConstantBandwidth), other.clone()]);
+    let soft = plan(vec![
+        server(Rule::Server(ServerKind::SoftConstantBandwidth)),
+        other.clone(),
+    ]);
     // Deadlines 8, then 16, which is behind the other's 12; after it the server goes on at once.
     assert_eq!(ends(&soft, &[(0, 0, 6), (1, 0, 3)]), [9, 5]);
-    let hard = plan(vec![server(Rule::HardConstantBandwidth), other]);
+    let hard = plan(vec![
+        server(Rule::Server(ServerKind::ConstantBandwidth)),
+        other,
+    ]);
     assert_eq!(ends(&hard, &[(0, 0, 6), (1, 0, 3)]), [18, 5]);
 }
 
 #[test]
+fn a_burstable_server_keeps_one_budget_for_later() {
+    let server = |rule| plan(vec![reservation(0, rule, 2, 10, vec![task(0)])]);
+    let burstable = server(Rule::Server(ServerKind::Burstable));
+    // However long it was idle, two budgets are there at 35; the third comes at 40.
+    assert_eq!(ends(&burstable, &[(0, 35, 6)]), [42]);
+    // What is left at 10 of the first budget comes on top: 2 + 1.
+    assert_eq!(ends(&burstable, &[(0, 8, 1), (0, 10, 4)]), [9, 21]);
+    let deferrable = server(Rule::Server(ServerKind::Deferrable));
+    assert_eq!(ends(&deferrable, &[(0, 35, 6)]), [52]);
+}
+
+#[test]
 fn a_sporadic_server_gets_back_what_it_used_one_period_later() {
-    let plan = plan(vec![reservation(0, Rule::Sporadic, 4, 10, vec![task(0)])]);
+    let plan = plan(vec![reservation(
+        0,
+        Rule::Server(ServerKind::Sporadic),
+        4,
+        10,
+        vec![task(0)],
+    )]);
     // 1 used from 0 on comes back at 10, 3 used from 6 on at 16.
     assert_eq!(
         ends(&plan, &[(0, 0, 1), (0, 6, 5), (0, 30, 4)]),
@@ -167,14 +198,14 @@ proptest! {
         budget in 1_u64..8, more in 0_u64..12, list in one_task_jobs(),
     ) {
         let period = budget + more;
-        let plan = plan(vec![reservation(0, Rule::Sporadic, budget, period, vec![task(0)])]);
+        let plan = plan(vec![reservation(0, Rule::Server(ServerKind::Sporadic), budget, period, vec![task(0)])]);
         let usage = Usage::of(&plan, &list);
         prop_assert!(usage.most_within(period) <= budget);
     }
 
     #[test]
     fn budgets_on_a_grid_hold_in_each_period(
-        rule in prop::sample::select(vec![Rule::Deferrable, Rule::Periodic, Rule::Polling]),
+        rule in prop::sample::select(vec![Rule::Server(ServerKind::Deferrable), Rule::Server(ServerKind::Periodic), Rule::Server(ServerKind::Polling)]),
         budget in 1_u64..8, more in 0_u64..12, list in one_task_jobs(),
     ) {
         let period = budget + more;
@@ -202,11 +233,12 @@ struct Shape {
 fn shapes() -> impl Strategy<Value = (Vec<Shape>, Vec<(usize, u64, u64)>)> {
     let rules = vec![
         Rule::Unlimited,
-        Rule::Deferrable,
-        Rule::Periodic,
-        Rule::Polling,
-        Rule::HardConstantBandwidth,
-        Rule::SoftConstantBandwidth,
+        Rule::Server(ServerKind::Deferrable),
+        Rule::Server(ServerKind::Periodic),
+        Rule::Server(ServerKind::Polling),
+        Rule::Server(ServerKind::ConstantBandwidth),
+        Rule::Server(ServerKind::SoftConstantBandwidth),
+        Rule::Server(ServerKind::Burstable),
     ];
     let shape = (prop::sample::select(rules), 1_u64..5, 0_u64..8, 1_usize..3).prop_map(
         |(rule, budget, more, tasks)| Shape {
@@ -253,9 +285,17 @@ impl TickServer {
     fn replenish(&mut self, now: u64, has_work: bool) {
         let grid = now.is_multiple_of(self.shape.period_ns);
         match self.shape.rule {
-            Rule::Deferrable | Rule::Periodic if grid => self.left = self.shape.budget_ns,
-            Rule::Polling if grid && has_work => self.left = self.shape.budget_ns,
-            Rule::HardConstantBandwidth
+            Rule::Server(ServerKind::Deferrable) | Rule::Server(ServerKind::Periodic) if grid => {
+                self.left = self.shape.budget_ns
+            }
+            Rule::Server(ServerKind::Burstable) if grid && now > 0 => {
+                let budget = self.shape.budget_ns;
+                self.left = (self.left + budget).min(2 * budget);
+            }
+            Rule::Server(ServerKind::Polling) if grid && has_work => {
+                self.left = self.shape.budget_ns
+            }
+            Rule::Server(ServerKind::ConstantBandwidth)
                 if self.left == 0 && has_work && now >= self.deadline_ns =>
             {
                 self.left = self.shape.budget_ns;
@@ -269,11 +309,12 @@ impl TickServer {
     fn notice(&mut self, now: u64, has_work: bool) {
         if has_work && !self.worked {
             match self.shape.rule {
-                Rule::Polling if now.is_multiple_of(self.shape.period_ns) => {
+                Rule::Server(ServerKind::Polling) if now.is_multiple_of(self.shape.period_ns) => {
                     self.left = self.shape.budget_ns
                 }
-                Rule::Polling => self.left = 0,
-                Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => {
+                Rule::Server(ServerKind::Polling) => self.left = 0,
+                Rule::Server(ServerKind::ConstantBandwidth)
+                | Rule::Server(ServerKind::SoftConstantBandwidth) => {
                     let stale = now >= self.deadline_ns
                         || self.left * self.shape.period_ns
                             > (self.deadline_ns - now) * self.shape.budget_ns;
@@ -285,7 +326,7 @@ impl TickServer {
                 _ => {}
             }
         }
-        if !has_work && self.shape.rule == Rule::Polling {
+        if !has_work && self.shape.rule == Rule::Server(ServerKind::Polling) {
             self.left = 0;
         }
         self.worked = has_work;
@@ -300,7 +341,7 @@ impl TickServer {
             return;
         }
         self.left -= 1;
-        if self.left == 0 && self.shape.rule == Rule::SoftConstantBandwidth {
+        if self.left == 0 && self.shape.rule == Rule::Server(ServerKind::SoftConstantBandwidth) {
             self.left = self.shape.budget_ns;
             self.deadline_ns += self.shape.period_ns;
         }
@@ -354,7 +395,10 @@ fn by_ticks(shapes: &[Shape], list: &[(usize, u64, u64)]) -> Vec<u64> {
                 server.spend();
                 break;
             }
-            if !passed && server.shape.rule == Rule::Periodic && server.may_run() {
+            if !passed
+                && server.shape.rule == Rule::Server(ServerKind::Periodic)
+                && server.may_run()
+            {
                 server.spend();
                 passed = true;
             }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use tailbound_model::{Description, InputFiles, ReservationServer, parse};
+use tailbound_model::{Description, InputFiles, ReservationServer, ServerKind, parse};
 use tailbound_simulator::hierarchy::{Completion, Piece, Sink};
 use tailbound_simulator::host::{Growth, HostError, Kept, lay_out, simulate_host, simulate_layout};
 use tailbound_simulator::workload::releases;
@@ -76,7 +76,7 @@ proptest! {
             (r#"server = "periodic","#, ReservationServer::Periodic { budget: length, period: whole }),
             (r#"server = "polling","#, ReservationServer::Polling { budget: length, period: whole }),
             (r#"backend = "deadline","#, ReservationServer::ConstantBandwidth { budget: length, period: whole }),
-            (r#"server = "sporadic","#, ReservationServer::Sporadic { budget: length, period: whole }),
+            (r#"server = "sporadic","#, ServerKind::Sporadic.with(length, whole)),
         ][kind];
         let order = ["fifo", "deadline-monotonic", "earliest-deadline-first"][order];
         let text = one_service(server, order, (budget, period), rate);
@@ -198,6 +198,7 @@ fn domain_text(index: usize, inside: bool) -> impl Strategy<Value = String> {
         "server = \"sporadic\", ",
         "server = \"posix-sporadic\", ",
         "server = \"soft-constant-bandwidth\", ",
+        "server = \"burstable\", ",
         "backend = \"deadline\", ",
         "backend = \"cfs-quota\", ",
     ]);

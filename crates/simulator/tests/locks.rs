@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule, Section,
-    Sink, Task, simulate_plan,
+    ServerKind, Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -183,7 +183,7 @@ fn nonsense_is_refused_with_a_reason() {
     );
     let inside = Member::Reservation(Reservation {
         rank: Rank::Fixed(0),
-        rule: Rule::Deferrable,
+        rule: Rule::Server(ServerKind::Deferrable),
         budget: ns(1),
         period: ns(2),
         phase: Duration::ZERO,

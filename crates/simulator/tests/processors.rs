@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Outcome, Piece, Plan, PlanError, Rank, Reservation, Rule, Sink,
-    Speed, Task, Window, simulate_plan,
+    Completion, Job, Level, Member, Outcome, Piece, Plan, PlanError, Rank, Reservation,
+    ReservationError, Rule, ServerKind, Sink, Speed, Task, Window, simulate_plan,
 };
 use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
@@ -150,7 +150,13 @@ fn windows_of_a_frame_that_begins_later_reach_back() {
 fn three_virtual_cpus_share_two() {
     let vcpu = |budget, period| {
         let rank = Rank::Deadline(Duration::ZERO);
-        ranked_reservation(rank, Rule::Deferrable, budget, period, vec![task(0)])
+        ranked_reservation(
+            rank,
+            Rule::Server(ServerKind::Deferrable),
+            budget,
+            period,
+            vec![task(0)],
+        )
     };
     let plan = Plan::global(2, level(vec![vcpu(4, 10), vcpu(3, 6), vcpu(5, 12)]));
     // Deadlines 10, 6, 12. 0-3: the second and the first; at 3 the second's budget is used up, the
@@ -279,21 +285,32 @@ fn nonsense_is_refused_with_a_reason() {
         ..one
     };
     assert_eq!(simulate(&plan, &[]), Err(PlanError::HorizonMissing));
+}
+
+#[test]
+fn a_reservation_that_makes_no_sense_is_refused_with_a_reason() {
     let with = |rule, budget, period| {
         let member = ranked_reservation(Rank::Fixed(0), rule, budget, period, vec![task(0)]);
-        simulate(&Plan::on_one_cpu(level(vec![member])), &[])
+        let plan = Plan::on_one_cpu(level(vec![member]));
+        simulate_plan(&plan, &mut [].as_slice(), &mut Vec::new(), None)
     };
     assert!(matches!(
-        with(Rule::Deferrable, 3, 2),
-        Err(PlanError::Budget { reservation: 1, .. })
+        with(Rule::Server(ServerKind::Deferrable), 3, 2),
+        Err(PlanError::Reservation {
+            reservation: 1,
+            error: ReservationError::Budget { .. }
+        })
     ));
     assert!(matches!(
-        with(Rule::Deferrable, 0, 0),
-        Err(PlanError::Budget { .. })
+        with(Rule::Server(ServerKind::Deferrable), 0, 0),
+        Err(PlanError::Reservation { .. })
     ));
     assert_eq!(
         with(Rule::Windows(Vec::new()), 0, 2),
-        Err(PlanError::NoWindow { reservation: 1 })
+        Err(PlanError::Reservation {
+            reservation: 1,
+            error: ReservationError::NoWindow
+        })
     );
     let late = Window {
         offset: ns(1),
@@ -301,7 +318,10 @@ fn nonsense_is_refused_with_a_reason() {
     };
     assert!(matches!(
         with(Rule::Windows(vec![late]), 0, 2),
-        Err(PlanError::Window { window: 0, .. })
+        Err(PlanError::Reservation {
+            error: ReservationError::Window { window: 0, .. },
+            ..
+        })
     ));
 }
 
@@ -363,7 +383,13 @@ impl Host {
             (Some(budgets), _) => {
                 let (budget, period) = budgets[index];
                 let rank = Rank::Fixed(index as u64);
-                ranked_reservation(rank, Rule::Deferrable, budget, period, vec![task(0)])
+                ranked_reservation(
+                    rank,
+                    Rule::Server(ServerKind::Deferrable),
+                    budget,
+                    period,
+                    vec![task(0)],
+                )
             }
             (None, Some(deadlines)) => {
                 Member::Task(Task::of_rank(Rank::Deadline(ns(deadlines[index]))))

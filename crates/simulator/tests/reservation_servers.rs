@@ -5,10 +5,10 @@ use tailbound_model::{
     Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_simulator::workload::{Release, releases};
-use tailbound_simulator::{
-    ServerState, SimulationError, SimulationQuery, fifo_response_times, simulate,
-};
+use tailbound_simulator::{SimulationError, SimulationQuery, simulate};
 use tailbound_time::{Duration, Instant};
+
+use crate::fifo_server::{ServerState, fifo_response_times};
 
 fn ms(value: u64) -> Duration {
     Duration::from_millis(value)
@@ -19,7 +19,7 @@ fn at(milliseconds: u64) -> Instant {
 }
 
 fn responses(server: ReservationServer, phase: u64, jobs: &[(u64, u64)]) -> Vec<u64> {
-    let state = ServerState::new(server, ms(phase)).unwrap();
+    let state = ServerState::new(server, ms(phase));
     fifo_response_times(state, jobs.iter().map(|(t, c)| (at(*t), ms(*c))))
         .map(|response| response.as_nanos() / 1_000_000)
         .collect()
@@ -182,7 +182,7 @@ fn a_job_without_execution_time_is_named() {
 #[test]
 fn a_polling_server_keeps_no_budget_for_who_comes_later() {
     let (budget, period) = (ms(4), ms(10));
-    let state = ServerState::new(ReservationServer::Polling { budget, period }, ms(0)).unwrap();
+    let state = ServerState::new(ReservationServer::Polling { budget, period }, ms(0));
     let jobs = [(3, 2), (11, 1), (14, 1), (30, 1), (35, 6)];
     let times: Vec<u64> = fifo_response_times(
         state,
@@ -233,7 +233,7 @@ proptest! {
             Release { task: "t".into(), client: 0, at: at(now), execution: Some(ms(*execution)) }
         }).collect();
         let simulation = simulate(&query(&service, server, ms(phase)), &sequence).unwrap();
-        let state = ServerState::new(server, ms(phase)).unwrap();
+        let state = ServerState::new(server, ms(phase));
         let fifo: Vec<_> = fifo_response_times(
             state, sequence.iter().map(|r| (r.at, r.execution.unwrap()))).collect();
         let general: Vec<_> = simulation.jobs.iter()
@@ -241,7 +241,7 @@ proptest! {
         prop_assert_eq!(&fifo, &general);
 
         // Never faster than a CPU of its own, and never more than the reservation allows.
-        let alone = ServerState::new(ReservationServer::Dedicated, ms(0)).unwrap();
+        let alone = ServerState::new(ReservationServer::Dedicated, ms(0));
         let dedicated = fifo_response_times(
             alone, sequence.iter().map(|r| (r.at, r.execution.unwrap())));
         for (slow, fast) in fifo.iter().zip(dedicated) {

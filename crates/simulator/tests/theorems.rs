@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
+    Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, ServerKind, Sink, Task,
+    simulate_plan,
 };
 
 use crate::plans::{jobs, ns};
@@ -97,7 +98,7 @@ proptest! {
         let on_cpu = work_conserving().into_iter().map(Plan::on_one_cpu);
         let reserved = work_conserving()
             .into_iter()
-            .map(|level| alone(Rule::Deferrable, budget, budget + more, 0, level));
+            .map(|level| alone(Rule::Server(ServerKind::Deferrable), budget, budget + more, 0, level));
         for plans in [on_cpu.collect::<Vec<_>>(), reserved.collect()] {
             let all: Vec<Busy> = plans.iter().map(|plan| Busy::of(plan, &jobs)).collect();
             prop_assert!(all.windows(2).all(|pair| pair[0].0 == pair[1].0));
@@ -112,8 +113,8 @@ proptest! {
     ) {
         let period = budget + more;
         let first = || work_conserving().swap_remove(0);
-        let deferrable = Busy::of(&alone(Rule::Deferrable, budget, period, 0, first()), &jobs);
-        let periodic = Busy::of(&alone(Rule::Periodic, budget, period, more, first()), &jobs);
+        let deferrable = Busy::of(&alone(Rule::Server(ServerKind::Deferrable), budget, period, 0, first()), &jobs);
+        let periodic = Busy::of(&alone(Rule::Server(ServerKind::Periodic), budget, period, more, first()), &jobs);
         let end = deferrable.0.last().map_or(0, |last| last.1);
         let mut differ_between = false;
         for start in (0..=end + period).step_by(period as usize) {

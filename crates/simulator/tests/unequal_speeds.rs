@@ -7,7 +7,8 @@
 //! `a_chain_of_moves` 10 ms instead of 9.2 ms. So SimSo is no oracle for these.
 
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Speed, Task, simulate_plan,
+    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Speed, Task,
+    simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -78,7 +79,7 @@ fn two_jobs_change_places() {
     let server = |budget_ms, period_ms| {
         Member::Reservation(Reservation {
             rank: Rank::Deadline(Duration::ZERO),
-            rule: Rule::SoftConstantBandwidth,
+            rule: Rule::Server(ServerKind::SoftConstantBandwidth),
             budget: Duration::from_millis(budget_ms),
             period: Duration::from_millis(period_ms),
             phase: Duration::ZERO,

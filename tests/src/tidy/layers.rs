@@ -4,15 +4,16 @@ use super::Finding;
 
 /// The crates, lowest first. A crate depends on crates of lower layers, never on its own layer
 /// or a higher one (ARCHITECTURE.md, "Dependencies").
-pub const LAYERS: [&[&str]; 11] = [
+pub const LAYERS: [&[&str]; 12] = [
     &["time", "epoch-model"],
     &["model"],
-    &["distribution"],
+    &["distribution", "reservation"],
     &["analysis", "simulator"],
     &["linux", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],
-    &["modes", "fleet"],
-    &["report"],
+    &["control"],
+    &["modes", "fleet", "report", "subsystem", "top"],
+    &["modes-service"],
     &["daemon"],
     &["experiment"],
     &["cli", "python"],

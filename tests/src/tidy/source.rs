@@ -9,10 +9,11 @@ use super::Finding;
 /// The only folder with unsafe code and paths under /sys and /proc.
 const LINUX: &str = "crates/linux/";
 /// Crates that touch no clock, file, network or process.
-const PURE: [&str; 4] = [
+const PURE: [&str; 5] = [
     "crates/time/src/",
     "crates/distribution/src/",
     "crates/analysis/src/",
+    "crates/reservation/src/",
     "crates/simulator/src/",
 ];
 /// The modules of the standard library that do.

@@ -352,11 +352,7 @@ impl PoissonQueue {
                 let one = one.unwrap_or(Duration::from_secs(1));
                 Ok((Kind::Deferrable, one, one))
             }
-            ReservationServer::Sporadic { .. }
-            | ReservationServer::PosixSporadic { .. }
-            | ReservationServer::SoftConstantBandwidth { .. } => {
-                Err(AnalysisError::only_simulated())
-            }
+            ReservationServer::Simulated { .. } => Err(AnalysisError::only_simulated()),
             ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {
                 Err(AnalysisError::NotAnalysed {
                     reason: "batches on a server that follows the arrivals".into(),

@@ -55,9 +55,7 @@ pub(super) fn check_never_depleted(
                 ),
             })
         }
-        ReservationServer::Sporadic { .. }
-        | ReservationServer::PosixSporadic { .. }
-        | ReservationServer::SoftConstantBandwidth { .. } => Err(AnalysisError::only_simulated()),
+        ReservationServer::Simulated { .. } => Err(AnalysisError::only_simulated()),
         ReservationServer::Periodic { .. }
         | ReservationServer::Polling { .. }
         | ReservationServer::ConstantBandwidth { .. } => Err(AnalysisError::NotAnalysed {

@@ -218,9 +218,7 @@ fn check(query: &SizingQuery) -> Result<(), AnalysisError> {
 fn check_batches(query: &SizingQuery) -> Result<(), AnalysisError> {
     let single = query.queue.batches.iter().all(|(jobs, _)| *jobs == 1);
     match query.kind {
-        ServerKind::Sporadic | ServerKind::PosixSporadic | ServerKind::SoftConstantBandwidth => {
-            Err(AnalysisError::only_simulated())
-        }
+        kind if !kind.answers().analysed => Err(AnalysisError::only_simulated()),
         ServerKind::Polling | ServerKind::ConstantBandwidth if !single => {
             Err(AnalysisError::NotAnalysed {
                 reason: format!(

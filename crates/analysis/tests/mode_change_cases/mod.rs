@@ -8,7 +8,7 @@ use tailbound_analysis::interfaces::{
 };
 use tailbound_analysis::schedulability::mode_change::{ModePair, ModeTask, Supplies};
 use tailbound_simulator::hierarchy::{
-    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Task, simulate_plan,
+    Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Task, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -132,7 +132,11 @@ pub enum Ground {
 impl Ground {
     pub fn any_reservation(random: &mut ChaCha8Rng) -> Self {
         let period_ns = random.random_range(2..=6);
-        let rules = [Rule::Deferrable, Rule::Periodic, Rule::Polling];
+        let rules = [
+            Rule::Server(ServerKind::Deferrable),
+            Rule::Server(ServerKind::Periodic),
+            Rule::Server(ServerKind::Polling),
+        ];
         Self::Reserved {
             rule: rules[random.random_range(0..rules.len())].clone(),
             budget_ns: random.random_range(1..=period_ns),
@@ -164,10 +168,12 @@ impl Ground {
         };
         let (budget, period, alone) = (ns(*budget_ns), ns(*period_ns), Duration::ZERO);
         match rule {
-            Rule::Deferrable => {
+            Rule::Server(ServerKind::Deferrable) => {
                 Box::new(DeferrableSupply::at_highest_priority(budget, period).unwrap())
             }
-            Rule::Polling => Box::new(PollingSupply::with_jitter(budget, period, alone).unwrap()),
+            Rule::Server(ServerKind::Polling) => {
+                Box::new(PollingSupply::with_jitter(budget, period, alone).unwrap())
+            }
             _ => Box::new(PeriodicResource::new(budget, period).unwrap()),
         }
     }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::ExportArguments;
 
-/// Arguments of `mode`.
+/// The modes of an applied description: what holds, and a change to another one.
 #[derive(Debug, Args)]
 pub struct ModeArguments {
     /// What is asked.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_analysis::resolution::Deployment;
-use tailbound_daemon::{Client, Lease, StartOptions};
+use tailbound_control::{Client, Lease, StartOptions};
 use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
 use tailbound_enforcement::{Enforcer, ReservationRequest, state_directory};
 use tailbound_model::{Description, Variant, WhenEmpty};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use tailbound_daemon::takeover::end_stopped;
-use tailbound_daemon::{Client, ClientError, HeldBy, ReservationStatus, Selection};
+use tailbound_control::takeover::end_stopped;
+use tailbound_control::{Client, ClientError, HeldBy, ReservationStatus, Selection};
 use tailbound_enforcement::{recover, state_directory};
 use tailbound_linux::process::effective_uid;
 
@@ -138,7 +138,7 @@ fn take_back(state: &Path, why: &str, output: &Output) -> Result<(), Failure> {
     match end_stopped(state) {
         Ok(_) => {}
         // A watchdog that is taking everything back already; recovery waits for its turn.
-        Err(tailbound_daemon::takeover::TakeoverError::AtWork(_)) => {}
+        Err(tailbound_control::takeover::TakeoverError::AtWork(_)) => {}
         Err(error) => return Err(Failure::from_error(error)),
     }
     let recovery = recover(state).map_err(Failure::from_error)?;

@@ -4,7 +4,7 @@ use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Pause, Instant};
 
-use tailbound_daemon::{Client, Lease, RefusalKind, Selection, StartOptions};
+use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
 use tailbound_experiment::LossWatch;
 use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};

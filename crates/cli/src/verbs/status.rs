@@ -1,11 +1,12 @@
 //! `tailbound status`: what is in force, and what it gave out.
 
-use tailbound_daemon::{Client, ClientError};
+use tailbound_control::{Client, ClientError};
 use tailbound_enforcement::{AuditSummary, LedgerSummary, state_directory};
 use tailbound_time::Duration;
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, table};
+use crate::subsystems;
 
 /// Prints the active reservations.
 pub fn carry_out(output: &Output) -> Result<(), Failure> {
@@ -57,7 +58,12 @@ pub fn carry_out(output: &Output) -> Result<(), Failure> {
         let origin = super::revert::origin(reservation);
         output.detail(format!("{}: {origin}", reservation.enforced.domain));
     }
-    output.rows(&header, &rows, &status)?;
+    let for_people = || {
+        let table = std::iter::once(table(&header, &rows));
+        let sections = table.chain(subsystems::sections(&status));
+        sections.map(|line| line + "\n").collect()
+    };
+    output.rows_with(for_people, &header, &rows, &status)?;
     for reservation in &status.reservations {
         let domain = &reservation.enforced;
         if let Some(notice) = domain.audit.as_ref().and_then(escapes) {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tailbound_daemon::Client;
+use tailbound_control::Client;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
 

@@ -14,3 +14,4 @@ mod modes;
 mod overheads;
 mod ownership;
 mod protocols;
+mod top;

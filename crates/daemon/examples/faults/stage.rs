@@ -8,15 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tailbound_daemon::launch::find_program;
-use tailbound_daemon::{Client, Lease, Selection, StartOptions};
+use tailbound_control::launch::find_program;
+use tailbound_control::{Client, Lease, Selection, StartOptions};
 use tailbound_enforcement::{ReservationRequest, Target, recover};
 use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::{
     children_of, die_with_parent, own_thread, process_started, send_signal,
 };
 use tailbound_linux::scheduling::affinity_of;
-use tailbound_model::{AgentPlace, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface, TaskStart};
+use tailbound_model::{
+    AgentPlace, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
+    TaskStart,
+};
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{LocalMode, Options};
 use tailbound_time::Duration as Length;
@@ -237,7 +241,7 @@ impl Stage {
     fn until_fault(&mut self) -> Result<(Operation, Standing, u32), String> {
         let mut client = self.client()?;
         let daemon = client.daemon_pid();
-        let told = |error: tailbound_daemon::ClientError| error.to_string();
+        let told = |error: tailbound_control::ClientError| error.to_string();
         if self.trial.phase != Phase::Apply {
             client
                 .apply(&self.requests(), Lease::Persistent)
@@ -246,7 +250,7 @@ impl Stage {
         let watchdog = client.status().map_err(told)?.watchdog.pid;
         self.ours.extend(watchdog);
         if self.trial.phase == Phase::ModeChange {
-            let socket = client.load_modes(self.table()).map_err(told)?;
+            let socket = client.load_modes(self.table(), None).map_err(told)?;
             self.start_agents(&socket);
         }
         let operation = self.begin_operation(client);

@@ -12,10 +12,11 @@ use tailbound_time::{Clock, Instant};
 
 use super::Service;
 use crate::leases::{Owner, Reservations};
-use crate::log::note;
-use crate::occupancy::{Observation, Occupancy, Presence, Rule, Step};
-use crate::origin::EndReason;
-use crate::protocol::Selection;
+use crate::occupancy::{Observation, Occupancy, Rule, Step};
+use tailbound_control::Presence;
+use tailbound_control::origin::EndReason;
+use tailbound_control::protocol::Selection;
+use tailbound_subsystem::log::note;
 
 /// How often the members are looked at: a container that is started anew is bound within two looks.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(400);
@@ -92,10 +93,10 @@ impl<R: Reservations + Send + 'static> Service<R> {
             let leases = self.leases();
             (leases.reservations().probes(), leases.owners().clone())
         };
-        let of_modes = self.domains_of_modes();
+        let claimed = self.claimed_domains();
         let observe = |probe: &Probe| Observation {
             domain: probe.domain.clone(),
-            rule: self.rule(probe, owners.get(&probe.domain), &of_modes),
+            rule: self.rule(probe, owners.get(&probe.domain), &claimed),
             sight: probe.look(kernel),
         };
         // Without a lock: a domain may have many members.
@@ -110,18 +111,11 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 self.carry_out_step(probe, step, now);
             }
         }
-        self.tell_served_cpus();
+        self.core.tell_served_cpus();
     }
 
-    fn domains_of_modes(&self) -> BTreeSet<String> {
-        let modes = self.modes().clone();
-        let state = modes.map(|modes| modes.status().state);
-        let domains = state.into_iter().flat_map(|state| state.domains);
-        domains.map(|(domain, _)| domain).collect()
-    }
-
-    fn rule(&self, probe: &Probe, owner: Option<&Owner>, of_modes: &BTreeSet<String>) -> Rule {
-        if owner != Some(&Owner::Persistent) || of_modes.contains(&probe.domain) {
+    fn rule(&self, probe: &Probe, owner: Option<&Owner>, claimed: &BTreeSet<String>) -> Rule {
+        if owner != Some(&Owner::Persistent) || claimed.contains(&probe.domain) {
             return Rule::Hold;
         }
         let given = self.members.lock().rules.get(&probe.domain).copied();

@@ -2,21 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::Service;
-use crate::leases::{Owner, Reservations};
-use crate::protocol::{DaemonStatus, HeldBy, ReservationStatus};
+use crate::leases::Reservations;
+use tailbound_control::protocol::{DaemonStatus, HeldBy, ReservationStatus};
 
 impl<R: Reservations + Send + 'static> Service<R> {
-    pub(super) fn tell_served_cpus(&self) {
-        let enforced = self.leases().reservations().status();
-        let cpus = enforced
-            .domains
-            .iter()
-            .flat_map(|domain| domain.interface.cpus.iter().copied())
-            .collect();
-        self.protection.serves(&cpus);
-    }
-
     /// The state of the daemon.
     pub fn status(&self) -> DaemonStatus {
         let leases = self.leases();
@@ -27,11 +19,9 @@ impl<R: Reservations + Send + 'static> Service<R> {
             .domains
             .into_iter()
             .map(|enforced| ReservationStatus {
-                held_by: match owners.get(&enforced.domain) {
-                    Some(Owner::Persistent) => HeldBy::Nobody,
-                    Some(Owner::Connection(_)) => HeldBy::Connection,
-                    Some(Owner::Abandoned) | None => HeldBy::Daemon,
-                },
+                held_by: owners
+                    .get(&enforced.domain)
+                    .map_or(HeldBy::Daemon, |owner| owner.held_by()),
                 origin: leases.origins().get(&enforced.domain).cloned(),
                 presence: self.members.presence(&enforced.domain),
                 enforced,
@@ -45,10 +35,17 @@ impl<R: Reservations + Send + 'static> Service<R> {
             pid: std::process::id(),
             reservations,
             connections,
-            watchdog: self.protection.status(),
+            watchdog: self.core.protection.status(),
             recovered: self.recovered.clone(),
             ended,
+            subsystems: self.sections(),
         }
+    }
+
+    fn sections(&self) -> BTreeMap<String, Value> {
+        let sections = self.subsystems.iter();
+        let sections = sections.filter_map(|one| Some((one.name().to_owned(), one.status()?)));
+        sections.collect()
     }
 
     pub(super) fn ledger(&self) -> BTreeMap<String, tailbound_enforcement::LedgerSummary> {

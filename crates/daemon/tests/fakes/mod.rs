@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use tailbound_control::{Refusal, RefusalKind, ReservationControl, WatchdogStatus};
 use tailbound_daemon::leases::Reservations;
 use tailbound_daemon::service::Protection;
-use tailbound_daemon::{Refusal, RefusalKind, WatchdogStatus};
 use tailbound_enforcement::{
     Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationRequest, Target,
 };
@@ -71,6 +71,40 @@ fn plan_for(request: &ReservationRequest) -> Plan {
     }
 }
 
+impl ReservationControl for FakeKernel {
+    fn change_from(
+        &mut self,
+        domain: &str,
+        interface: &ResourceInterface,
+        not_before: Instant,
+    ) -> Result<Changed, Refusal> {
+        let plan = self.change(domain, interface)?;
+        let in_force_at = Some(not_before);
+        Ok(Changed { plan, in_force_at })
+    }
+
+    fn begin_changes(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn end_changes(&mut self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn boost(
+        &mut self,
+        _domain: &str,
+        _at_most: Duration,
+        _if_exhausted: bool,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn unboost(&mut self, _domain: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
 impl Reservations for FakeKernel {
     fn host(&self) -> HostCapabilities {
         HostCapabilities::default()
@@ -111,38 +145,6 @@ impl Reservations for FakeKernel {
             .ok_or_else(|| Refusal::new(RefusalKind::NotActive, "none"))?;
         request.interface = interface.clone();
         Ok(plan_for(request))
-    }
-
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal> {
-        let plan = self.change(domain, interface)?;
-        let in_force_at = Some(not_before);
-        Ok(Changed { plan, in_force_at })
-    }
-
-    fn begin_changes(&mut self) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn end_changes(&mut self) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn boost(
-        &mut self,
-        _domain: &str,
-        _at_most: Duration,
-        _if_exhausted: bool,
-    ) -> Result<(), Refusal> {
-        Ok(())
-    }
-
-    fn unboost(&mut self, _domain: &str) -> Result<(), Refusal> {
-        Ok(())
     }
 
     fn revert(&mut self, domain: &str) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
-use tailbound_daemon::{Client, Lease, RefusalKind, Selection, StartOptions};
+use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::linux_kernel::LinuxKernel;
 use tailbound_enforcement::{Change, KernelView, Plan, ReservationRequest, Target, recover};
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
@@ -24,6 +24,7 @@ use tailbound_model::{
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::{Agent, AgentHandle, Patience, TaskTable};
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{LocalMode, Options};
@@ -142,7 +143,7 @@ impl ModesStage {
         }
         let watchdog = client.status().unwrap().watchdog.pid;
         stage.processes.extend(watchdog);
-        let socket = client.load_modes(stage.table(requests)).unwrap();
+        let socket = client.load_modes(stage.table(requests), None).unwrap();
         stage.start_agent(socket);
         crate::stage::eventually("the agent is there", || {
             let modes = client.modes().unwrap().unwrap();

@@ -9,7 +9,7 @@ use std::sync::MutexGuard;
 use std::thread;
 use std::time::Duration as StdDuration;
 
-use tailbound_daemon::{Client, RefusalKind, StartOptions};
+use tailbound_control::{Client, RefusalKind, StartOptions};
 use tailbound_enforcement::linux_kernel::LinuxKernel;
 use tailbound_enforcement::{
     Change, KernelView, ReservationRequest, SchedulingSetting, Target, recover,

@@ -24,7 +24,7 @@ use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
 use super::pace::Pace;
 use super::posted::PostedBudget;
-use super::server::{
+use tailbound_reservation::metered_server::{
     Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
 };
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use tailbound_time::{Duration, Instant};
 
 use super::histogram::{DurationCounts, SharedHistogram};
-use super::server::ClosedPeriod;
+use tailbound_reservation::metered_server::ClosedPeriod;
 
 /// So many of the latest periods are kept one by one.
 pub const KEPT_PERIODS: usize = 1024;

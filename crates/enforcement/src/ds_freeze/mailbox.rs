@@ -15,7 +15,7 @@ use tailbound_linux::thread::{PollSet, WakeUp};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::domain::ServedState;
-use super::server::{ChangeAt, ServerParameters};
+use tailbound_reservation::metered_server::{ChangeAt, ServerParameters};
 
 /// So long a requester looks for the answer without sleeping: to be woken takes longer than most
 /// answers do.

@@ -21,8 +21,8 @@ use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
 use super::mailbox::{MOST_NOTES, Mailbox, Note, Reply, Request};
 use super::posted::PostedBudget;
-use super::server::{ChangeAt, MOST_PENDING, StopLead};
 use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
+use tailbound_reservation::metered_server::{ChangeAt, MOST_PENDING, StopLead};
 
 /// How long a manager may take to answer: far beyond any stall of a host that is worth serving.
 const PATIENCE: Duration = Duration::from_secs(2);

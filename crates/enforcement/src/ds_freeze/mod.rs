@@ -19,7 +19,6 @@ pub mod heartbeat;
 pub mod ledger;
 pub mod manager;
 mod pace;
-pub mod server;
 
 mod domain;
 mod histogram;
@@ -33,5 +32,5 @@ pub use heartbeat::{Heartbeat, HeartbeatRow, Liveness, ManagerPulse, WatchdogVie
 pub use histogram::DurationCounts;
 pub use ledger::{KEPT_PERIODS, LedgerSnapshot, STALL};
 pub use manager::{CpuManager, Detection, ManagerOptions, ManagerSummary};
-pub use server::{ChangeAt, ClosedPeriod, StopLead};
 pub use tailbound_analysis::admission::RealTimeLimit;
+pub use tailbound_reservation::metered_server::{ChangeAt, ClosedPeriod, StopLead};

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use tailbound_time::{Duration, Instant};
 
-use super::server::{ServerParameters, first_grid_point};
+use tailbound_reservation::ReplenishmentGrid;
+use tailbound_reservation::metered_server::ServerParameters;
 
 /// A manager that has not opened a period for so many of them stands still, or has nothing to do with
 /// this domain any more: it has to be asked.
@@ -99,7 +100,7 @@ impl PostedBudget {
             return None;
         }
         let next = Instant::from_nanos(opened_ns.saturating_add(period_ns));
-        let in_force_at = first_grid_point(next, parameters.period, from);
+        let in_force_at = ReplenishmentGrid::new(next, parameters.period).first_from(from);
         let last_ns = self.last_in_force_ns.load(Ordering::Relaxed);
         if opened_ns < last_ns && last_ns < in_force_at.as_nanos() {
             return None;

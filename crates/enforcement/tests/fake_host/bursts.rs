@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tailbound_enforcement::fake_kernel::{CPU_ROOT, FakeKernel, V2_ROOT};
+use super::fake_kernel::{CPU_ROOT, FakeKernel, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, Target};
 use tailbound_linux::capabilities::Feature;
 use tailbound_model::{BackendKind, BackendOptions};

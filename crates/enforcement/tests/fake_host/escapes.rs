@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use super::fake_kernel::{CPUSET_ROOT, FakeKernel, V2_ROOT};
 use tailbound_enforcement::audit::record::AdoptionRecord;
 use tailbound_enforcement::audit::{AuditedDomain, DomainAudit, JournaledMember};
-use tailbound_enforcement::fake_kernel::{CPUSET_ROOT, FakeKernel, V2_ROOT};
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{
     EnforcementError, KernelState, KernelView, PlanError, SchedulingSetting, Target,
@@ -297,7 +297,7 @@ fn a_thread_that_keeps_leaving_its_cpu_loses_the_priority() {
     assert_eq!(stage.scheduling(100), SchedulingSetting::Batch { nice: 3 });
     // Nor does it get another try by a child.
     stage.kernel.fork(100, 150, true);
-    let other = |state: &mut tailbound_enforcement::fake_kernel::FakeState| {
+    let other = |state: &mut super::fake_kernel::FakeState| {
         state.threads.get_mut(&150).unwrap().scheduling = OTHER;
     };
     stage.kernel.alter(other);

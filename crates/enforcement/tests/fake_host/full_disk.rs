@@ -1,7 +1,7 @@
 //! A disk that becomes full, or fails, at any moment.
 
+use super::fake_kernel::{FakeDisk, FakeKernel};
 use proptest::prelude::*;
-use tailbound_enforcement::fake_kernel::{FakeDisk, FakeKernel};
 use tailbound_enforcement::journal::History;
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{EnforcementError, Enforcer, Target};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::fake_kernel::FakeKernel;
 use proptest::prelude::*;
-use tailbound_enforcement::fake_kernel::FakeKernel;
 use tailbound_enforcement::journal::History;
 use tailbound_enforcement::recovery::{recover_with, standing_reservations_with};
 use tailbound_enforcement::{ReservationRequest, Target};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tailbound_enforcement::fake_kernel::{FakeKernel, V2_ROOT};
+use super::fake_kernel::{FakeKernel, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Sight, Target};
 use tailbound_model::BackendKind;
 

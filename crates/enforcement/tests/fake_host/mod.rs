@@ -2,6 +2,7 @@
 
 mod bursts;
 mod escapes;
+pub mod fake_kernel;
 mod full_disk;
 mod journals;
 mod machines;
@@ -15,8 +16,8 @@ mod xen;
 
 use std::path::Path;
 
+use fake_kernel::{CPUSET_ROOT, FakeManagers, V2_ROOT};
 use stage::*;
-use tailbound_enforcement::fake_kernel::{CPUSET_ROOT, FakeManagers, V2_ROOT};
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{
     AdmissionError, AdmissionRefusal, EnforcementError, KernelView, SchedulingSetting, Target,

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::fake_kernel::{FakeKernel, FakeManagers};
 use proptest::prelude::*;
 use tailbound_enforcement::admission::limits_of;
-use tailbound_enforcement::fake_kernel::{FakeKernel, FakeManagers};
 use tailbound_enforcement::{Enforcer, KernelState, KernelView, ReservationRequest, Target};
 use tailbound_model::BackendKind;
 use tailbound_time::{Duration, Fraction, Instant};

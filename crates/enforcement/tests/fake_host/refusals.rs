@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tailbound_enforcement::fake_kernel::{CPU_ROOT, FakeManagers};
+use super::fake_kernel::{CPU_ROOT, FakeManagers};
 use tailbound_enforcement::{EnforcementError, Enforcer, PlanError, ReservationRequest, Target};
 use tailbound_linux::capabilities::Feature;
 use tailbound_model::BackendKind;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use super::fake_kernel::{FakeKernel, V2_ROOT};
 use proptest::prelude::*;
-use tailbound_enforcement::fake_kernel::{FakeKernel, V2_ROOT};
 use tailbound_enforcement::recovery::{recover_registered, recover_with};
 use tailbound_enforcement::registry::RegistryEntry;
 use tailbound_enforcement::{

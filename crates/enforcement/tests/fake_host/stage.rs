@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tailbound_enforcement::fake_kernel::{FakeKernel, FakeManagers, V2_ROOT};
+use super::fake_kernel::{FakeKernel, FakeManagers, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};

@@ -1,6 +1,6 @@
 //! Budgets of Xen's virtual CPUs: set, changed, admitted with those of others, put back.
 
-use tailbound_enforcement::fake_kernel::FakeKernel;
+use super::fake_kernel::FakeKernel;
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{Change, Enforcer, ReservationRequest, Target};
 use tailbound_linux::xen::{Vcpu, VcpuSetting};

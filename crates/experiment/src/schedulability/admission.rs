@@ -60,24 +60,13 @@ impl JudgedReservation {
         })
     }
 
-    /// When it asks for its budget; `None` where it has no budget that bounds it. POSIX's rule and the soft
-    /// one may give more than the budget.
+    /// When it asks for its budget; `None` where it has no budget that bounds it.
     fn budget_rule(&self) -> Option<BudgetRule> {
-        match self.server {
-            Some(ReservationServer::Deferrable { .. }) => Some(BudgetRule::Deferrable),
-            Some(
-                ReservationServer::Periodic { .. }
-                | ReservationServer::Polling { .. }
-                | ReservationServer::ConstantBandwidth { .. }
-                | ReservationServer::Sporadic { .. },
-            )
-            | None => Some(BudgetRule::Periodic),
-            Some(
-                ReservationServer::PosixSporadic { .. }
-                | ReservationServer::SoftConstantBandwidth { .. }
-                | ReservationServer::Dedicated,
-            ) => None,
-        }
+        let Some(server) = self.server else {
+            return Some(BudgetRule::Periodic);
+        };
+        let kind = server.kind().filter(|kind| kind.answers().is_limit)?;
+        Some(BudgetRule::of(Some(kind)))
     }
 
     fn is_cap(&self) -> bool {
@@ -344,8 +333,7 @@ fn without_bound(cpu: Cpu, here: &[(&str, &JudgedReservation)]) -> Vec<String> {
             "CPU {cpu}: domain \"{name}\" is to have it alone, and others have reservations there; give it a \
              CPU of its own"
         )),
-        ReservationServer::PosixSporadic { .. }
-        | ReservationServer::SoftConstantBandwidth { .. } => Some(format!(
+        server if server.kind().is_some_and(|kind| !kind.answers().is_limit) => Some(format!(
             "CPU {cpu}: the server of domain \"{name}\" may give more than its budget; no bound is known"
         )),
         _ => None,

@@ -198,7 +198,7 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
     };
     let here = place.key("server");
     match server {
-        ServerKind::Sporadic | ServerKind::PosixSporadic if by_deadline => check.error(
+        server if by_deadline && !server.answers().has_deadline => check.error(
             &here,
             format!(
                 "a {server} server has no deadline, and reservations are ordered by deadlines here"

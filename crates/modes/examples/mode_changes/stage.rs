@@ -3,8 +3,8 @@
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Child;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -40,7 +40,7 @@ pub enum Place {
     Outside,
 }
 
-type Manager = HostModeManager<Enforced<Enforcer, Monotonic>, AgentLinks<Monotonic>, Monotonic>;
+type Manager = HostModeManager<Enforced<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
 
 pub struct Stage {
     domains: Vec<Domain>,
@@ -177,7 +177,7 @@ impl Stage {
         enforcer.apply(&requests).expect("reservations");
         let standing = enforcer.status();
         let limits = limits([Cpu(DOMAIN_CPU)], &standing, |_| true, &host);
-        let reservations = Enforced::new(enforcer, &standing, Monotonic);
+        let reservations = Enforced::new(Arc::new(Mutex::new(enforcer)), &standing, Monotonic);
         let mut manager =
             HostModeManager::new(self.table(), limits, reservations, links, Monotonic);
         let journal = BenchJournal::new(self.folder.path(), Arc::clone(&self.journal));

@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
+use tailbound_control::frame::{self, FrameError};
 use tailbound_linux::polling::{Interest, Poller};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -10,7 +11,6 @@ use crate::agent::controls::AgentHandle;
 use crate::agent::engine::TaskEngine;
 use crate::agent::link::{ConnectError, Connector, Pauses};
 use crate::agent::session::{Ignored, Session, Step};
-use crate::frame::{self, FrameError};
 use crate::wire::{self, AgentClock, AgentMessage, Decoder, HostMessage, Name, Text};
 
 const LINK: u64 = 0;

@@ -4,11 +4,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use tailbound_control::frame::decode;
 use tailbound_linux::vsock::VsockStream;
 use tailbound_time::{Duration, Instant};
 
 use super::doors::Peer;
-use crate::frame::decode;
 use crate::tls::TlsStream;
 use crate::wire::{AgentMessage, Decoder, HostMessage, decoder, encode};
 

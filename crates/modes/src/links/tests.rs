@@ -4,11 +4,11 @@
 use std::io::{Read, Write};
 
 use proptest::prelude::*;
+use tailbound_control::frame::decode;
 use tailbound_linux::clock::Monotonic;
 use tailbound_time::{ClockId, VirtualClock};
 
 use super::*;
-use crate::frame::decode;
 use crate::wire::{AgentClock, decoder, encode};
 
 struct Host {

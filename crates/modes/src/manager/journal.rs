@@ -119,6 +119,19 @@ pub enum Fate {
     RolledBack,
 }
 
+impl Fate {
+    /// What it means for the mode that holds now.
+    pub fn in_words(self, mode: &str) -> String {
+        match self {
+            Self::NoneUnderWay => format!("mode `{mode}` is in force again"),
+            Self::Finished => format!("the change to mode `{mode}` that was under way is finished"),
+            Self::RolledBack => format!(
+                "the change that was under way is rolled back; mode `{mode}` is in force again"
+            ),
+        }
+    }
+}
+
 /// What is to be made again after the manager's death.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumption {

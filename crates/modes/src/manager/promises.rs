@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use tailbound_enforcement::ds_freeze::server::{FixedGridServer, ServerParameters};
 use tailbound_enforcement::ds_freeze::{ChangeAt, StopLead};
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
+use tailbound_reservation::metered_server::{FixedGridServer, ServerParameters};
 
 use tailbound_time::{Duration, Fraction};
 

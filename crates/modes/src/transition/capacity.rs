@@ -187,6 +187,10 @@ impl Capacity {
 
     /// A larger interface is asked for, from an instant on: nobody else may count on its share.
     pub(super) fn promise(&mut self, domain: &str, interface: &ResourceInterface, from: Instant) {
+        debug_assert!(
+            self.fits(domain, interface, from).is_ok(),
+            "no more is promised than there is room for"
+        );
         if let Some(held) = self.held.get_mut(domain) {
             held.promised = Some((from, interface.clone()));
         }
@@ -206,6 +210,10 @@ impl Capacity {
             held.promised = None;
             held.later.retain(|(other, _)| *other < from);
             held.later.push((from, interface.clone()));
+            debug_assert!(
+                held.later.is_sorted_by_key(|(from, _)| *from),
+                "what is accepted is in the order in which it comes into force"
+            );
         }
     }
 

@@ -179,6 +179,7 @@ impl Transition {
 
     /// Begins.
     pub fn begin(&mut self, now: Instant) -> Vec<Action> {
+        debug_assert!(self.timeline.began_at.is_none(), "a transition begins once");
         self.capacity.pass(now);
         self.timeline.began_at = Some(now);
         self.go_on(now)
@@ -467,6 +468,11 @@ impl Transition {
     }
 
     fn settle(&mut self, place: usize, now: Instant) {
+        // Nothing ends the boost of a settled domain, whose tasks would run without a budget for good.
+        assert!(
+            !self.domains[place].boosted,
+            "a domain that settles is boosted no more"
+        );
         self.domains[place].phase = Phase::Settled;
         self.note(place, now, StepKind::Settled);
     }

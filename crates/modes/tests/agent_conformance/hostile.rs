@@ -4,7 +4,7 @@ use std::io::Write;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_modes::frame::{self, FrameError};
+use tailbound_control::frame::{self, FrameError};
 use tailbound_modes::wire::{AgentMessage, HostMessage, PROTOCOL_VERSION, Text, encode};
 
 use super::subject::{DOMAIN, Language, Subject};

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration as StdDuration;
 
+use tailbound_control::frame;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::memory::SharedWords;
 use tailbound_linux::process::die_with_parent;
@@ -17,7 +18,6 @@ use tailbound_linux::task_process::{Activity, TaskProcess};
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::signals::SignalledProcesses;
 use tailbound_modes::agent::{Agent, AgentHandle, Event, Patience, TaskEngine, TaskTable};
-use tailbound_modes::frame;
 use tailbound_modes::wire::{AgentMessage, Decoder, HostMessage, Name, decoder, encode};
 use tailbound_time::Duration;
 

@@ -64,7 +64,7 @@ fn named<T: serde::de::DeserializeOwned>(name: &str) -> T {
 }
 
 /// Reads `NAME BUDGET/PERIOD {TASKS}`, and leaves what follows.
-fn mode<'a>(text: &'a str, cpu: Cpu) -> (LocalMode, &'a str) {
+fn mode(text: &str, cpu: Cpu) -> (LocalMode, &str) {
     let (head, rest) = text.split_once('{').unwrap_or_else(|| panic!("{text}"));
     let (tasks, rest) = rest.split_once('}').unwrap_or_else(|| panic!("{text}"));
     let [name, share] = head.split_whitespace().collect::<Vec<_>>()[..] else {

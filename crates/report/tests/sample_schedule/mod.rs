@@ -3,8 +3,8 @@
 
 use tailbound_report::SchedulePicture;
 use tailbound_simulator::hierarchy::{
-    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Reservation, Rule, Task, Window,
-    simulate_plan,
+    Level, Member, PeriodicJobs, PeriodicTask, Plan, Rank, Reservation, Rule, ServerKind, Task,
+    Window, simulate_plan,
 };
 use tailbound_simulator::traces::{BLOCKS, ScheduleWindow, Setting};
 use tailbound_simulator::{Overheads, Tick};
@@ -67,7 +67,12 @@ fn picture(
 fn one_cpu() -> (Plan, Setting, Vec<PeriodicTask>) {
     let inside = vec![task(1), task(2)];
     let members = vec![
-        reservation(1, Rule::Deferrable, (4 * MS, 10 * MS), inside),
+        reservation(
+            1,
+            Rule::Server(ServerKind::Deferrable),
+            (4 * MS, 10 * MS),
+            inside,
+        ),
         task(3),
     ];
     let plan = Plan {
@@ -107,7 +112,12 @@ fn two_cpus() -> SchedulePicture {
             (0, 20 * MS),
             vec![task(1)],
         ),
-        reservation(2, Rule::Sporadic, (3 * MS, 8 * MS), vec![task(1)]),
+        reservation(
+            2,
+            Rule::Server(ServerKind::Sporadic),
+            (3 * MS, 8 * MS),
+            vec![task(1)],
+        ),
         task(3),
         task(4),
     ];

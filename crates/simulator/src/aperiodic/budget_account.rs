@@ -3,8 +3,8 @@
 use tailbound_time::{Duration, Instant};
 
 use super::{AperiodicError, ServerBudget, ServerRule, account};
-use crate::hierarchy::account::Account;
 use crate::timers::NEVER;
+use tailbound_reservation::Account;
 
 /// The budget of a reservation server, by the rules of the simulator, for a program that serves real
 /// threads by them. It knows no clock: whoever serves says what has happened, and when.

@@ -19,13 +19,13 @@ mod promotions;
 mod server;
 mod slack;
 
+use tailbound_reservation::Account;
 use tailbound_time::Duration;
 
 pub use budget_account::BudgetAccount;
 pub use promotions::promotions;
 
-use crate::hierarchy::account::Account;
-use crate::hierarchy::{Rank, Rule, Sink, Source, VirtualCpu};
+use crate::hierarchy::{Rule, ServerKind, Sink, Source};
 use crate::overheads::Overheads;
 use engine::Engine;
 use jobs::Jobs;
@@ -122,13 +122,13 @@ impl Policy {
 /// with a fixed rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerRule {
-    /// [`Rule::Polling`]
+    /// [`Rule::Server(ServerKind::Polling)`]
     Polling,
-    /// [`Rule::Deferrable`]
+    /// [`Rule::Server(ServerKind::Deferrable)`]
     Deferrable,
-    /// [`Rule::Sporadic`]
+    /// [`Rule::Server(ServerKind::Sporadic)`]
     Sporadic,
-    /// [`Rule::HardConstantBandwidth`]: its deadlines say when the budget comes back; they order nothing
+    /// [`Rule::Server(ServerKind::ConstantBandwidth)`]: its deadlines say when the budget comes back; they order nothing
     /// here. The soft rule, which only moves its deadline when the budget is used up, would never leave
     /// the CPU at a fixed rank.
     ConstantBandwidth,
@@ -138,10 +138,10 @@ impl ServerRule {
     /// The rule of a reservation in a tree.
     pub fn in_a_tree(self) -> Rule {
         match self {
-            Self::Polling => Rule::Polling,
-            Self::Deferrable => Rule::Deferrable,
-            Self::Sporadic => Rule::Sporadic,
-            Self::ConstantBandwidth => Rule::HardConstantBandwidth,
+            Self::Polling => Rule::Server(ServerKind::Polling),
+            Self::Deferrable => Rule::Server(ServerKind::Deferrable),
+            Self::Sporadic => Rule::Server(ServerKind::Sporadic),
+            Self::ConstantBandwidth => Rule::Server(ServerKind::ConstantBandwidth),
         }
     }
 }
@@ -358,14 +358,7 @@ pub fn simulate_aperiodic(
 
 fn account(rule: ServerRule, budget: &ServerBudget) -> Result<Account, AperiodicError> {
     let ServerBudget { budget, period, .. } = *budget;
-    let reservation = VirtualCpu {
-        rank: Rank::Fixed(0),
-        rule: rule.in_a_tree(),
-        budget,
-        period,
-        phase: Duration::ZERO,
-    };
-    let account = Account::new(&reservation, 1);
+    let account = Account::new(&rule.in_a_tree(), budget, period, Duration::ZERO);
     account.map_err(|_| AperiodicError::Budget { budget, period })
 }
 

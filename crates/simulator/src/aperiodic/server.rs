@@ -2,7 +2,7 @@
 
 use super::jobs::Jobs;
 use super::policy::{Choice, On, Policy};
-use crate::hierarchy::account::Account;
+use tailbound_reservation::Account;
 
 /// A reservation server between the hard tasks. Its budget follows the same [`Account`] as that of a
 /// reservation in a tree.

@@ -3,7 +3,6 @@
 use tailbound_time::Duration;
 
 use super::Outcome;
-use super::account::Account;
 use super::backlog::{Backlog, Waiting};
 use super::guest::Guest;
 use super::level::{Child, Level, Place};
@@ -15,6 +14,7 @@ use super::processor::Processor;
 use super::sink::{Completion, Piece, Sink};
 use super::source::{Job, Source};
 use crate::timers::{NEVER, Timers};
+use tailbound_reservation::Account;
 
 /// The last instant of a simulation.
 pub(super) const END_OF_TIME_NS: u64 = 1 << 63;
@@ -204,7 +204,7 @@ impl Engine {
                 }
                 Member::Reservation(inner) => {
                     let number = self.levels.len();
-                    let account = Account::new(&inner.supply(), number)?;
+                    let account = inner.supply().account(number)?;
                     let position = self.levels[index].add(Child::Level(number));
                     let parent = Some((index, position));
                     self.add_level(&inner.inside, parent, inner.rank, account, guests)?;

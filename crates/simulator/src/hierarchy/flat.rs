@@ -7,12 +7,13 @@
 
 use std::hint::select_unpredictable;
 
+use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
 use super::Outcome;
 use super::backlog::Lone;
 use super::engine::END_OF_TIME_NS;
-use super::plan::{Level, Member, Plan, Rank, Rule, Speed};
+use super::plan::{Level, Member, Plan, Rank, Speed};
 use super::problem::PlanError;
 use super::sink::{Completion, Piece, Sink};
 use super::source::{Job, Source};

@@ -1,6 +1,7 @@
 //! Guests with one queue for several virtual CPUs.
 
-use super::account::Account;
+use tailbound_reservation::Account;
+
 use super::engine::Engine;
 use super::level::{Child, Level};
 use super::plan::{self, Rank};
@@ -34,7 +35,7 @@ impl Engine {
         let mut vcpus = Vec::new();
         for vcpu in &guest.vcpus {
             let number = self.levels.len();
-            let account = Account::new(vcpu, number)?;
+            let account = vcpu.account(number)?;
             let position = self.levels[outer].add(Child::Level(number));
             let parent = Some((outer, position));
             let mut level = Level::new(parent, vcpu.rank, account, true, None);

@@ -1,6 +1,7 @@
 //! Who is ready in a level, and who comes first.
 
-use super::account::Account;
+use tailbound_reservation::Account;
+
 use super::members::Members;
 use super::plan::Rank;
 use crate::timers::NEVER;

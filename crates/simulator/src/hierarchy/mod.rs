@@ -1,7 +1,6 @@
 //! CPUs with a tree of schedulers on them: tasks, reservations with a scheduler inside, and so on to any
 //! depth.
 
-pub(crate) mod account;
 mod backlog;
 mod boost;
 mod dispatch;
@@ -21,12 +20,12 @@ mod source;
 use tailbound_time::Duration;
 
 pub use plan::{
-    Guest, Level, Locking, Member, Plan, Rank, Reservation, Rule, Section, Speed, Task, VirtualCpu,
-    Window,
+    Guest, Level, Locking, Member, Plan, Rank, Reservation, Section, Speed, Task, VirtualCpu,
 };
 pub use problem::PlanError;
 pub use sink::{Completion, Piece, Sink};
 pub use source::{Job, PeriodicJobs, PeriodicTask, Source};
+pub use tailbound_reservation::{ReservationError, Rule, ServerKind, Window};
 
 /// How a simulation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,13 +9,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
 use super::Outcome;
 use super::backlog::Lone;
 use super::engine::END_OF_TIME_NS;
 use super::members::Members;
-use super::plan::{self, Guest, Level, Member, Plan, Rule, Speed};
+use super::plan::{self, Guest, Level, Member, Plan, Speed};
 use super::problem::PlanError;
 use super::sink::{Completion, Piece, Sink};
 use super::source::{Job, Source};

@@ -1,7 +1,9 @@
 //! What is simulated: a tree of tasks and reservations on one or several CPUs.
 
+use tailbound_reservation::{Account, Rule};
 use tailbound_time::Duration;
 
+use super::problem::PlanError;
 use crate::overheads::Overheads;
 
 /// The CPUs of a host and what runs on them.
@@ -177,6 +179,17 @@ pub struct VirtualCpu {
     pub phase: Duration,
 }
 
+impl VirtualCpu {
+    /// The account of the reservation, which has this number among all.
+    pub(super) fn account(&self, number: usize) -> Result<Account, PlanError> {
+        let account = Account::new(&self.rule, self.budget, self.period, self.phase);
+        account.map_err(|error| PlanError::Reservation {
+            reservation: number,
+            error,
+        })
+    }
+}
+
 /// A part of each job of a task during which it holds a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
@@ -226,42 +239,4 @@ pub enum Rank {
     /// The absolute deadline: of a job this long after its release, of a reservation the one that
     /// its rule defines (the end of its period).
     Deadline(Duration),
-}
-
-/// How a budget is spent and comes back.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Rule {
-    /// No limit: background, or a CPU of its own.
-    Unlimited,
-    /// Keeps its budget while idle; full again at every grid point (Strosnider, Lehoczky and Sha
-    /// 1995).
-    Deferrable,
-    /// Its budget passes when its turn comes, whether used or not; full again at every grid point.
-    Periodic,
-    /// Gets its budget at a grid point if there is work, and loses it as soon as there is none.
-    Polling,
-    /// What was used from an activation on comes back one period after the activation, also when
-    /// less than all was used (Sprunt, Sha and Lehoczky 1989, with activations told apart as
-    /// Stanovich et al. 2010 correct POSIX).
-    Sporadic,
-    /// The sporadic server to the letter of POSIX: what comes back in the middle of an activation
-    /// is used as if it had been there from the start.
-    PosixSporadic,
-    /// SCHED_DEADLINE: at the end of its budget it waits for its deadline.
-    HardConstantBandwidth,
-    /// At the end of its budget it gets a new one at once, and a deadline one period later (Abeni and
-    /// Buttazzo 1998).
-    SoftConstantBandwidth,
-    /// A time partition: it may run within its windows of each major frame, as long as it likes
-    /// (ARINC 653).
-    Windows(Vec<Window>),
-}
-
-/// A window of a time partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Window {
-    /// Its begin, from the begin of the major frame.
-    pub offset: Duration,
-    /// How long it lasts; it ends with the frame at the latest.
-    pub length: Duration,
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a plan.
 
+use tailbound_reservation::ReservationError;
 use tailbound_time::Duration;
 
 /// Why a plan cannot be simulated.
@@ -10,42 +11,13 @@ pub enum PlanError {
     /// A host without CPUs.
     #[error("the plan has no CPU; give it at least one")]
     NoCpu,
-    /// A budget that is none.
-    #[error(
-        "reservation {reservation} has a budget of {budget} in a period of {period}; it must be above \
-         zero and at most the period"
-    )]
-    Budget {
+    /// A reservation that makes no sense.
+    #[error("reservation {reservation}: {error}")]
+    Reservation {
         /// Which.
         reservation: usize,
-        /// Its budget.
-        budget: Duration,
-        /// Its period.
-        period: Duration,
-    },
-    /// Windows that are none.
-    #[error(
-        "window {window} of reservation {reservation}, {length} from {offset} on, does not lie within \
-         the major frame of {frame} and behind the window in front of it; windows are in order, do \
-         not overlap, and last longer than nothing"
-    )]
-    Window {
-        /// Which reservation.
-        reservation: usize,
-        /// Which of its windows, from 0.
-        window: usize,
-        /// Where it begins.
-        offset: Duration,
-        /// How long it lasts.
-        length: Duration,
-        /// The frame.
-        frame: Duration,
-    },
-    /// A partition that never runs.
-    #[error("reservation {reservation} is a time partition without a window; give it at least one")]
-    NoWindow {
-        /// Which.
-        reservation: usize,
+        /// Why.
+        error: ReservationError,
     },
     /// Sections that cross.
     #[error(

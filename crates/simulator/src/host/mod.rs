@@ -23,7 +23,7 @@ mod supply;
 pub use course::{Kept, Nothing};
 pub use layout::{LaidPlan, LaidReservation, LaidTask, Layout};
 pub use mapping::{LONGEST, TURN, lay_out};
-pub(crate) use order::{rank, rule};
+pub(crate) use order::rank;
 pub use problem::HostError;
 pub use promises::{Outcome, Promise, promises};
 pub use result::{CpuResult, DomainResult, Growth, HostSimulation, TaskResult};

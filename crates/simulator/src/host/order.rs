@@ -1,38 +1,9 @@
 //! Orders and rules of a description in the words of a plan.
 
-use tailbound_model::{ReservationServer, Scheduling, ServerKind, Task};
+use tailbound_model::{Scheduling, Task};
 use tailbound_time::Duration;
 
-use crate::hierarchy::{Rank, Rule};
-
-/// The rule of a reservation server.
-pub(crate) fn rule(server: ReservationServer) -> Rule {
-    match server {
-        ReservationServer::Deferrable { .. } => rule_of(ServerKind::Deferrable),
-        ReservationServer::Periodic { .. } => rule_of(ServerKind::Periodic),
-        ReservationServer::Polling { .. } => rule_of(ServerKind::Polling),
-        ReservationServer::ConstantBandwidth { .. } => rule_of(ServerKind::ConstantBandwidth),
-        ReservationServer::Sporadic { .. } => rule_of(ServerKind::Sporadic),
-        ReservationServer::PosixSporadic { .. } => rule_of(ServerKind::PosixSporadic),
-        ReservationServer::SoftConstantBandwidth { .. } => {
-            rule_of(ServerKind::SoftConstantBandwidth)
-        }
-        ReservationServer::Dedicated => Rule::Unlimited,
-    }
-}
-
-/// The rule of a kind of reservation server.
-pub(super) fn rule_of(kind: ServerKind) -> Rule {
-    match kind {
-        ServerKind::Deferrable => Rule::Deferrable,
-        ServerKind::Periodic => Rule::Periodic,
-        ServerKind::Polling => Rule::Polling,
-        ServerKind::ConstantBandwidth => Rule::HardConstantBandwidth,
-        ServerKind::Sporadic => Rule::Sporadic,
-        ServerKind::PosixSporadic => Rule::PosixSporadic,
-        ServerKind::SoftConstantBandwidth => Rule::SoftConstantBandwidth,
-    }
-}
+use crate::hierarchy::Rank;
 
 /// The place of a task under an order of service; the lower one first.
 pub(crate) fn rank(scheduling: Scheduling, task: &Task) -> Rank {

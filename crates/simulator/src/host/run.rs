@@ -16,7 +16,9 @@ use super::result::{CpuResult, Growth, HostSimulation, TaskResult};
 use super::soft::InDomain;
 use super::stability::Balance;
 use crate::aperiodic::{System, simulate_aperiodic};
-use crate::hierarchy::{Job, Level, Member, Rule, Sink, Source, VirtualCpu, simulate_plan};
+use crate::hierarchy::{
+    Job, Level, Member, Rule, ServerKind, Sink, Source, VirtualCpu, simulate_plan,
+};
 use crate::tally::Tally;
 use crate::traces::Tee;
 use crate::workload::DrawnJobs;
@@ -224,7 +226,7 @@ fn replenishments(vcpu: &VirtualCpu, length: Duration) -> f64 {
         Rule::Unlimited => 0.0,
         Rule::Windows(windows) => ratio(length, vcpu.period) * 2.0 * windows.len() as f64,
         // Each budget is used up before the next one comes.
-        Rule::SoftConstantBandwidth => ratio(length, vcpu.budget),
+        Rule::Server(ServerKind::SoftConstantBandwidth) => ratio(length, vcpu.budget),
         _ => ratio(length, vcpu.period),
     }
 }

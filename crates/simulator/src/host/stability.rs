@@ -15,7 +15,7 @@ use super::course::{Backlog, PARTS};
 use super::layout::{LaidPlan, LaidTask};
 use super::load::{is_regular, utilisation};
 use super::result::Growth;
-use crate::hierarchy::{Level, Member, Rank, Rule, VirtualCpu};
+use crate::hierarchy::{Level, Member, Rank, Rule, ServerKind, VirtualCpu};
 
 /// An overload of less than this share is not told from none.
 const ROUNDING: f64 = 1e-9;
@@ -182,8 +182,8 @@ impl Balance {
 fn most(reservation: &VirtualCpu, there_is: f64) -> f64 {
     let share = |part: f64| part / reservation.period.as_secs_f64();
     match &reservation.rule {
-        // These may get more than their budget says.
-        Rule::Unlimited | Rule::SoftConstantBandwidth | Rule::PosixSporadic => there_is,
+        Rule::Unlimited => there_is,
+        Rule::Server(kind) if !kind.answers().is_limit => there_is,
         Rule::Windows(windows) => {
             let open: f64 = windows
                 .iter()
@@ -198,7 +198,7 @@ fn most(reservation: &VirtualCpu, there_is: f64) -> f64 {
 /// What a reservation gets for certain in the long run while it has work and comes before all others.
 fn sure(reservation: &VirtualCpu, there_is: f64) -> f64 {
     match reservation.rule {
-        Rule::PosixSporadic => {
+        Rule::Server(kind) if kind != ServerKind::SoftConstantBandwidth => {
             reservation.budget.as_secs_f64() / reservation.period.as_secs_f64() * there_is
         }
         _ => most(reservation, there_is),

@@ -7,9 +7,9 @@ use tailbound_time::Duration;
 
 use super::layout::{Group, Inside};
 use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping};
-use super::order::{by_priority, rule_of};
+use super::order::by_priority;
 use super::problem::HostError;
-use crate::hierarchy::{Rank, Rule, Window};
+use crate::hierarchy::{Rank, Rule};
 
 /// Where a virtual CPU stands in its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,7 @@ impl Mapping<'_> {
                 let host = self.name.to_owned();
                 return Err(HostError::NoFrame { host });
             };
-            let windows = domain.windows.iter();
-            let windows = windows.map(|window| Window {
-                offset: window.offset,
-                length: window.length,
-            });
-            group.rule = Rule::Windows(windows.collect());
+            group.rule = Rule::Windows(domain.windows.clone());
             group.period = frame;
             return Ok((group, Supply::Guaranteed));
         }
@@ -70,7 +65,9 @@ impl Mapping<'_> {
         }
         group.rank = self.rank_of(reservation, within, group.period);
         let ordered = matches!(group.rank, Rank::Deadline(_));
-        if ordered && matches!(group.rule, Rule::Sporadic | Rule::PosixSporadic) {
+        let without_deadline =
+            matches!(group.rule, Rule::Server(kind) if !kind.answers().has_deadline);
+        if ordered && without_deadline {
             let domain = name.to_owned();
             return Err(HostError::NoDeadline { domain });
         }
@@ -101,7 +98,7 @@ impl Mapping<'_> {
                 limit: LONGEST,
             });
         }
-        group.rule = rule_of(kind);
+        group.rule = kind.into();
         (group.budget, group.period) = (budget, period);
         Ok(())
     }

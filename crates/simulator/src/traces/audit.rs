@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::balance::{BalanceKind, Balances};
 use super::setting::Setting;
-use crate::hierarchy::{Completion, Job, Piece, Rule, Sink};
+use crate::hierarchy::{Completion, Job, Piece, Rule, ServerKind, Sink};
 
 /// So many findings are kept; more say nothing new.
 const MOST_FINDINGS: usize = 50;
@@ -284,7 +284,9 @@ impl Audit {
             .reservation(reservation)
             .map(|known| &known.rule)
         {
-            Some(Rule::Periodic | Rule::Polling) => self.spend_on_grid(reservation, from, until),
+            Some(Rule::Server(ServerKind::Periodic) | Rule::Server(ServerKind::Polling)) => {
+                self.spend_on_grid(reservation, from, until)
+            }
             Some(Rule::Windows(_)) => self.stay_in_windows(reservation, from, until),
             _ => {}
         }

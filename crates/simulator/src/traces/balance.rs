@@ -1,7 +1,7 @@
 //! The budget of each reservation in the course of time, as far as the calls to a sink tell it.
 
 use super::setting::{Setting, SettingOfReservation};
-use crate::hierarchy::{Piece, Rule};
+use crate::hierarchy::{Piece, Rule, ServerKind};
 
 /// What a curve of a budget shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,12 +19,8 @@ impl BalanceKind {
     pub fn of(rule: &Rule) -> Option<Self> {
         match rule {
             Rule::Unlimited | Rule::Windows(_) => None,
-            Rule::Deferrable | Rule::HardConstantBandwidth | Rule::SoftConstantBandwidth => {
-                Some(Self::Left)
-            }
-            Rule::Periodic | Rule::Polling | Rule::Sporadic | Rule::PosixSporadic => {
-                Some(Self::Used)
-            }
+            Rule::Server(kind) if kind.answers().shows_left => Some(Self::Left),
+            Rule::Server(_) => Some(Self::Used),
         }
     }
 }
@@ -143,7 +139,7 @@ impl Balance {
         let kind = BalanceKind::of(&setting.rule)?;
         Some(Self {
             kind,
-            grid: (setting.rule == Rule::Deferrable)
+            grid: (setting.rule == Rule::Server(ServerKind::Deferrable))
                 .then(|| (setting.phase.as_nanos() % period_ns, period_ns)),
             budget_ns,
             at: 0,
@@ -267,7 +263,7 @@ mod tests {
     #[test]
     fn a_deferrable_budget_is_full_at_its_grid_points_also_within_a_piece() {
         let mut found = Vec::new();
-        let mut balances = balances(Rule::Deferrable);
+        let mut balances = balances(Rule::Server(ServerKind::Deferrable));
         balances.ran(1, &piece(8, 14), |stretch| found.push(stretch));
         balances.replenished(1, 33, |stretch| found.push(stretch));
         assert_eq!(
@@ -285,7 +281,7 @@ mod tests {
     #[test]
     fn of_a_sporadic_server_what_was_used_is_told() {
         let mut found = Vec::new();
-        let mut balances = balances(Rule::Sporadic);
+        let mut balances = balances(Rule::Server(ServerKind::Sporadic));
         balances.ran(1, &piece(2, 5), |stretch| found.push(stretch));
         balances.replenished(1, 12, |stretch| found.push(stretch));
         balances.pass(1, 13, |stretch| found.push(stretch));

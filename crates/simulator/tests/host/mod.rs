@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{Description, InputFiles};
-use tailbound_simulator::hierarchy::{Completion, Member, Piece, Rule, Sink};
+use tailbound_simulator::hierarchy::{Completion, Member, Piece, Rule, ServerKind, Sink};
 use tailbound_simulator::host::{
     HostError, HostQuery, HostSimulation, Kept, LaidPlan, MOST_EVENTS, lay_out, simulate_layout,
 };
@@ -99,7 +99,12 @@ fn collect(members: &[Member], budgets: &mut Vec<Option<(u64, u64)>>) {
 }
 
 fn per_period(rule: &Rule, budget: Duration, period: Duration) -> Option<(u64, u64)> {
-    let on_grid = matches!(rule, Rule::Deferrable | Rule::Periodic | Rule::Polling);
+    let on_grid = matches!(
+        rule,
+        Rule::Server(ServerKind::Deferrable)
+            | Rule::Server(ServerKind::Periodic)
+            | Rule::Server(ServerKind::Polling)
+    );
     on_grid.then(|| (budget.as_nanos(), period.as_nanos()))
 }
 

@@ -2,7 +2,7 @@
 //! and what it writes can be read.
 
 use proptest::prelude::*;
-use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, Sink};
+use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, ServerKind, Sink};
 use tailbound_simulator::traces::{Audit, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee};
 
 use super::wire;
@@ -85,10 +85,10 @@ fn make(sink: &mut impl Sink, calls: &[Call]) {
 /// A plan with every kind of budget.
 fn plan() -> Plan {
     let rules = [
-        Rule::Deferrable,
-        Rule::Polling,
-        Rule::Sporadic,
-        Rule::HardConstantBandwidth,
+        Rule::Server(ServerKind::Deferrable),
+        Rule::Server(ServerKind::Polling),
+        Rule::Server(ServerKind::Sporadic),
+        Rule::Server(ServerKind::ConstantBandwidth),
         Rule::Unlimited,
     ];
     let members = rules.map(|rule| reservation(1, rule, 3, 10, vec![task(1)]));

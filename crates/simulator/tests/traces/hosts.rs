@@ -3,7 +3,7 @@
 use crate::plans::ns;
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Job, Level, Member, Plan, Rank, Reservation, Rule, Speed, Task, Window,
+    Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Speed, Task, Window,
 };
 use tailbound_simulator::{Overheads, Tick};
 
@@ -17,13 +17,14 @@ fn rank() -> impl Strategy<Value = Rank> {
 fn rule() -> impl Strategy<Value = Rule> {
     prop::sample::select(vec![
         Rule::Unlimited,
-        Rule::Deferrable,
-        Rule::Periodic,
-        Rule::Polling,
-        Rule::Sporadic,
-        Rule::PosixSporadic,
-        Rule::HardConstantBandwidth,
-        Rule::SoftConstantBandwidth,
+        Rule::Server(ServerKind::Deferrable),
+        Rule::Server(ServerKind::Periodic),
+        Rule::Server(ServerKind::Polling),
+        Rule::Server(ServerKind::Sporadic),
+        Rule::Server(ServerKind::PosixSporadic),
+        Rule::Server(ServerKind::ConstantBandwidth),
+        Rule::Server(ServerKind::SoftConstantBandwidth),
+        Rule::Server(ServerKind::Burstable),
         Rule::Windows(Vec::new()),
     ])
 }

@@ -6,7 +6,9 @@ mod hosts;
 mod random;
 mod wire;
 
-use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, Sink, simulate_plan};
+use tailbound_simulator::hierarchy::{
+    Completion, Job, Piece, Plan, Rule, ServerKind, Sink, simulate_plan,
+};
 use tailbound_simulator::traces::{
     Audit, Detail, Finding, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee, WindowProblem,
 };
@@ -16,7 +18,13 @@ use crate::plans::{level, ns, reservation, task};
 /// A deferrable server of 3 in 10 with two tasks, above a task in the background.
 fn plan() -> Plan {
     Plan::on_one_cpu(level(vec![
-        reservation(1, Rule::Deferrable, 3, 10, vec![task(1), task(2)]),
+        reservation(
+            1,
+            Rule::Server(ServerKind::Deferrable),
+            3,
+            10,
+            vec![task(1), task(2)],
+        ),
         task(9),
     ]))
 }

@@ -79,9 +79,7 @@ pub(super) fn response_times(
             let period = period.max(Duration::from_nanos(1));
             (period, period, None)
         }
-        ReservationServer::Sporadic { .. }
-        | ReservationServer::PosixSporadic { .. }
-        | ReservationServer::SoftConstantBandwidth { .. } => {
+        ReservationServer::Simulated { .. } => {
             return Err(AnalysisError::only_simulated());
         }
         ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use tailbound_daemon::modes::known;
-use tailbound_daemon::{Client, RunningDescription, Selection};
+use tailbound_control::{Client, Selection};
 use tailbound_enforcement::ReservationRequest;
 use tailbound_model::{AgentLink, Description, LoadedDescription, TaskProcesses};
+use tailbound_modes::control::{ModesClient, RunningDescription};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::table_replacement;
 
 use super::super::protocols;
 use crate::failure::{Failure, chain};
@@ -46,7 +47,8 @@ pub fn refuse_other(client: &mut Client, table: &ModeTable) -> Result<(), Failur
         return Ok(());
     };
     let description = client.modes_description().map_err(Failure::from_error)?;
-    known::refuse_other(table, &known, description.as_ref()).map_err(Failure::from_error)
+    table_replacement::refuse_other(table, &known, description.as_ref())
+        .map_err(Failure::from_error)
 }
 
 /// Makes the daemon know the modes; if it does not take them, takes back what was applied.
@@ -58,7 +60,7 @@ pub fn load(
     output: &Output,
 ) -> Result<(), Failure> {
     let description = running(loaded);
-    let error = match client.load_described_modes(table.clone(), description) {
+    let error = match client.load_modes(table.clone(), description) {
         Ok(socket) => {
             for line in told(table, &socket) {
                 output.note(line);

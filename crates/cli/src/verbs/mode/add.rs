@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tailbound_analysis::resolution::{with_agents, with_fallen};
-use tailbound_daemon::{Client, RunningDescription};
+use tailbound_control::Client;
 use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Extended, LoadedDescription, with_modes};
+use tailbound_modes::control::{ModesClient, RunningDescription};
 use tailbound_modes::described::table_of;
 
 use super::super::transitions::{self, OneTransition};
@@ -67,7 +68,7 @@ pub fn carry_out(
     };
     client
         .add_modes(table, Some(description))
-        .map_err(Failure::from_error)?;
+        .map_err(super::failure)?;
     let told = begun.elapsed().saturating_sub(analysed);
     let data = Added {
         added: &added,

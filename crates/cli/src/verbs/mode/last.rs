@@ -1,6 +1,7 @@
 //! `tailbound mode last`: how the last change went.
 
-use tailbound_daemon::Client;
+use tailbound_control::Client;
+use tailbound_modes::control::ModesClient;
 
 use super::{REMEDY, exports};
 use crate::arguments::ModeLastArguments;

@@ -1,11 +1,11 @@
 //! `tailbound mode list`: which modes there are, and what holds.
 
 use serde::Serialize;
-use tailbound_daemon::modes::resuming;
-use tailbound_daemon::{Client, ModesStatus};
+use tailbound_control::Client;
 use tailbound_linux::clock::Monotonic;
 use tailbound_model::{ChangePolicy, Metric, RequestsMeanwhile, TaskStart};
 use tailbound_modes::contradictions::Contradiction;
+use tailbound_modes::control::{ModesClient, ModesStatus};
 use tailbound_modes::manager::DomainState;
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::parts::contradiction;
@@ -80,7 +80,7 @@ fn text(status: &ModesStatus) -> String {
         table(&HEADER, &rows(status)),
     );
     if let Some(fate) = status.resumed {
-        let told = resuming::told(fate, &status.state.mode);
+        let told = fate.in_words(&status.state.mode);
         text.push_str(&format!(
             "a daemon died, and another one took over: {told}\n"
         ));

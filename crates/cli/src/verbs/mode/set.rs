@@ -1,6 +1,7 @@
 //! `tailbound mode set`: change to another mode.
 
-use tailbound_daemon::Client;
+use tailbound_control::Client;
+use tailbound_modes::control::ModesClient;
 use tailbound_modes::manager::Report;
 use tailbound_modes::transition::{Cause, Ending};
 
@@ -15,9 +16,7 @@ pub fn carry_out(
     arguments: &ModeSetArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let report = client
-        .set_mode(&arguments.mode)
-        .map_err(Failure::from_error)?;
+    let report = client.set_mode(&arguments.mode).map_err(super::failure)?;
     exports::tell(&report, &arguments.export, output)?;
     match verdict(&report) {
         None => Ok(()),

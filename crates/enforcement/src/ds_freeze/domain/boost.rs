@@ -4,7 +4,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::ServedState;
-use crate::ds_freeze::server::Switch;
+use tailbound_reservation::metered_server::Switch;
 
 /// No boost lasts longer, whoever asks for it, however often.
 pub const LONGEST_BOOST: Duration = Duration::from_millis(10);

@@ -1,0 +1,60 @@
+//! A daemon that starts makes again what was in force when another one died.
+
+use std::path::Path;
+
+use tailbound_linux::clock::Monotonic;
+use tailbound_modes::manager::State;
+use tailbound_modes::manager::journal::Fate;
+use tailbound_subsystem::log::note;
+use tailbound_time::Clock;
+
+use crate::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
+
+/// What is to be made again, and what to make if that cannot be made.
+#[derive(Debug)]
+pub struct Left {
+    /// What was loaded.
+    pub loaded: Loaded,
+    /// The state to be made.
+    pub state: State,
+    /// What becomes of a change that was under way.
+    pub fate: Fate,
+    /// The state to be made instead.
+    pub otherwise: Option<State>,
+}
+
+/// What a dead daemon left in its state directory, unless daemons have died there too often.
+pub fn left(directory: &Path) -> Option<Left> {
+    let (loaded, resumption) = match journal::left(directory) {
+        Ok(Some(found)) => found,
+        Ok(None) => {
+            // Of another boot, if it is there.
+            journal::forget(directory);
+            journal::forget_restarts(directory);
+            return None;
+        }
+        Err(reason) => {
+            note(format_args!(
+                "{}: {reason}; the modes are not made again",
+                journal::path_in(directory).display()
+            ));
+            journal::forget(directory);
+            return None;
+        }
+    };
+    if !journal::count_restart(directory, Monotonic.now()) {
+        note(format_args!(
+            "the daemon has died more than {RESTARTS_MAX} times within {RESTARTS_WITHIN}, or more than \
+             {RESTARTS_IN_ALL_MAX} times since the modes were loaded, or nobody knows how often; the modes \
+             and their reservations are not made again"
+        ));
+        journal::forget(directory);
+        return None;
+    }
+    Some(Left {
+        loaded,
+        state: resumption.state,
+        fate: resumption.fate,
+        otherwise: resumption.otherwise,
+    })
+}

@@ -1,0 +1,62 @@
+//! Which rules there are.
+
+use tailbound_model::{ReservationServer, ServerKind, Window};
+use tailbound_time::Duration;
+
+/// A rule of a reservation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Rule {
+    /// No limit: background, or a CPU of its own.
+    Unlimited,
+    /// A budget in each period.
+    Server(ServerKind),
+    /// A time partition: it may run within its windows of each major frame, as long as it likes
+    /// (ARINC 653).
+    Windows(Vec<Window>),
+}
+
+impl From<ServerKind> for Rule {
+    fn from(kind: ServerKind) -> Self {
+        Self::Server(kind)
+    }
+}
+
+impl From<ReservationServer> for Rule {
+    fn from(server: ReservationServer) -> Self {
+        server.kind().map_or(Self::Unlimited, Self::Server)
+    }
+}
+
+/// Why a reservation makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReservationError {
+    /// A budget that is none.
+    #[error(
+        "a budget of {budget} in a period of {period} is none; it must be above zero and at most the \
+         period"
+    )]
+    Budget {
+        /// The budget.
+        budget: Duration,
+        /// The period.
+        period: Duration,
+    },
+    /// A partition that never runs.
+    #[error("a time partition without a window never runs; give it at least one")]
+    NoWindow,
+    /// A window that does not fit.
+    #[error(
+        "window {window} of a time partition begins at {offset} and lasts {length} in a frame of {frame}; \
+         windows are in order, do not overlap, and last longer than nothing"
+    )]
+    Window {
+        /// Which window, from 0.
+        window: usize,
+        /// Where it begins.
+        offset: Duration,
+        /// How long it lasts.
+        length: Duration,
+        /// The frame.
+        frame: Duration,
+    },
+}

@@ -1,0 +1,5 @@
+//! The rules by hand, in virtual time, and against each other.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod metered_server;
+mod two_forms;
