@@ -12,7 +12,7 @@ use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::{Duration, Rate};
 
-use crate::grid_load::width;
+use crate::slotted_load::width;
 use crate::synthetic_service::{self, ends, task};
 
 fn us(value: u64) -> Duration {

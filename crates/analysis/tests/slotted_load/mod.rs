@@ -167,6 +167,13 @@ pub fn excess(distribution: &Distribution, responses: &[Duration]) -> f64 {
     worst
 }
 
+/// The widest gap of the bracket once the pessimistic end is moved left by `shift`.
+pub fn width(distribution: &Distribution, shift: Duration) -> f64 {
+    let (optimistic, pessimistic) = ends(distribution);
+    let gap = |(at, value): &(Duration, f64)| value - pessimistic.value(at.saturating_add(shift));
+    optimistic.steps().iter().map(gap).fold(0.0, f64::max)
+}
+
 /// The bracket for constant execution times on a dedicated CPU, by the other method.
 pub fn own_cpu(per_second: f64, d: Duration) -> Distribution {
     predicted(per_second, d, ReservationServer::Dedicated)
