@@ -9,7 +9,7 @@ pub const LAYERS: [&[&str]; 11] = [
     &["model"],
     &["distribution"],
     &["analysis", "simulator"],
-    &["linux", "sweep"],
+    &["assessment", "linux", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],
     &["modes", "fleet"],
     &["report"],
