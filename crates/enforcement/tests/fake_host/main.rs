@@ -1,6 +1,7 @@
 //! Enforcement over a kernel in memory: what is applied is taken back, whatever happens between.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod dry_runs;
 mod escapes;
 mod full_disk;
 mod journals;
