@@ -53,7 +53,7 @@ test-xen: ## The back end xen-rtds on a real Xen, booted under emulation; builds
 test-agent-static: ## The agent of tools/agent-static in an empty root; builds it, which takes a minute
 	tools/agent-static $(BINARIES)/static/tailbound-agent
 	TAILBOUND_STATIC_AGENT=$(BINARIES)/static/tailbound-agent \
-		$(CARGO) test --locked -p tailbound-modes --test agent_empty_root
+		$(CARGO) test --locked -p tailbound-modes --test modes agent_empty_root
 
 fuzz: ## Fuzz every parser and socket, a minute each (fuzz/run --seconds N for more); see fuzz/README.md
 	@fuzz/run

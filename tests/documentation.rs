@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tailbound_tests::repository::{self, TextFile};
-use tailbound_tests::{binaries, console, host, markdown, promises};
+use tailbound_tests::{binaries, console, host, markdown, measurements, promises};
 
 /// Languages of blocks that would hide a command from this test.
 const SHELLS: [&str; 4] = ["sh", "bash", "shell", "text console"];
@@ -129,4 +129,58 @@ fn every_promise_of_the_threat_model_is_tested() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The files of results, each with the path of the page that is rendered from it.
+fn results() -> Vec<(TextFile, String)> {
+    let files = repository::files_ending_in(".toml").into_iter();
+    let results: Vec<(TextFile, String)> = files
+        .filter_map(|file| {
+            let name = file.path.strip_prefix(measurements::RESULTS)?;
+            let name = name.strip_suffix(".toml")?;
+            let page = format!("{}{name}.md", measurements::PAGES);
+            Some((file, page))
+        })
+        .collect();
+    assert!(
+        results.len() > 10,
+        "only {} files of results",
+        results.len()
+    );
+    results
+}
+
+#[test]
+fn measurements_are_rendered_from_results() {
+    let write = std::env::var_os(repository::WRITE).is_some();
+    let mut stale = Vec::new();
+    for (file, page) in results() {
+        let rendered = measurements::render(&file.path, &measurements::parse(&file.text));
+        let path = repository::root().join(&page);
+        if fs::read_to_string(&path).unwrap_or_default() == rendered {
+            continue;
+        }
+        if write {
+            fs::write(&path, rendered).unwrap();
+        } else {
+            stale.push(page);
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "render these anew ({}/README.md): {stale:?}",
+        measurements::PAGES
+    );
+}
+
+#[test]
+fn the_specification_agrees_with_the_results() {
+    let text = fs::read_to_string(repository::root().join("SPECIFICATION.md")).unwrap();
+    let messages: Vec<String> = results()
+        .iter()
+        .flat_map(|(file, page)| {
+            measurements::disagreements(&text, page, &measurements::parse(&file.text))
+        })
+        .collect();
+    assert!(messages.is_empty(), "{}", messages.join("\n"));
 }

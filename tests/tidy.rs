@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tailbound_tests::repository::{self, TextFile};
 use tailbound_tests::tidy::{
-    Finding, assert_none, layers, licences, names, sizes, source, wording,
+    Finding, assert_none, layers, licences, modules, names, ratchet, sizes, source, wording,
 };
 use tailbound_tests::{markdown, tidy};
 
@@ -56,6 +56,30 @@ fn folders_and_modules_say_what_they_hold() {
             .flat_map(|path| sizes::empty_names(&path))
             .collect(),
     );
+}
+
+#[test]
+fn every_source_file_is_compiled() {
+    let sources = rust();
+    let manifests = repository::files_ending_in("Cargo.toml");
+    let roots = manifests
+        .iter()
+        .flat_map(|manifest| modules::roots(manifest, &sources))
+        .collect();
+    assert_none(modules::undeclared(&sources, &roots));
+}
+
+#[test]
+fn old_habits_grow_rarer() {
+    let counts = ratchet::counts(&rust());
+    let text = fs::read_to_string(repository::root().join(ratchet::FILE)).unwrap();
+    let lowered = ratchet::lowered(&text, &counts);
+    if std::env::var_os(repository::WRITE).is_some() {
+        fs::write(repository::root().join(ratchet::FILE), &lowered).unwrap();
+    } else if lowered != text {
+        eprintln!("counts have fallen: commit {}:\n{lowered}", ratchet::FILE);
+    }
+    assert_none(ratchet::raised(&counts, &text.parse().unwrap()));
 }
 
 #[test]

@@ -21,6 +21,7 @@ pub mod rt_app;
 pub mod sweep;
 pub mod watch_channel;
 
+#[allow(dead_code)]
 #[path = "../../crates/daemon/tests/fakes/mod.rs"]
 mod fakes;
 mod stream;

@@ -7,6 +7,7 @@ pub mod binaries;
 pub mod console;
 pub mod host;
 pub mod markdown;
+pub mod measurements;
 pub mod promises;
 pub mod repository;
 pub mod tidy;

@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn fences_know_their_language_line_and_comment() {
         let text = "a\n<!-- run: exit=2 -->\n```console\n$ x\n```\n\n```toml\nb = 1\n```\n";
-        let found = fences(text);
-        assert_eq!(found.len(), 2);
-        assert_eq!(found[0].line, 3);
-        assert_eq!(found[0].language, "console");
-        assert_eq!(found[0].comment.as_deref(), Some("run: exit=2"));
-        assert_eq!(found[0].text, "$ x\n");
-        assert_eq!(found[1].comment, None);
+        let blocks = fences(text);
+        assert_eq!(blocks.len(), 2);
+        assert_eq!(blocks[0].line, 3);
+        assert_eq!(blocks[0].language, "console");
+        assert_eq!(blocks[0].comment.as_deref(), Some("run: exit=2"));
+        assert_eq!(blocks[0].text, "$ x\n");
+        assert_eq!(blocks[1].comment, None);
     }
 
     #[test]

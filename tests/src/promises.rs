@@ -82,17 +82,17 @@ mod tests {
     fn numbered_rows_are_promises_and_others_are_not() {
         let text = "| No. | Promise | Test |\n| --- | --- | --- |\n\
                     | A1 | x | `a.rs`: `one`, `two`; `B.java`: `three` |\n| A2 | y | nothing yet |\n";
-        let found = promises(text);
+        let rows = promises(text);
         let pair = |file: &str, test: &str| (file.to_owned(), test.to_owned());
-        assert_eq!(found.len(), 2);
-        assert_eq!((found[0].line, found[0].number.as_str()), (3, "A1"));
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].line, rows[0].number.as_str()), (3, "A1"));
         let tests = [
             pair("a.rs", "one"),
             pair("a.rs", "two"),
             pair("B.java", "three"),
         ];
-        assert_eq!(found[0].tests, tests);
-        assert!(found[1].tests.is_empty());
+        assert_eq!(rows[0].tests, tests);
+        assert!(rows[1].tests.is_empty());
     }
 
     #[test]

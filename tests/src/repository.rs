@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 /// Folders that hold what is built, not what is written.
 const NOT_OURS: [&str; 3] = ["target", ".git", "out"];
 
+/// The environment variable under which tests write committed files anew, instead of comparing them.
+pub const WRITE: &str = "TAILBOUND_WRITE_DOCUMENTS";
+
 /// The top folder.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,4 +1,4 @@
-//! Prints how long predictions take, for the table in SPECIFICATION.md.
+//! Prints how long predictions take, for the tables in bench/results.
 //!
 //! `cargo run --release -p tailbound-analysis --example predict_speed`
 

@@ -1,5 +1,4 @@
 //! Admission of reservations, against simulations of the reservation servers.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_analysis::admission::fixed_priority::{FixedPriorityServer, budget_response_ns};

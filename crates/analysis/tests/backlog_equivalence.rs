@@ -1,15 +1,13 @@
 //! Theorem 5 of Li (2021): at the start of every period a deferrable server and a periodic one that is
 //! on at the end of its period have the same work left, whatever comes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod synthetic_service;
 
 use proptest::prelude::*;
-use synthetic_service::{poisson, service, task};
 use tailbound_model::{ExecutionTime, ReservationServer, Scheduling};
 use tailbound_simulator::workload::Release;
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::{Duration, Instant};
+
+use crate::synthetic_service::{poisson, service, task};
 
 /// When each of the releases is done. Every job takes a nanosecond, so that the number of jobs left is
 /// the work left.

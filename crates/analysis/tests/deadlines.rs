@@ -1,5 +1,4 @@
 //! Deadline-monotonic and EDF: the simulator, the tests and the predictions against each other.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 

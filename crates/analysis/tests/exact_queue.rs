@@ -1,6 +1,5 @@
 //! The exact response times of Poisson queues: closed forms, published numbers, the lattice method
 //! and a slow simulation of our own.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};

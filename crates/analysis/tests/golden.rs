@@ -1,14 +1,12 @@
 //! The response times of `golden/response_times.toml`, whose numbers come from oracles of their own.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod golden_settings;
 
 use std::collections::BTreeSet;
 
-use golden_settings::{Expected, Setting, golden};
 use tailbound_analysis::response_time::ResponseTimes;
 use tailbound_distribution::Interval;
 use tailbound_time::Duration;
+
+use crate::golden_settings::{Expected, Setting, golden};
 
 /// The promise for the bounds of a quantile, relative (SPECIFICATION.md).
 const APART: f64 = 1e-5;

@@ -1,10 +1,6 @@
 //! The settings of `golden/response_times.toml`, simulated: the share of the responses within a time lies
 //! inside of the analysis's bounds, as far as so many jobs can tell.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod golden_settings;
-
-use golden_settings::{Server, Setting, golden};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
@@ -14,6 +10,8 @@ use tailbound_simulator::hierarchy::{
     simulate_plan,
 };
 use tailbound_time::Duration;
+
+use crate::golden_settings::{Server, Setting, golden};
 
 /// Batches of consecutive jobs, whose shares are nearly independent of each other.
 const BATCHES: usize = 40;
@@ -197,7 +195,7 @@ fn check_all(jobs: u64, least_compared: usize) {
     assert!(compared >= least_compared, "{compared}");
 }
 
-/// `TAILBOUND_GOLDEN_JOBS=1724138 cargo test --release -p tailbound-analysis --test golden_simulated`
+/// `TAILBOUND_GOLDEN_JOBS=1724138 cargo test --release -p tailbound-analysis --test analysis golden_simulated`
 /// simulates 10^8 jobs in all, in place of some millions.
 #[test]
 fn simulated_shares_lie_in_the_bounds() {

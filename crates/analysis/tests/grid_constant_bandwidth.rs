@@ -1,14 +1,7 @@
 //! The constant-bandwidth server on the grid against closed forms and the simulator.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod grid_load;
 
 use std::num::NonZeroU32;
 
-use grid_load::{
-    assert_honest_estimate, assert_narrow, ends, excess, law, one, own_cpu, poisson_jobs, query,
-    same_cases, small_queries, us,
-};
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::grid::{
@@ -18,6 +11,11 @@ use tailbound_distribution::Evidence;
 use tailbound_model::ReservationServer;
 use tailbound_simulator::{ServerState, fifo_response_times};
 use tailbound_time::{Duration, Instant, Rate};
+
+use crate::grid_load::{
+    assert_honest_estimate, assert_narrow, ends, excess, law, one, own_cpu, poisson_jobs, query,
+    same_cases, small_queries, us,
+};
 
 /// The response times of so many jobs, by the simulator, in the order of release.
 fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {

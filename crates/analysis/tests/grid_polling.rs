@@ -1,19 +1,17 @@
 //! The polling server on the grid against a simulation written for it, and closed forms.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod grid_load;
 
 use std::collections::VecDeque;
 
-use grid_load::{
-    assert_honest_estimate, assert_narrow, ends, excess, law, one, poisson_jobs, query, same_cases,
-    small_queries, us,
-};
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::grid::{ExecutionLaw, GridQuery, polling};
 use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
+
+use crate::grid_load::{
+    assert_honest_estimate, assert_narrow, ends, excess, law, one, poisson_jobs, query, same_cases,
+    small_queries, us,
+};
 
 /// The responses of so many jobs on a polling server, event by event, straight from its rule.
 fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {

@@ -1,5 +1,4 @@
 //! Supply bounds, tests on them and the search, against slot-by-slot simulation.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;

@@ -1,5 +1,4 @@
 //! The multiprocessor periodic resource and global EDF on it, against slot-by-slot simulation.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;

@@ -1,5 +1,4 @@
 //! The least budget per period against the definition: slot by slot, over all windows.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, PeriodicTask, bandwidth_curve};

@@ -1,12 +1,5 @@
 //! Protocols of mode changes against schedules of the simulator.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod mode_change_cases;
-
-use mode_change_cases::{
-    Change, Ground, ModeJob, Modes, Scenario, Schedule, first_idle_instant, generator, misses,
-    mode_task, ns, schedule,
-};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::interfaces::DedicatedCpu;
 use tailbound_analysis::schedulability::mode_change::idle_time::idle_time;
@@ -17,6 +10,11 @@ use tailbound_analysis::schedulability::mode_change::{
     ModeChange, NewModeStart, NoTransition, Protocol, Supplies, Transition, transition_protocols,
 };
 use tailbound_simulator::hierarchy::Rule;
+
+use crate::mode_change_cases::{
+    Change, Ground, ModeJob, Modes, Scenario, Schedule, first_idle_instant, generator, misses,
+    mode_task, ns, schedule,
+};
 
 /// An offset beyond all horizons.
 const NEVER: u64 = 1_000_000;

@@ -1,18 +1,16 @@
 //! Response-time brackets against closed forms, published numbers and simulation.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod synthetic_service;
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use synthetic_service::{ends, task};
 use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Evidence, Provenance, Shape};
 use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Scheduling, Service, Task};
 use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::Duration;
+
+use crate::synthetic_service::{self, ends, task};
 
 fn us(value: u64) -> Duration {
     Duration::from_micros(value)

@@ -1,7 +1,6 @@
 //! Response-time analysis against the simulator: released together, periodic tasks under fixed priorities
 //! have in one hyperperiod the longest response times that they can have (Lehoczky 1990, for deadlines of
 //! any length).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_analysis::SporadicTask;

@@ -1,6 +1,5 @@
 //! The bounds of mode changes against changes carried out step by step, with replenishments and
 //! answers at arbitrary times.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,12 +1,8 @@
 //! Periodic tasks with varying execution times, against hand calculation and simulation.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod synthetic_service;
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use synthetic_service::{ends, service, task};
 use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{
@@ -15,6 +11,8 @@ use tailbound_model::{
 use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::Duration;
+
+use crate::synthetic_service::{ends, service, task};
 
 fn us(value: u64) -> Duration {
     Duration::from_micros(value)

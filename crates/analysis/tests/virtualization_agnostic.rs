@@ -1,12 +1,8 @@
 //! The resource interface of periodic and sporadic loads (Li 2021, chapter 3).
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod synthetic_service;
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use synthetic_service::task;
 use tailbound_analysis::{
     AnalysisError, PeriodicLoad, PeriodicTask, ServiceQuery, predict, virtualization_agnostic,
 };
@@ -17,6 +13,8 @@ use tailbound_model::{
 use tailbound_simulator::workload::releases;
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::Duration;
+
+use crate::synthetic_service::{self, task};
 
 fn ms(value: u64) -> Duration {
     Duration::from_millis(value)

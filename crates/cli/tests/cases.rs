@@ -1,6 +1,6 @@
 //! What the verbs that need no privilege print, and how they end: one file of examples per verb.
 //!
-//! `TRYCMD=overwrite cargo test -p tailbound-cli --test cases` writes what they print now; read the
+//! `TRYCMD=overwrite cargo test -p tailbound-cli --test cli cases` writes what they print now; read the
 //! difference before you keep it.
 
 use std::path::Path;

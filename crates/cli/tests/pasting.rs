@@ -1,5 +1,4 @@
 //! A reservation that `size` tells to paste is one that `check` takes and that keeps the promise.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,6 +1,5 @@
 //! Sweeps are simulations of whole hosts; one that is killed goes on where it was, and ends with the bytes
 //! of one that was not.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

@@ -45,6 +45,7 @@ impl fmt::Display for Condition {
                 write!(out, "is stopped (state T: SIGSTOP or a debugger)")
             }
             Self::Stopped(StoppedBy::Debugger) => write!(out, "is stopped (state t: a debugger)"),
+            Self::Stopped(StoppedBy::Freezer) => write!(out, "is stopped (its cgroup is frozen)"),
             Self::State('R') => write!(out, "runs or waits for a CPU (state R)"),
             Self::State('S') => write!(out, "waits for something (state S)"),
             Self::State('D') => write!(out, "waits in the kernel (state D)"),

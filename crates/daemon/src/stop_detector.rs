@@ -1,4 +1,4 @@
-//! When a process counts as stopped (by SIGSTOP, or by a debugger), decided from what looks at it found.
+//! When a process counts as stopped (by SIGSTOP, a debugger or a freezer), decided from what looks at it found.
 //!
 //! A stop is a fact and no broken promise, but one look does not tell whether it lasts: shells stop and
 //! continue, and tracers stop what they trace for moments. So a process is stopped only if every look for a

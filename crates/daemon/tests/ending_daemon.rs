@@ -1,6 +1,5 @@
 //! A client that comes while a daemon is ending: the kernel still takes its connection, for the
 //! socket is open until the last thread of the daemon has exited.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;

@@ -1,7 +1,4 @@
 //! The codec of the control socket against arbitrary, mutated, split and truncated bytes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod fakes;
 
 use proptest::prelude::*;
 use tailbound_daemon::frame::{
@@ -10,6 +7,8 @@ use tailbound_daemon::frame::{
 use tailbound_daemon::protocol::Request;
 use tailbound_daemon::{Lease, Selection};
 use tailbound_model::WhenEmpty;
+
+use crate::fakes;
 
 fn requests() -> impl Strategy<Value = Request> {
     let name = "[a-zA-Z0-9_.-]{0,20}";

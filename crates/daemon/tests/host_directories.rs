@@ -1,10 +1,6 @@
 //! Real daemons of two state directories on this host, and reservations whose members end.
 //!
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[allow(dead_code)]
-mod stage;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

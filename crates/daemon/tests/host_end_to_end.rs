@@ -2,9 +2,6 @@
 //! before within a bounded number of looks.
 //!
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod stage;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -256,7 +253,10 @@ fn a_client_killed_with_a_lease_loses_it() {
     let mut client = stage.client();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "a_client_killed_with_a_lease_loses_it"])
+        .args([
+            "--exact",
+            "host_end_to_end::a_client_killed_with_a_lease_loses_it",
+        ])
         .env(HOLDER_VARIABLE, stage.path())
         .env(HOLDER_TARGET_VARIABLE, stage.busy.id().to_string())
         .stdout(Stdio::null());

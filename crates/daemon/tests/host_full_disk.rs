@@ -2,10 +2,6 @@
 //!
 //! The file system is a small one in memory, mounted in a mount namespace of the test's own, so that
 //! nothing of it is left. Needs root and what the ds-freeze back end needs; skips aloud without.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-#[allow(dead_code)]
-mod stage;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -21,7 +17,7 @@ use crate::stage::{Stage, eventually, journals_in};
 const SIGKILL: i32 = 9;
 /// Set in the process that has the small file system.
 const MOUNTED_VARIABLE: &str = "TAILBOUND_TEST_SMALL_FILE_SYSTEM";
-const TEST: &str = "a_full_disk_keeps_nothing_from_being_taken_back";
+const TEST: &str = "host_full_disk::a_full_disk_keeps_nothing_from_being_taken_back";
 
 /// Takes all room of the directory's file system but so many bytes.
 fn fill(directory: &Path, but_bytes: u64) {
@@ -54,6 +50,8 @@ fn a_full_disk_keeps_nothing_from_being_taken_back() {
         eprintln!("SKIP {TEST}: needs root");
         return;
     }
+    // The stage is another process's.
+    let _alone = crate::alone();
     let mount = tempfile::tempdir().unwrap();
     let mut command = Command::new("unshare");
     let script = "mount -t tmpfs -o size=96k tmpfs \"$1\" || exit 77; shift; exec \"$@\"";

@@ -3,11 +3,6 @@
 //!
 //! Needs what the ds-freeze back end needs, a second CPU, QEMU, and what `tools/guest` makes guests of;
 //! skips aloud where one is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-// What other tests need of it is not needed here.
-#[allow(dead_code)]
-mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -2,11 +2,6 @@
 //! process.
 //!
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-// What other tests need of it is not needed here.
-#[allow(dead_code)]
-mod stage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

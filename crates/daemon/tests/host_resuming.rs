@@ -2,12 +2,6 @@
 //! the change or rolls it back, and nothing else is left of the dead one.
 //!
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod gate;
-// What other tests need of it is not needed here.
-#[allow(dead_code)]
-mod stage;
 
 use std::collections::BTreeMap;
 use std::path::Path;

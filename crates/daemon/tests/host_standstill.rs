@@ -2,15 +2,16 @@
 //! is told.
 //!
 //! Each back end needs what it needs; skips aloud where that is missing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-#[allow(dead_code)]
-mod stage;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use tailbound_daemon::takeover::{TakeoverError, end_stopped};
 use tailbound_daemon::{Client, ClientError, Lease, RefusalKind};
 use tailbound_enforcement::recover;
-use tailbound_linux::process::{send_signal, stopped_by};
+use tailbound_linux::cgroup;
+use tailbound_linux::process::{StoppedBy, send_signal, stopped_by};
 use tailbound_model::BackendKind;
 
 use crate::stage::{Stage, eventually};
@@ -60,6 +61,57 @@ fn what_a_stopped_daemon_holds_is_taken_back_whatever_enforces_it() {
         stage.expect_restored();
         stage.expect_gone(watchdog);
     }
+}
+
+/// A cgroup that is thawed and removed with the test.
+struct FrozenCgroup(PathBuf);
+
+impl FrozenCgroup {
+    fn of(pid: u32, below: &Path) -> io::Result<Self> {
+        let group = Self(below.join(format!("tailbound-test-standstill-{pid}")));
+        cgroup::make(&group.0)?;
+        cgroup::move_process(pid, &group.0)?;
+        fs::write(group.0.join("cgroup.freeze"), "1")?;
+        Ok(group)
+    }
+}
+
+impl Drop for FrozenCgroup {
+    fn drop(&mut self) {
+        let _ = fs::write(self.0.join("cgroup.freeze"), "0");
+        let _ = cgroup::remove(&self.0);
+    }
+}
+
+#[test]
+fn what_a_frozen_daemon_holds_is_taken_back() {
+    let test = "what_a_frozen_daemon_holds";
+    let unified = cgroup::hierarchies().unwrap();
+    let unified = unified.into_iter().find(|one| one.unified);
+    let (Some(mut stage), Some(unified)) = (Stage::set(test), unified) else {
+        eprintln!("SKIP {test}: needs cgroup v2");
+        return;
+    };
+    let mut client = stage.client();
+    let mut request = stage.request();
+    // No manager, whose heartbeat would tell as well.
+    request.backend = BackendKind::CfsQuota;
+    match client.apply(&[request], Lease::Persistent) {
+        Ok(_) => {}
+        Err(error) if error.refusal_kind() == Some(RefusalKind::MissingRequirement) => {
+            eprintln!("SKIP {test}: needs cfs-quota: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    }
+    let (daemon, watchdog) = (client.daemon_pid(), stage.watchdog(&mut client));
+    let _frozen = FrozenCgroup::of(daemon, &unified.root).unwrap();
+    eventually("it is frozen", || {
+        matches!(stopped_by(daemon), Ok(Some(StoppedBy::Freezer)) | Err(_))
+    });
+    stage.expect_gone(daemon);
+    stage.expect_restored();
+    stage.expect_gone(watchdog);
 }
 
 #[test]

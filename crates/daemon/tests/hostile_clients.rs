@@ -1,8 +1,5 @@
 //! A live server over socket pairs, without a kernel: whatever one client sends, or does not read,
 //! the server goes on, other clients are served, and no lease outlives its client.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod fakes;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -10,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use fakes::{AlwaysProtected, FakeKernel, NeverProtected, request};
 use proptest::prelude::*;
 use tailbound_daemon::connection::{End, Patience, serve};
 use tailbound_daemon::frame::{Decoder, REQUEST_BYTES_MAX, RESPONSE_BYTES_MAX, decode, encode};
@@ -19,6 +15,8 @@ use tailbound_daemon::service::{ModesKeeping, Protection, Service};
 use tailbound_daemon::{HeldBy, Lease, RefusalKind};
 use tailbound_enforcement::Recovery;
 use tailbound_time::Duration;
+
+use crate::fakes::{AlwaysProtected, FakeKernel, NeverProtected, request};
 
 struct Server {
     service: Arc<Service<FakeKernel>>,

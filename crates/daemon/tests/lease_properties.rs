@@ -1,14 +1,12 @@
 //! Leases under random interleavings of clients that come, ask, and are killed.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod fakes;
 
 use std::collections::BTreeMap;
 
-use fakes::{FakeKernel, Trouble, request};
 use proptest::prelude::*;
 use tailbound_daemon::leases::{ConnectionId, Leases, Owner};
 use tailbound_daemon::{Lease, RefusalKind, Selection};
+
+use crate::fakes::{FakeKernel, Trouble, request};
 
 #[derive(Clone, Debug)]
 enum Step {

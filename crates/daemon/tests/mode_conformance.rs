@@ -1,11 +1,5 @@
 //! Mode changes by the real daemon over every back end that the host has: the same modes, the same agent,
 //! the same expectations.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod modes_stage;
-// What other tests need of it is not needed here.
-#[allow(dead_code)]
-mod stage;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +16,7 @@ use tailbound_modes::transition::{Cause, Ending};
 use tailbound_modes::wire::{AgentMessage, HostMessage, Name, decoder, encode};
 use tailbound_time::Duration;
 
-use crate::modes_stage::{Manner, ModesStage, Shares};
+use crate::modes_stage::{self, Manner, ModesStage, Shares};
 use crate::stage::eventually;
 
 const fn mode(mode: &'static str, thousandths: [u64; 2], periods: u64, works: bool) -> Shares {

@@ -1,12 +1,7 @@
 //! An agent that says that a task is stopped, held against what the host sees: a liar is found out, and an
 //! honest agent never is.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 // What other tests need of them is not needed here.
-#[allow(dead_code)]
-mod modes_stage;
-#[allow(dead_code)]
-mod stage;
 
 use tailbound_daemon::{Client, ModesStatus};
 use tailbound_model::{BackendKind, RequestsMeanwhile};

@@ -1,15 +1,11 @@
 //! How long modes are known: as long as the reservations that they change, and one table at a time.
 //! Without a kernel: reservations are fakes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod fakes;
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use fakes::{AlwaysProtected, FakeKernel, Trouble, request};
 use tailbound_daemon::leases::ConnectionId;
 use tailbound_daemon::protocol::{Request, Response};
 use tailbound_daemon::service::{ModesKeeping, Service};
@@ -17,6 +13,8 @@ use tailbound_daemon::{Lease, RefusalKind, Selection};
 use tailbound_enforcement::{MachineThreads, Recovery, ReservationRequest, Target};
 use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
+
+use crate::fakes::{AlwaysProtected, FakeKernel, Trouble, request};
 
 fn table() -> ModeTable {
     let text = r#"

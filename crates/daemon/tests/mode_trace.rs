@@ -1,12 +1,5 @@
 //! No domain has more than the budget in force, and no two together more than the CPU gives, by what the
 //! kernel's own trace says ran: while the real daemon changes modes to and fro.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-// What other tests need of it is not needed here.
-#[allow(dead_code)]
-mod modes_stage;
-#[allow(dead_code)]
-mod stage;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};

@@ -1,5 +1,4 @@
 //! Confidence intervals cover what they promise, by a seeded Monte-Carlo experiment.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;

@@ -1,5 +1,4 @@
 //! Files: what is refused and why, what other programs wrote, and that nothing makes us panic.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,5 +1,4 @@
 //! What holds for every distribution.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_distribution::{

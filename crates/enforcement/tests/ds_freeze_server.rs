@@ -1,5 +1,4 @@
 //! The rule of `ds-freeze` without a kernel: what any domain can get from it, in virtual time.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use proptest::prelude::*;
 use tailbound_enforcement::ds_freeze::server::{

@@ -1,5 +1,4 @@
 //! The admission of descriptions beside that of hosts, and beside simulations.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
 

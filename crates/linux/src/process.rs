@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use crate::cgroup::hierarchies;
+
 /// The effective user of this process.
 pub fn effective_uid() -> u32 {
     // SAFETY: geteuid takes nothing, cannot fail and touches no memory of ours.
@@ -173,10 +175,13 @@ pub enum StoppedBy {
     Signal,
     /// A debugger or tracer (state `t`).
     Debugger,
+    /// The freezer of the cgroup that it is in: the kernel shows its threads as sleeping or waiting.
+    Freezer,
 }
 
 /// What has stopped all threads of process `pid`; `None` if one of them may go on. A thread in a wait that
-/// no signal ends stops only after it; it counts as stopped beside others that are.
+/// no signal ends stops only after it; it counts as stopped beside others that are. The freezer is asked for
+/// the cgroup of the first thread, which all have in common unless the cgroup is a threaded one.
 ///
 /// # Errors
 /// `NotFound` if it has gone.
@@ -191,10 +196,32 @@ pub fn stopped_by(pid: u32) -> io::Result<Option<StoppedBy>> {
             Some("T") => found = Some(StoppedBy::Signal),
             Some("t") => found = found.or(Some(StoppedBy::Debugger)),
             Some("D" | "Z" | "X") => {}
-            _ => return Ok(None),
+            _ => return Ok(is_frozen(pid).then_some(StoppedBy::Freezer)),
         }
     }
-    Ok(found)
+    match found {
+        None if is_frozen(pid) => Ok(Some(StoppedBy::Freezer)),
+        found => Ok(found),
+    }
+}
+
+/// Whether a freezer, of cgroup v1 or v2, holds the cgroup of process `pid`. Where that cannot be read, no
+/// freezer is known to.
+fn is_frozen(pid: u32) -> bool {
+    let hierarchies = hierarchies().unwrap_or_default();
+    hierarchies.iter().any(|hierarchy| {
+        let (file, word) = match hierarchy.unified {
+            true => ("cgroup.events", "frozen 1"),
+            false if hierarchy.controllers.iter().any(|name| name == "freezer") => {
+                ("freezer.state", "FROZEN")
+            }
+            false => return false,
+        };
+        let state = hierarchy
+            .cgroup_of(pid)
+            .and_then(|cgroup| fs::read_to_string(cgroup.join(file)));
+        state.is_ok_and(|state| state.lines().any(|line| line == word))
+    })
 }
 
 /// The state of the first thread of process `pid`, as a letter (proc(5)).

@@ -1,13 +1,11 @@
 //! Services that are not there, refuse, hang up, answer garbage or nothing.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod testbed;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use crate::testbed::*;
 use tailbound_linux::clock::Monotonic;
 use tailbound_measurement::{
     CalibrationPlan, Endpoint, Measurement, MeasurementError, Progress, ServiceTimeSource,
@@ -15,7 +13,6 @@ use tailbound_measurement::{
 };
 use tailbound_model::{Protocol, Request, Service};
 use tailbound_time::{Clock, Duration};
-use testbed::*;
 
 fn ignore(_: Progress) {}
 

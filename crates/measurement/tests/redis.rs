@@ -1,13 +1,10 @@
 //! Load generator, setup and calibration against a real Redis.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod testbed;
-
+use crate::testbed::*;
 use tailbound_measurement::{
     CalibrationPlan, MeasurementError, Progress, ServiceTimeSource, measure, run_setup,
 };
 use tailbound_model::{Arrivals, Protocol, Service, Task};
-use testbed::*;
 
 fn ignore(_: Progress) {}
 

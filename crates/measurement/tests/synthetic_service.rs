@@ -1,18 +1,15 @@
 //! The load generator against the synthetic service.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod testbed;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 
+use crate::testbed::*;
 use tailbound_measurement::protocol::frame::{FRAME_BYTES, WorkReply, WorkRequest};
 use tailbound_measurement::{Endpoint, Progress, Record, RecordOutcome, measure};
 use tailbound_model::{Arrivals, InputFiles, Protocol, Scheduling};
 use tailbound_simulator::workload::releases;
 use tailbound_time::{ClockId, Duration};
-use testbed::*;
 
 /// How often a machine may stand still where it matters.
 const ATTEMPTS: u32 = 20;

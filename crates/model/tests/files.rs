@@ -1,5 +1,4 @@
 //! Descriptions and the files they name, read from a folder.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

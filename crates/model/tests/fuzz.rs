@@ -1,14 +1,12 @@
 //! Readers of texts never panic; where they refuse a text, they say where in it and why.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod mutation;
-
-use mutation::{mutated, soup};
 use proptest::prelude::*;
 use tailbound_model::{
     Description, Problems, check, kernel_trace, parse_histogram, parse_jobs, parse_samples, rt_app,
     to_toml,
 };
+
+use crate::mutation::{mutated, soup};
 
 const GOOD: [&str; 10] = [
     include_str!("good/workloads.toml"),

@@ -1,6 +1,5 @@
 //! Every file in `tests/bad` yields exactly the problems in its `.expected`; every file in
 //! `tests/good` yields none. `UPDATE=1` writes the expectations anew, to be read in the diff.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! The same schedule in the texts of three recorders yields the same jobs.
-#![allow(clippy::unwrap_used)]
 
 use tailbound_model::kernel_trace::{Selection, description, jobs_csv, recorded_jobs};
 use tailbound_model::{check, to_toml};

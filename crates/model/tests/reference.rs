@@ -1,5 +1,4 @@
 //! The reference documents of the format say what the types say. `UPDATE=1` writes them anew.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,11 +1,9 @@
 //! What is written as a file is read back as the same description.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod arbitrary;
-
-use arbitrary::description;
 use proptest::prelude::*;
 use tailbound_model::{check, to_toml};
+
+use crate::arbitrary::description;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

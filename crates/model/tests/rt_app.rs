@@ -1,5 +1,4 @@
 //! rt-app workloads in and out.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,9 +4,6 @@
 //! To build the agent of `tools/agent-static` takes a minute, as its dependencies are built for it alone.
 //! So here the agent that is built anyhow has its shared libraries beside it; `make test-agent-static` has
 //! the other one, in a root without any.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod stage;
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -23,11 +20,6 @@ use crate::stage::{Process, eventually};
 
 /// A file that `tools/agent-static` has written.
 const STATIC_AGENT: &str = "TAILBOUND_STATIC_AGENT";
-
-#[test]
-fn counts() {
-    stage::count_if_told();
-}
 
 #[test]
 fn the_agent_serves_from_a_root_without_anything_else() {

@@ -1,8 +1,5 @@
 //! How long a change takes, from the host's write of it to the receipt of `done`; printed, not
-//! judged: `cargo test -p tailbound-modes --test agent_round_trip -- --nocapture`.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod stage;
+//! judged: `cargo test -p tailbound-modes --test modes agent_round_trip -- --nocapture`.
 
 use std::process::{Child, Command, Stdio};
 
@@ -18,11 +15,6 @@ const SIGTERM: i32 = 15;
 const SIGSTOP: i32 = 19;
 const ROUNDS: u64 = 1000;
 const TASKS: [&str; 4] = ["a", "b", "c", "d"];
-
-#[test]
-fn counts() {
-    stage::count_if_told();
-}
 
 /// Stops two tasks and starts two, again and again; prints a row.
 fn measure(what: &str, peer: &mut Peer) {

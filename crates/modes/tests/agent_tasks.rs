@@ -1,7 +1,4 @@
 //! The agent with real tasks: processes, cgroups, units, functions.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod stage;
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +16,7 @@ use tailbound_modes::agent::{SwitchError, TaskEngine, TaskError, TaskTable};
 use tailbound_modes::wire::{AgentMessage, HostMessage, TaskLists};
 use tailbound_time::Duration;
 
-use crate::stage::{Host, Process, Running, add_signalled, change, name, signalled};
+use crate::stage::{self, Host, Process, Running, add_signalled, change, name, signalled};
 
 #[test]
 fn processes_stop_before_the_answer_and_go_on_when_told() {
@@ -44,11 +41,6 @@ fn processes_stop_before_the_answer_and_go_on_when_told() {
     peer.expect_done(&HostMessage::Withdraw { change: 2 });
     one.assert_at_rest();
     other.expect_running();
-}
-
-#[test]
-fn counts() {
-    stage::count_if_told();
 }
 
 #[test]

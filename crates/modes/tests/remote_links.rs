@@ -1,21 +1,18 @@
 //! Agents by TLS and by a port of a virtual machine: who is let in, and what links do that fail.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod certificates;
-mod rig;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
-use certificates::Authority;
-use rig::faults::{PortOf, Relay, SerialLine, Weather};
-use rig::{Host, Running, ms};
 use tailbound_model::{AgentLink, AgentListeners, TlsListener};
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::routes::{Address, Route};
 use tailbound_modes::links::Ways;
 use tailbound_modes::tls::Files;
+
+use crate::certificates::Authority;
+use crate::rig::faults::{PortOf, Relay, SerialLine, Weather};
+use crate::rig::{Host, Running, ms};
 
 /// So many changes are asked for while a link fails.
 const CHANGES: usize = 12;

@@ -1,5 +1,4 @@
 //! The agent's session on a link that repeats, loses and reorders, with tasks that fail.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

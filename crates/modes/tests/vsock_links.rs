@@ -2,9 +2,6 @@
 //!
 //! Where the kernel has none, this program runs once more in a guest whose kernel has, under emulation. It
 //! skips aloud where there is neither.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod rig;
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -12,7 +9,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rig::{Host, Running};
 use tailbound_linux::control_socket::wait_readable;
 use tailbound_linux::process::die_with_parent;
 use tailbound_linux::vsock::{LOCAL_CID, VsockListener, VsockStream, has_loopback};
@@ -20,6 +16,8 @@ use tailbound_model::{AgentLink, AgentListeners};
 use tailbound_modes::agent::link::UnixConnector;
 use tailbound_modes::agent::routes::{Address, Route};
 use tailbound_modes::links::Ways;
+
+use crate::rig::{Host, Running};
 
 /// Of the ports that no program is given unasked.
 const PORT: u32 = 7171;
@@ -84,8 +82,9 @@ fn is_here(test: &str) -> bool {
     pack.args(["--module", "vsock_loopback"]);
     pack.arg("--file")
         .arg(format!("{}=/bin/links", own.display()));
-    pack.arg("--task")
-        .arg(format!("links=/bin/links --exact {test} --nocapture"));
+    pack.arg("--task").arg(format!(
+        "links=/bin/links --exact vsock_links::{test} --nocapture"
+    ));
     let packed = pack.output().unwrap();
     assert!(packed.status.success(), "{packed:?}");
     let mut boot = Command::new(&tool);

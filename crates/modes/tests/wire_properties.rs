@@ -1,5 +1,4 @@
 //! The wire of the mode managers against arbitrary, mutated, split and truncated bytes.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use serde::de::DeserializeOwned;

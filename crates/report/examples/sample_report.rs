@@ -2,6 +2,7 @@
 //! `cargo run -p tailbound-report --example sample_report -- FOLDER`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[allow(dead_code)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 

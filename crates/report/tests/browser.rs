@@ -1,19 +1,14 @@
 //! The page in a real browser: its numbers are those of the report, its controls work, nothing is
 //! loaded, nothing is complained about, and no name becomes a script.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod sample;
-mod sample_schedule;
-mod schedule_page;
-mod sizing_page;
-mod webdriver;
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tailbound_distribution::{Distribution, Interval, merge};
 use tailbound_report::{CONFIDENCE, RunReport, Warning, render_html};
-use webdriver::Browser;
+
+use crate::sample;
+use crate::webdriver::{self, Browser};
 
 /// Writes the page of `report` into a folder that is kept as long as the returned handle.
 fn page(report: &RunReport) -> (tempfile::TempDir, PathBuf) {
@@ -23,7 +18,7 @@ fn page(report: &RunReport) -> (tempfile::TempDir, PathBuf) {
     (folder, file)
 }
 
-fn skipped(test: &str) -> bool {
+pub fn skipped(test: &str) -> bool {
     match webdriver::missing() {
         Some(program) => {
             eprintln!("SKIP {test}: needs {program}");
@@ -255,7 +250,7 @@ fn hostile_names_stay_text() {
     assert_eq!(browser.console(), Vec::<String>::new());
 }
 
-const HOSTILE: &str = "</script><script>window.hacked=1</script><img src=x \
+pub const HOSTILE: &str = "</script><script>window.hacked=1</script><img src=x \
     onerror=\"window.hacked=1\">'\"--><svg onload=window.hacked=1>{{7*7}}\u{2028}&lt;b&gt;";
 
 /// The sample with the same hostile text in every field that comes from outside.

@@ -1,7 +1,4 @@
 //! The result document, its tables and its pictures, without a browser.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod sample;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,6 +8,8 @@ use tailbound_report::{
     render_svg_on, tables,
 };
 use tailbound_time::Duration;
+
+use crate::sample;
 
 #[test]
 fn json_round_trips_with_integers_of_nanoseconds() {

@@ -1,9 +1,5 @@
 //! Pictures of simulated schedules, without a browser: what is drawn is what happened, within the
 //! picture, and names stay text.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod sample;
-mod sample_schedule;
 
 use std::sync::LazyLock;
 
@@ -13,6 +9,9 @@ use tailbound_report::{
     render_schedule_html, render_schedule_svg,
 };
 use tailbound_simulator::traces::Detail;
+
+use crate::sample;
+use crate::sample_schedule;
 
 static SAMPLES: LazyLock<Vec<SchedulePicture>> = LazyLock::new(sample_schedule::sample_schedules);
 

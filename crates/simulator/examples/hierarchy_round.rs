@@ -2,7 +2,8 @@
 //! long each took.
 //!
 //! A line is a setting and a number of jobs. The answer has nanoseconds, then of the last task p50 and
-//! p99 (middles of their bounds), and of all tasks the longest response time, in seconds.
+//! p99 (middles of their bounds), and of all tasks the longest response time, in seconds. Settings that
+//! begin with `described-` are descriptions, simulated as `tailbound simulate` does it.
 //!
 //! A line `ends-POLICY MICROSECONDS PERIOD,OFFSET,WORK ...` is answered by the end of each job before
 //! that time, as `TASK:JOB:NANOSECONDS`; periods, offsets and work are in microseconds, too.
@@ -13,11 +14,12 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::time::Instant;
 
 use tailbound_distribution::{Evidence, Provenance};
-use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Protocol, Scheduling, Service};
+use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Protocol, Scheduling, Service, parse};
 use tailbound_simulator::hierarchy::{
     Completion, Level, Member, PeriodicJobs, PeriodicTask, Plan, PlanError, Rank, Reservation,
     Rule, Sink, Source, Task, simulate_plan,
 };
+use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
 use tailbound_simulator::workload::DrawnJobs;
 use tailbound_simulator::{ResponseTimes, Tally};
 use tailbound_time::{Duration, Rate};
@@ -98,11 +100,10 @@ struct Round {
     per_task: Vec<Tally>,
 }
 
-fn timed(root: Level, tasks: usize, mut jobs: impl Source) -> Result<Round, PlanError> {
-    let plan = Plan::on_one_cpu(root);
+fn timed(plan: &Plan, tasks: usize, mut jobs: impl Source) -> Result<Round, PlanError> {
     let mut sink = ResponseTimes::new(tasks, Duration::ZERO);
     let start = Instant::now();
-    simulate_plan(&plan, &mut jobs, &mut sink, None)?;
+    simulate_plan(plan, &mut jobs, &mut sink, None)?;
     Ok(Round {
         took_ns: start.elapsed().as_nanos(),
         per_task: sink.per_task,
@@ -116,7 +117,26 @@ fn periodic(root: Level, jobs: u64) -> Result<Round, PlanError> {
         work: period_ns * 7 / 100,
     });
     let tasks: Vec<PeriodicTask> = tasks.collect();
-    timed(root, tasks.len(), PeriodicJobs::new(tasks, jobs))
+    let plan = Plan::on_one_cpu(root);
+    timed(&plan, tasks.len(), PeriodicJobs::new(tasks, jobs))
+}
+
+/// Four tasks for each CPU, under global earliest deadline first, with 70 % of the CPUs together.
+fn global_periods_us(cpus: u64) -> impl Iterator<Item = u64> {
+    (0..4 * cpus).map(|index| 2_000 + index % 64 * 200)
+}
+
+fn global(cpus: u64, jobs: u64) -> Result<Round, PlanError> {
+    let periods = global_periods_us(cpus).map(|period_us| period_us * 1_000);
+    let tasks = periods.map(|period_ns| PeriodicTask {
+        offset: 0,
+        period_ns,
+        work: period_ns * 175 / 1_000,
+    });
+    let tasks: Vec<PeriodicTask> = tasks.collect();
+    let root = level(tasks.iter().map(|task| by_deadline(task.period_ns)));
+    let plan = Plan::global(cpus as usize, root);
+    timed(&plan, tasks.len(), PeriodicJobs::new(tasks, jobs))
 }
 
 fn poisson(root: Level, jobs: u64) -> Result<Round, Box<dyn Error>> {
@@ -124,11 +144,97 @@ fn poisson(root: Level, jobs: u64) -> Result<Round, Box<dyn Error>> {
     let service = queue_service(rate);
     let horizon = Duration::from_secs_f64_nearest(jobs as f64 / rate.as_per_second());
     let inputs = InputFiles::default();
-    Ok(timed(
-        root,
-        1,
-        DrawnJobs::new(&service, horizon, 7, &inputs)?,
-    )?)
+    let jobs = DrawnJobs::new(&service, horizon, 7, &inputs)?;
+    Ok(timed(&Plan::on_one_cpu(root), 1, jobs)?)
+}
+
+/// The tasks of a domain, with these periods in microseconds and this share of a CPU each.
+fn described_tasks(periods_us: impl Iterator<Item = u64>, permille: u64) -> String {
+    let task = |(index, period_us): (usize, u64)| {
+        let work_us = period_us * permille / 1000;
+        format!(
+            "tasks.t{index} = {{ arrivals = {{ kind = \"periodic\", period = \"{period_us}us\" }}, \
+             execution_time = {{ kind = \"constant\", value = \"{work_us}us\" }} }}\n"
+        )
+    };
+    periods_us.enumerate().map(task).collect()
+}
+
+fn ten_periods_us() -> impl Iterator<Item = u64> {
+    periods_ns().map(|period_ns| period_ns / 1_000)
+}
+
+fn described_alone(scheduling: &str) -> String {
+    format!(
+        "hosts.here.cpus = [0]\n[domains.one]\nkind = \"process\"\ncommand = [\"one\"]\n\
+         scheduling = \"{scheduling}\"\n{}",
+        described_tasks(ten_periods_us(), 70)
+    )
+}
+
+fn described_reservations() -> String {
+    let half = |(name, skipped, priority)| {
+        format!(
+            "[domains.{name}]\nkind = \"process\"\ncommand = [\"{name}\"]\n\
+             scheduling = \"rate-monotonic\"\nreservation = {{ budget = \"450us\", period = \"1ms\", \
+             priority = {priority}, cpus = [0] }}\n{}",
+            described_tasks(ten_periods_us().skip(skipped).take(5), 70)
+        )
+    };
+    let halves: String = [("one", 0, 2), ("two", 5, 1)]
+        .into_iter()
+        .map(half)
+        .collect();
+    format!("hosts.here.cpus = [0]\n{halves}")
+}
+
+fn described_global(cpus: u64) -> String {
+    let list: Vec<String> = (0..cpus).map(|cpu| cpu.to_string()).collect();
+    let list = list.join(", ");
+    format!(
+        "hosts.here.cpus = [{list}]\n[domains.one]\nkind = \"qemu-vm\"\nplacement = \"global\"\n\
+         scheduling = \"earliest-deadline-first\"\n\
+         reservation = {{ backend = \"dedicated\", cpus = [{list}] }}\n{}",
+        described_tasks(global_periods_us(cpus), 175)
+    )
+}
+
+/// Simulates a description with about so many jobs.
+fn described(setting: &str, jobs: u64) -> Result<String, Box<dyn Error>> {
+    let text = match setting {
+        "fixed-priority" => described_alone("rate-monotonic"),
+        "earliest-deadline" => described_alone("earliest-deadline-first"),
+        "two-reservations" => described_reservations(),
+        other => match other.strip_prefix("global-") {
+            Some(cpus) => described_global(cpus.parse()?),
+            None => return Err(format!("there is no description `{other}`").into()),
+        },
+    };
+    let text = format!("schema_version = 1\nname = \"speed\"\n{text}");
+    let description = parse(&text, setting)?;
+    let domains = description.domains.values();
+    let rates = domains.flat_map(|domain| domain.tasks.values());
+    let rates = rates.filter_map(tailbound_model::Task::mean_rate);
+    let per_second: f64 = rates.map(Rate::as_per_second).sum();
+    let query = HostQuery {
+        description: &description,
+        host: "here",
+        inputs: &InputFiles::default(),
+        seed: 7,
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs_f64_nearest(jobs as f64 / per_second),
+        kept: Kept::Classes,
+        most_events: MOST_EVENTS,
+    };
+    let start = Instant::now();
+    let found = simulate_host(&query)?;
+    let took_ns = start.elapsed().as_nanos();
+    let domains = found.domains.values();
+    let tasks: Vec<_> = domains.flat_map(|domain| &domain.tasks).collect();
+    let released: u64 = tasks.iter().map(|task| task.released).sum();
+    let longest_ns = tasks.iter().filter_map(|task| task.longest_ns).max();
+    let longest = longest_ns.unwrap_or(0) as f64 / 1e9;
+    Ok(format!("{took_ns} nan nan {longest:.9} {released}"))
 }
 
 /// The ends of the jobs of each task, which are in the order of their releases.
@@ -186,6 +292,9 @@ fn answered(line: &str) -> Result<String, Box<dyn Error>> {
         return ends(policy, jobs);
     }
     let jobs = jobs.trim().parse()?;
+    if let Some(setting) = setting.strip_prefix("described-") {
+        return described(setting, jobs);
+    }
     let ms = Duration::from_millis;
     let round = match setting {
         "fixed-priority" => periodic(level(periods_ns().map(by_rank)), jobs)?,
@@ -193,7 +302,10 @@ fn answered(line: &str) -> Result<String, Box<dyn Error>> {
         "two-reservations" => periodic(two_reservations(), jobs)?,
         "queue-reserved" => poisson(queue(Some((ms(2_800), ms(4_000)))), jobs)?,
         "queue-alone" => poisson(queue(None), jobs)?,
-        other => return Err(format!("there is no setting `{other}`").into()),
+        other => match other.strip_prefix("global-") {
+            Some(cpus) => global(cpus.parse()?, jobs)?,
+            None => return Err(format!("there is no setting `{other}`").into()),
+        },
     };
     let longest = round.per_task.iter().map(|tally| tally.longest()).max();
     let longest = longest.unwrap_or(Duration::ZERO).as_secs_f64();

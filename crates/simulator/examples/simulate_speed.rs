@@ -1,4 +1,4 @@
-//! Prints how many jobs per second the simulator serves, for the table in SPECIFICATION.md.
+//! Prints how many jobs per second the simulator serves, for the tables in bench/results.
 //!
 //! `cargo run --release -p tailbound-simulator --example simulate_speed`
 

@@ -4,7 +4,7 @@
 /// was for the same description and seed, whatever the version of the release says: results are
 /// reproducible from description, question, seed, version and engine. A test below notices most of
 /// what it has to rise for.
-pub const ENGINE: u32 = 1;
+pub const ENGINE: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -22,7 +22,7 @@ mod tests {
 
     /// What the engine of each number did with the descriptions below. Where this fails, raise
     /// [`ENGINE`] and write down the new sum, unless what changed are the descriptions.
-    const KNOWN: (u32, u64) = (1, 0xa9fb_cc20_1e4c_9df8);
+    const KNOWN: (u32, u64) = (2, 0xb63c_41e9_a7bc_1afa);
 
     const DESCRIPTIONS: [&str; 12] = [
         include_str!("../tests/scenarios/background.toml"),

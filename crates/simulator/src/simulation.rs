@@ -165,6 +165,8 @@ struct Found {
 }
 
 impl Sink for Found {
+    const WHOLE_PIECES: bool = true;
+
     fn completed(&mut self, completion: &Completion) {
         self.records.push(JobRecord {
             release: completion.number as usize,

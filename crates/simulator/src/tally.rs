@@ -128,6 +128,8 @@ impl ResponseTimes {
 }
 
 impl Sink for ResponseTimes {
+    const WHOLE_PIECES: bool = true;
+
     #[inline]
     fn completed(&mut self, completion: &Completion) {
         if completion.release >= self.from {

@@ -1,36 +1,46 @@
-//! The earliest of several instants that change one at a time.
+//! The earliest of several instants, or the least of other keys, that change one at a time.
 
 use std::hint::select_unpredictable;
 
 /// No instant of a simulation: what never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// A tournament: each inner node holds the lesser of its two children, so that the earliest is at
+/// The tournament of several instants.
+pub(crate) type Timers = Tournament<u64>;
+
+/// A tournament: each inner node holds the lesser of its two children, so that the least key is at
 /// the root and a change costs the logarithm of the count.
 #[derive(Clone, Debug)]
-pub(crate) struct Timers {
-    nodes: Vec<u64>,
+pub(crate) struct Tournament<Key> {
+    nodes: Vec<Key>,
     leaves: usize,
 }
 
 impl Timers {
     /// As many as `count`, none of them set.
     pub(crate) fn new(count: usize) -> Self {
+        Self::with(count, NEVER)
+    }
+}
+
+impl<Key: Copy + Ord> Tournament<Key> {
+    /// As many as `count`, all of them with the same key.
+    pub(crate) fn with(count: usize, key: Key) -> Self {
         let leaves = count.max(1).next_power_of_two();
         Self {
-            nodes: vec![NEVER; 2 * leaves],
+            nodes: vec![key; 2 * leaves],
             leaves,
         }
     }
 
     #[inline]
-    pub(crate) fn earliest(&self) -> u64 {
+    pub(crate) fn earliest(&self) -> Key {
         self.nodes[1]
     }
 
+    /// The first in order of those whose keys are at most `now`.
     #[inline]
-    /// The first in order of those that are due at `now`.
-    pub(crate) fn due(&self, now: u64) -> Option<usize> {
+    pub(crate) fn due(&self, now: Key) -> Option<usize> {
         if self.nodes[1] > now {
             return None;
         }
@@ -45,12 +55,12 @@ impl Timers {
     }
 
     #[inline]
-    pub(crate) fn set(&mut self, index: usize, at: u64) {
+    pub(crate) fn set(&mut self, index: usize, key: Key) {
         let mut node = index + self.leaves;
-        if self.nodes[node] == at {
+        if self.nodes[node] == key {
             return;
         }
-        self.nodes[node] = at;
+        self.nodes[node] = key;
         while node > 1 {
             node /= 2;
             let lesser = self.nodes[2 * node].min(self.nodes[2 * node + 1]);

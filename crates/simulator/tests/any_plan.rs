@@ -1,6 +1,5 @@
 //! Any plan and any jobs, sensible or not: a result or an error that says why, and no more time than
 //! there is.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{

@@ -1,6 +1,5 @@
 //! Tasks alone on a CPU have an engine of their own. What it tells is what the general engine tells, call
 //! by call; a reservation in which nothing ever runs makes the general one do the work.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
@@ -47,22 +46,31 @@ impl Sink for Calls {
     }
 }
 
-fn plan(ranks: &[Rank], in_general: bool) -> Plan {
+/// The tasks, inside of so many reservations without a limit that take turns with nobody.
+fn plan(ranks: &[Rank], depth: usize, in_general: bool) -> Plan {
     let level = |members| Level {
         preemptive: true,
         quantum: None,
         members,
     };
+    let unlimited = |inside| {
+        Member::Reservation(Reservation {
+            rank: Rank::Fixed(0),
+            rule: Rule::Unlimited,
+            budget: Duration::ZERO,
+            period: Duration::ZERO,
+            phase: Duration::ZERO,
+            inside,
+        })
+    };
     let tasks = ranks.iter().map(|rank| Member::Task(Task::of_rank(*rank)));
-    let idle = Member::Reservation(Reservation {
-        rank: Rank::Fixed(0),
-        rule: Rule::Unlimited,
-        budget: Duration::ZERO,
-        period: Duration::ZERO,
-        phase: Duration::ZERO,
-        inside: level(Vec::new()),
+    let idle = unlimited(level(Vec::new()));
+    let innermost = level(tasks.chain(in_general.then_some(idle)).collect());
+    let root = (0..depth).fold(innermost, |inside, _| Level {
+        quantum: Some(Duration::from_nanos(2)),
+        ..level(vec![unlimited(inside)])
     });
-    Plan::on_one_cpu(level(tasks.chain(in_general.then_some(idle)).collect()))
+    Plan::on_one_cpu(root)
 }
 
 type Told = (Result<Outcome, PlanError>, Vec<Call>);
@@ -70,13 +78,14 @@ type Told = (Result<Outcome, PlanError>, Vec<Call>);
 /// What is told, and what is left of the source.
 fn told<S: Source>(
     ranks: &[Rank],
+    depth: usize,
     in_general: bool,
     mut source: S,
     horizon: Option<u64>,
 ) -> (Told, S) {
     let mut calls = Calls::default();
     let horizon = horizon.map(Duration::from_nanos);
-    let plan = plan(ranks, in_general);
+    let plan = plan(ranks, depth, in_general);
     let outcome = simulate_plan(&plan, &mut source, &mut calls, horizon);
     ((outcome, calls.0), source)
 }
@@ -125,19 +134,20 @@ proptest! {
     #[test]
     fn tasks_alone_run_as_in_the_general_engine(
         ranks in ranks(), mut jobs in jobs(), horizon in prop::option::of(0_u64..100), known in 0..8,
+        depth in 0_usize..4,
     ) {
         if known > 0 {
             jobs.iter_mut().for_each(|job| job.task %= ranks.len());
         }
-        let flat = told(&ranks, false, jobs.as_slice(), horizon);
-        let general = told(&ranks, true, jobs.as_slice(), horizon);
+        let flat = told(&ranks, depth, false, jobs.as_slice(), horizon);
+        let general = told(&ranks, depth, true, jobs.as_slice(), horizon);
         prop_assert_eq!(flat, general);
     }
 
     #[test]
     fn periodic_tasks_alone_run_as_in_the_general_engine(
         ranks in ranks(), most in 0_u64..60, horizon in prop::option::of(0_u64..100),
-        tasks in prop::collection::vec((0_u64..20, 1_u64..30, 0_u64..9), 6),
+        tasks in prop::collection::vec((0_u64..20, 1_u64..30, 0_u64..9), 6), depth in 0_usize..4,
     ) {
         let tasks = tasks.iter().take(ranks.len()).map(|(offset, period, work)| PeriodicTask {
             offset: *offset,
@@ -145,8 +155,8 @@ proptest! {
             work: *work,
         });
         let source = PeriodicJobs::new(tasks.collect(), most);
-        let (flat, mut rest) = told(&ranks, false, source.clone(), horizon);
-        let (general, mut general_rest) = told(&ranks, true, source, horizon);
+        let (flat, mut rest) = told(&ranks, depth, false, source.clone(), horizon);
+        let (general, mut general_rest) = told(&ranks, depth, true, source, horizon);
         prop_assert_eq!(flat, general);
         prop_assert_eq!(rest.take(), general_rest.take());
     }

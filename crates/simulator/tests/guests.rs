@@ -1,10 +1,6 @@
 //! Guests with one queue for several virtual CPUs, members pinned to CPUs, and boosts: by hand, and against
 //! a simulation from tick to tick.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod plans;
-
-use plans::{jobs, level, ns, ranked_reservation, reservation, task};
 use proptest::prelude::*;
 use tailbound_simulator::Overheads;
 use tailbound_simulator::hierarchy::{
@@ -13,6 +9,8 @@ use tailbound_simulator::hierarchy::{
 };
 use tailbound_simulator::traces::{Audit, Setting, Tee};
 use tailbound_time::Duration;
+
+use crate::plans::{jobs, level, ns, ranked_reservation, reservation, task};
 
 /// The end of each job, and what ran.
 #[derive(Default)]

@@ -1,15 +1,13 @@
 //! Trees of reservations and tasks on one CPU: schedules that can be followed by hand, and a simulation
 //! that goes from tick to tick as an oracle.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod plans;
-
-use plans::{jobs, level, ns, reservation, task};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
+
+use crate::plans::{jobs, level, ns, reservation, task};
 
 /// The end of each job, by its number.
 fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Vec<u64> {

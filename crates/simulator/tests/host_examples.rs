@@ -1,11 +1,9 @@
 //! The example of a shared host is as its text says.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod host;
-
-use host::query;
 use tailbound_simulator::host::{Kept, simulate_host};
 use tailbound_time::Duration;
+
+use crate::host::query;
 
 const SHARED: &str = include_str!("../../../examples/shared-host/shared-host.toml");
 

@@ -1,18 +1,17 @@
 //! What holds of every host: budgets, shares, equality with the simulation of one service, and that
 //! nothing hangs.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod host;
 
 use std::fmt::Write as _;
 
-use host::{query, recorded};
 use proptest::prelude::*;
 use tailbound_model::{Description, InputFiles, ReservationServer, parse};
-use tailbound_simulator::host::{Growth, HostError, Kept, simulate_host};
+use tailbound_simulator::hierarchy::{Completion, Piece, Sink};
+use tailbound_simulator::host::{Growth, HostError, Kept, lay_out, simulate_host, simulate_layout};
 use tailbound_simulator::workload::releases;
 use tailbound_simulator::{SimulationQuery, simulate};
 use tailbound_time::Duration;
+
+use crate::host::{query, recorded};
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -399,4 +398,55 @@ fn a_domain_inside_of_none_is_refused() {
         told.starts_with("domains.box.inside: there is no domain `machine`"),
         "{told}"
     );
+}
+
+/// How many pieces were told of each task.
+#[derive(Default)]
+struct Pieces(Vec<u64>);
+
+impl Sink for Pieces {
+    fn completed(&mut self, _completion: &Completion) {}
+
+    fn ran(&mut self, piece: &Piece) {
+        self.0.resize(self.0.len().max(piece.task + 1), 0);
+        self.0[piece.task] += 1;
+    }
+}
+
+fn pieces_of(text: &str) -> Vec<u64> {
+    let description = parse(text, "pieces.toml").unwrap();
+    let query = query(&description, ms(20), Kept::Classes);
+    let layout = lay_out(query.description, query.host, query.inputs).unwrap();
+    let mut sinks = [Pieces::default()];
+    simulate_layout(&query, &layout, &mut sinks).unwrap();
+    let [Pieces(pieces)] = sinks;
+    pieces
+}
+
+#[test]
+fn a_domain_without_a_reservation_takes_turns_with_others_only() {
+    let job = |work: &str, offset: &str| {
+        format!(
+            "tasks.job = {{ arrivals = {{ kind = \"periodic\", period = \"1s\", offset = \"{offset}\" }}, \
+             execution_time = {{ kind = \"constant\", value = \"{work}\" }} }}\n"
+        )
+    };
+    let host = "schema_version = 1\nname = \"pieces\"\nhosts.here.cpus = [0]\n";
+    let one = |name: &str, work: &str| {
+        let job = job(work, "0ms");
+        format!("[domains.{name}]\nkind = \"process\"\ncommand = [\"x\"]\n{job}")
+    };
+    let reserved = format!(
+        "[domains.c]\nkind = \"process\"\ncommand = [\"x\"]\n\
+         reservation = {{ budget = \"5ms\", period = \"1s\", cpus = [0] }}\n{}",
+        job("1ms", "10ms")
+    );
+    // Alone it is left alone.
+    assert_eq!(pieces_of(&format!("{host}{}", one("a", "18ms"))), [1]);
+    // The reservation interrupts it once.
+    let beside = format!("{host}{}{reserved}", one("a", "18ms"));
+    assert_eq!(pieces_of(&beside), [1, 2]);
+    // In turns of 4 ms: 4 + 4 + 1 + 3 beside 4 + 4 + 2, of which the reservation cuts one in two.
+    let others = format!("{host}{}{}{reserved}", one("a", "12ms"), one("b", "10ms"));
+    assert_eq!(pieces_of(&others), [1, 4, 3]);
 }

@@ -1,16 +1,14 @@
 //! Hosts whose schedules were worked out by hand: `tests/scenarios/NAME.toml` runs as in
 //! `NAME.schedule`, which has a line for each CPU and times in milliseconds.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod host;
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use host::{Recorded, query, recorded};
 use tailbound_simulator::host::{Growth, HostSimulation, Kept, simulate_host};
 use tailbound_time::Duration;
+
+use crate::host::{Recorded, query, recorded};
 
 /// The schedule as text: what is said of each CPU up to `until`.
 fn told(recorded: &Recorded, until: u64) -> String {

@@ -1,18 +1,16 @@
 //! Locks: the schedules of the protocols by hand, against a simulation from tick to tick, and mutual
 //! exclusion on several CPUs.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod plans;
 
 use std::collections::BTreeMap;
 
-use plans::{jobs, ns};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule, Section,
     Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
+
+use crate::plans::{jobs, ns};
 
 const LOCKS: usize = 3;
 

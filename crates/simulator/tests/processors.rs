@@ -1,10 +1,6 @@
 //! Several CPUs, their speeds, and what the operating system takes of them: by hand, and against a
 //! simulation from tick to tick.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod plans;
-
-use plans::{jobs, level, ns, ranked_reservation, task};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Outcome, Piece, Plan, PlanError, Rank, Reservation, Rule, Sink,
@@ -12,6 +8,8 @@ use tailbound_simulator::hierarchy::{
 };
 use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
+
+use crate::plans::{jobs, level, ns, ranked_reservation, task};
 
 /// All that a simulation tells.
 #[derive(Default)]

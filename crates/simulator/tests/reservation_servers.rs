@@ -1,5 +1,4 @@
 //! Small schedules that can be followed by hand, one per rule of a reservation server.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use proptest::prelude::*;
 use tailbound_model::{

@@ -1,13 +1,11 @@
 //! What theory says of every schedule, on random ones.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod plans;
-
-use plans::{jobs, ns};
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Piece, Plan, Rank, Reservation, Rule, Sink, Task, simulate_plan,
 };
+
+use crate::plans::{jobs, ns};
 
 /// The stretches of time in which the CPU is busy, the longest ones that there are.
 #[derive(Default)]

@@ -5,7 +5,6 @@
 //! given (issue 12 of its repository, "Critical bug on homogeneous system"; seen here with a scheduler that
 //! gives the fastest CPU to the highest rank): where `a_job_moves_up` ends at 10 ms it says 6 ms, and in
 //! `a_chain_of_moves` 10 ms instead of 9.2 ms. So SimSo is no oracle for these.
-#![allow(clippy::unwrap_used)]
 
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, Speed, Task, simulate_plan,

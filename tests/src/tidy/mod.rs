@@ -4,7 +4,9 @@
 
 pub mod layers;
 pub mod licences;
+pub mod modules;
 pub mod names;
+pub mod ratchet;
 pub mod sizes;
 pub mod source;
 pub mod wording;

@@ -189,42 +189,42 @@ impl<'ast> Visit<'ast> for Names<'_> {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> usize {
+    fn count(text: &str) -> usize {
         unitless_times("crates/a/src/a.rs", &syn::parse_file(text).unwrap()).len()
     }
 
     #[test]
     fn times_without_units_are_found_wherever_they_are_declared() {
-        assert_eq!(found("struct S { timeout: u64 }"), 1);
-        assert_eq!(found("struct S { wait_time: f64 }"), 1);
-        assert_eq!(found("struct S { latency_p99: Option<u64> }"), 1);
-        assert_eq!(found("enum E { A { max_wait: Vec<f64> } }"), 1);
-        assert_eq!(found("fn f(period: u32) {}"), 1);
-        assert_eq!(found("fn f() { let delay: u64 = 1; }"), 1);
-        assert_eq!(found("const POLL_INTERVAL: u64 = 5;"), 1);
-        assert_eq!(found("static TIMEOUT: [u64; 2] = [1, 2];"), 1);
+        assert_eq!(count("struct S { timeout: u64 }"), 1);
+        assert_eq!(count("struct S { wait_time: f64 }"), 1);
+        assert_eq!(count("struct S { latency_p99: Option<u64> }"), 1);
+        assert_eq!(count("enum E { A { max_wait: Vec<f64> } }"), 1);
+        assert_eq!(count("fn f(period: u32) {}"), 1);
+        assert_eq!(count("fn f() { let delay: u64 = 1; }"), 1);
+        assert_eq!(count("const POLL_INTERVAL: u64 = 5;"), 1);
+        assert_eq!(count("static TIMEOUT: [u64; 2] = [1, 2];"), 1);
     }
 
     #[test]
     fn units_in_types_or_names_pass_and_so_do_counts() {
-        assert_eq!(found("struct S { timeout: Duration, timeout_ns: u64 }"), 0);
+        assert_eq!(count("struct S { timeout: Duration, timeout_ns: u64 }"), 0);
         assert_eq!(
-            found("struct S { periods: u64, period_index: u64, deadline_misses: u32 }"),
+            count("struct S { periods: u64, period_index: u64, deadline_misses: u32 }"),
             0
         );
-        assert_eq!(found("struct S { latency_p99_ns: u64, delay_ms: f64 }"), 0);
+        assert_eq!(count("struct S { latency_p99_ns: u64, delay_ms: f64 }"), 0);
         assert_eq!(
-            found("fn f(elapsed_seconds: f64, events_per_period: u32) {}"),
+            count("fn f(elapsed_seconds: f64, events_per_period: u32) {}"),
             0
         );
-        assert_eq!(found("#[repr(C)] struct S { sched_deadline: u64 }"), 0);
-        assert_eq!(found("fn f(bandwidth: f64, priority: u8) {}"), 0);
+        assert_eq!(count("#[repr(C)] struct S { sched_deadline: u64 }"), 0);
+        assert_eq!(count("fn f(bandwidth: f64, priority: u8) {}"), 0);
     }
 
     #[test]
     fn a_budget_is_called_runtime_only_towards_the_kernel() {
         let text = "struct S { runtime_ns: u64 }";
-        assert_eq!(found(text), 1);
+        assert_eq!(count(text), 1);
         let file = syn::parse_file(text).unwrap();
         assert_eq!(unitless_times("crates/linux/src/a.rs", &file), vec![]);
     }

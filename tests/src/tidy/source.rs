@@ -113,19 +113,18 @@ pub fn ignored_tests(path: &str, file: &syn::File) -> Vec<Finding> {
         .collect()
 }
 
+/// Whether a module is compiled for tests only.
+pub fn is_test_module(module: &syn::ItemMod) -> bool {
+    module.attrs.iter().any(|attribute| {
+        let meta = attribute.meta.to_token_stream().to_string();
+        attribute.path().is_ident("cfg") && meta.contains("test")
+    })
+}
+
 /// The file's tokens without its `#[cfg(test)]` modules.
 fn without_tests(file: &syn::File) -> TokenStream {
-    let is_test = |item: &syn::Item| match item {
-        syn::Item::Mod(module) => module.attrs.iter().any(|attribute| {
-            attribute.path().is_ident("cfg")
-                && attribute
-                    .meta
-                    .to_token_stream()
-                    .to_string()
-                    .contains("test")
-        }),
-        _ => false,
-    };
+    let is_test =
+        |item: &syn::Item| matches!(item, syn::Item::Mod(module) if is_test_module(module));
     file.items
         .iter()
         .filter(|item| !is_test(item))
@@ -173,8 +172,8 @@ mod tests {
         assert_eq!(kernel_paths("crates/linux/src/a.rs", &parsed(text)), vec![]);
         let test = format!("#[cfg(test)] mod tests {{ {text} }}");
         assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(&test)), vec![]);
-        let told = "fn f() { tell(\"see /proc/self\"); }";
-        assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(told)), vec![]);
+        let message = "fn f() { tell(\"see /proc/self\"); }";
+        assert_eq!(kernel_paths("crates/a/src/a.rs", &parsed(message)), vec![]);
     }
 
     #[test]

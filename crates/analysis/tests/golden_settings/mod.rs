@@ -1,5 +1,4 @@
 //! The settings of `golden/response_times.toml`, and what the analysis says of them.
-#![allow(dead_code, reason = "each test reads what it needs of a setting")]
 
 use serde::Deserialize;
 use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};

@@ -1,15 +1,12 @@
 //! What the tests of the grid have in common: loads, and how far a sample leaves a bracket.
-#![allow(dead_code, clippy::unwrap_used)]
-
-#[path = "../synthetic_service/mod.rs"]
-mod synthetic_service;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use crate::synthetic_service::{self, poisson, service, task};
 pub use synthetic_service::ends;
-use synthetic_service::{poisson, service, task};
 use tailbound_analysis::grid::{ExecutionLaw, GridPrediction, GridQuery};
 use tailbound_analysis::{ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Evidence};

@@ -1,5 +1,4 @@
 //! A service as the tests of the analyses describe it, and the ends of what is answered for it.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use tailbound_distribution::{Distribution, Shape, StepCdf};
 use tailbound_model::{Arrivals, ExecutionTime, Protocol, Scheduling, Service, Task};

@@ -247,6 +247,26 @@ fn a_daemon_killed_in_mid_run_leaves_a_report_too() {
 }
 
 #[test]
+fn a_reservation_taken_back_in_mid_run_makes_the_measurement_invalid() {
+    let Some(bench) = Bench::enforcing("faults::taken_back") else {
+        return;
+    };
+    bench.write("fault.toml", &description("robbed", SYNTHETIC, "synthetic"));
+    let mut child = bench.start(&["run", "fault.toml", "--out", "out"]);
+    bench.until_said("measuring reserved");
+    bench.run(&["revert", "--all"]).expect(0, &["robbed"]);
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let said = bench.said();
+    assert!(
+        said.contains("the reservation of robbed has ended")
+            && said.contains("this measurement is not valid"),
+        "{said}"
+    );
+    assert_eq!(measured(&report(&bench))[0], 1);
+    bench.assert_clean("robbed");
+}
+
+#[test]
 fn an_interrupted_run_reports_what_it_has() {
     let Some(bench) = Bench::enforcing("faults::interrupted") else {
         return;

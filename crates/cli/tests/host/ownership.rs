@@ -1,8 +1,16 @@
 //! Whose reservations are taken back, and who hears of it.
 
-use std::process::{Child, Command};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Ended, daemon};
+
+/// The user and the group `nobody`, who owns nothing.
+const NOBODY: u32 = 65_534;
 
 /// A process of ours with a description that reserves for it.
 struct Reserved {
@@ -125,5 +133,74 @@ fn commands_say_that_daemon_and_watchdog_are_stopped_and_revert_ends_both() {
     bench
         .run(&["revert", "--all"])
         .expect(0, &["the stopped daemon was ended", "taken back: one"]);
+    bench.assert_clean("one");
+}
+
+/// `tailbound revert` at a terminal of its own, to which `answer` is typed.
+fn revert_at_a_terminal(bench: &Bench, answer: &str) -> Ended {
+    let plain = bench.tailbound(&[]);
+    let mut command = Command::new("script");
+    let revert = format!("{} revert", plain.get_program().to_str().unwrap());
+    command.args(["--quiet", "--return", "--command", &revert, "/dev/null"]);
+    let settings = plain.get_envs();
+    command.envs(settings.filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(bench.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut typed = child.stdin.take().unwrap();
+    typed.write_all(answer.as_bytes()).unwrap();
+    // The end of the input would be typed, too: it comes only when the command has ended.
+    let ended = child.wait_with_output().unwrap().into();
+    drop(typed);
+    ended
+}
+
+#[test]
+fn at_a_terminal_revert_asks_before_it_takes_back_what_others_asked_for() {
+    let test = "ownership::prompt";
+    let Some(bench) = Bench::enforcing(test) else {
+        return;
+    };
+    if Command::new("script").arg("--version").output().is_err() {
+        eprintln!("SKIP {test}: needs script (util-linux)");
+        return;
+    }
+    let (one, two) = (Reserved::new(&bench, "one"), Reserved::new(&bench, "two"));
+    bench.run(&["apply", &one.file]).expect(0, &[]);
+    bench.run(&["apply", &two.file]).expect(0, &[]);
+    for no in ["n\n", "\n", "perhaps\n"] {
+        revert_at_a_terminal(&bench, no)
+            .expect(0, &["Take all of this back?", "nothing is taken back"]);
+        bench.run(&["status"]).expect(0, &["one", "two"]);
+    }
+    revert_at_a_terminal(&bench, "y\n").expect(0, &["taken back: "]);
+    bench.assert_clean("one");
+    bench.assert_clean("two");
+}
+
+#[test]
+fn only_root_reserves_and_others_hear_it_at_once() {
+    let bench = Bench::new();
+    let one = Reserved::new(&bench, "one");
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(bench.path(), open).unwrap();
+    // The programs may lie where only root comes to.
+    let copy = |program: &Path| {
+        let copy = bench.path().join(program.file_name().unwrap());
+        fs::copy(program, &copy).unwrap();
+        copy
+    };
+    let plain = bench.tailbound(&["apply", &one.file]);
+    let (tailbound, tailboundd) = (copy(Path::new(plain.get_program())), copy(daemon()));
+    let state = bench.path().join("of-nobody");
+    fs::create_dir(&state).unwrap();
+    chown(&state, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut command = Command::new(tailbound);
+    command.args(["apply", &one.file]).current_dir(bench.path());
+    command.env("TAILBOUND_STATE_DIR", &state);
+    command.env("TAILBOUND_TAILBOUNDD", tailboundd);
+    command.uid(NOBODY).gid(NOBODY);
+    Ended::from(command.output().unwrap()).expect(1, &["root"]);
+    assert!(bench.client().is_none());
     bench.assert_clean("one");
 }

@@ -1,5 +1,4 @@
 //! Reservations and protection without a kernel.
-#![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration as StdDuration;
 
@@ -34,9 +33,6 @@ use tailbound_time::{Clock, ClockId, Duration};
 const SIGKILL: i32 = 9;
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
-
-/// One test at a time: they share a CPU.
-static TURN: Mutex<()> = Mutex::new(());
 
 /// How the agent of the first domain behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +64,7 @@ pub type Before = (String, Scheduling, String);
 
 /// Two busy processes with their reservations.
 pub struct ModesStage {
-    _turn: MutexGuard<'static, ()>,
+    _alone: MutexGuard<'static, ()>,
     directory: tempfile::TempDir,
     /// The busy processes.
     pub busy: [Child; 2],
@@ -106,11 +102,11 @@ impl ModesStage {
         modes: &[Shares],
         requests: RequestsMeanwhile,
     ) -> Option<(Self, Client)> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = crate::alone();
         let busy = [spin(), spin()];
         let before = [told_of(busy[0].id()), told_of(busy[1].id())];
         let mut stage = Self {
-            _turn: turn,
+            _alone: alone,
             directory: tempfile::tempdir().unwrap(),
             cpu: *affinity_of(own_thread()).unwrap().last().unwrap(),
             busy,
@@ -148,7 +144,7 @@ impl ModesStage {
         stage.processes.extend(watchdog);
         let socket = client.load_modes(stage.table(requests)).unwrap();
         stage.start_agent(socket);
-        super::eventually("the agent is there", || {
+        crate::stage::eventually("the agent is there", || {
             let modes = client.modes().unwrap().unwrap();
             modes.agents.contains(&stage.domain(0))
         });

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::thread;
 use std::time::Duration as StdDuration;
 
@@ -27,9 +27,6 @@ const SIGUSR1: i32 = 10;
 /// Looks at the host until something has to have happened, and the time between them.
 const LOOKS: u32 = 600;
 const BETWEEN_LOOKS: StdDuration = StdDuration::from_millis(20);
-
-/// One test at a time: they share a CPU.
-static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits until `holds`, or fails the test.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -60,7 +57,7 @@ impl State {
 
 /// A busy process of ours, a private state directory, and whatever runs for them.
 pub struct Stage {
-    _turn: MutexGuard<'static, ()>,
+    _alone: MutexGuard<'static, ()>,
     directory: tempfile::TempDir,
     /// The process whose reservation it is.
     pub busy: Child,
@@ -76,7 +73,7 @@ pub struct Stage {
 impl Stage {
     /// `None`, said aloud, where the host cannot do it.
     pub fn set(test: &str) -> Option<Self> {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = crate::alone();
         let directory = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
         // With SIGUSR1 it starts a child as busy as itself.
@@ -85,7 +82,7 @@ impl Stage {
         let busy = die_with_parent(&mut command).spawn().unwrap();
         let kernel = LinuxKernel::new().unwrap();
         let mut stage = Self {
-            _turn: turn,
+            _alone: alone,
             directory,
             kernel,
             hierarchy: PathBuf::new(),

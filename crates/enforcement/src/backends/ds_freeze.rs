@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// CPU time that the kernel takes to stop one thread of a group and let it run again, rounded up: 7 microseconds
-/// were measured with 500 threads, fewer with less (SPECIFICATION.md, "Stopping a large group").
+/// were measured with 500 threads, fewer with less (docs/measurements/ds-freeze.md, "Stopping a large group").
 const SWITCH_PER_THREAD: Duration = Duration::from_micros(8);
 /// Stopping a group and letting it run again takes one part in so many of the period at most, since an ordinary
 /// thread on the CPU waits that long.

@@ -9,7 +9,7 @@ fn a_boost_comes_from_no_budget_and_ends() {
     if !has_two_cpus(test) {
         return;
     }
-    let _alone = alone();
+    let _alone = crate::alone();
     let Some(mut domain) = domain_for("boosted") else {
         return;
     };

@@ -73,7 +73,7 @@ fn assert_books(test: &str, ledger: &LedgerSnapshot) {
 }
 
 fn gives_its_share(test: &str, programs: u32, threads: u32, detection: Detection) {
-    let _alone = alone();
+    let _alone = crate::alone();
     let mut seen = Vec::new();
     for _ in 0..ATTEMPTS {
         let Some([begun, ended]) = served(test, programs, threads, detection) else {

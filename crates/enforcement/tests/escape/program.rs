@@ -38,7 +38,12 @@ impl Program {
         };
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--ignored", "--exact", "program::role", "--nocapture"])
+            .args([
+                "--ignored",
+                "--exact",
+                "escape::program::role",
+                "--nocapture",
+            ])
             .env(ROLE, format!("{name} {number} {}", end.as_nanos()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null());

@@ -14,7 +14,7 @@ use tailbound_linux::thread::current_thread_id;
 use tailbound_linux::xen::{Vcpu, VcpuSetting};
 use tailbound_model::Variant;
 
-use crate::stage::*;
+use super::stage::*;
 
 /// The process that a run starts, and the one that stands in for it in a dry run.
 const STARTED: u32 = 700;

@@ -6,7 +6,7 @@ use tailbound_enforcement::fake_kernel::{CPU_ROOT, FakeKernel, V2_ROOT};
 use tailbound_enforcement::{KernelView, MachineThreads, SchedulingSetting, Target};
 use tailbound_model::{BackendKind, Cpu, ResourceInterface};
 
-use crate::stage::*;
+use super::stage::*;
 
 /// Process 300 as a machine whose only virtual CPU is thread 301, as libvirt keeps it: each kind of thread in
 /// a cgroup of its own, in every hierarchy.

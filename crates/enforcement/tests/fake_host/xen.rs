@@ -6,7 +6,7 @@ use tailbound_enforcement::{Change, Enforcer, ReservationRequest, Target};
 use tailbound_linux::xen::{Vcpu, VcpuSetting};
 use tailbound_model::BackendKind;
 
-use crate::stage::{enforcer, host, interface, request, state_directory};
+use super::stage::{enforcer, host, interface, request, state_directory};
 
 fn vcpu(domain: &str, id: u32, vcpu: u32) -> Vcpu {
     Vcpu {

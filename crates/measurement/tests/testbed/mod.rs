@@ -1,5 +1,4 @@
 //! Services for tests: in a temporary folder, gone with the test.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

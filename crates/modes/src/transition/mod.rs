@@ -16,13 +16,7 @@ mod events;
 mod machine;
 mod outcome;
 mod policy;
-#[cfg(test)]
-mod properties;
-#[cfg(test)]
-mod tests;
 mod timeline;
-#[cfg(test)]
-mod world;
 
 pub use capacity::{Holdings, Limits, Overload};
 pub use domain::{Direction, DomainChange, LocalMode};

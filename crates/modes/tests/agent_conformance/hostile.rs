@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use tailbound_modes::frame::{self, FrameError};
 use tailbound_modes::wire::{AgentMessage, HostMessage, PROTOCOL_VERSION, Text, encode};
 
+use super::subject::{DOMAIN, Language, Subject};
 use crate::stage::{Host, change, name};
-use crate::subject::{DOMAIN, Language, Subject};
 
 /// Bytes that JSON is made of, and some that it is not.
 const BYTES: &[u8] = b"{}[]\",:\\u0189dea.-+Eeln\x01\xc3\xf0\x9f";

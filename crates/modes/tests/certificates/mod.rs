@@ -1,5 +1,4 @@
 //! Certificates for tests, made anew each time.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

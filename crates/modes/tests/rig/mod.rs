@@ -1,5 +1,4 @@
 //! A host mode manager with agents behind links that fail.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 pub mod faults;
 pub mod ledger;
@@ -79,7 +78,7 @@ fn table() -> ModeTable {
 pub struct Host {
     pub manager: HostModeManager<Ledger, AgentLinks<Monotonic>, Monotonic>,
     pub socket: PathBuf,
-    pub folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl Host {
@@ -95,7 +94,7 @@ impl Host {
         Self {
             manager,
             socket,
-            folder,
+            _folder: folder,
         }
     }
 

@@ -1,5 +1,4 @@
 //! A host mode manager's end of the wire, and processes to be switched.
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -219,9 +218,9 @@ impl Drop for Running {
 /// many threads count.
 const COUNTS_VARIABLE: &str = "TAILBOUND_TEST_COUNTS_FOR";
 
-/// The whole of a test called `counts`, which every file with a [`Process`] has: where this program
-/// was started to count it does so until it is killed.
-pub fn count_if_told() {
+/// Not a test: the program that a [`Process`] starts, which counts until it is killed.
+#[test]
+fn counts() {
     let Ok(told) = std::env::var(COUNTS_VARIABLE) else {
         return;
     };
@@ -270,7 +269,7 @@ impl Process {
         let descriptor = counts.as_fd().as_raw_fd();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["--exact", "counts", "--test-threads=1"])
+            .args(["--exact", "stage::counts", "--test-threads=1"])
             .env(
                 COUNTS_VARIABLE,
                 format!("{} {descriptor} {threads}", std::process::id()),

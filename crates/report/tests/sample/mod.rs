@@ -1,7 +1,6 @@
 //! A report as a real run writes it, for tests and for the example: a Redis-like service with its
 //! own CPU, under a reservation beside a hog, and beside the hog without one, all from a small
 //! queue simulation with a seed.
-#![allow(dead_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 use tailbound_report::{SchedulePage, render_schedule_html};
 
+use crate::browser::skipped;
 use crate::sample_schedule::sample_schedules;
-use crate::skipped;
 use crate::webdriver::Browser;
 
 fn opened(name: &str, width: u32, dark: bool) -> (tempfile::TempDir, Browser) {
@@ -98,12 +98,12 @@ fn hostile_names_in_schedules_stay_text() {
     if skipped("hostile_names_in_schedules_stay_text") {
         return;
     }
-    let (_folder, browser) = opened(crate::HOSTILE, 1280, false);
+    let (_folder, browser) = opened(crate::browser::HOSTILE, 1280, false);
     assert_eq!(browser.script("return typeof window.hacked"), "undefined");
     assert_eq!(browser.script("return document.images.length"), json!(0));
     assert_eq!(
         browser.script("return document.querySelector('h1').textContent"),
-        crate::HOSTILE
+        crate::browser::HOSTILE
     );
     assert_eq!(browser.console(), Vec::<String>::new());
 }

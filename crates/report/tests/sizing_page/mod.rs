@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tailbound_report::{SizingGrid, SizingPage, SizingPoint, render_sizing_html};
 use tailbound_time::Duration;
 
-use crate::skipped;
+use crate::browser::skipped;
 use crate::webdriver::Browser;
 
 /// Period and least budget in milliseconds, whether on the front, whether chosen.
@@ -275,10 +275,10 @@ fn hostile_names_of_grids_stay_text() {
     if skipped("hostile_names_of_grids_stay_text") {
         return;
     }
-    let (_folder, browser) = opened(crate::HOSTILE);
+    let (_folder, browser) = opened(crate::browser::HOSTILE);
     assert_eq!(browser.script("return typeof window.hacked"), "undefined");
     let title = browser.script("return document.querySelector('h1').textContent");
-    assert_eq!(title, crate::HOSTILE);
+    assert_eq!(title, crate::browser::HOSTILE);
     assert_eq!(browser.script("return document.images.length"), json!(0));
     assert_eq!(browser.console(), Vec::<String>::new());
 }

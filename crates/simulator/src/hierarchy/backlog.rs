@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::level::Place;
+use super::plan::Rank;
 use super::source::Job;
 
 /// The unfinished jobs of a task, in order. There is mostly one, or none: the first has a place of its
@@ -67,5 +69,54 @@ impl Backlog {
             self.later.pop_front()
         };
         Some(job)
+    }
+}
+
+/// A task that nothing holds up except other tasks.
+pub(super) struct Lone {
+    /// Its position in the plan.
+    pub(super) position: usize,
+    pub(super) rank: Rank,
+    /// The job that runs next, valid while the task has one; its work is what is left of it.
+    pub(super) first: Job,
+    pub(super) place: Place,
+    /// The jobs behind the first, and how many releases were before theirs.
+    pub(super) later: VecDeque<(Job, u64)>,
+}
+
+impl Lone {
+    pub(super) fn new(position: usize, rank: Rank) -> Self {
+        Self {
+            position,
+            rank,
+            first: Job {
+                task: position,
+                number: 0,
+                release: 0,
+                work: 0,
+            },
+            place: Place::default(),
+            later: VecDeque::new(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn begin(&mut self, job: Job, since: u64) {
+        self.first = job;
+        let rank = match self.rank {
+            Rank::Fixed(rank) => rank,
+            Rank::Deadline(relative) => job.release.saturating_add(relative.as_nanos()),
+        };
+        self.place = Place { rank, since };
+    }
+
+    /// The first job is done; returns whether another one waits.
+    #[inline]
+    pub(super) fn begin_next(&mut self) -> bool {
+        let next = self.later.pop_front();
+        if let Some((job, since)) = next {
+            self.begin(job, since);
+        }
+        next.is_some()
     }
 }

@@ -186,7 +186,9 @@ impl Engine {
         guests: &mut Vec<&'a plan::Guest>,
     ) -> Result<(), PlanError> {
         let index = self.levels.len();
-        let quantum = plan.quantum.map(|quantum| quantum.as_nanos().max(1));
+        // A member that is alone has nobody to give its turn to.
+        let quantum = plan.quantum.filter(|_| plan.positions() > 1);
+        let quantum = quantum.map(|quantum| quantum.as_nanos().max(1));
         self.levels
             .push(Level::new(parent, rank, account, plan.preemptive, quantum));
         for member in &plan.members {
@@ -417,20 +419,7 @@ impl Engine {
     }
 
     fn release(&mut self, job: Job, sink: &mut impl Sink) -> Result<(), PlanError> {
-        if job.task >= self.tasks.len() {
-            return Err(PlanError::UnknownTask {
-                number: job.number,
-                task: job.task,
-                tasks: self.tasks.len(),
-            });
-        }
-        if job.release < self.now {
-            return Err(PlanError::OutOfOrder {
-                number: job.number,
-                task: job.task,
-                release: Duration::from_nanos(job.release),
-            });
-        }
+        job.check(self.tasks.len(), self.now)?;
         sink.released(&job);
         if self.has_overheads {
             let home = &mut self.cpus[self.tasks[job.task].home];

@@ -1,17 +1,18 @@
-//! The course of a simulation of tasks that share one preemptive level, without reservations.
+//! The course of a simulation of tasks that have a CPU for themselves, in one preemptive level without
+//! reservations, or with such as do not limit them: a dedicated CPU, a domain alone in the background.
 //!
 //! The schedule is the general engine's, call by call; but where nothing except releases and
 //! completions can happen, one comparison of the next release with the end of the running job
 //! decides about each event, which is several times as fast.
 
-use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
 use tailbound_time::Duration;
 
 use super::Outcome;
+use super::backlog::Lone;
 use super::engine::END_OF_TIME_NS;
-use super::plan::{Member, Plan, Rank, Speed};
+use super::plan::{Level, Member, Plan, Rank, Rule, Speed};
 use super::problem::PlanError;
 use super::sink::{Completion, Piece, Sink};
 use super::source::{Job, Source};
@@ -25,7 +26,7 @@ pub(super) struct Flat {
     /// Where each task of the plan stands among `tasks`.
     places: Vec<usize>,
     /// By rank where ranks decide, otherwise in the order of the plan.
-    tasks: Vec<Task>,
+    tasks: Vec<Lone>,
     /// Whether all ranks are fixed and differ, so that the first of the ready tasks runs.
     by_rank: bool,
     /// The tasks that have a job.
@@ -34,35 +35,21 @@ pub(super) struct Flat {
     running: usize,
     /// Counts releases, for the order among equals.
     sequence: u64,
-}
-
-struct Task {
-    /// Its position in the plan.
-    position: usize,
-    rank: Rank,
-    /// The job that runs next, valid while the task is ready; its work is what is left of it.
-    first: Job,
-    place: Place,
-    /// The jobs behind the first, and how many releases were before theirs.
-    later: VecDeque<(Job, u64)>,
-}
-
-/// The lower one runs first.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    rank: u64,
-    sequence: u64,
+    /// Since when the running task runs, where pieces are told as a whole.
+    since: u64,
+    /// The reservation that the tasks are inside of; 0 is the host.
+    reservation: usize,
 }
 
 impl Flat {
     /// `None` where only the general engine can do it.
     pub(super) fn of(plan: &Plan) -> Option<Self> {
-        let level = &plan.root;
+        let (level, reservation) = innermost(&plan.root);
         let plain = plan.cpus == [Speed::FULL]
             && plan.overheads.is_free()
             && plan.locks.is_empty()
-            && level.preemptive
-            && level.quantum.is_none()
+            && (level.preemptive || level.members.len() <= 1)
+            && (level.quantum.is_none() || level.members.len() <= 1)
             && level.members.len() <= MOST_TASKS;
         if !plain {
             return None;
@@ -70,12 +57,15 @@ impl Flat {
         let members = level.members.iter().enumerate();
         let mut tasks = members
             .map(|(position, member)| match member {
-                Member::Task(task) if task.sections.is_empty() => {
-                    Some(Task::new(position, task.rank))
+                // On the host itself there is nothing that a boost could lift.
+                Member::Task(task)
+                    if task.sections.is_empty() && (reservation == 0 || task.boost.is_none()) =>
+                {
+                    Some(Lone::new(position, task.rank))
                 }
                 _ => None,
             })
-            .collect::<Option<Vec<Task>>>()?;
+            .collect::<Option<Vec<Lone>>>()?;
         let by_rank = sorted_by_rank(&mut tasks);
         let mut places = vec![0; tasks.len()];
         for (place, task) in tasks.iter().enumerate() {
@@ -88,27 +78,29 @@ impl Flat {
             ready: 0,
             running: 0,
             sequence: 0,
+            since: 0,
+            reservation,
         })
     }
 
     /// Runs until all jobs are done, or up to the horizon.
-    pub(super) fn run(
+    pub(super) fn run<S: Sink>(
         &mut self,
         source: &mut impl Source,
-        sink: &mut impl Sink,
+        sink: &mut S,
         horizon: u64,
     ) -> Result<Outcome, PlanError> {
         if self.by_rank {
-            self.run_in_order::<true>(source, sink, horizon)
+            self.run_in_order::<true, S>(source, sink, horizon)
         } else {
-            self.run_in_order::<false>(source, sink, horizon)
+            self.run_in_order::<false, S>(source, sink, horizon)
         }
     }
 
-    fn run_in_order<const BY_RANK: bool>(
+    fn run_in_order<const BY_RANK: bool, S: Sink>(
         &mut self,
         source: &mut impl Source,
-        sink: &mut impl Sink,
+        sink: &mut S,
         horizon: u64,
     ) -> Result<Outcome, PlanError> {
         let mut now = 0_u64;
@@ -129,19 +121,24 @@ impl Flat {
                 return Err(PlanError::Overflow);
             }
             if let Some(running) = running {
-                self.go_on::<BY_RANK>(running, now, until, sink);
+                self.go_on::<BY_RANK, S>(running, now, until, sink);
             }
             now = until;
             while source.next_release().is_some_and(|at| at <= now) {
                 if let Some(job) = source.take() {
-                    self.check(&job, now)?;
+                    job.check(self.places.len(), now)?;
                     sink.released(&job);
-                    self.release::<BY_RANK>(job);
+                    self.release::<BY_RANK, S>(job, now, sink);
                 }
             }
             if now >= horizon {
                 break;
             }
+        }
+        if S::WHOLE_PIECES
+            && let Some(running) = self.running::<BY_RANK>()
+        {
+            self.tell_piece(running, self.since, now, sink);
         }
         Ok(Outcome {
             unfinished: self.unfinished(),
@@ -166,38 +163,34 @@ impl Flat {
 
     /// The running job goes on, at most until it is done.
     #[inline(always)]
-    fn go_on<const BY_RANK: bool>(
+    fn go_on<const BY_RANK: bool, S: Sink>(
         &mut self,
         running: usize,
         now: u64,
         until: u64,
-        sink: &mut impl Sink,
+        sink: &mut S,
     ) {
-        let task = &mut self.tasks[running];
-        if until > now {
-            sink.ran(&Piece {
-                task: task.position,
-                number: task.first.number,
-                cpu: 0,
-                from: now,
-                until,
-                reservation: 0,
-                boosted: false,
-            });
+        if !S::WHOLE_PIECES {
+            self.tell_piece(running, now, until, sink);
         }
+        let task = &mut self.tasks[running];
         task.first.work -= until - now;
         if task.first.work > 0 {
             return;
         }
+        if S::WHOLE_PIECES {
+            self.tell_piece(running, self.since, until, sink);
+            self.since = until;
+        }
+        let task = &mut self.tasks[running];
         sink.completed(&Completion {
             task: task.position,
             number: task.first.number,
             release: task.first.release,
             end: until,
         });
-        match task.later.pop_front() {
-            Some((job, sequence)) => task.begin(job, sequence),
-            None => self.ready &= !(1 << running),
+        if !task.begin_next() {
+            self.ready &= !(1 << running);
         }
         if !BY_RANK {
             self.choose();
@@ -205,26 +198,23 @@ impl Flat {
     }
 
     #[inline(always)]
-    fn check(&self, job: &Job, now: u64) -> Result<(), PlanError> {
-        if job.task >= self.places.len() {
-            return Err(PlanError::UnknownTask {
-                number: job.number,
-                task: job.task,
-                tasks: self.tasks.len(),
+    fn tell_piece(&self, running: usize, from: u64, until: u64, sink: &mut impl Sink) {
+        let task = &self.tasks[running];
+        if until > from {
+            sink.ran(&Piece {
+                task: task.position,
+                number: task.first.number,
+                cpu: 0,
+                from,
+                until,
+                reservation: self.reservation,
+                boosted: false,
             });
         }
-        if job.release < now {
-            return Err(PlanError::OutOfOrder {
-                number: job.number,
-                task: job.task,
-                release: Duration::from_nanos(job.release),
-            });
-        }
-        Ok(())
     }
 
     #[inline(always)]
-    fn release<const BY_RANK: bool>(&mut self, job: Job) {
+    fn release<const BY_RANK: bool, S: Sink>(&mut self, job: Job, now: u64, sink: &mut S) {
         let place = self.places[job.task];
         let sequence = self.sequence;
         self.sequence += 1;
@@ -235,11 +225,23 @@ impl Flat {
             return;
         }
         task.begin(job, sequence);
-        if !BY_RANK {
-            let place_in_order = task.place;
-            if self.ready == 0 || place_in_order < self.tasks[self.running].place {
-                self.running = place;
+        let place_in_order = task.place;
+        let before = self.running::<BY_RANK>();
+        let comes_first = before.is_none_or(|running| {
+            if BY_RANK {
+                place < running
+            } else {
+                place_in_order < self.tasks[running].place
             }
+        });
+        if comes_first {
+            if S::WHOLE_PIECES {
+                if let Some(running) = before {
+                    self.tell_piece(running, self.since, now, sink);
+                }
+                self.since = now;
+            }
+            self.running = place;
         }
         self.ready |= bit;
     }
@@ -259,44 +261,21 @@ impl Flat {
     }
 }
 
-impl Place {
-    /// A number that is in the order of the places.
-    #[inline]
-    fn as_one(self) -> u128 {
-        (u128::from(self.rank) << 64) | u128::from(self.sequence)
+/// The level whose members alone share the CPU, and how many reservations without a limit it lies in.
+fn innermost(root: &Level) -> (&Level, usize) {
+    let (mut level, mut depth) = (root, 0);
+    while let [Member::Reservation(only)] = level.members.as_slice()
+        && only.rule == Rule::Unlimited
+    {
+        level = &only.inside;
+        depth += 1;
     }
-}
-
-impl Task {
-    fn new(position: usize, rank: Rank) -> Self {
-        Self {
-            position,
-            rank,
-            first: Job {
-                task: position,
-                number: 0,
-                release: 0,
-                work: 0,
-            },
-            place: Place::default(),
-            later: VecDeque::new(),
-        }
-    }
-
-    #[inline]
-    fn begin(&mut self, job: Job, sequence: u64) {
-        self.first = job;
-        let rank = match self.rank {
-            Rank::Fixed(rank) => rank,
-            Rank::Deadline(relative) => job.release.saturating_add(relative.as_nanos()),
-        };
-        self.place = Place { rank, sequence };
-    }
+    (level, depth)
 }
 
 /// Puts the tasks in the order of their ranks if these are fixed and differ.
-fn sorted_by_rank(tasks: &mut [Task]) -> bool {
-    let rank_of = |task: &Task| match task.rank {
+fn sorted_by_rank(tasks: &mut [Lone]) -> bool {
+    let rank_of = |task: &Lone| match task.rank {
         Rank::Fixed(rank) => Some(rank),
         Rank::Deadline(_) => None,
     };

@@ -15,12 +15,20 @@ pub(super) enum Child {
 }
 
 /// The place of a member in the order of its level; the lower one first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     /// By the member's rank.
     pub(super) rank: u64,
     /// Among equals: when it got ready, or its turn ended, in the order of such things.
     pub(super) since: u64,
+}
+
+impl Place {
+    /// A number that is in the order of the places.
+    #[inline]
+    pub(super) fn as_one(self) -> u128 {
+        (u128::from(self.rank) << 64) | u128::from(self.since)
+    }
 }
 
 /// What boosts a level: the jobs of a task that are not done, of which the last one was released last and

@@ -44,6 +44,16 @@ impl Members {
     }
 
     #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<usize> {
+        self.iter().next()
+    }
+
+    #[inline]
     pub(super) fn contains(&self, member: usize) -> bool {
         let word = match member / 64 {
             0 => self.low,

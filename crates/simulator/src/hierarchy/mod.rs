@@ -11,6 +11,7 @@ mod guest;
 mod level;
 mod locks;
 mod members;
+mod one_queue;
 mod plan;
 mod problem;
 mod processor;
@@ -41,16 +42,21 @@ pub struct Outcome {
 ///
 /// # Errors
 /// [`PlanError`] says what of the plan or of the source is at fault.
-pub fn simulate_plan(
+pub fn simulate_plan<S: Sink>(
     plan: &Plan,
     source: &mut impl Source,
-    sink: &mut impl Sink,
+    sink: &mut S,
     horizon: Option<Duration>,
 ) -> Result<Outcome, PlanError> {
     check_pins(plan)?;
     let horizon_ns = horizon.map_or(u64::MAX, Duration::as_nanos);
     if let Some(mut flat) = flat::Flat::of(plan) {
         return flat.run(source, sink, horizon_ns);
+    }
+    if S::WHOLE_PIECES
+        && let Some(mut one_queue) = one_queue::OneQueue::of(plan)
+    {
+        return one_queue.run(source, sink, horizon_ns);
     }
     let mut engine = engine::Engine::new(plan)?;
     if horizon.is_none() && !plan.overheads.is_free() {

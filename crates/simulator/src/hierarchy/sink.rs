@@ -39,6 +39,10 @@ pub struct Piece {
 /// The calls are made where the type is known, so that a sink which does nothing costs nothing.
 /// Reservations count in the order of the tree, from 1; the host is 0.
 pub trait Sink {
+    /// Whether a piece may be told only when its job leaves the CPU, although other things have
+    /// happened since the piece began. Simulations that know a shorter way then take it.
+    const WHOLE_PIECES: bool = false;
+
     /// A job is done.
     fn completed(&mut self, completion: &Completion);
 
@@ -70,6 +74,8 @@ pub trait Sink {
 
 /// All completions, in order.
 impl Sink for Vec<Completion> {
+    const WHOLE_PIECES: bool = true;
+
     fn completed(&mut self, completion: &Completion) {
         self.push(*completion);
     }

@@ -1,5 +1,8 @@
 //! Where jobs come from.
 
+use tailbound_time::Duration;
+
+use super::problem::PlanError;
 use crate::timers::{NEVER, Queue};
 
 /// A job that is released.
@@ -13,6 +16,35 @@ pub struct Job {
     pub release: u64,
     /// How long it runs, in nanoseconds.
     pub work: u64,
+}
+
+impl Job {
+    /// Refuses a job of none of so many tasks, and one that comes too late.
+    #[inline(always)]
+    pub(super) fn check(&self, tasks: usize, now: u64) -> Result<(), PlanError> {
+        let Self {
+            task,
+            number,
+            release,
+            ..
+        } = *self;
+        if task >= tasks {
+            return Err(PlanError::UnknownTask {
+                number,
+                task,
+                tasks,
+            });
+        }
+        if release < now {
+            let release = Duration::from_nanos(release);
+            return Err(PlanError::OutOfOrder {
+                number,
+                task,
+                release,
+            });
+        }
+        Ok(())
+    }
 }
 
 /// Jobs in order of release.

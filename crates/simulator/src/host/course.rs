@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::hierarchy::{Completion, Job, Piece, Sink, Source};
 use crate::tally::Tally;
+use crate::timers::NEVER;
 
 /// What is kept of response times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +32,16 @@ pub(super) struct Span {
 }
 
 impl Span {
+    #[inline]
     fn clip(self, from: u64, until: u64) -> u64 {
         until.min(self.until).saturating_sub(from.max(self.from))
+    }
+
+    /// When a part of the second half begins.
+    fn part(self, index: usize) -> u64 {
+        let half = (self.until - self.from) / 2;
+        let length = (half / PARTS as u64).max(1);
+        self.until - half + index as u64 * length
     }
 }
 
@@ -71,6 +80,8 @@ pub(super) struct Course {
     pub(super) queues: Vec<Backlog>,
     /// The part of the second half in which the last event was; none before it.
     part: Option<usize>,
+    /// When the part after it begins; never after the last one.
+    next_part: u64,
     waiting: Rc<Cell<u64>>,
 }
 
@@ -112,31 +123,34 @@ impl Course {
             last: vec![None; cpus],
             queues: (0..queues).map(backlog).collect(),
             part: None,
+            next_part: span.part(0),
             waiting,
         }
     }
 
     /// Comes to a time: what waits now has waited through all parts in between.
+    #[inline]
     fn come_to(&mut self, at: u64) {
-        let Span { from, until } = self.span;
-        let half = (until - from) / 2;
-        let middle = until - half;
-        if at < middle || self.part == Some(PARTS - 1) && at >= until {
-            return;
+        if at >= self.next_part {
+            self.begin_parts(at);
         }
-        let length = (half / PARTS as u64).max(1);
-        let now = (((at - middle) / length) as usize).min(PARTS - 1);
-        let first = match self.part {
-            Some(part) if part == now => return,
-            Some(part) => part + 1,
-            None => 0,
-        };
+    }
+
+    #[cold]
+    fn begin_parts(&mut self, at: u64) {
+        let first = self.part.map_or(0, |part| part + 1);
+        let later = (first + 1..PARTS).take_while(|part| self.span.part(*part) <= at);
+        let last = first + later.count();
         for queue in &mut self.queues {
-            for part in first..=now {
-                queue.least[part] = queue.least[part].min(queue.waiting);
+            for least in &mut queue.least[first..=last] {
+                *least = queue.waiting.min(*least);
             }
         }
-        self.part = Some(now);
+        self.part = Some(last);
+        self.next_part = match last + 1 {
+            PARTS => u64::MAX,
+            next => self.span.part(next),
+        };
     }
 
     /// Ends the count at the end of the simulation.
@@ -157,6 +171,9 @@ impl Backlog {
 }
 
 impl Sink for Course {
+    const WHOLE_PIECES: bool = true;
+
+    #[inline]
     fn released(&mut self, job: &Job) {
         self.come_to(job.release);
         let task = &mut self.tasks[job.task];
@@ -170,6 +187,7 @@ impl Sink for Course {
         task.released += u64::from(job.release >= self.span.from);
     }
 
+    #[inline]
     fn completed(&mut self, completion: &Completion) {
         self.come_to(completion.end);
         let task = &mut self.tasks[completion.task];
@@ -194,6 +212,7 @@ impl Sink for Course {
         }
     }
 
+    #[inline]
     fn ran(&mut self, piece: &Piece) {
         let length = self.span.clip(piece.from, piece.until);
         self.tasks[piece.task].used += length;
@@ -206,10 +225,12 @@ impl Sink for Course {
         }
     }
 
+    #[inline]
     fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
         self.overhead[cpu] += self.span.clip(from, until);
     }
 
+    #[inline]
     fn ran_out(&mut self, reservation: usize, at: u64) {
         let counts = self.span.from <= at && at < self.span.until;
         self.depletions[reservation] += u64::from(counts);
@@ -225,32 +246,66 @@ pub(super) const NEVER_DUE: u64 = u64::MAX - 1;
 /// Jobs of a source, and what never ends; no more jobs once too many wait.
 pub(super) struct Feed<S> {
     /// The jobs that never end, all released at the start.
-    pub(super) endless: Vec<Job>,
-    pub(super) jobs: S,
-    pub(super) waiting: Rc<Cell<u64>>,
-    pub(super) most_waiting: u64,
+    endless: Vec<Job>,
+    jobs: S,
+    /// When the next job is released; never, if there is none.
+    next: u64,
+    waiting: Rc<Cell<u64>>,
+    most_waiting: u64,
     /// When there were too many.
-    pub(super) cut_off: Rc<Cell<Option<u64>>>,
+    cut_off: Rc<Cell<Option<u64>>>,
+}
+
+impl<S: Source> Feed<S> {
+    /// `cut_off` will say when more than so many waited.
+    pub(super) fn new(
+        endless: Vec<Job>,
+        jobs: S,
+        waiting: Rc<Cell<u64>>,
+        most_waiting: u64,
+        cut_off: Rc<Cell<Option<u64>>>,
+    ) -> Self {
+        let mut feed = Self {
+            endless,
+            jobs,
+            next: NEVER,
+            waiting,
+            most_waiting,
+            cut_off,
+        };
+        feed.look_ahead();
+        feed
+    }
+
+    #[inline]
+    fn look_ahead(&mut self) {
+        self.next = if self.endless.is_empty() {
+            self.jobs.next_release().unwrap_or(NEVER)
+        } else {
+            0
+        };
+    }
 }
 
 impl<S: Source> Source for Feed<S> {
+    #[inline(always)]
     fn next_release(&self) -> Option<u64> {
-        if !self.endless.is_empty() {
-            return Some(0);
-        }
-        if self.cut_off.get().is_some() {
-            return None;
-        }
-        self.jobs.next_release()
+        (self.next != NEVER).then_some(self.next)
     }
 
+    #[inline]
     fn take(&mut self) -> Option<Job> {
+        self.next_release()?;
         if let Some(job) = self.endless.pop() {
+            self.look_ahead();
             return Some(job);
         }
         let job = self.jobs.take()?;
         if self.waiting.get() >= self.most_waiting {
             self.cut_off.set(Some(job.release));
+            self.next = NEVER;
+        } else {
+            self.look_ahead();
         }
         Some(job)
     }
@@ -261,5 +316,7 @@ impl<S: Source> Source for Feed<S> {
 pub struct Nothing;
 
 impl Sink for Nothing {
+    const WHOLE_PIECES: bool = true;
+
     fn completed(&mut self, _completion: &Completion) {}
 }

@@ -275,13 +275,9 @@ fn simulate_one<S: Sink>(
     let endless = laid.tasks.iter().enumerate();
     let endless = endless.filter(|(_, task)| task.task.is_none());
     let endless: Vec<Job> = endless.map(|(index, _)| endless_job(index)).collect();
-    let mut feed = Feed {
-        endless: endless.into_iter().rev().collect(),
-        jobs,
-        waiting,
-        most_waiting: MOST_WAITING,
-        cut_off: Rc::clone(&cut_off),
-    };
+    let endless = endless.into_iter().rev().collect();
+    let cut = Rc::clone(&cut_off);
+    let mut feed = Feed::new(endless, jobs, waiting, MOST_WAITING, cut);
     let mut both = Tee(&mut course, sink);
     let ended = simulate_laid(laid, &mut feed, &mut both, time.end)?;
     found.ended_ns = found.ended_ns.max(ended.as_nanos());

@@ -66,31 +66,39 @@ pub struct Tee<A, B>(
 );
 
 impl<A: Sink, B: Sink> Sink for Tee<A, B> {
+    const WHOLE_PIECES: bool = A::WHOLE_PIECES && B::WHOLE_PIECES;
+
+    #[inline]
     fn completed(&mut self, completion: &Completion) {
         self.0.completed(completion);
         self.1.completed(completion);
     }
 
+    #[inline]
     fn released(&mut self, job: &Job) {
         self.0.released(job);
         self.1.released(job);
     }
 
+    #[inline]
     fn ran(&mut self, piece: &Piece) {
         self.0.ran(piece);
         self.1.ran(piece);
     }
 
+    #[inline]
     fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
         self.0.overhead(cpu, from, until);
         self.1.overhead(cpu, from, until);
     }
 
+    #[inline]
     fn ran_out(&mut self, reservation: usize, at: u64) {
         self.0.ran_out(reservation, at);
         self.1.ran_out(reservation, at);
     }
 
+    #[inline]
     fn replenished(&mut self, reservation: usize, at: u64) {
         self.0.replenished(reservation, at);
         self.1.replenished(reservation, at);
@@ -99,36 +107,44 @@ impl<A: Sink, B: Sink> Sink for Tee<A, B> {
 
 /// A sink that may be left out.
 impl<S: Sink> Sink for Option<S> {
+    const WHOLE_PIECES: bool = S::WHOLE_PIECES;
+
+    #[inline]
     fn completed(&mut self, completion: &Completion) {
         if let Some(sink) = self {
             sink.completed(completion);
         }
     }
 
+    #[inline]
     fn released(&mut self, job: &Job) {
         if let Some(sink) = self {
             sink.released(job);
         }
     }
 
+    #[inline]
     fn ran(&mut self, piece: &Piece) {
         if let Some(sink) = self {
             sink.ran(piece);
         }
     }
 
+    #[inline]
     fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
         if let Some(sink) = self {
             sink.overhead(cpu, from, until);
         }
     }
 
+    #[inline]
     fn ran_out(&mut self, reservation: usize, at: u64) {
         if let Some(sink) = self {
             sink.ran_out(reservation, at);
         }
     }
 
+    #[inline]
     fn replenished(&mut self, reservation: usize, at: u64) {
         if let Some(sink) = self {
             sink.replenished(reservation, at);
@@ -138,26 +154,34 @@ impl<S: Sink> Sink for Option<S> {
 
 /// A sink that somebody else keeps.
 impl<S: Sink> Sink for &mut S {
+    const WHOLE_PIECES: bool = S::WHOLE_PIECES;
+
+    #[inline]
     fn completed(&mut self, completion: &Completion) {
         S::completed(self, completion);
     }
 
+    #[inline]
     fn released(&mut self, job: &Job) {
         S::released(self, job);
     }
 
+    #[inline]
     fn ran(&mut self, piece: &Piece) {
         S::ran(self, piece);
     }
 
+    #[inline]
     fn overhead(&mut self, cpu: usize, from: u64, until: u64) {
         S::overhead(self, cpu, from, until);
     }
 
+    #[inline]
     fn ran_out(&mut self, reservation: usize, at: u64) {
         S::ran_out(self, reservation, at);
     }
 
+    #[inline]
     fn replenished(&mut self, reservation: usize, at: u64) {
         S::replenished(self, reservation, at);
     }

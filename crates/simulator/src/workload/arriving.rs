@@ -164,6 +164,7 @@ impl Arriving {
     }
 
     /// The next release; `None` if there is none.
+    #[inline]
     pub(super) fn next(&self) -> Option<u64> {
         match self {
             Self::Periodic { next, .. } | Self::Sporadic { next, .. } => Some(*next),
@@ -177,6 +178,7 @@ impl Arriving {
     }
 
     /// Goes on to the release after the next one.
+    #[inline]
     pub(super) fn advance(&mut self) {
         match self {
             Self::Periodic { next, period_ns } => *next = next.saturating_add(*period_ns),

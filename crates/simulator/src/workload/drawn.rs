@@ -84,6 +84,7 @@ impl<'a> DrawnJobs<'a> {
 }
 
 impl Client<'_> {
+    #[inline]
     fn next_before(&self, horizon: u64) -> u64 {
         let next = self.arriving.next();
         next.filter(|at| *at < horizon).unwrap_or(NEVER)
@@ -91,10 +92,12 @@ impl Client<'_> {
 }
 
 impl Source for DrawnJobs<'_> {
+    #[inline]
     fn next_release(&self) -> Option<u64> {
         Some(self.next.earliest()).filter(|at| *at != NEVER)
     }
 
+    #[inline]
     fn take(&mut self) -> Option<Job> {
         let release = self.next_release()?;
         let index = self.next.first();

@@ -54,6 +54,7 @@ impl<'a> Source<'a> {
         })
     }
 
+    #[inline]
     pub(super) fn draw(&mut self, stream: &mut Stream) -> Option<Duration> {
         match self {
             Self::Constant(value) => Some(*value),

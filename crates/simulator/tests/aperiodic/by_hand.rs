@@ -5,7 +5,7 @@ use tailbound_simulator::aperiodic::{
 };
 use tailbound_simulator::hierarchy::Job;
 
-use crate::sets::{Set, Task, budget, ns};
+use super::sets::{Set, Task, budget, ns};
 
 fn set(tasks: &[Task], jobs: &[(usize, u64, u64)]) -> Set {
     let jobs = jobs.iter().enumerate();

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tailbound_simulator::aperiodic::{Policy, SlackGain};
 use tailbound_simulator::hierarchy::Job;
 
-use crate::properties::bearable;
-use crate::sets::{Set, a_set};
+use super::properties::bearable;
+use super::sets::{Set, a_set};
 
 /// The hard jobs at some time: of every job what is left of it.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -144,7 +144,7 @@ proptest! {
 
 #[test]
 fn the_approximation_is_exact_in_simple_sets() {
-    use crate::sets::Task;
+    use super::sets::Task;
     let job = |task, number, release, work| Job {
         task,
         number,

@@ -8,8 +8,8 @@ use tailbound_simulator::aperiodic::{
 };
 use tailbound_simulator::hierarchy::{Completion, Job};
 
-use crate::properties::DUAL_GAINS;
-use crate::sets::{Set, a_set, ns};
+use super::properties::DUAL_GAINS;
+use super::sets::{Set, a_set, ns};
 
 /// A hard job with all that any policy knows of it.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@ use tailbound_simulator::hierarchy::{Completion, Job, Piece, Sink};
 use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
 
-use crate::properties::bearable;
-use crate::sets::{Set, Task, a_set, ns, run};
+use super::properties::bearable;
+use super::sets::{Set, Task, a_set, ns, run};
 
 /// How long each task ran.
 #[derive(Default)]

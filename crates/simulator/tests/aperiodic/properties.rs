@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tailbound_simulator::aperiodic::{DualPriorityGain, Policy, ServerRule, SlackGain};
 
-use crate::sets::{Set, a_set, budget};
+use super::sets::{Set, a_set, budget};
 
 pub const DUAL_GAINS: [DualPriorityGain; 4] = [
     DualPriorityGain::None,

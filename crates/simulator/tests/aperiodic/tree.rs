@@ -7,7 +7,7 @@ use tailbound_simulator::hierarchy::{
 };
 use tailbound_time::Duration;
 
-use crate::sets::{Set, a_set, ns};
+use super::sets::{Set, a_set, ns};
 
 fn level(members: Vec<Member>) -> Level {
     Level {

@@ -1,5 +1,4 @@
 //! Whole hosts for tests: simulated with a sink that writes down who ran when.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 

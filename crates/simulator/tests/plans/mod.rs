@@ -1,5 +1,4 @@
 //! Plans and jobs in few words, times in nanoseconds.
-#![allow(dead_code, reason = "each test writes what it needs of a plan")]
 
 use tailbound_simulator::hierarchy::{Job, Level, Member, Rank, Reservation, Rule, Task};
 use tailbound_time::Duration;

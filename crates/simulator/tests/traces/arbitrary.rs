@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, Sink};
 use tailbound_simulator::traces::{Audit, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee};
 
-use super::plans::{level, ns, reservation, task};
 use super::wire;
+use crate::plans::{level, ns, reservation, task};
 
 #[derive(Clone, Debug)]
 enum Call {

@@ -1,0 +1,26 @@
+//! Theory against oracles that share nothing with it, against simulations and against published values.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod admission;
+mod backlog_equivalence;
+mod deadlines;
+mod exact_queue;
+mod golden;
+mod golden_settings;
+mod golden_simulated;
+mod grid_constant_bandwidth;
+mod grid_load;
+mod grid_polling;
+mod grid_thesis;
+mod interfaces;
+mod interfaces_multiprocessor;
+mod least_budget;
+mod mode_change;
+mod mode_change_cases;
+mod response_time;
+mod response_times_simulated;
+mod schedulability;
+mod synthetic_service;
+mod transitions;
+mod varying_periodic;
+mod virtualization_agnostic;

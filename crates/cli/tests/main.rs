@@ -1,0 +1,6 @@
+//! The command line without a daemon: what is printed, and what is written.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod cases;
+mod pasting;
+mod sweep;

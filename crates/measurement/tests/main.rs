@@ -1,0 +1,7 @@
+//! Measurements of services that are tests themselves, and of Redis.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod hostile_service;
+mod redis;
+mod synthetic_service;
+mod testbed;

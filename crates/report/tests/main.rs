@@ -1,0 +1,11 @@
+//! Documents, pictures and pages as their readers see them.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod browser;
+mod documents;
+mod sample;
+mod sample_schedule;
+mod schedule_page;
+mod schedules;
+mod sizing_page;
+mod webdriver;

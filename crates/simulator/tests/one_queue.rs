@@ -1,0 +1,144 @@
+//! Tasks that share one queue for several CPUs have an engine of their own where pieces may be told
+//! late. Its schedule is the general engine's, piece by piece.
+
+use proptest::prelude::*;
+use tailbound_simulator::hierarchy::{
+    Completion, Guest, Job, Member, Outcome, Piece, Plan, PlanError, Rank, Rule, Sink, Task,
+    VirtualCpu, simulate_plan,
+};
+
+use crate::plans::{level, ns};
+
+/// What is told of a schedule; pieces may be whole or not.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Story<const WHOLE: bool> {
+    released: Vec<Job>,
+    completed: Vec<Completion>,
+    pieces: Vec<Piece>,
+}
+
+impl<const WHOLE: bool> Sink for Story<WHOLE> {
+    const WHOLE_PIECES: bool = WHOLE;
+
+    fn completed(&mut self, completion: &Completion) {
+        self.completed.push(*completion);
+    }
+
+    fn released(&mut self, job: &Job) {
+        self.released.push(*job);
+    }
+
+    fn ran(&mut self, piece: &Piece) {
+        assert!(piece.from < piece.until, "{piece:?}");
+        self.pieces.push(*piece);
+    }
+}
+
+impl<const WHOLE: bool> Story<WHOLE> {
+    fn of(
+        plan: &Plan,
+        mut jobs: &[Job],
+        horizon: Option<u64>,
+    ) -> (Self, Result<Outcome, PlanError>) {
+        let mut story = Self::default();
+        let outcome = simulate_plan(plan, &mut jobs, &mut story, horizon.map(ns));
+        story.join();
+        (story, outcome)
+    }
+
+    /// Makes one piece of what a CPU did without a break.
+    fn join(&mut self) {
+        self.pieces.sort_by_key(|piece| (piece.cpu, piece.from));
+        let mut joined: Vec<Piece> = Vec::new();
+        for piece in self.pieces.drain(..) {
+            let before = joined.last_mut().filter(|before| {
+                let until = piece.until;
+                Piece {
+                    from: before.until,
+                    until,
+                    ..**before
+                } == piece
+            });
+            match before {
+                Some(before) => before.until = piece.until,
+                None => joined.push(piece),
+            }
+        }
+        self.pieces = joined;
+    }
+}
+
+/// The tasks on so many CPUs of a host, or of a guest whose virtual CPUs have every second CPU.
+fn plan(ranks: &[Rank], cpus: usize, in_guest: bool) -> Plan {
+    let tasks = ranks.iter().map(|rank| Task::of_rank(*rank));
+    if !in_guest {
+        return Plan::global(cpus, level(tasks.map(Member::Task).collect()));
+    }
+    let vcpu = |_| VirtualCpu {
+        rank: Rank::Fixed(0),
+        rule: Rule::Unlimited,
+        budget: ns(0),
+        period: ns(0),
+        phase: ns(0),
+    };
+    let guest = Guest {
+        vcpus: (0..cpus).map(vcpu).collect(),
+        tasks: tasks.collect(),
+    };
+    Plan {
+        pinned: (0..cpus).map(|cpu| 2 * cpu + 1).collect(),
+        ..Plan::global(2 * cpus, level(vec![Member::Guest(guest)]))
+    }
+}
+
+fn ranks() -> impl Strategy<Value = Vec<Rank>> {
+    let fixed = (0_u64..8).prop_map(Rank::Fixed);
+    let deadline = (0_u64..20).prop_map(|it| Rank::Deadline(ns(it)));
+    prop_oneof![
+        prop::collection::vec(fixed.clone(), 1..12),
+        prop::collection::vec(deadline.clone(), 1..12),
+        prop::collection::vec(prop_oneof![fixed, deadline], 1..12),
+    ]
+}
+
+/// Some lists end where time does; some are out of order.
+fn jobs() -> impl Strategy<Value = Vec<Job>> {
+    let start = prop_oneof![9 => Just(0), 1 => Just((1_u64 << 63) - 60)];
+    let list = prop::collection::vec((0_usize..100, 0_u64..60, 0_u64..9), 0..60);
+    (list, start, 0..10).prop_map(|(mut list, start, kind)| {
+        if kind > 0 {
+            list.sort_by_key(|(_, release, _)| *release);
+        }
+        let jobs = list.into_iter().zip(0..);
+        jobs.map(|((task, release, work), number)| Job {
+            task,
+            number,
+            release: start + release,
+            work,
+        })
+        .collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn one_queue_runs_as_in_the_general_engine(
+        ranks in ranks(), mut jobs in jobs(), cpus in 1_usize..6, in_guest: bool,
+        horizon in prop::option::of(0_u64..100), known in 0..8,
+    ) {
+        if known > 0 {
+            jobs.iter_mut().for_each(|job| job.task %= ranks.len());
+        }
+        let plan = plan(&ranks, cpus, in_guest);
+        let (whole, outcome) = Story::<true>::of(&plan, &jobs, horizon);
+        let (general, expected) = Story::<false>::of(&plan, &jobs, horizon);
+        prop_assert_eq!(&outcome, &expected);
+        prop_assert_eq!(whole.released, general.released);
+        prop_assert_eq!(whole.completed, general.completed);
+        if outcome.is_ok() {
+            prop_assert_eq!(whole.pieces, general.pieces);
+        }
+    }
+}
