@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tailbound_analysis::transitions::METHOD;
 use tailbound_assessment::AssessmentError;
-use tailbound_assessment::analysis::{Analysis, analyze};
+use tailbound_assessment::analysis::{Analysis, analyze, refuse_what_is_only_simulated};
 use tailbound_assessment::schedulability::{
     CpuVerdict, ModeVerdict, ServiceVerdict, TaskVerdict, Verdict,
 };
@@ -18,6 +18,7 @@ use crate::output::{Output, table};
 /// Judges every mode of the description.
 pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
+    refuse_what_is_only_simulated(&loaded.description)?;
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),

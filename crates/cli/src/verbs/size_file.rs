@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tailbound_assessment::AssessmentError;
+use tailbound_assessment::analysis::refuse_what_is_only_simulated;
 use tailbound_assessment::sizing::{Budgets, ServiceSizing, SizingOptions, size_services};
 use tailbound_experiment::host_check::ProbedHost;
 use tailbound_linux::HostCapabilities;
@@ -25,6 +26,7 @@ struct Answers<'a> {
 /// Sizes the services of a description.
 pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
+    refuse_what_is_only_simulated(&loaded.description)?;
     let description = &loaded.description;
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
