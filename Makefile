@@ -7,7 +7,10 @@
 CARGO ?= cargo
 PREFIX ?= /usr/local
 BINARIES := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
+LOGS := $(abspath $(or $(CARGO_TARGET_DIR),target))/logs
 FLAGS := --workspace --locked
+# By another name, since `make -n` carries out what names $(MAKE).
+SUBMAKE := $(MAKE)
 # Property tests draw their cases from this seed here, so that what a commit gives depends on the commit
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
@@ -30,10 +33,14 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 	$(CARGO) build $(FLAGS) --bins
 	@tools/demo $(BINARIES)
 
-test: setup lint build ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
+# The tests in Java mostly wait, and packages are on their way; compilers take what CPU time is left. The
+# tests in Rust begin when both have ended: many need the host for themselves.
+test: setup ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
+	@tools/beside $(LOGS)/java.log tools/java -- \
+		tools/beside $(LOGS)/python-packages.log tools/python --install -- \
+		nice $(SUBMAKE) --no-print-directory lint build
 	TAILBOUND_BIN_DIR=$(BINARIES) $(CARGO) test $(FLAGS) --no-fail-fast
 	@tools/python
-	@tools/java
 	@tools/check-advisories
 
 lint:

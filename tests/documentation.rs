@@ -1,4 +1,4 @@
-//! Every command that a document shows is run, and prints what the document says it prints.
+//! Every command in a document is run, and its output compared with the document.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
@@ -17,7 +17,7 @@ fn documents() -> Vec<TextFile> {
     documents
 }
 
-/// A scratch folder with what documents take for granted: the examples.
+/// A scratch folder with the examples, which documents assume to be there.
 fn scratch() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let copied = Command::new("cp")

@@ -101,7 +101,12 @@ fn every_example_checks_predicts_and_simulates() {
             let refused = verb == ["check"] && SIMULATED_ONLY.contains(&path.as_str());
             let expected = if refused { 2 } else { 0 };
             let status = output.status.code();
-            assert_eq!(status, Some(expected), "{arguments:?}: {}", text_of(&output));
+            assert_eq!(
+                status,
+                Some(expected),
+                "{arguments:?}: {}",
+                text_of(&output)
+            );
             assert!(!output.stdout.is_empty(), "{arguments:?} prints nothing");
         }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::grid::{
-    ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling,
+use tailbound_analysis::slotted::{
+    ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
 };
 use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
 use tailbound_assessment::prediction::PredictedResponses;
@@ -35,8 +35,8 @@ pub struct Answer {
 pub enum Source {
     /// The queue of `analysis::response_time`.
     Queue(Box<ResponseTimes>),
-    /// A server whose rule follows the arrivals, on the grid of `analysis::grid`.
-    Grid(Box<GridPrediction>),
+    /// A server whose rule follows the arrivals, in the slots of `analysis::slotted`.
+    Slotted(Box<SlottedPrediction>),
     /// A service of a description.
     Service(Box<PredictedResponses>),
     /// Response times that were simulated.
@@ -72,7 +72,7 @@ impl Source {
     pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
         match self {
             Self::Queue(found) => found.distribution("response time", probabilities),
-            Self::Grid(found) => Ok(found.distribution.clone()),
+            Self::Slotted(found) => Ok(found.distribution.clone()),
             Self::Service(found) => Ok(found.distribution.clone()),
             Self::Simulated(found) => Ok((**found).clone()),
         }
@@ -85,7 +85,7 @@ impl Source {
             _ if !(*probability > 0.0 && *probability < 1.0) => Err(Refused::Invalid {
                 what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
             }),
-            Self::Grid(found) => Ok(found.quantile(*probability)),
+            Self::Slotted(found) => Ok(found.quantile(*probability)),
             Self::Service(found) => {
                 let known = found.distribution.quantile(*probability);
                 Ok(known.unwrap_or(UNKNOWN))
@@ -118,7 +118,7 @@ impl Answer {
                     let bounds = found.cdf(at);
                     (bounds.lower, bounds.upper)
                 }
-                Source::Grid(found) => found.distribution.cdf(at),
+                Source::Slotted(found) => found.distribution.cdf(at),
                 Source::Service(found) => found.distribution.cdf(at),
                 Source::Simulated(found) => found.cdf(at),
             }
@@ -137,7 +137,7 @@ impl Answer {
     fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
         let mean = python.detach(|| match &*self.source {
             Source::Queue(found) => found.mean(),
-            Source::Grid(found) => found.mean,
+            Source::Slotted(found) => found.mean,
             Source::Service(found) => Interval {
                 low: found.mean.low.unwrap_or(Duration::ZERO),
                 high: found.mean.high,
@@ -152,7 +152,7 @@ impl Answer {
     fn method(&self) -> &str {
         match &*self.source {
             Source::Queue(found) => &found.method,
-            Source::Grid(found) => &found.method,
+            Source::Slotted(found) => &found.method,
             Source::Service(found) => &found.method,
             Source::Simulated(found) => &found.provenance.method,
         }
@@ -163,7 +163,7 @@ impl Answer {
     fn assumptions(&self) -> Vec<String> {
         match &*self.source {
             Source::Queue(found) => found.assumptions.clone(),
-            Source::Grid(found) => found.assumptions.clone(),
+            Source::Slotted(found) => found.assumptions.clone(),
             Source::Service(found) => found.assumptions.clone(),
             Source::Simulated(found) => found.provenance.assumptions.clone(),
         }
@@ -183,7 +183,7 @@ impl Answer {
     fn utilisation(&self) -> Option<f64> {
         match &*self.source {
             Source::Queue(found) => Some(found.utilisation),
-            Source::Grid(found) => Some(found.utilisation),
+            Source::Slotted(found) => Some(found.utilisation),
             Source::Service(found) => Some(found.utilisation),
             Source::Simulated(_) => None,
         }
@@ -194,7 +194,7 @@ impl Answer {
     fn bandwidth(&self) -> Option<f64> {
         match &*self.source {
             Source::Queue(found) => Some(found.bandwidth),
-            Source::Grid(found) => Some(found.bandwidth),
+            Source::Slotted(found) => Some(found.bandwidth),
             Source::Service(found) => Some(found.bandwidth),
             Source::Simulated(_) => None,
         }
@@ -234,8 +234,8 @@ pub fn predict(
         }
         let law = ExecutionLaw::new(execution_times(&service_ns))
             .map_err(|error| refused(python, &error))?;
-        let query = GridQuery::new(rate(python, per_second)?, law, budget, period);
-        Ok(Question::Grid(Box::new(query), solve))
+        let query = SlottedQuery::new(rate(python, per_second)?, law, budget, period);
+        Ok(Question::Slotted(Box::new(query), solve))
     };
     let given = reservation(python, server, budget_ns, period_ns)?;
     let question = match (server, given) {
@@ -254,20 +254,20 @@ pub fn predict(
         .map_err(|error| refused(python, &error))
 }
 
-/// An analysis on a grid.
-type Solve = fn(&GridQuery) -> Result<GridPrediction, Refused>;
+/// An analysis in slots.
+type Solve = fn(&SlottedQuery) -> Result<SlottedPrediction, Refused>;
 
 /// What is asked, and by which method.
 enum Question {
     Queue(PoissonQueue),
-    Grid(Box<GridQuery>, Solve),
+    Slotted(Box<SlottedQuery>, Solve),
 }
 
 impl Question {
     fn solve(&self) -> Result<Source, Refused> {
         Ok(match self {
             Self::Queue(queue) => Source::Queue(Box::new(queue.solve()?)),
-            Self::Grid(query, solve) => Source::Grid(Box::new(solve(query)?)),
+            Self::Slotted(query, solve) => Source::Slotted(Box::new(solve(query)?)),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The discretisation of the thesis, for comparisons.
 
 use pyo3::prelude::*;
-use tailbound_analysis::grid::thesis::{self, ThesisQuery, ThesisResponses};
+use tailbound_analysis::slotted::thesis::{self, ThesisQuery, ThesisResponses};
 use tailbound_time::Duration;
 
 use crate::interruption::interruptible;

@@ -1,4 +1,4 @@
-//! Runs what documents show.
+//! Runs the commands of documents.
 //!
 //! A fenced block marked `console` is a conversation: lines that begin with `$ ` are commands
 //! (`\` at the end of one continues it), the lines below a command are what it prints. Blocks of
@@ -28,14 +28,14 @@ use crate::repository;
 /// The longest that one command of a document may take.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// What a comment says about the block below it.
+/// The directions of a comment for the block below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directions {
     /// The exit statuses that the last command may have.
     pub exit: Vec<i32>,
-    /// What the host must have.
+    /// The needs that the host must meet.
     pub needs: Vec<Need>,
-    /// What is appended to each command.
+    /// The text appended to each command.
     pub append: String,
     /// Why the block is not run.
     pub skip: Option<String>,
@@ -52,7 +52,7 @@ impl Default for Directions {
     }
 }
 
-/// A command with what a document says it prints.
+/// A command with its output by the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The command line, for the shell.
@@ -64,7 +64,7 @@ pub struct Step {
 /// Reads the comment before a block.
 ///
 /// # Errors
-/// What cannot be understood.
+/// A text that is no direction.
 pub fn directions(comment: Option<&str>) -> Result<Directions, String> {
     let mut directions = Directions::default();
     let Some(mut rest) = comment
@@ -174,10 +174,10 @@ fn matches(pattern: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Runs a block in `folder` with `programs` first on the PATH, and says what went wrong.
+/// Runs a block in `folder` with `programs` first on the PATH, and returns the first failure.
 ///
 /// # Errors
-/// The command, and how it differs from what the document shows.
+/// The command, and the difference of its output from that in the document.
 pub fn run(fence: &Fence, folder: &Path, programs: &Path) -> Result<(), String> {
     let directions = directions(fence.comment.as_deref())?;
     let steps = steps(&fence.text)?;

@@ -1,4 +1,4 @@
-//! What this host has, and who may use it now.
+//! The features of this host, and the lock of tests that need it alone.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the tests of the repository as a whole are made of.
+//! The parts of the tests of the whole repository.
 //!
 //! Everything here runs in tests only, so a panic is a failed test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

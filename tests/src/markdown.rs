@@ -5,11 +5,11 @@
 pub struct Fence {
     /// The line of its opening fence, from 1.
     pub line: usize,
-    /// What stands behind the opening fence, such as `console`.
+    /// The word behind the opening fence, such as `console`.
     pub language: String,
     /// The HTML comment on the lines right before it, without its marks.
     pub comment: Option<String>,
-    /// What it holds.
+    /// The lines between the fences.
     pub text: String,
 }
 

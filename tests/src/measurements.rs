@@ -36,7 +36,7 @@ pub struct Benchmark {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurement {
-    /// The heading, whose anchor SPECIFICATION.md links to.
+    /// The heading. SPECIFICATION.md links to its anchor.
     pub name: String,
     /// The promise in words, with its number.
     promise: Option<String>,
@@ -142,7 +142,7 @@ pub fn parse(text: &str) -> Benchmark {
     toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The page of a file of results, whose name is `file`.
+/// The page of the results in `file`.
 pub fn render(file: &str, benchmark: &Benchmark) -> String {
     let mut page = format!(
         "<!-- Rendered from {file}; README.md says how. -->\n# {}\n",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold what is built, not what is written.
+/// Folders of built files, none of them written by people.
 const NOT_OURS: [&str; 3] = ["target", ".git", "out"];
 
 /// The environment variable under which tests write committed files anew, instead of comparing them.

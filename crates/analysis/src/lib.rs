@@ -5,7 +5,6 @@
 
 pub mod admission;
 mod error;
-pub mod grid;
 pub mod interfaces;
 pub mod notation;
 mod periodic_load;
@@ -16,6 +15,7 @@ pub mod resolution;
 pub mod response_time;
 pub mod schedulability;
 pub mod sizing;
+pub mod slotted;
 mod sporadic_task;
 pub mod transitions;
 mod virtualization_agnostic;

@@ -1,20 +1,20 @@
 //! Periodic and sporadic tasks: their hyperperiod, utilisation and supply function.
 
 mod busy;
-mod exact;
 mod window;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use num_bigint::BigUint;
+use num_traits::ToPrimitive;
 use tailbound_distribution::Distribution;
 use tailbound_model::{Arrivals, Service};
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
+use crate::rational::{common_multiple, compare_sum};
 use busy::BusyCycle;
-use exact::Natural;
-pub(crate) use exact::{common_multiple, compare_sum};
 use window::Stream;
 
 /// The longest hyperperiod that is taken: beyond it, neighbours would starve for as long.
@@ -56,13 +56,11 @@ impl PeriodicLoad {
     ) -> Result<Self, AnalysisError> {
         let mut tasks = Vec::new();
         for (name, task) in &service.tasks {
-            let (offset, period) = match &task.arrivals {
-                Arrivals::Periodic { period, offset } => (Some(*offset), *period),
-                Arrivals::Sporadic { min_gap, .. }
-                | Arrivals::SporadicExponential { min_gap, .. } => (None, *min_gap),
-                Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace { .. } => {
-                    return Err(AnalysisError::NotPeriodic { task: name.clone() });
-                }
+            let not_periodic = || AnalysisError::NotPeriodic { task: name.clone() };
+            let period = task.least_gap().ok_or_else(not_periodic)?;
+            let offset = match task.arrivals {
+                Arrivals::Periodic { offset, .. } => Some(offset),
+                _ => None,
             };
             if period.is_zero() {
                 return Err(AnalysisError::Invalid {
@@ -110,7 +108,7 @@ impl PeriodicLoad {
     }
 
     /// How long a hyperperiod beyond the limit is, and without which period it would be shortest.
-    fn described_hyperperiod(&self, multiple: &Natural) -> String {
+    fn described_hyperperiod(&self, multiple: &BigUint) -> String {
         let without =
             |left_out_ns: u64| common_multiple(self.periods().filter(|one| *one != left_out_ns));
         let shortest = self
@@ -382,8 +380,11 @@ impl<'a> LeastBudgets<'a> {
 }
 
 /// A length in nanoseconds as text, whatever its size.
-fn in_seconds(nanoseconds: &Natural) -> String {
-    let digits = nanoseconds.log10() - 9.0;
+fn in_seconds(nanoseconds: &BigUint) -> String {
+    // The leading 64 bits, and how many there are besides.
+    let besides = nanoseconds.bits().saturating_sub(64);
+    let leading = (nanoseconds >> besides).to_f64().unwrap_or(f64::MAX);
+    let digits = leading.log10() + besides as f64 * f64::log10(2.0) - 9.0;
     if digits < 6.0 {
         return format!("about {:.1} s", 10_f64.powf(digits));
     }

@@ -40,7 +40,7 @@ use tailbound_distribution::nanoseconds;
 use tailbound_model::{
     Bandwidth, ChangePolicy, Cpu, CpuPromise, Description, Domain, ModeChanges, TaskStart, Variant,
 };
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Fraction};
 
 use crate::resolution::{Deployment, ResolutionError};
 
@@ -376,29 +376,9 @@ fn fits_at_once(
 /// Whether bandwidths sum up to at most a whole CPU, exactly; not so where that is beyond 128 bits, which
 /// makes the bound longer than need be and no shorter.
 fn is_at_most_one(bandwidths: impl Iterator<Item = Bandwidth>) -> bool {
-    let mut sum: (u128, u128) = (0, 1);
-    for bandwidth in bandwidths {
+    let shares = bandwidths.map(|bandwidth| {
         let (part, whole) = bandwidth.as_ratio();
-        let divisor = gcd(part.into(), whole.into()).max(1);
-        let (part, whole) = (u128::from(part) / divisor, u128::from(whole) / divisor);
-        let common = gcd(sum.1, whole).max(1);
-        let added = || {
-            let left = sum.0.checked_mul(whole / common)?;
-            let right = part.checked_mul(sum.1 / common)?;
-            let denominator = sum.1.checked_mul(whole / common)?;
-            Some((left.checked_add(right)?, denominator))
-        };
-        match added() {
-            Some(next) => sum = next,
-            None => return false,
-        }
-    }
-    sum.0 <= sum.1
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
+        Fraction::new(part, whole)
+    });
+    shares.fold(Fraction::ZERO, |sum, share| sum + share) <= Fraction::WHOLE
 }

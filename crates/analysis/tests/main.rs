@@ -3,15 +3,11 @@
 
 mod admission;
 mod backlog_equivalence;
+mod continuous_queue;
 mod deadlines;
-mod exact_queue;
 mod golden;
 mod golden_settings;
 mod golden_simulated;
-mod grid_constant_bandwidth;
-mod grid_load;
-mod grid_polling;
-mod grid_thesis;
 mod interfaces;
 mod interfaces_multiprocessor;
 mod least_budget;
@@ -20,6 +16,10 @@ mod mode_change_cases;
 mod response_time;
 mod response_times_simulated;
 mod schedulability;
+mod slotted_constant_bandwidth;
+mod slotted_load;
+mod slotted_polling;
+mod slotted_thesis;
 mod synthetic_service;
 mod transitions;
 mod varying_periodic;

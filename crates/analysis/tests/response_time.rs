@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Evidence, Provenance, Shape};
-use tailbound_model::{ExecutionTime, InputFiles, ReservationServer, Scheduling, Service, Task};
+use tailbound_model::{
+    Arrivals, ExecutionTime, InputFiles, PoissonState, ReservationServer, Scheduling, Service, Task,
+};
 use tailbound_simulator::workload::{draw_execution_times, releases};
 use tailbound_simulator::{SimulationQuery, simulate};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
+use crate::grid_load::width;
 use crate::synthetic_service::{self, ends, task};
 
 fn us(value: u64) -> Duration {
@@ -114,16 +117,6 @@ fn excess(distribution: &Distribution, sorted: &[Duration]) -> f64 {
         before = *value;
     }
     worst
-}
-
-/// The widest gap of the bracket, the pessimistic end moved left by `shift`.
-fn width(distribution: &Distribution, shift: Duration) -> f64 {
-    let (optimistic, pessimistic) = ends(distribution);
-    optimistic
-        .steps()
-        .iter()
-        .map(|(at, value)| value - pessimistic.value(at.saturating_add(shift)))
-        .fold(0.0, f64::max)
 }
 
 /// The distribution function of the waiting time in M/D/1, by Erlang's formula.
@@ -248,6 +241,27 @@ fn loads_close_to_the_bandwidth_and_tiny_jobs_end_in_a_bracket_or_a_reason() {
             ),
         }
     }
+}
+
+#[test]
+fn modulated_arrivals_are_refused_with_the_process_that_bounds_them() {
+    let state = |rate, mean_stay_ms| PoissonState {
+        rate: Rate::per_second(rate),
+        mean_stay: Duration::from_millis(mean_stay_ms),
+    };
+    let states = vec![state(4.0, 500), state(80.0, 50)];
+    let arrivals = Arrivals::MarkovModulatedPoisson { states };
+    let service = service(vec![("t", task(arrivals, constant(us(1_000))))]);
+    let refused = ask(&service, deferrable(6_000, 10_000), BTreeMap::new()).unwrap_err();
+    let reason = refused.to_string();
+    assert!(
+        matches!(refused, AnalysisError::NotAnalysed { .. }),
+        "{reason}"
+    );
+    assert!(
+        reason.contains("\"t\"") && reason.contains("80/s"),
+        "{reason}"
+    );
 }
 
 /// A band for the empirical distribution function of `count` responses: Dvoretzky, Kiefer and

@@ -127,6 +127,7 @@ impl ModeContent<'_> {
             backend,
             interface,
             server_kind: reservation.server,
+            options: reservation.options,
         }))
     }
 }

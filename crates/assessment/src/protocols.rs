@@ -12,7 +12,7 @@ use tailbound_analysis::schedulability::mode_change::{
     tasks_of_mode, transition_protocols,
 };
 use tailbound_model::{
-    Arrivals, ChangeProtocol, Description, ModeChanges, ReservationServer, Service, TaskStart,
+    ChangeProtocol, Description, ModeChanges, ReservationServer, Service, TaskStart,
 };
 use tailbound_time::Duration;
 
@@ -236,13 +236,7 @@ fn released(domain: &str, mode: &ModeContent<'_>) -> BTreeMap<String, Service> {
 /// Whether any of these tasks has to be done by a time; random arrivals alone say none.
 fn has_deadlines(released: &BTreeMap<String, Service>) -> bool {
     let mut tasks = released.values().flat_map(|service| service.tasks.values());
-    tasks.any(|task| {
-        let is_random = matches!(
-            task.arrivals,
-            Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace { .. }
-        );
-        task.deadline.is_some() || !is_random
-    })
+    tasks.any(|task| task.relative_deadline().is_some())
 }
 
 /// Whether a domain with the same reservation in both modes gets from it in the change what it gets in either.

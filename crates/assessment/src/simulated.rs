@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_distribution::{Distribution, Shape};
-use tailbound_model::{Description, ExecutionTime, InputFiles, ReservationServer, SampleCount};
+use tailbound_model::{
+    BackendOptions, CpuPromise, Description, ExecutionTime, InputFiles, ReservationServer,
+    SampleCount,
+};
 use tailbound_simulator::host::{
     HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, simulate_host, simulate_layout,
 };
@@ -61,6 +64,7 @@ pub fn simulated(
     let mut inputs = inputs.clone();
     put_known(&mut hosted, known, &mut inputs);
     stretch_budgets(&mut hosted, known, resolved);
+    put_options_aside(&mut hosted);
     let promised = hosted.services.iter().filter(|(_, service)| {
         let domain = resolved.get(&service.domain);
         domain.and_then(ResolvedDomain::server).is_some()
@@ -191,6 +195,17 @@ fn stretch_budgets(
         });
         if let Some(budget) = seen.min() {
             reservation.budget = Some(budget);
+        }
+    }
+}
+
+/// Leaves out the options of domains to which nothing is promised: they come after all others, whose response times
+/// alone are wanted.
+fn put_options_aside(hosted: &mut Description) {
+    let reservations = hosted.domains.values_mut();
+    for reservation in reservations.filter_map(|domain| domain.reservation.as_mut()) {
+        if reservation.backend.promise() == CpuPromise::Nothing {
+            reservation.options = BackendOptions::default();
         }
     }
 }

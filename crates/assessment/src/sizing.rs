@@ -337,7 +337,9 @@ impl One<'_> {
         if kind != ServerKind::Deferrable {
             return Err(NotSized::Because(format!(
                 "W(P) is for deferrable servers, and this is a {kind} one: no analysis of ours finds \
-                 budgets for periodic tasks on it; choose ds-freeze, or --server deferrable"
+                 budgets for periodic tasks on it; choose a back end with a deferrable one ({}), or \
+                 --server deferrable",
+                BackendKind::names(|one| one.server_kind() == Some(ServerKind::Deferrable))
             )));
         }
         let mut load = PeriodicLoad::default();
@@ -483,11 +485,11 @@ impl One<'_> {
             .and_then(|reservation| reservation.server);
         let kind = self.options.server.or(described);
         kind.or(self.backend().server_kind()).ok_or_else(|| {
-            NotSized::Because(
-                "a CFS quota is a cap and guarantees nothing, so no budget of it keeps a promise; \
-                 choose another back end"
-                    .into(),
-            )
+            NotSized::Because(format!(
+                "{} is a cap and guarantees nothing, so no budget of it keeps a promise; choose \
+                 another back end",
+                self.backend()
+            ))
         })
     }
 
@@ -573,21 +575,16 @@ impl One<'_> {
         let smallest = self.backend().traits().smallest_budget;
         let reservation = sizing.choice().and_then(|choice| {
             Some(Reservation {
-                backend: self.backend(),
                 budget: Some(choice.with_margin?.max(smallest).min(choice.period)),
                 period: Some(choice.period),
-                derive: None,
                 server: match rule {
                     Rule::Promises(kind) if Some(kind) != self.backend().server_kind() => {
                         Some(kind)
                     }
                     _ => None,
                 },
-                margin_points: PercentagePoints::default(),
                 priority: self.priority(),
-                cpus: self.cpus(),
-                vcpus: None,
-                when_empty: None,
+                ..Reservation::on(self.backend(), self.cpus())
             })
         });
         let mode = self.mode.mode;

@@ -440,7 +440,7 @@ pub struct RunArguments {
     #[arg(long, requires = "command", default_value_t = 90)]
     pub priority: u8,
     /// What enforces the command's reservation.
-    #[arg(long, requires = "command", default_value = "ds-freeze", value_parser = back_end)]
+    #[arg(long, requires = "command", default_value_t, value_parser = back_end)]
     pub backend: BackendKind,
     /// What becomes of the command if its reservation ends before it does, by somebody else's `revert`
     /// or with the daemon: it is said either way.

@@ -284,7 +284,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
     use tailbound_enforcement::{DomainStatus, Target};
-    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
     use tailbound_time::Duration;
 
     use super::*;
@@ -305,6 +305,7 @@ mod tests {
                         cpus: [Cpu(1)].into(),
                     },
                     backend: BackendKind::DsFreeze,
+                    options: BackendOptions::default(),
                     threads: 3,
                     ledger: Some(LedgerSummary {
                         periods: 12,

@@ -14,8 +14,8 @@ use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, machine};
 use tailbound_linux::process::die_with_parent;
 use tailbound_linux::scheduling::affinity_of;
 use tailbound_model::{
-    AgentLink, AgentListeners, AgentPlace, BackendKind, ChangePolicy, Cpu, CpuSet, Machine,
-    RequestsMeanwhile, ResourceInterface, TaskStart,
+    AgentLink, AgentListeners, AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, CpuSet,
+    Machine, RequestsMeanwhile, ResourceInterface, TaskStart,
 };
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::{self, ModeTable, Settings};
@@ -308,6 +308,7 @@ fn a_guest_changes_modes_and_may_die() {
         target: target.clone(),
         interface: interface(&stage, ms(12)),
         backend: BackendKind::DsFreeze,
+        options: BackendOptions::default(),
     }];
     let mut client = stage.client();
     for _ in 0..2 {

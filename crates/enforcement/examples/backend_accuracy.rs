@@ -17,7 +17,7 @@ use tailbound_enforcement::{EnforcementError, Enforcer, ReservationRequest, Targ
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::spawn::spawn_on;
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 #[path = "../tests/conformance/spinner.rs"]
@@ -159,6 +159,7 @@ fn measure(
         target: Target::Processes(vec![pid]),
         interface: interface.clone(),
         backend: kind,
+        options: BackendOptions::default(),
     }])?;
     let start = Monotonic.now() + warm_up;
     let used_at = |instant: Instant| {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, Cpu, CpuSet, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, ResourceInterface};
 
 use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
@@ -59,6 +59,9 @@ pub struct ReservationRequest {
     pub interface: ResourceInterface,
     /// What enforces it.
     pub backend: BackendKind,
+    /// What is set that only some back ends know.
+    #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
+    pub options: BackendOptions,
 }
 
 /// Something that a back end needs and the host lacks.
@@ -138,6 +141,15 @@ pub trait Backend: Send + Sync {
 
     /// What it needs and `host` lacks; empty if it works here.
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement>;
+
+    /// What it needs for a request, its options included, and `host` lacks.
+    fn missing_for(
+        &self,
+        _request: &ReservationRequest,
+        host: &HostCapabilities,
+    ) -> Vec<MissingRequirement> {
+        self.missing(host)
+    }
 
     /// Whether budget and period are such that it can enforce them on `host`.
     ///

@@ -104,6 +104,7 @@ pub fn requests(
             target,
             interface: reserved.interface.clone(),
             backend: reserved.backend,
+            options: reserved.options,
         });
     }
     Ok(requests)

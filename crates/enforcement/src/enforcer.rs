@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 pub use self::changes::Changed;
@@ -46,6 +46,9 @@ pub struct DomainStatus {
     pub interface: ResourceInterface,
     /// What enforces it.
     pub backend: BackendKind,
+    /// What is set that only some back ends know.
+    #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
+    pub options: BackendOptions,
     /// Threads of the domain that are alive now.
     pub threads: usize,
     /// What its manager has seen, where there is one.
@@ -232,7 +235,7 @@ impl Enforcer {
         for request in requests {
             check_request(request, &self.host)?;
             let chosen = backend(request.backend);
-            let missing = chosen.missing(&self.host);
+            let missing = chosen.missing_for(request, &self.host);
             if !missing.is_empty() {
                 let backend = request.backend;
                 return Err(EnforcementError::Missing { backend, missing });
@@ -491,6 +494,7 @@ impl Enforcer {
                 target: request.target.clone(),
                 interface: request.interface.clone(),
                 backend: request.backend,
+                options: request.options,
                 threads,
                 ledger: self.managers.ledger(&request.domain),
                 audit: self.managers.audit_summary(&request.domain),

@@ -249,11 +249,13 @@ fn default_files(directory: &Path) -> BTreeMap<String, String> {
             ("cgroup.type", "domain"),
             ("cgroup.subtree_control", ""),
             ("cpu.max", "max 100000"),
+            ("cpu.max.burst", "0"),
             ("cpuset.cpus", ""),
         ],
         () if directory.starts_with(CPU_ROOT) => &[
             ("cpu.cfs_quota_us", "-1"),
             ("cpu.cfs_period_us", "100000"),
+            ("cpu.cfs_burst_us", "0"),
             ("cpu.rt_runtime_us", "0"),
             ("cpu.rt_period_us", "1000000"),
         ],

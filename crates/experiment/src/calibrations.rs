@@ -41,7 +41,7 @@ pub struct Condition {
 impl Condition {
     /// Alone on an idle CPU, without a reservation.
     pub const PLAIN: Self = Self {
-        backend: BackendKind::None,
+        backend: BackendKind::UNRESERVED,
         neighbours: false,
     };
 
@@ -300,6 +300,7 @@ impl Calibrating<'_> {
                     domain: name,
                     interface,
                     backend,
+                    options: domain.options,
                 });
                 request.into_iter().collect()
             }

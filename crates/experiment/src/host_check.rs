@@ -16,7 +16,9 @@ use tailbound_analysis::transitions::{Transition, transitions};
 use tailbound_assessment::protocols::{ProtocolVerdict, protocols};
 use tailbound_assessment::sizing::HostFit;
 use tailbound_distribution::nanoseconds;
-use tailbound_model::{BackendKind, CpuSet, Description, ResourceInterface, Variant};
+use tailbound_model::{
+    BackendKind, BackendOptions, CpuSet, Description, ResourceInterface, Variant,
+};
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
@@ -55,7 +57,10 @@ pub fn obstacle(
     let requests = resolved
         .iter()
         .filter(|(_, one)| one.backend.enforces())
-        .map(|(domain, one)| request(domain, &one.interface, one.backend))
+        .map(|(domain, one)| ReservationRequest {
+            options: one.options,
+            ..request(domain, &one.interface, one.backend)
+        })
         .collect::<Vec<_>>();
     fits(&requests, host).err()
 }
@@ -68,7 +73,7 @@ fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), 
     let standing: Vec<Standing> = requests.iter().cloned().map(Standing::from_start).collect();
     admit(&[], &standing, host)?;
     for request in requests {
-        let missing = backend(request.backend).missing(host);
+        let missing = backend(request.backend).missing_for(request, host);
         if !missing.is_empty() {
             let backend = request.backend;
             let lacking = EnforcementError::Missing { backend, missing };
@@ -265,6 +270,7 @@ fn request(domain: &str, interface: &ResourceInterface, backend: BackendKind) ->
         target: Target::Processes(Vec::new()),
         interface: interface.clone(),
         backend,
+        options: BackendOptions::default(),
     }
 }
 
@@ -309,6 +315,7 @@ mod tests {
             backend,
             interface,
             server_kind,
+            options: BackendOptions::default(),
         };
         (domain.into(), one)
     }

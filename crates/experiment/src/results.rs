@@ -159,7 +159,7 @@ impl<'a> Findings<'a> {
             self.results.push(VariantResult {
                 variant: variant.name.clone(),
                 service: name.clone(),
-                backend: domain.map_or(BackendKind::None, |domain| domain.backend),
+                backend: domain.map_or(BackendKind::UNRESERVED, |domain| domain.backend),
                 interface: domain.and_then(ResolvedDomain::enforced_interface),
                 neighbours: variant.neighbours,
                 predicted: labelled(found.cases),

@@ -33,6 +33,8 @@ pub enum Feature {
     CpusetV2,
     /// CFS quotas in a cgroup v1 cpu hierarchy.
     QuotaV1,
+    /// Quotas that a group saves up for bursts (Linux 5.14).
+    QuotaBurst,
     /// Real-time budgets in a cgroup v1 cpu hierarchy (`cpu.rt_runtime_us`).
     RtRuntimeV1,
     /// A cgroup v1 cpuset hierarchy.
@@ -59,13 +61,14 @@ pub enum Feature {
 
 impl Feature {
     /// All there are.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::CgroupV2,
         Self::FreezerV2,
         Self::ThreadedCgroups,
         Self::CpuV2,
         Self::CpusetV2,
         Self::QuotaV1,
+        Self::QuotaBurst,
         Self::RtRuntimeV1,
         Self::CpusetV1,
         Self::SchedFifo,
@@ -88,6 +91,7 @@ impl Feature {
             Self::CpuV2 => "cpu-v2",
             Self::CpusetV2 => "cpuset-v2",
             Self::QuotaV1 => "quota-v1",
+            Self::QuotaBurst => "quota-burst",
             Self::RtRuntimeV1 => "rt-runtime-v1",
             Self::CpusetV1 => "cpuset-v1",
             Self::SchedFifo => "sched-fifo",

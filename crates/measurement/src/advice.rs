@@ -163,7 +163,7 @@ fn slow_cgroup_moves(facts: &HostFacts) -> Option<Advice> {
     Some(Advice {
         what: format!(
             "cgroup v2 at {} is mounted without favordynmods: while anybody moves a process \
-             between cgroups, the kernel may hold up ds-freeze (such a move took up to 20 ms)",
+             between cgroups, the kernel may hold up reservations (such a move took up to 20 ms)",
             at.display()
         ),
         advice: format!(

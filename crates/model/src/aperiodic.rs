@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::description::{Description, Domain, DomainKind, Reservation, Scheduling, Task};
+use crate::description::{Description, Domain, DomainKind, Scheduling, Task};
 use crate::host::{Host, Placement};
 use crate::interface::{Cpu, CpuSet, Priority};
 
@@ -336,7 +336,7 @@ impl Search<'_> {
                 domain
                     .reservation
                     .as_ref()
-                    .is_some_and(Reservation::has_budget),
+                    .is_some_and(|one| !one.backend.gives_whole_cpus()),
                 "the policy counts on a whole CPU, not on a budget",
                 "leave it out and name the CPU by `cpus`, or write backend = \"dedicated\"",
             ),

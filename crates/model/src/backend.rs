@@ -100,6 +100,54 @@ pub struct BackendTraits {
     pub longest_period: Duration,
     /// The smallest budget that it takes.
     pub smallest_budget: Duration,
+    /// The options of a reservation that it takes.
+    pub options: &'static [BackendOption],
+}
+
+/// An option of a reservation that only some back ends take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendOption {
+    /// Its key in `options` of a reservation.
+    pub key: &'static str,
+    /// Why simulation does not follow it, if so.
+    pub not_simulated: Option<&'static str>,
+}
+
+/// What is set of a reservation that only some back ends know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BackendOptions {
+    /// How much of the budgets that were not used in earlier periods may be used beyond that of a
+    /// period, on each CPU; at most the budget (back end `cfs-quota`).
+    #[serde(default)]
+    pub burst: Option<Duration>,
+}
+
+/// What a cap lets a domain save up.
+const BURST: BackendOption = BackendOption {
+    key: "burst",
+    not_simulated: Some("simulation knows no budget that is saved up for bursts"),
+};
+
+impl BackendOptions {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is set.
+    pub fn given(&self) -> Vec<BackendOption> {
+        self.burst.map(|_| BURST).into_iter().collect()
+    }
+
+    /// Those of them that a back end takes; a variant may choose another one than the description.
+    #[must_use]
+    pub fn taken_by(self, kind: BackendKind) -> Self {
+        let takes = |option: &BackendOption| kind.traits().options.contains(option);
+        Self {
+            burst: self.burst.filter(|_| takes(&BURST)),
+        }
+    }
 }
 
 /// The kernel's default. Without budgets there is no range for them.
@@ -118,6 +166,7 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
     smallest_budget: Duration::from_nanos(1),
+    options: &[],
 };
 
 const DEDICATED: BackendTraits = BackendTraits {
@@ -146,6 +195,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
     smallest_budget: Duration::from_micros(100),
+    options: &[],
 };
 
 /// The kernel enforces group budgets at ticks: with periods of 1 ms and below the share was seen to fall from 0.40
@@ -186,6 +236,7 @@ const CFS_QUOTA: BackendTraits = BackendTraits {
     shortest_period: Duration::from_millis(1),
     longest_period: Duration::from_secs(1),
     smallest_budget: Duration::from_millis(1),
+    options: &[BURST],
     ..NO_BUDGET
 };
 
@@ -216,6 +267,21 @@ impl BackendKind {
         Self::None,
         Self::XenRtds,
     ];
+
+    /// The one that leaves a domain to the kernel's default.
+    pub const UNRESERVED: Self = Self::None;
+
+    /// The one that gives a domain CPUs of its own.
+    pub const WHOLE_CPUS: Self = Self::Dedicated;
+
+    /// The names of those back ends of which something is true, for messages.
+    pub fn names(of: impl Fn(Self) -> bool) -> String {
+        let mut names: Vec<&str> = Vec::new();
+        for kind in Self::ALL.into_iter().filter(|kind| of(*kind)) {
+            names.push(kind.traits().name);
+        }
+        names.join(", ")
+    }
 
     /// What the back end can do.
     pub const fn traits(self) -> &'static BackendTraits {
@@ -255,6 +321,11 @@ impl BackendKind {
         self.traits().promise
     }
 
+    /// Whether a domain has its CPUs to itself.
+    pub const fn gives_whole_cpus(self) -> bool {
+        matches!(self.promise(), CpuPromise::WholeCpus)
+    }
+
     /// What decides between two of its reservations.
     pub const fn precedence(self) -> Precedence {
         self.traits().precedence
@@ -274,14 +345,10 @@ impl fmt::Display for BackendKind {
 
 /// A name that no back end has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no back end is called `{name}`; use one of {}", names())]
+#[error("no back end is called `{name}`; use one of {}", BackendKind::names(|_| true))]
 pub struct UnknownBackend {
     /// The name.
     pub name: String,
-}
-
-fn names() -> String {
-    BackendKind::ALL.map(|kind| kind.traits().name).join(", ")
 }
 
 impl FromStr for BackendKind {

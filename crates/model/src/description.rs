@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::BackendKind;
 use crate::aperiodic::Aperiodic;
 use crate::host::{Host, Placement, Window};
 use crate::interface::{
@@ -18,7 +17,8 @@ use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
 use crate::mode_changes::{Agent, ModeChanges};
 use crate::schema::Name;
-pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
+pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
+use crate::{BackendKind, BackendOptions};
 
 /// The version of the file format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -280,6 +280,9 @@ pub struct Reservation {
     /// with `cgroup`, which may come back under that path, and `release` for all others, which cannot.
     #[serde(default)]
     pub when_empty: Option<WhenEmpty>,
+    /// What only some back ends know.
+    #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
+    pub options: BackendOptions,
 }
 
 fn highest() -> Priority {
@@ -300,12 +303,8 @@ impl Reservation {
             cpus,
             vcpus: None,
             when_empty: None,
+            options: BackendOptions::default(),
         }
-    }
-
-    /// Whether it is for a part of its CPUs' time; a dedicated CPU has no budget.
-    pub fn has_budget(&self) -> bool {
-        self.backend != BackendKind::Dedicated
     }
 
     /// The interface, if budget and period are given and not derived.
@@ -502,8 +501,8 @@ fn default_variants() -> Vec<Variant> {
     };
     vec![
         variant("reserved", None, true, 1),
-        variant("dedicated", Some(BackendKind::Dedicated), false, 2),
-        variant("unreserved", Some(BackendKind::None), true, 1),
+        variant("dedicated", Some(BackendKind::WHOLE_CPUS), false, 2),
+        variant("unreserved", Some(BackendKind::UNRESERVED), true, 1),
     ]
 }
 

@@ -27,7 +27,10 @@ mod workload;
 mod writing;
 
 pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Contradiction, Gain};
-pub use backend::{BackendKind, BackendTraits, CpuPromise, Precedence, UnknownBackend};
+pub use backend::{
+    BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, Precedence,
+    UnknownBackend,
+};
 pub use description::*;
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
 pub use in_mode::ReservedBy;

@@ -35,6 +35,14 @@ pub enum Arrivals {
         /// Jobs per unit of time.
         rate: Rate,
     },
+    /// A Poisson process whose rate depends on a hidden state (a Markov-modulated Poisson process): quiet and
+    /// busy times in turn.
+    MarkovModulatedPoisson {
+        /// The states, 2 to 8 of them. Each is left after an exponentially distributed stay for any of the
+        /// others, all equally likely; at the start it is as if this had gone on for ever.
+        #[schemars(length(min = 2, max = 8))]
+        states: Vec<PoissonState>,
+    },
     /// Gaps of `min_gap` and an exponentially distributed rest.
     SporadicExponential {
         /// The minimal inter-arrival time; not reached by the rest, which is above zero.
@@ -65,6 +73,31 @@ pub enum Arrivals {
         /// The file; relative paths start at the description.
         file: PathBuf,
     },
+}
+
+/// A state of a Markov-modulated Poisson process.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoissonState {
+    /// Jobs per unit of time while it lasts; no job comes if it is left out.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// How long it lasts on average.
+    pub mean_stay: Duration,
+}
+
+impl PoissonState {
+    /// Jobs per second in the long run. Each state is entered equally often, since each leads to any of the
+    /// others with the same probability; so each counts by its mean stay.
+    fn mean_per_second(states: &[Self]) -> f64 {
+        let (mut jobs, mut seconds) = (0.0, 0.0);
+        for state in states {
+            let stay = state.mean_stay.as_secs_f64();
+            jobs += state.rate.map_or(0.0, Rate::as_per_second) * stay;
+            seconds += stay;
+        }
+        jobs / seconds
+    }
 }
 
 /// The law of the gaps between bursts.
@@ -165,7 +198,7 @@ pub struct Bin {
 
 impl Arrivals {
     /// The mean gap between two releases of a client, rounded down to a nanosecond; `None` for a
-    /// trace, which says so only in its file.
+    /// trace, which says so only in its file, and where no job ever comes.
     pub fn mean_gap(&self) -> Option<Duration> {
         match self {
             Self::Periodic { period, .. } => Some(*period),
@@ -175,6 +208,9 @@ impl Arrivals {
             Self::SporadicExponential { mean_gap, .. } => Some(*mean_gap),
             Self::Bursts { jobs, gaps, .. } => Some(gaps.mean() / u64::from((*jobs).max(1))),
             Self::Poisson { rate } => Some(rate.mean_gap()),
+            Self::MarkovModulatedPoisson { states } => {
+                Rate::per_second(PoissonState::mean_per_second(states)).map(Rate::mean_gap)
+            }
             Self::Trace { .. } => None,
         }
     }
@@ -193,7 +229,10 @@ impl Arrivals {
             Self::Sporadic { min_gap, .. } | Self::SporadicExponential { min_gap, .. } => {
                 Some(*min_gap)
             }
-            Self::Bursts { .. } | Self::Poisson { .. } | Self::Trace { .. } => None,
+            Self::Bursts { .. }
+            | Self::Poisson { .. }
+            | Self::MarkovModulatedPoisson { .. }
+            | Self::Trace { .. } => None,
         }
     }
 }
@@ -269,6 +308,7 @@ impl Task {
             Arrivals::SporadicExponential { mean_gap, .. } => 1.0 / mean_gap.as_secs_f64(),
             Arrivals::Bursts { jobs, gaps, .. } => f64::from(*jobs) / gaps.mean().as_secs_f64(),
             Arrivals::Poisson { rate } => rate.as_per_second(),
+            Arrivals::MarkovModulatedPoisson { states } => PoissonState::mean_per_second(states),
             Arrivals::Trace { .. } => return None,
         };
         Rate::per_second(each * f64::from(self.clients))

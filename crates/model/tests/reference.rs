@@ -11,7 +11,7 @@ const BEGIN: &str = "<!-- generated from the types by crates/model/tests/referen
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
-const SECTIONS: [(&str, &str); 30] = [
+const SECTIONS: [(&str, &str); 32] = [
     ("", "The top of the file"),
     ("Host", "`[hosts.NAME]`"),
     ("HostOverheads", "`[hosts.NAME.overheads]`"),
@@ -25,6 +25,10 @@ const SECTIONS: [(&str, &str); 30] = [
         "`[domains.NAME.reservation]`, `[domains.NAME.modes.NAME.reservation]`, \
          `[modes.NAME.reservations.DOMAIN]`",
     ),
+    (
+        "BackendOptions",
+        "`options` of a reservation: `[domains.NAME.reservation.options]`",
+    ),
     ("Service", "`[services.NAME]`"),
     (
         "Task",
@@ -35,6 +39,10 @@ const SECTIONS: [(&str, &str); 30] = [
     ("CriticalSection", "`sections` of a task"),
     ("Window", "`windows` of a time partition"),
     ("Arrivals", "`arrivals` of a task"),
+    (
+        "PoissonState",
+        "`states` of Markov-modulated Poisson arrivals",
+    ),
     ("Gaps", "`gaps` of bursts"),
     ("ExecutionTime", "`execution_time` of a task"),
     ("Bin", "`bins` of a histogram"),

@@ -201,7 +201,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use tailbound_enforcement::{DomainStatus, Inheritance, Plan, ReservationRequest, Target};
-    use tailbound_model::Priority;
+    use tailbound_model::{BackendOptions, Priority};
     use tailbound_time::VirtualClock;
 
     use super::*;
@@ -221,6 +221,7 @@ mod tests {
             target: Target::Processes(Vec::new()),
             interface: interface.clone(),
             backend: BackendKind::CfsQuota,
+            options: BackendOptions::default(),
             threads: 1,
             ledger: None,
             audit: None,
@@ -254,6 +255,7 @@ mod tests {
                     target: Target::Processes(Vec::new()),
                     interface: interface.clone(),
                     backend: BackendKind::CfsQuota,
+                    options: BackendOptions::default(),
                 },
                 changes: Vec::new(),
                 managers: Vec::new(),

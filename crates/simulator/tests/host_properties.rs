@@ -450,3 +450,25 @@ fn a_domain_without_a_reservation_takes_turns_with_others_only() {
     let others = format!("{host}{}{}{reserved}", one("a", "12ms"), one("b", "10ms"));
     assert_eq!(pieces_of(&others), [1, 4, 3]);
 }
+
+#[test]
+fn an_option_that_simulation_does_not_follow_is_refused() {
+    let text = r#"
+        schema_version = 1
+        name = "bursting"
+        hosts.here.cpus = [0]
+        [domains.batch]
+        kind = "qemu-vm"
+        cpu_bound = true
+        reservation = { backend = "cfs-quota", budget = "4ms", period = "10ms", cpus = [0], options = { burst = "2ms" } }
+        "#;
+    let mut description = parse(text, "bursting.toml").unwrap();
+    let asked = query(&description, ms(100), Kept::Classes);
+    let refused = simulate_host(&asked).unwrap_err().to_string();
+    let place = "domains.batch.reservation.options.burst: ";
+    assert!(refused.starts_with(place), "{refused}");
+    let domain = description.domains.get_mut("batch").unwrap();
+    domain.reservation.as_mut().unwrap().options = Default::default();
+    let asked = query(&description, ms(100), Kept::Classes);
+    assert!(simulate_host(&asked).is_ok());
+}

@@ -19,6 +19,18 @@ pub struct Fraction {
 }
 
 impl Fraction {
+    /// Nothing.
+    pub const ZERO: Self = Self {
+        numerator: 0,
+        denominator: 1,
+    };
+
+    /// A whole CPU.
+    pub const WHOLE: Self = Self {
+        numerator: 1,
+        denominator: 1,
+    };
+
     /// `part / whole`; nothing of nothing is nothing, and something of nothing more than a CPU.
     pub fn new(part: u64, whole: u64) -> Self {
         match (part, whole) {
@@ -49,6 +61,20 @@ impl Fraction {
             let left = self.coarse_down();
             Self::reduced(left.saturating_sub(other.coarse_up()), COARSE)
         })
+    }
+
+    /// That often; rounded up where inexact.
+    #[must_use]
+    pub fn times(self, factor: u32) -> Self {
+        match self.numerator.checked_mul(factor.into()) {
+            Some(product) => Self::reduced(product, self.denominator),
+            None => Self::reduced(self.coarse_up().saturating_mul(factor.into()), COARSE),
+        }
+    }
+
+    /// The share as a float, for printing; never better than it is.
+    pub fn as_f64(self) -> f64 {
+        self.coarse_up() as f64 / COARSE as f64
     }
 
     /// This share of `length`, rounded down.
@@ -92,29 +118,12 @@ impl Fraction {
     }
 }
 
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        // Shares of real periods fit, and dividing wide numbers takes ten times as long.
-        if let (Ok(a), Ok(b)) = (u64::try_from(a), u64::try_from(b)) {
-            return u128::from(narrow_gcd(a, b));
-        }
-        (a, b) = (b, a % b);
+/// The greatest common divisor. Shares of real periods fit 64 bits, where it takes half as long.
+fn gcd(a: u128, b: u128) -> u128 {
+    match (u64::try_from(a), u64::try_from(b)) {
+        (Ok(a), Ok(b)) => num_integer::gcd(a, b).into(),
+        _ => num_integer::gcd(a, b),
     }
-    a
-}
-
-/// By halving and subtracting: no division at all.
-fn narrow_gcd(mut a: u64, mut b: u64) -> u64 {
-    if a == 0 || b == 0 {
-        return a | b;
-    }
-    let twos = (a | b).trailing_zeros();
-    a >>= a.trailing_zeros();
-    while b != 0 {
-        b >>= b.trailing_zeros();
-        (a, b) = (a.min(b), a.abs_diff(b));
-    }
-    a << twos
 }
 
 impl Add for Fraction {
@@ -163,7 +172,7 @@ impl Eq for Fraction {}
 /// In percent, for reading: never better than it is.
 impl fmt::Display for Fraction {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = self.coarse_up() as f64 / COARSE as f64 * 100.0;
+        let percent = self.as_f64() * 100.0;
         let text = format!("{percent:.4}");
         let text = text.trim_end_matches('0').trim_end_matches('.');
         out.pad(&format!("{text}%"))
@@ -189,20 +198,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn both_ways_find_the_greatest_divisor(a: u32, b: u32, common in 1_u64..1 << 32) {
-            let (a, b) = (u64::from(a) * common, u64::from(b) * common);
-            let divides = |divisor: u64| a.is_multiple_of(divisor) && b.is_multiple_of(divisor);
-            let found = narrow_gcd(a, b);
-            prop_assert!((a, b) == (0, 0) || divides(found));
-            prop_assert!(found.is_multiple_of(common));
-            let mut by_division = (u128::from(a), u128::from(b));
-            while by_division.1 != 0 {
-                by_division = (by_division.1, by_division.0 % by_division.1);
-            }
-            prop_assert_eq!(u128::from(found), by_division.0);
-        }
-
         #[test]
         fn sums_are_never_rounded_down(
             shares in proptest::collection::vec((1_u64..1 << 42, 1_u64..1 << 42), 1..30),

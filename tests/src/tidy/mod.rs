@@ -1,7 +1,8 @@
 //! The checks of the house style that no compiler makes.
 //!
-//! Each takes text and returns what it found, so that its test can show it failing.
+//! Each check takes text and returns findings, so that a test can show the check failing.
 
+pub mod back_ends;
 pub mod layers;
 pub mod licences;
 pub mod modules;
@@ -20,7 +21,7 @@ pub struct Finding {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The problem, and the remedy.
     pub message: String,
 }
 

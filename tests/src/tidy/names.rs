@@ -75,7 +75,7 @@ fn lacks_unit(name: &str) -> bool {
     {
         words.pop();
     }
-    // What is counted per period or per wait is no time.
+    // A count per period or per wait is no time.
     if words.iter().rev().nth(1) == Some(&"per") {
         return false;
     }

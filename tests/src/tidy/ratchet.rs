@@ -31,7 +31,7 @@ const IRREGULAR: [&str; 9] = [
     "drawn", "fallen", "found", "held", "known", "lost", "stuck", "told", "undone",
 ];
 
-/// Names that say how a value came, not what the value is.
+/// Names that tell the origin of a value instead of its meaning.
 const VAGUE: [&str; 4] = ["found", "known", "looking", "told"];
 
 /// A count with the places that it counts.

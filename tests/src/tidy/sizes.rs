@@ -1,4 +1,4 @@
-//! How long files and functions may be, and what folders and modules may not be called.
+//! The limit of functions, and names without content.
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -7,23 +7,8 @@ use super::Finding;
 
 /// The most lines that a function may have, from its signature to its closing brace.
 pub const FUNCTION_LINES: usize = 70;
-/// The most lines that a source file may have.
-pub const FILE_LINES: usize = 600;
-/// Names that say nothing about what is inside.
+/// Names without content.
 const EMPTY_NAMES: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "misc"];
-
-/// Finds a file that is too long.
-pub fn file_length(path: &str, text: &str) -> Vec<Finding> {
-    let lines = text.lines().count();
-    if lines <= FILE_LINES {
-        return Vec::new();
-    }
-    vec![Finding::new(
-        path,
-        FILE_LINES + 1,
-        format!("{lines} lines; at most {FILE_LINES}: split it by purpose"),
-    )]
-}
 
 /// Finds functions that are too long.
 pub fn function_lengths(path: &str, file: &syn::File) -> Vec<Finding> {
@@ -117,12 +102,6 @@ mod tests {
         assert_eq!(function_lengths("a.rs", &parsed(&default)).len(), 1);
         let module = format!("mod m {{ fn f() {{\n{body}}} }}\n");
         assert_eq!(function_lengths("a.rs", &parsed(&module)).len(), 1);
-    }
-
-    #[test]
-    fn a_long_file_is_found() {
-        assert_eq!(file_length("a.rs", &"\n".repeat(600)), vec![]);
-        assert_eq!(file_length("a.rs", &"\n".repeat(601)).len(), 1);
     }
 
     #[test]

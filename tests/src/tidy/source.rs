@@ -1,4 +1,4 @@
-//! What source may not contain: unsafe code, kernel paths and impure calls where they do not
+//! Contents that are forbidden in source: unsafe code, kernel paths and impure calls where they do not
 //! belong, ignored tests, marks of unfinished work.
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -122,7 +122,7 @@ pub fn is_test_module(module: &syn::ItemMod) -> bool {
 }
 
 /// The file's tokens without its `#[cfg(test)]` modules.
-fn without_tests(file: &syn::File) -> TokenStream {
+pub(super) fn without_tests(file: &syn::File) -> TokenStream {
     let is_test =
         |item: &syn::Item| matches!(item, syn::Item::Mod(module) if is_test_module(module));
     file.items
@@ -132,8 +132,8 @@ fn without_tests(file: &syn::File) -> TokenStream {
         .collect()
 }
 
-/// All tokens, groups before what they hold.
-fn tokens(stream: TokenStream) -> Vec<TokenTree> {
+/// All tokens, each group before its contents.
+pub(super) fn tokens(stream: TokenStream) -> Vec<TokenTree> {
     let mut flat = Vec::new();
     for token in stream {
         let inner = match &token {

@@ -2,7 +2,7 @@
 
 use super::Finding;
 
-/// What is not written, in pieces so that this file passes its own check, and why.
+/// Forbidden phrases, in pieces so that this file passes its own check, each with a reason.
 const FORBIDDEN: [(&[&str], &str); 10] = [
     (&["TO", "DO"], "finish it, or write down why it is as it is"),
     (

@@ -25,8 +25,9 @@
 //! ([`RealTimeLimit`]), w of work takes longer. What managers and interrupts take is not
 //! counted; the bound on the sum of the bandwidths leaves some percent for it.
 
+use num_integer::gcd;
+
 use super::{BudgetRule, RealTimeLimit};
-use crate::rational::gcd;
 
 /// A reservation server, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]

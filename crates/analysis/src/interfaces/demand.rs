@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use serde::Serialize;
 use tailbound_time::Duration;
 
-use crate::periodic_load::compare_sum;
+use crate::rational::compare_sum;
 use crate::{AnalysisError, PeriodicLoad, SporadicTask};
 
 /// The longest time that a task or a resource of this module may have, a little over a year: all

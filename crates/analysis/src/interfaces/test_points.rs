@@ -1,10 +1,11 @@
 //! How far, and at which points, demand has to be held against supply.
 
+use num_traits::ToPrimitive;
 use tailbound_time::Duration;
 
 use super::demand::{LONGEST, Workload};
 use super::supply::SupplyBound;
-use crate::periodic_load::common_multiple;
+use crate::rational::common_multiple;
 use crate::{AnalysisError, SporadicTask};
 
 /// The most points that demand and supply are compared at in one test.

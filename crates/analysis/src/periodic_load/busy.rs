@@ -1,7 +1,9 @@
 //! When a CPU of its own works, over one hyperperiod of the steady state.
 
+use num_traits::ToPrimitive;
+
 use super::PeriodicLoad;
-use super::exact::common_multiple;
+use crate::rational::common_multiple;
 
 /// The busy intervals of one hyperperiod once all tasks have started, which repeats for ever
 /// (thesis, Lemma 4, from the last offset and a hyperperiod on); under any work-conserving order

@@ -12,8 +12,9 @@
 //! gcd(Tᵢ, Tⱼ) for each pair (the Chinese remainder theorem), so nothing here ever needs the
 //! hyperperiod.
 
+use num_integer::gcd;
+
 use super::PeriodicTask;
-use super::exact::greatest_common_divisor;
 
 /// The most releases that are looked at in the search for the worst phases.
 const MOST_STEPS: u64 = 20_000_000;
@@ -98,9 +99,7 @@ pub(super) fn worked(
 /// Whether all periodic tasks are released together at some time.
 pub(super) fn ever_together(streams: &[Stream]) -> bool {
     let agree = |a: &Stream, b: &Stream| match (a.offset, b.offset) {
-        (Some(first), Some(second)) => {
-            first.abs_diff(second) % greatest_common_divisor(a.period_ns, b.period_ns) == 0
-        }
+        (Some(first), Some(second)) => first.abs_diff(second) % gcd(a.period_ns, b.period_ns) == 0,
         _ => true,
     };
     let pairs = streams.iter().enumerate();
@@ -163,7 +162,7 @@ impl Class {
 
     /// What is in both; they share an element because all settled phases occur together.
     fn and(self, other: Self) -> Self {
-        let shared = greatest_common_divisor(self.modulus, other.modulus);
+        let shared = gcd(self.modulus, other.modulus);
         let factor = other.modulus / shared;
         if factor == 1 {
             return self;
@@ -208,7 +207,7 @@ fn settle(streams: &[Stream], classes: &mut [Class], index: usize, phase: u64) {
         let Some(offset) = stream.offset else {
             continue;
         };
-        let modulus = greatest_common_divisor(settled.period_ns, stream.period_ns);
+        let modulus = gcd(settled.period_ns, stream.period_ns);
         let ahead = (offset % modulus + modulus - settled_offset % modulus) % modulus;
         let residue = (phase % modulus + ahead) % modulus;
         *class = class.and(Class { residue, modulus });
@@ -220,10 +219,10 @@ fn told_apart(streams: &[Stream], class: Class, index: usize) -> u64 {
     let later = streams.iter().skip(index + 1);
     later
         .filter(|stream| stream.offset.is_some())
-        .map(|stream| greatest_common_divisor(streams[index].period_ns, stream.period_ns))
+        .map(|stream| gcd(streams[index].period_ns, stream.period_ns))
         // All divide the period, and so does their multiple.
         .fold(class.modulus, |multiple, modulus| {
-            multiple / greatest_common_divisor(multiple, modulus) * modulus
+            multiple / gcd(multiple, modulus) * modulus
         })
 }
 

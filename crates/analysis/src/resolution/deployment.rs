@@ -52,6 +52,7 @@ impl Deployment {
             reservation.budget = has_budget.then_some(one.interface.budget);
             reservation.period = has_budget.then_some(one.interface.period);
             reservation.derive = None;
+            reservation.options = one.options;
             reservation.margin_points = PercentagePoints::default();
             if !has_budget {
                 reservation.server = None;

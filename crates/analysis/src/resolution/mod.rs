@@ -11,8 +11,8 @@ mod simulated_only;
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    BackendKind, CpuPromise, Description, PercentagePoints, Reservation, ReservationServer,
-    ResourceInterface, ServerKind, Service, Variant,
+    BackendKind, BackendOptions, CpuPromise, Description, PercentagePoints, Reservation,
+    ReservationServer, ResourceInterface, ServerKind, Service, Variant,
 };
 use tailbound_time::Duration;
 
@@ -33,6 +33,8 @@ pub struct ResolvedDomain {
     pub interface: ResourceInterface,
     /// The described rule of its server, where that is described.
     pub server_kind: Option<ServerKind>,
+    /// What is set that only this back end and others like it know.
+    pub options: BackendOptions,
 }
 
 impl ResolvedDomain {
@@ -83,6 +85,7 @@ fn resolve(
                 backend,
                 interface,
                 server_kind,
+                options: reservation.options.taken_by(backend),
             };
             resolved.insert(name.clone(), one);
         }

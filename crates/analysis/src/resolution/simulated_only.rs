@@ -1,8 +1,8 @@
 //! The parts of a description that only simulation knows.
 
 use tailbound_model::{
-    Description, Domain, DomainKind, HostScheduling, Members, Placement, Precedence, Protocol,
-    Service,
+    BackendKind, Description, Domain, DomainKind, HostScheduling, Members, Placement, Precedence,
+    Protocol, Service,
 };
 
 /// Why a domain and what runs in it is known to simulation alone, if so: no analysis and no back end
@@ -45,8 +45,9 @@ fn what_is_simulated(description: &Description, domain: &Domain) -> Option<Strin
             .is_some_and(|reservation| reservation.backend.precedence() != Precedence::Deadline)
     {
         return Some(format!(
-            "host `{name}` orders reservations by deadlines, which back end deadline alone does; \
-             choose that, or simulate"
+            "host `{name}` orders reservations by deadlines, which {} alone does; choose \
+             that, or simulate",
+            BackendKind::names(|kind| kind.precedence() == Precedence::Deadline)
         ));
     }
     None
@@ -66,13 +67,17 @@ pub fn unenforceable(description: &Description) -> Option<String> {
 }
 
 /// Why there is nothing to enforce a reservation of the domain on, if so.
-fn missing_members(name: &str, domain: &Domain) -> Option<&'static str> {
-    match (domain.members(name), domain.kind) {
+fn missing_members(name: &str, domain: &Domain) -> Option<String> {
+    let missing = match (domain.members(name), domain.kind) {
         (Members::XenDomain(_), _) => {
+            let of_xen = |kind: BackendKind| kind.precedence() == Precedence::Hypervisor;
             let reservation = domain.reservation.as_ref()?;
-            (reservation.backend.precedence() != Precedence::Hypervisor).then_some(
-                "a Xen domain gets its CPU time from Xen alone; write backend = \"xen-rtds\"",
-            )
+            return (!of_xen(reservation.backend)).then(|| {
+                let right = BackendKind::names(of_xen);
+                format!(
+                    "a Xen domain gets its CPU time from Xen alone; write backend = \"{right}\""
+                )
+            });
         }
         (Members::Simulated, DomainKind::QemuVm | DomainKind::LibvirtVm) => {
             Some("nothing tells which virtual machine it is; give `machine`")
@@ -84,7 +89,8 @@ fn missing_members(name: &str, domain: &Domain) -> Option<&'static str> {
             Some("it has no program; give `command`, `builtin` or `pids`")
         }
         _ => None,
-    }
+    };
+    missing.map(str::to_owned)
 }
 
 /// A domain's own tasks in the form of a service, for rules that go by tasks; `None` if it has none.

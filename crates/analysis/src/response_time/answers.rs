@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepCdf};
 use tailbound_time::Duration;
 
-use super::exact::Solved;
+use super::continuous::Solved;
 use super::mean::mean;
 use super::search::Search;
 use crate::{AnalysisError, Prediction, SharpPoints};

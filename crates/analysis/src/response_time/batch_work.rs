@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use num_integer::gcd;
+use num_rational::Ratio;
 use tailbound_time::Duration;
 
 use super::queue::PoissonQueue;
 use crate::AnalysisError;
-use crate::rational::{Fraction, gcd};
+use crate::rational::neighbours;
 
 /// At most so many different amounts of work per batch are followed one by one.
 const MOST_SIZES: usize = 64;
@@ -112,18 +114,18 @@ impl BatchWork {
                 pessimistic: None,
             });
         }
-        let ratio = Fraction::new(budget_ns, self.stride_ns);
+        let ratio = Ratio::new(budget_ns, self.stride_ns);
         let fitting = MOST_STEPS.saturating_mul(self.stride_ns) / budget_ns.max(1);
         let largest = (largest / longest).min(fitting).max(1);
-        let (below, above) = ratio.neighbours(largest);
+        let (below, above) = neighbours(ratio, largest);
         // A budget above the period is one CPU's share; the deferrable server of a full period is.
-        let whole = Fraction::new(period.as_nanos(), self.stride_ns);
-        let lattice = |fraction: Fraction| Lattice {
-            step_ns: self.stride_ns as f64 / fraction.denominator() as f64,
-            stride: fraction.denominator() as usize,
-            budget_steps: fraction.numerator() as usize,
+        let whole = Ratio::new(period.as_nanos(), self.stride_ns);
+        let lattice = |fraction: Ratio<u64>| Lattice {
+            step_ns: self.stride_ns as f64 / *fraction.denom() as f64,
+            stride: *fraction.denom() as usize,
+            budget_steps: *fraction.numer() as usize,
         };
-        if below.is_zero() || above.numerator() > MOST_STEPS + 1 || above > whole {
+        if *below.numer() == 0 || *above.numer() > MOST_STEPS + 1 || above > whole {
             return Err(AnalysisError::NotAnalysed {
                 reason: "budget, period and execution times with so small a common divisor".into(),
             });

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::exact::Responses;
+use super::continuous::Responses;
 
 /// This part of the error that is allowed may come from F.
 const FROM_F: f64 = 0.02;

@@ -2,9 +2,9 @@
 
 mod answers;
 mod batch_work;
-mod exact;
+mod continuous;
+mod lattice;
 mod mean;
-mod poisson;
 mod queue;
 mod schedule;
 mod search;
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
-pub(crate) use exact::Kind;
-use poisson::{Law, Stream};
+pub(crate) use continuous::Kind;
+use lattice::{Law, Stream};
 pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
@@ -52,10 +52,32 @@ pub fn predict_at(
     if query.service.tasks.values().all(periodic) {
         return predict_periodic(query, &laws);
     }
+    if let Some(reason) = modulated(query) {
+        return Err(AnalysisError::NotAnalysed { reason });
+    }
     Err(AnalysisError::NotAnalysed {
         reason: "response times are analysed for services with Poisson tasks only, or with \
                  periodic tasks only; simulate the others"
             .into(),
+    })
+}
+
+/// Why Markov-modulated arrivals are not analysed, and what bounds their response times: the jobs are some of those
+/// of a Poisson process with the highest rate, chosen without regard to its past, and without the others each is
+/// done no later.
+fn modulated(query: &ServiceQuery<'_>) -> Option<String> {
+    let mut tasks = query.service.tasks.iter();
+    tasks.find_map(|(name, task)| {
+        let Arrivals::MarkovModulatedPoisson { states } = &task.arrivals else {
+            return None;
+        };
+        let rates = states.iter().filter_map(|state| state.rate);
+        let highest = rates.max_by(|a, b| a.as_per_second().total_cmp(&b.as_per_second()))?;
+        Some(format!(
+            "the arrivals of task \"{name}\" are Markov-modulated, and no response-time distribution of \
+             ours is for these; simulate them, or take poisson arrivals of the highest rate, {highest}, \
+             whose response times bound theirs from above"
+        ))
     })
 }
 
@@ -76,16 +98,10 @@ fn laws(query: &ServiceQuery<'_>) -> Result<Vec<Law>, AnalysisError> {
 /// Jobs per second of a task, all clients together; at most, for sporadic tasks. `None` for
 /// traces.
 fn jobs_per_second(task: &Task) -> Option<f64> {
-    let each = match &task.arrivals {
-        Arrivals::Periodic { period, .. } => 1.0 / period.as_secs_f64(),
-        Arrivals::Sporadic { min_gap, .. } | Arrivals::SporadicExponential { min_gap, .. } => {
-            1.0 / min_gap.as_secs_f64()
-        }
-        Arrivals::Bursts { jobs, gaps, .. } => f64::from(*jobs) / gaps.mean().as_secs_f64(),
-        Arrivals::Poisson { rate } => rate.as_per_second(),
-        Arrivals::Trace { .. } => return None,
-    };
-    Some(each * f64::from(task.clients))
+    match task.least_gap() {
+        Some(least) => Some(f64::from(task.clients) / least.as_secs_f64()),
+        None => task.mean_rate().map(Rate::as_per_second),
+    }
 }
 
 /// The share of a CPU that a server gives.
@@ -157,7 +173,7 @@ fn predict_poisson(
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let (overall, per_task, step) =
-        poisson::response_times(&streams, query.server, query.dispatch_overhead)?;
+        lattice::response_times(&streams, query.server, query.dispatch_overhead)?;
     let method = match query.server {
         ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
         _ => {
@@ -166,7 +182,7 @@ fn predict_poisson(
         }
     };
     let assumptions = poisson_assumptions(query, step);
-    let distribution = |task: Option<&str>, enclosure: poisson::Enclosure| {
+    let distribution = |task: Option<&str>, enclosure: lattice::Enclosure| {
         let subject = match task {
             Some(task) => format!("response time of {}.{task}", query.name),
             None => format!("response time of {}", query.name),

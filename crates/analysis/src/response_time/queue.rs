@@ -1,17 +1,17 @@
 //! Poisson arrivals at a reservation server, as an object that answers questions.
 
+use num_integer::gcd;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
 use super::answers::{ResponseTimes, Side, Source};
 use super::batch_work::{BatchWork, Lattice};
-use super::exact::{Kind, Queue, Solved};
-use super::poisson::{self, Law, Stream};
+use super::continuous::{Kind, Queue, Solved};
+use super::lattice::{self, Law, Stream};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
-use crate::grid::{ExecutionLaw, GridPrediction, GridQuery, constant_bandwidth, polling};
-use crate::rational::gcd;
+use crate::slotted::{ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling};
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
 /// served, by a reservation server of the highest priority on its CPU.
@@ -129,7 +129,7 @@ impl PoissonQueue {
             per_second: self.rate.as_per_second(),
             law,
         };
-        let (overall, _, step) = poisson::response_times(&[stream], self.server, Duration::ZERO)?;
+        let (overall, _, step) = lattice::response_times(&[stream], self.server, Duration::ZERO)?;
         let method = "M/G/1 on a reservation server: first passages on a lattice, started from the \
                       workload at replenishments (Li 2021, Theorem 5)";
         let mut assumptions = self.assumptions();
@@ -155,7 +155,7 @@ impl PoissonQueue {
     pub(super) fn on_a_grid(
         &self,
         dispatch_overhead: Duration,
-    ) -> Option<Result<GridPrediction, AnalysisError>> {
+    ) -> Option<Result<SlottedPrediction, AnalysisError>> {
         let solve = match self.server {
             ReservationServer::ConstantBandwidth { .. } => constant_bandwidth,
             ReservationServer::Polling { .. } => polling,
@@ -164,9 +164,9 @@ impl PoissonQueue {
         let (budget, period) = self.server.budget_and_period()?;
         let law = ExecutionLaw::new(self.execution_times.clone());
         Some(law.and_then(|law| {
-            solve(&GridQuery {
+            solve(&SlottedQuery {
                 dispatch_overhead,
-                ..GridQuery::new(self.rate, law, budget, period)
+                ..SlottedQuery::new(self.rate, law, budget, period)
             })
         }))
     }

@@ -1,6 +1,6 @@
 //! About where a distribution function reaches a probability, in few and cheap evaluations.
 
-use super::exact::Responses;
+use super::continuous::Responses;
 
 /// While searching, F may be wrong by this part of the lesser of a probability and its complement.
 const ROUGHLY: f64 = 0.01;

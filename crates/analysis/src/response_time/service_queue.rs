@@ -8,10 +8,10 @@ use tailbound_model::{
 };
 use tailbound_time::{Duration, Rate};
 
-use super::poisson::Law;
+use super::lattice::Law;
 use super::queue::{PRECISE, PoissonQueue};
 use super::{ServiceQuery, jobs_per_second, laws, predict_at};
-use crate::grid::GridPrediction;
+use crate::slotted::SlottedPrediction;
 use crate::{AnalysisError, Prediction, SharpPoints};
 
 /// The exact method is asked where each task has at most so many execution times; its effort grows with them.
@@ -246,7 +246,7 @@ pub(super) fn predict_on_grid(
     Some(found.and_then(|found| Ok(prediction(query, found, &laws(query)?))))
 }
 
-fn prediction(query: &ServiceQuery<'_>, found: GridPrediction, laws: &[Law]) -> Prediction {
+fn prediction(query: &ServiceQuery<'_>, found: SlottedPrediction, laws: &[Law]) -> Prediction {
     let mut overall = found.distribution;
     overall.provenance.subject = format!("response time of {}", query.name);
     let mut assumptions = found.assumptions;

@@ -8,13 +8,13 @@
 //! the same one a hyperperiod later, Lindley's recursion gives the law of every response to jobs
 //! served first come, first served. docs/concepts/response-time.md has the proofs.
 
+use num_integer::gcd;
 use tailbound_distribution::StepCdf;
 use tailbound_model::{Scheduling, Service};
 use tailbound_time::Duration;
 
-use super::poisson::{Lattice, Law, Side};
+use super::lattice::{Lattice, Law, Side};
 use super::schedule;
-use crate::rational::gcd;
 use crate::{AnalysisError, PeriodicLoad};
 
 /// What the results are rounded outward by, for what floating point does.

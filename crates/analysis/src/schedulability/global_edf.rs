@@ -9,14 +9,15 @@
 //! The density test and the others accept different sets; [`sufficient_response_times`] accepts all
 //! that [`sufficient_bcl`] does.
 
+use num_bigint::BigUint;
 use tailbound_time::Duration;
 
 use super::global_workload::{
     GlobalBound, GlobalTask, MOST_STEPS, any_hopeless, global_bound, global_tasks,
 };
-use super::natural::{Fraction, Natural};
 use super::utilisation_bounds::SufficientVerdict;
 use crate::AnalysisError;
+use crate::rational::sum;
 use crate::sporadic_task::SporadicTask;
 
 /// What all tests here take for granted.
@@ -59,23 +60,11 @@ pub fn sufficient_density(
     let Some(densest) = tasks.iter().map(parts).max_by(|a, b| cross(*a, *b)) else {
         return Ok(verdict(true));
     };
-    let sum = tasks
-        .iter()
-        .map(parts)
-        .fold(Fraction::whole(0), |sum, (execution, deadline)| {
-            sum.plus(execution, deadline)
-        });
     // sum + (m - 1) densest <= m
-    let others = Natural::new(densest.0).times_u64(u64::from(cpus) - 1);
-    let left = Fraction {
-        numerator: sum
-            .numerator
-            .times_u64(densest.1)
-            .plus(&sum.denominator.times(&others)),
-        denominator: sum.denominator.times_u64(densest.1),
-    };
-    let most = Fraction::whole(u64::from(cpus));
-    Ok(verdict(left.compare(&most).is_le()))
+    let others = BigUint::from(densest.0) * (cpus - 1);
+    let sum = sum(tasks.iter().map(parts));
+    let left = sum.numer() * densest.1 + sum.denom() * others;
+    Ok(verdict(left <= sum.denom() * densest.1 * cpus))
 }
 
 /// The test of Bertogna, Cirinei & Lipari 2005, in the form for whole time units of 2007: each task

@@ -11,7 +11,6 @@ pub mod global_fixed_priority;
 mod global_workload;
 mod level_load;
 pub mod mode_change;
-mod natural;
 pub mod non_preemptive_response_time;
 pub mod priority_assignment;
 pub mod processor_demand;

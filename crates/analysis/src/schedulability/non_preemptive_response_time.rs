@@ -11,6 +11,7 @@
 //! where jobs that are released at w itself still go first; it is complete C later. B is the
 //! longest execution time of a lower priority, or a blocking that is longer.
 
+use num_integer::gcd;
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
@@ -145,7 +146,7 @@ impl Level<'_> {
         for task in self.higher() {
             let period = u128::from(task.period().as_nanos());
             // Below 2^61 and 2^60.
-            multiple = multiple / greatest_common_divisor(multiple, period) * period;
+            multiple = multiple / gcd(multiple, period) * period;
             if multiple > u128::from(LONGEST_WINDOW) {
                 return Err(no_fixed_point(0, 0));
             }
@@ -168,14 +169,6 @@ const fn no_fixed_point(steps: u64, jobs: u64) -> NoResponseTime {
     NoResponseTime::BeyondRange {
         limit: Duration::from_nanos(LONGEST_WINDOW),
     }
-}
-
-const fn greatest_common_divisor(a: u128, b: u128) -> u128 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]

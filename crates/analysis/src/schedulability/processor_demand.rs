@@ -18,6 +18,7 @@
 
 use std::cmp::Ordering;
 
+use num_integer::gcd;
 use tailbound_time::Duration;
 
 use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
@@ -406,18 +407,10 @@ pub(super) fn hyperperiod_up_to(limit: u64, tasks: &[SporadicTask]) -> Option<u6
     let mut hyperperiod: u64 = 1;
     for task in tasks {
         let period = task.period().as_nanos();
-        let factor = period / greatest_common_divisor(hyperperiod, period);
+        let factor = period / gcd(hyperperiod, period);
         hyperperiod = hyperperiod.checked_mul(factor)?;
     }
     (hyperperiod <= limit).then_some(hyperperiod)
-}
-
-const fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]

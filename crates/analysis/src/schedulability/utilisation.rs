@@ -2,7 +2,10 @@
 
 use std::cmp::Ordering;
 
-use super::natural::Fraction;
+use num_bigint::BigUint;
+use num_rational::Ratio;
+
+use crate::rational::{compare, sum};
 use crate::sporadic_task::SporadicTask;
 
 /// What 2^64 parts of a CPU are called here: one CPU.
@@ -18,14 +21,13 @@ pub fn compare_utilisation(tasks: &[SporadicTask], cpus: u32) -> Ordering {
     let limit = u128::from(cpus) << 64;
     enclosure
         .compare(limit)
-        .unwrap_or_else(|| exact_utilisation(tasks).compare(&Fraction::whole(u64::from(cpus))))
+        .unwrap_or_else(|| compare(&exact_utilisation(tasks), (cpus.into(), 1)))
 }
 
 /// The utilisation as a fraction.
-pub(super) fn exact_utilisation(tasks: &[SporadicTask]) -> Fraction {
-    tasks.iter().fold(Fraction::whole(0), |sum, task| {
-        sum.plus(task.execution().as_nanos(), task.period().as_nanos())
-    })
+pub(super) fn exact_utilisation(tasks: &[SporadicTask]) -> Ratio<BigUint> {
+    let tasks = tasks.iter();
+    sum(tasks.map(|task| (task.execution().as_nanos(), task.period().as_nanos())))
 }
 
 /// Two numbers of 2^-64 CPUs between which a utilisation lies.

@@ -1,6 +1,7 @@
 //! Rate-monotonic priorities on one CPU: sufficient tests that look at utilisations only.
 
-use super::natural::{Fraction, Natural};
+use num_bigint::BigUint;
+
 use super::utilisation::exact_utilisation;
 use crate::AnalysisError;
 use crate::sporadic_task::SporadicTask;
@@ -33,15 +34,12 @@ pub struct SufficientVerdict {
 /// [`AnalysisError::Invalid`] for a task with jitter or a deadline shorter than its period.
 pub fn sufficient_liu_layland(tasks: &[SporadicTask]) -> Result<SufficientVerdict, AnalysisError> {
     check_applicable(tasks)?;
-    let count = tasks.len() as u64;
-    let Fraction {
-        numerator,
-        denominator,
-    } = exact_utilisation(tasks);
-    let scaled = denominator.times_u64(count);
-    let sum = scaled.plus(&numerator);
-    let left = power(&sum, count);
-    let right = power(&scaled, count).times_u64(2);
+    // More tasks than that number fit no memory.
+    let count = u32::try_from(tasks.len()).unwrap_or(u32::MAX);
+    let (numerator, denominator) = exact_utilisation(tasks).into_raw();
+    let scaled = denominator * count;
+    let left = (&scaled + numerator).pow(count);
+    let right = scaled.pow(count) * 2_u8;
     Ok(SufficientVerdict {
         method: "utilisation bound (Liu & Layland 1973)",
         assumptions: ASSUMPTIONS,
@@ -57,31 +55,19 @@ pub fn sufficient_liu_layland(tasks: &[SporadicTask]) -> Result<SufficientVerdic
 /// As of [`sufficient_liu_layland`].
 pub fn sufficient_hyperbolic(tasks: &[SporadicTask]) -> Result<SufficientVerdict, AnalysisError> {
     check_applicable(tasks)?;
-    let mut left = Natural::new(1);
-    let mut right = Natural::new(2);
+    let mut left = BigUint::from(1_u8);
+    let mut right = BigUint::from(2_u8);
     for task in tasks {
         let period = task.period().as_nanos();
         // Both are at most 2^60.
-        left = left.times_u64(period + task.execution().as_nanos());
-        right = right.times_u64(period);
+        left *= period + task.execution().as_nanos();
+        right *= period;
     }
     Ok(SufficientVerdict {
         method: "hyperbolic bound (Bini, Buttazzo & Buttazzo 2003)",
         assumptions: ASSUMPTIONS,
         accepted: left <= right,
     })
-}
-
-fn power(base: &Natural, exponent: u64) -> Natural {
-    let (mut result, mut square, mut rest) = (Natural::new(1), base.clone(), exponent);
-    while rest > 0 {
-        if rest % 2 == 1 {
-            result = result.times(&square);
-        }
-        square = square.times(&square);
-        rest /= 2;
-    }
-    result
 }
 
 fn check_applicable(tasks: &[SporadicTask]) -> Result<(), AnalysisError> {

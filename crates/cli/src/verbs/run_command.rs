@@ -7,7 +7,7 @@ use std::time::{Duration as Pause, Instant};
 use tailbound_daemon::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
 use tailbound_experiment::LossWatch;
-use tailbound_model::{Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 use crate::arguments::{OnLoss, RunArguments};
@@ -168,5 +168,6 @@ fn request(
             cpus: [Cpu(arguments.cpus)].into(),
         },
         backend: arguments.backend,
+        options: BackendOptions::default(),
     }
 }

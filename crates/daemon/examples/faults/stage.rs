@@ -16,9 +16,7 @@ use tailbound_linux::process::{
     children_of, die_with_parent, own_thread, process_started, send_signal,
 };
 use tailbound_linux::scheduling::affinity_of;
-use tailbound_model::{
-    AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface, TaskStart,
-};
+use tailbound_model::{AgentPlace, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface, TaskStart};
 use tailbound_modes::table::{self, ModeTable, Settings};
 use tailbound_modes::transition::{LocalMode, Options};
 use tailbound_time::Duration as Length;
@@ -153,6 +151,7 @@ impl Stage {
                 target: Target::Processes(self.pids[2 * place..2 * place + processes].to_vec()),
                 interface: self.interface(0, place),
                 backend: self.trial.back_end.kind(),
+                options: BackendOptions::default(),
             })
             .collect()
     }

@@ -93,7 +93,7 @@ mod tests {
 
     use tailbound_enforcement::DomainStatus;
     use tailbound_linux::process::process_started;
-    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
     use tailbound_time::Duration;
 
     use super::*;
@@ -111,6 +111,7 @@ mod tests {
                 cpus: [Cpu(0)].into(),
             },
             backend: BackendKind::DsFreeze,
+            options: BackendOptions::default(),
             threads: 1,
             ledger: None,
             audit: None,

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::{EnforcementStatus, ReservationRequest, Target};
 use tailbound_linux::process::boot_id;
-use tailbound_model::BackendKind;
+use tailbound_model::{BackendKind, BackendOptions};
 use tailbound_modes::manager::journal::{Resumption, resumption};
 use tailbound_modes::manager::{Journal, Record, State};
 use tailbound_modes::table::ModeTable;
@@ -57,6 +57,8 @@ pub struct Loaded {
 struct Applied {
     target: Target,
     backend: BackendKind,
+    #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
+    options: BackendOptions,
     /// When its processes or threads were started, so that others with their numbers are told apart.
     started: BTreeMap<u32, u64>,
 }
@@ -93,6 +95,7 @@ impl Loaded {
             let applied = Applied {
                 target: one.target.clone(),
                 backend: one.backend,
+                options: one.options,
                 started: started.get(&one.domain).cloned().unwrap_or_default(),
             };
             (one.domain.clone(), applied)
@@ -129,6 +132,7 @@ impl Loaded {
                 target: applied.target.clone(),
                 interface: held.interface.interface.clone(),
                 backend: applied.backend,
+                options: applied.options,
             });
         }
         Ok(requests)

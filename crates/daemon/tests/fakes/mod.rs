@@ -10,7 +10,7 @@ use tailbound_enforcement::{
     Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationRequest, Target,
 };
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, Cpu, CpuSet, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, Priority, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 /// A request for `domain` that every host of the fakes admits.
@@ -25,6 +25,7 @@ pub fn request(domain: &str) -> ReservationRequest {
             cpus: [Cpu(1)].into(),
         },
         backend: BackendKind::DsFreeze,
+        options: BackendOptions::default(),
     }
 }
 
@@ -170,6 +171,7 @@ impl Reservations for FakeKernel {
                 target: request.target.clone(),
                 interface: request.interface.clone(),
                 backend: request.backend,
+                options: BackendOptions::default(),
                 threads: 1,
                 ledger: None,
                 audit: None,

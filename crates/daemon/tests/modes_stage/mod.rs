@@ -18,8 +18,8 @@ use tailbound_linux::process::{
 };
 use tailbound_linux::scheduling::{Scheduling, affinity_of, scheduling_of};
 use tailbound_model::{
-    AgentPlace, BackendKind, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
-    TaskProcesses, TaskStart,
+    AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
+    ResourceInterface, TaskProcesses, TaskStart,
 };
 use tailbound_modes::agent::callback::SwitchedByCall;
 use tailbound_modes::agent::link::UnixConnector;
@@ -175,6 +175,7 @@ impl ModesStage {
             target: Target::Processes(vec![self.busy[place].id()]),
             interface: self.interface(mode, place),
             backend: self.backend,
+            options: BackendOptions::default(),
         };
         vec![request(0), request(1)]
     }

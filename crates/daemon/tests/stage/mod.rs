@@ -19,7 +19,7 @@ use tailbound_linux::process::{
     children_of, die_with_parent, own_thread, process_started, send_signal,
 };
 use tailbound_linux::scheduling::affinity_of;
-use tailbound_model::{BackendKind, Cpu, CpuSet, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 const SIGKILL: i32 = 9;
@@ -299,5 +299,6 @@ pub fn request_for(pid: u32) -> ReservationRequest {
             cpus: [Cpu(cpu)].into(),
         },
         backend: BackendKind::DsFreeze,
+        options: BackendOptions::default(),
     }
 }

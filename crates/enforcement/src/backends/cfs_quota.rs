@@ -31,13 +31,40 @@ impl Backend for CfsQuota {
             .collect()
     }
 
+    fn missing_for(
+        &self,
+        request: &ReservationRequest,
+        host: &HostCapabilities,
+    ) -> Vec<MissingRequirement> {
+        let mut missing = self.missing(host);
+        if request.options.burst.is_some() {
+            let needed = "quotas that are saved up for bursts (cpu.max.burst, cpu.cfs_burst_us)";
+            missing.extend(lacking(host, Feature::QuotaBurst, needed));
+        }
+        missing
+    }
+
     fn check_interface(
         &self,
         request: &ReservationRequest,
         _: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
-        whole_microseconds(request, request.interface.budget)?;
+        let budget = request.interface.budget;
+        whole_microseconds(request, budget)?;
         whole_microseconds(request, request.interface.period)?;
+        if let Some(burst) = request.options.burst {
+            whole_microseconds(request, burst)?;
+            if burst > budget {
+                return Err(AdmissionError::TooLong {
+                    domain: request.domain.clone(),
+                    backend: request.backend,
+                    what: "a burst",
+                    asked: burst,
+                    most: budget,
+                    reason: "the kernel lets no group save more than its quota".into(),
+                });
+            }
+        }
         check_range(request, "the kernel takes no other quota")
     }
 
@@ -50,15 +77,12 @@ impl Backend for CfsQuota {
         let v2_root = host.cgroup_v2_root.as_deref();
         let members = Members::with_descendants(request, v2_root, view)?;
         let interface = &request.interface;
-        // A quota is one pool for all CPUs.
-        let cpus = interface.cpus.len() as u64;
-        let quota_us = whole_microseconds(request, interface.budget)?.saturating_mul(cpus);
-        let period_us = whole_microseconds(request, interface.period)?;
+        let limit = Limit::of(request)?;
         let v1_root = host.cgroup_v1_roots.get("cpu");
         let v1_root = v1_root.filter(|_| host.has(Feature::QuotaV1));
         let (mut changes, directory) = match (v1_root, v2_root) {
-            (Some(root), _) => in_v1(request, root, &members, (quota_us, period_us), view)?,
-            (None, Some(root)) => in_v2(request, root, &members, (quota_us, period_us), view)?,
+            (Some(root), _) => in_v1(request, root, &members, &limit, view)?,
+            (None, Some(root)) => in_v2(request, root, &members, &limit, view)?,
             (None, None) => {
                 return Err(not_supported(
                     request,
@@ -73,19 +97,11 @@ impl Backend for CfsQuota {
             cpus: interface.cpus.clone(),
         }));
         let single = request.target.single_threads().is_some();
-        let file = match v1_root {
-            Some(_) => format!("cpu.cfs_quota_us {quota_us}, cpu.cfs_period_us {period_us}"),
-            None => format!("cpu.max \"{quota_us} {period_us}\""),
-        };
         Ok(Plan {
             request: request.clone(),
             changes,
             managers: Vec::new(),
-            mapping: vec![format!(
-                "budget {} every {} on {cpus} CPUs -> {file}: a cap for all of them together, no \
-                 guarantee; the priority is not used",
-                interface.budget, interface.period
-            )],
+            mapping: limit.mapping(request, v1_root.is_some()),
             inheritance: Inheritance {
                 pids: if single {
                     Vec::new()
@@ -100,11 +116,81 @@ impl Backend for CfsQuota {
     }
 }
 
+/// A cap in the kernel's microseconds: one pool for all CPUs.
+struct Limit {
+    quota_us: u64,
+    period_us: u64,
+    burst_us: Option<u64>,
+}
+
+impl Limit {
+    fn of(request: &ReservationRequest) -> Result<Self, AdmissionError> {
+        let interface = &request.interface;
+        let cpus = interface.cpus.len() as u64;
+        let pool = |each| {
+            let each_us = whole_microseconds(request, each);
+            each_us.map(|each_us| each_us.saturating_mul(cpus))
+        };
+        Ok(Self {
+            quota_us: pool(interface.budget)?,
+            period_us: whole_microseconds(request, interface.period)?,
+            burst_us: request.options.burst.map(pool).transpose()?,
+        })
+    }
+
+    /// The changes that set it, the burst last: a quota may not fall below its burst.
+    fn writes(&self, directory: &Path, legacy: bool) -> Vec<Change> {
+        let (quota_us, period_us) = (self.quota_us, self.period_us);
+        let mut files = match legacy {
+            true => vec![
+                ("cpu.cfs_period_us", period_us.to_string()),
+                ("cpu.cfs_quota_us", quota_us.to_string()),
+            ],
+            false => vec![("cpu.max", format!("{quota_us} {period_us}"))],
+        };
+        let burst = self.burst_us.map(|burst_us| burst_us.to_string());
+        files.extend(burst.map(|burst| (burst_file(legacy), burst)));
+        let files = files.into_iter();
+        let writes = files.map(|(file, value)| write(directory, file, value));
+        writes.collect()
+    }
+
+    /// What it is in the kernel's words.
+    fn mapping(&self, request: &ReservationRequest, legacy: bool) -> Vec<String> {
+        let interface = &request.interface;
+        let cpus = interface.cpus.len();
+        let (quota_us, period_us) = (self.quota_us, self.period_us);
+        let file = match legacy {
+            true => format!("cpu.cfs_quota_us {quota_us}, cpu.cfs_period_us {period_us}"),
+            false => format!("cpu.max \"{quota_us} {period_us}\""),
+        };
+        let mut mapping = vec![format!(
+            "budget {} every {} on {cpus} CPUs -> {file}: a cap for all of them together, no \
+             guarantee; the priority is not used",
+            interface.budget, interface.period
+        )];
+        if let (Some(burst), Some(burst_us)) = (request.options.burst, self.burst_us) {
+            let file = burst_file(legacy);
+            mapping.push(format!(
+                "burst {burst} on {cpus} CPUs -> {file} {burst_us}: what is not used is saved up to that"
+            ));
+        }
+        mapping
+    }
+}
+
+const fn burst_file(legacy: bool) -> &'static str {
+    match legacy {
+        true => "cpu.cfs_burst_us",
+        false => "cpu.max.burst",
+    }
+}
+
 fn in_v1(
     request: &ReservationRequest,
     root: &Path,
     members: &Members,
-    (quota_us, period_us): (u64, u64),
+    limit: &Limit,
     view: &dyn KernelView,
 ) -> Result<(Vec<Change>, PathBuf), PlanError> {
     let single = request.target.single_threads().is_some();
@@ -112,13 +198,10 @@ fn in_v1(
         members.check_unsplit(request, root, view)?;
     }
     let directory = legacy_group(root, &request.domain);
-    let mut changes = vec![
-        Change::MakeCgroup {
-            directory: directory.clone(),
-        },
-        write(&directory, "cpu.cfs_period_us", period_us.to_string()),
-        write(&directory, "cpu.cfs_quota_us", quota_us.to_string()),
-    ];
+    let mut changes = vec![Change::MakeCgroup {
+        directory: directory.clone(),
+    }];
+    changes.extend(limit.writes(&directory, true));
     changes.extend(moves(members, single, &directory));
     Ok((changes, directory))
 }
@@ -127,12 +210,19 @@ fn in_v2(
     request: &ReservationRequest,
     root: &Path,
     members: &Members,
-    (quota_us, period_us): (u64, u64),
+    limit: &Limit,
     view: &dyn KernelView,
 ) -> Result<(Vec<Change>, PathBuf), PlanError> {
-    let limit = format!("{quota_us} {period_us}");
     if let Some(cgroup) = members.cgroup.clone() {
-        return Ok((vec![write(&cgroup, "cpu.max", limit)], cgroup));
+        let mut changes = Vec::new();
+        // A burst of the container's own may not exceed the new quota.
+        let burst = view.read_file(&cgroup.join("cpu.max.burst"));
+        let burst_us = burst.ok().and_then(|text| text.trim().parse().ok());
+        if burst_us.is_some_and(|burst_us: u64| burst_us > limit.quota_us) {
+            changes.push(write(&cgroup, "cpu.max.burst", "0"));
+        }
+        changes.extend(limit.writes(&cgroup, false));
+        return Ok((changes, cgroup));
     }
     if request.target.single_threads().is_some() {
         return Err(not_supported(
@@ -153,8 +243,8 @@ fn in_v2(
         Change::MakeCgroup {
             directory: directory.clone(),
         },
-        write(&directory, "cpu.max", limit),
     ];
+    changes.extend(limit.writes(&directory, false));
     changes.extend(moves(members, false, &directory));
     Ok((changes, directory))
 }

@@ -154,7 +154,7 @@ mod tests {
     use std::path::PathBuf;
 
     use proptest::prelude::*;
-    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
     use tailbound_time::Duration;
 
     use super::*;
@@ -174,6 +174,7 @@ mod tests {
                     cpus: [Cpu(0)].into(),
                 },
                 backend: BackendKind::None,
+                options: BackendOptions::default(),
             },
             inheritance: Inheritance::default(),
         }

@@ -1,11 +1,11 @@
 //! The checks.
 
-use tailbound_enforcement::{Backend, Enforcer, ReservationRequest, Target, recover};
+use tailbound_enforcement::{Backend, Change, Enforcer, ReservationRequest, Target, recover};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, threads_of};
 use tailbound_linux::scheduling::{Scheduling, set_affinity, set_scheduling};
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::program::{Program, Role};
@@ -19,7 +19,7 @@ pub const DOMAIN: &str = "conformance";
 type Check = fn(&Bench<'_>) -> Result<Outcome, String>;
 
 /// All checks, by name.
-pub const ALL: [(&str, Check); 9] = [
+pub const ALL: [(&str, Check); 10] = [
     ("gives_the_budget", gives_the_budget),
     ("replenishes_on_a_grid", replenishes_on_a_grid),
     ("serves_a_domain_that_blocks", serves_a_domain_that_blocks),
@@ -27,6 +27,7 @@ pub const ALL: [(&str, Check); 9] = [
     ("processes_share_a_budget", processes_share_a_budget),
     ("reserves_a_single_thread", reserves_a_single_thread),
     ("changes_its_interface", changes_its_interface),
+    ("saves_up_for_bursts", saves_up_for_bursts),
     ("reverting_leaves_no_trace", reverting_leaves_no_trace),
     (
         "a_killed_owner_is_recovered_from",
@@ -93,6 +94,7 @@ impl Bench<'_> {
                 cpus: [Cpu(self.cpu)].into(),
             },
             backend: self.back_end.kind(),
+            options: BackendOptions::default(),
         }
     }
 
@@ -375,6 +377,41 @@ fn changes_its_interface(bench: &Bench<'_>) -> Result<Outcome, String> {
         };
         changed.judge(share)
     })
+}
+
+fn saves_up_for_bursts(bench: &Bench<'_>) -> Result<Outcome, String> {
+    let options = bench.back_end.kind().traits().options;
+    if !options.iter().any(|option| option.key == "burst") {
+        return Ok(Outcome::Declared("it saves up no budget"));
+    }
+    let busy = peculiar(bench);
+    let mut request = bench.request(Target::Processes(vec![busy.pid()]));
+    request.options.burst = Some(bench.budget / 2);
+    if let Some(missing) = bench.back_end.missing_for(&request, bench.host).first() {
+        let (needed, found) = (&missing.needed, &missing.found);
+        return Ok(Outcome::Skipped(format!("needs {needed}, found {found}")));
+    }
+    let before = snapshot(&[busy.pid()]);
+    let (mut enforcer, _directory) = bench.enforcer();
+    let plans = enforcer
+        .apply(&[request])
+        .map_err(|error| error.to_string())?;
+    let burst_us = (bench.budget / 2).as_nanos() / 1_000;
+    let bursts = plans[0].changes.iter().filter_map(|change| match change {
+        Change::WriteFile { file, .. } if file.to_string_lossy().contains("burst") => Some(file),
+        _ => None,
+    });
+    let mut seen = Vec::new();
+    for file in bursts {
+        seen.push(std::fs::read_to_string(file).map_err(|error| error.to_string())?);
+    }
+    enforcer.revert_all().map_err(|error| error.to_string())?;
+    let after = snapshot(&[busy.pid()]);
+    let seen: Vec<&str> = seen.iter().map(|text| text.trim()).collect();
+    match seen == [burst_us.to_string()] && after == before {
+        true => Ok(Outcome::Holds(format!("the kernel has {} us", seen[0]))),
+        false => Err(format!("{seen:?}, and {before:#?}\nbecame\n{after:#?}")),
+    }
 }
 
 /// A process with settings that are nobody's default.

@@ -15,7 +15,7 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, started, threads_of};
 use tailbound_linux::scheduling::{Scheduling, affinity_of, scheduling_of};
 use tailbound_linux::{HostCapabilities, cgroup};
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration};
 
 const DOMAIN: &str = "escape";
@@ -59,6 +59,7 @@ impl Stage {
                 cpus: [Cpu(home(host))].into(),
             },
             backend: BackendKind::DsFreeze,
+            options: BackendOptions::default(),
         };
         enforcer.apply(&[request]).unwrap();
         let _directory = directory;

@@ -1,5 +1,6 @@
 //! Enforcement over a kernel in memory: what is applied is taken back, whatever happens between.
 
+mod bursts;
 mod dry_runs;
 mod escapes;
 mod full_disk;
@@ -10,6 +11,7 @@ mod pending;
 mod refusals;
 mod registry;
 mod stage;
+mod traits;
 mod xen;
 
 use std::path::Path;

@@ -5,7 +5,7 @@ use std::path::Path;
 use tailbound_enforcement::fake_kernel::{FakeKernel, FakeManagers, V2_ROOT};
 use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Target};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::Duration;
 
 /// The processes of [`host`], with their threads.
@@ -83,6 +83,7 @@ pub fn request(
         target,
         interface,
         backend,
+        options: BackendOptions::default(),
     }
 }
 

@@ -27,7 +27,7 @@ fn setting(period_us: u64, budget_us: u64, extratime: bool) -> VcpuSetting {
 }
 
 /// A pool of two CPUs with dom0 and two domains, the second of which has two virtual CPUs.
-fn xen() -> FakeKernel {
+pub fn xen() -> FakeKernel {
     let kernel = host();
     kernel.alter(|state| {
         state.vcpus = vec![

@@ -343,17 +343,42 @@ fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
     const V1: &str = "mount it (mount -t cgroup -o CONTROLLER none DIRECTORY) if nothing uses the \
                       controller in v2";
     const RT: &str = "it takes a kernel with CONFIG_RT_GROUP_SCHED (Debian's has it not) and the \
-                      cpu controller in cgroup v1; ds-freeze needs neither";
+                      cpu controller in cgroup v1; the default back end needs neither";
     host.findings.insert(
         Feature::QuotaV1,
         finding(quota, &V1.replace("CONTROLLER", "cpu")),
     );
     host.findings
         .insert(Feature::RtRuntimeV1, finding(real_time, RT));
+    let burst = match cpu.as_deref() {
+        Some(_) => v1_files(cpu.as_deref(), "cpu", &["cpu.cfs_burst_us"]),
+        None => burst_v2(hierarchies),
+    };
+    host.findings.insert(
+        Feature::QuotaBurst,
+        finding(burst, "it takes Linux 5.14 and the cpu controller"),
+    );
     host.findings.insert(
         Feature::CpusetV1,
         finding(cpuset, &V1.replace("CONTROLLER", "cpuset")),
     );
+}
+
+/// A group of cgroup v2 shows the files of a controller only where its parent hands the controller down, which
+/// the groups below the root are asked for.
+fn burst_v2(hierarchies: &[Hierarchy]) -> Result<String, String> {
+    let unified = hierarchies.iter().find(|hierarchy| hierarchy.unified);
+    let root = unified.ok_or("no cgroup hierarchy with the cpu controller is mounted")?;
+    let groups = cgroup::cgroups_below(&root.root).map_err(|error| error.to_string())?;
+    let has = |file: &str| groups.iter().any(|group| group.join(file).exists());
+    match (has("cpu.max"), has("cpu.max.burst")) {
+        (_, true) => Ok("groups have cpu.max.burst".into()),
+        (true, false) => Err("groups have cpu.max and no cpu.max.burst".into()),
+        (false, false) => Err(format!(
+            "no group below {} has the cpu controller yet",
+            root.root.display()
+        )),
+    }
 }
 
 fn v1_files(root: Option<&Path>, controller: &str, files: &[&str]) -> Result<String, String> {

@@ -1,31 +1,35 @@
 //! HTTP/1.1 responses to GET, on a connection that is kept (RFC 9112).
 //!
-//! Only what measuring needs: where a response ends, and its status. Bodies are skipped.
+//! `httparse` reads heads, trailers and chunk sizes. This module adds the framing: where a response ends, and
+//! its status. Bodies are skipped.
+
+use httparse::{EMPTY_HEADER, Header, Status};
 
 use super::{ProtocolError, Reply, printable};
 
-/// The longest line taken.
-const LINE_LIMIT: usize = 16 * 1024;
-/// The most bytes taken in one response's header section, or trailer section.
-const HEADER_LIMIT: usize = 64 * 1024;
+/// The most bytes taken of one head, trailer section or chunk size.
+const SECTION_LIMIT: usize = 64 * 1024;
+/// The most fields taken of one head or trailer section.
+const FIELD_LIMIT: usize = 256;
 /// The largest body, or chunk, taken.
 const BODY_LIMIT: u64 = 1 << 40;
+/// The number of bytes by which a section grows that came in several pieces: few are read a second time.
+const PIECE: usize = 1024;
 
 /// Finds the ends of HTTP responses in a stream.
 #[derive(Debug, Default)]
 pub struct HttpReader {
     state: State,
-    line: Vec<u8>,
-    header_bytes: usize,
-    response: Response,
+    /// The part that has come of a section that is not complete.
+    section: Vec<u8>,
+    status: u16,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
-    StatusLine,
-    Header,
-    /// A body, or a chunk's data, with so many bytes to come.
+    Head,
+    /// A body, or the data of a chunk, with so many bytes to come.
     Body {
         missing: u64,
         chunk: bool,
@@ -36,8 +40,18 @@ enum State {
     UntilClose,
 }
 
-#[derive(Debug, Default)]
-struct Response {
+/// A part of a response that ends with an end of line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Section {
+    Head(Head),
+    ChunkSize(u64),
+    ChunkEnd,
+    Trailer,
+}
+
+/// The fields of a head that say where the response ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Head {
     status: u16,
     length: Option<u64>,
     chunked: bool,
@@ -48,6 +62,10 @@ fn malformed(what: impl Into<String>) -> ProtocolError {
         protocol: "HTTP/1.1",
         what: what.into(),
     }
+}
+
+fn too_large(what: &'static str, limit: u64) -> ProtocolError {
+    ProtocolError::TooLarge { what, limit }
 }
 
 impl HttpReader {
@@ -69,9 +87,7 @@ impl HttpReader {
                         missing => self.state = State::Body { missing, chunk },
                     }
                 }
-                _ => {
-                    bytes = self.take_line(bytes, replies)?;
-                }
+                _ => bytes = self.take_section(bytes, replies)?,
             }
         }
         Ok(())
@@ -82,88 +98,65 @@ impl HttpReader {
         (self.state == State::UntilClose).then(|| self.take_reply())
     }
 
-    fn take_line<'a>(
+    /// Takes bytes of the section that the state expects, and returns the rest.
+    fn take_section<'a>(
         &mut self,
         bytes: &'a [u8],
         replies: &mut Vec<Reply>,
     ) -> Result<&'a [u8], ProtocolError> {
-        let end = bytes.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(bytes.len());
-        if self.line.len() + taken > LINE_LIMIT {
-            return Err(ProtocolError::TooLarge {
-                what: "a line",
-                limit: LINE_LIMIT as u64,
-            });
-        }
-        self.line.extend_from_slice(&bytes[..taken]);
-        let Some(at) = end else {
-            return Ok(&[]);
+        let earlier = self.section.len();
+        let room = SECTION_LIMIT - earlier;
+        let piece = if earlier == 0 { room } else { room.min(PIECE) };
+        let (now, rest) = bytes.split_at(piece.min(bytes.len()));
+        let section = if earlier == 0 {
+            read_section(self.state, now)?
+        } else {
+            self.section.extend_from_slice(now);
+            read_section(self.state, &self.section)?
         };
-        if self.line.last() == Some(&b'\r') {
-            self.line.pop();
+        if let Some((length, section)) = section {
+            self.section.clear();
+            self.end_section(section, replies)?;
+            return Ok(&bytes[length - earlier..]);
         }
-        let line = std::mem::take(&mut self.line);
-        let outcome = self.end_line(&line, replies);
-        self.line = line;
-        self.line.clear();
-        outcome.map(|()| &bytes[at + 1..])
+        if earlier == 0 {
+            self.section.extend_from_slice(now);
+        }
+        if self.section.len() == SECTION_LIMIT {
+            return Err(too_large("the header section", SECTION_LIMIT as u64));
+        }
+        Ok(rest)
     }
 
-    fn end_line(&mut self, line: &[u8], replies: &mut Vec<Reply>) -> Result<(), ProtocolError> {
-        match self.state {
-            State::StatusLine => {
-                self.response = Response {
-                    status: status(line)?,
-                    ..Response::default()
+    fn end_section(
+        &mut self,
+        section: Section,
+        replies: &mut Vec<Reply>,
+    ) -> Result<(), ProtocolError> {
+        match section {
+            Section::Head(head) => return self.begin_body(head, replies),
+            Section::ChunkSize(0) => self.state = State::Trailer,
+            Section::ChunkSize(missing) => {
+                self.state = State::Body {
+                    missing,
+                    chunk: true,
                 };
-                self.header_bytes = 0;
-                self.state = State::Header;
             }
-            State::Header if line.is_empty() => return self.begin_body(replies),
-            State::Header => {
-                self.count_header(line)?;
-                self.response.take_field(line)?;
-            }
-            State::ChunkSize => match chunk_size(line)? {
-                0 => {
-                    self.header_bytes = 0;
-                    self.state = State::Trailer;
-                }
-                missing => {
-                    self.state = State::Body {
-                        missing,
-                        chunk: true,
-                    };
-                }
-            },
-            State::ChunkEnd if line.is_empty() => self.state = State::ChunkSize,
-            State::ChunkEnd => return Err(malformed("a chunk is longer than it says")),
-            State::Trailer if line.is_empty() => self.finish(replies),
-            State::Trailer => self.count_header(line)?,
-            State::Body { .. } | State::UntilClose => {}
+            Section::ChunkEnd => self.state = State::ChunkSize,
+            Section::Trailer => self.finish(replies),
         }
         Ok(())
     }
 
-    fn count_header(&mut self, line: &[u8]) -> Result<(), ProtocolError> {
-        self.header_bytes += line.len() + 2;
-        if self.header_bytes > HEADER_LIMIT {
-            return Err(ProtocolError::TooLarge {
-                what: "the header section",
-                limit: HEADER_LIMIT as u64,
-            });
-        }
-        Ok(())
-    }
-
-    fn begin_body(&mut self, replies: &mut Vec<Reply>) -> Result<(), ProtocolError> {
-        match self.response.status {
+    fn begin_body(&mut self, head: Head, replies: &mut Vec<Reply>) -> Result<(), ProtocolError> {
+        self.status = head.status;
+        match head.status {
             101 => return Err(malformed("the service switches protocols, unasked")),
             // Interim responses; the final one follows.
-            100..=199 => self.state = State::StatusLine,
+            100..=199 => self.state = State::Head,
             204 | 304 => self.finish(replies),
-            _ if self.response.chunked => self.state = State::ChunkSize,
-            _ => match self.response.length {
+            _ if head.chunked => self.state = State::ChunkSize,
+            _ => match head.length {
                 Some(0) => self.finish(replies),
                 Some(missing) => {
                     self.state = State::Body {
@@ -183,53 +176,80 @@ impl HttpReader {
     }
 
     fn take_reply(&mut self) -> Reply {
-        self.state = State::StatusLine;
-        let status = self.response.status;
+        self.state = State::Head;
         let mut reply = Reply::good();
-        if status >= 400 {
-            reply.refused = Some(format!("HTTP status {status}"));
+        if self.status >= 400 {
+            reply.refused = Some(format!("HTTP status {}", self.status));
         }
         reply
     }
 }
 
-impl Response {
-    fn take_field(&mut self, line: &[u8]) -> Result<(), ProtocolError> {
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
-            return Err(malformed(format!(
-                "\"{}\" is no header field",
-                printable(line)
-            )));
-        };
-        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        if name.eq_ignore_ascii_case(b"content-length") {
-            let length = decimal(value)?;
-            if self.length.is_some_and(|before| before != length) {
-                return Err(malformed("two different lengths of one body"));
+/// The section at the start of `bytes` with its length; `None` if more bytes are to come.
+fn read_section(state: State, bytes: &[u8]) -> Result<Option<(usize, Section)>, ProtocolError> {
+    let mut fields = [EMPTY_HEADER; FIELD_LIMIT];
+    match state {
+        State::ChunkSize => match httparse::parse_chunk_size(bytes) {
+            Ok(Status::Complete((length, size))) => {
+                Ok(Some((length, Section::ChunkSize(within_limit(size)?))))
             }
-            self.length = Some(length);
-        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            let last = value.rsplit(|byte| *byte == b',').next().unwrap_or(value);
-            self.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            Ok(Status::Partial) => Ok(None),
+            Err(_) => Err(malformed("a chunk without a size")),
+        },
+        State::ChunkEnd => match bytes {
+            [b'\n', ..] => Ok(Some((1, Section::ChunkEnd))),
+            [b'\r', b'\n', ..] => Ok(Some((2, Section::ChunkEnd))),
+            [b'\r'] => Ok(None),
+            _ => Err(malformed("a chunk is longer than it says")),
+        },
+        State::Trailer => match httparse::parse_headers(bytes, &mut fields).map_err(refusal)? {
+            Status::Complete((length, _)) => Ok(Some((length, Section::Trailer))),
+            Status::Partial => Ok(None),
+        },
+        State::Head | State::Body { .. } | State::UntilClose => {
+            let mut response = httparse::Response::new(&mut fields);
+            let Status::Complete(length) = response.parse(bytes).map_err(refusal)? else {
+                return Ok(None);
+            };
+            let head = Head::new(response.code.unwrap_or_default(), response.headers)?;
+            Ok(Some((length, Section::Head(head))))
         }
-        Ok(())
     }
 }
 
-fn status(line: &[u8]) -> Result<u16, ProtocolError> {
-    let bad = || malformed(format!("\"{}\" is no status line", printable(line)));
-    let rest = line.strip_prefix(b"HTTP/1.").ok_or_else(bad)?;
-    // One digit of minor version, a space, three digits, and a space or the end.
-    let (b' ', Some(code)) = (*rest.get(1).ok_or_else(bad)?, rest.get(2..5)) else {
-        return Err(bad());
-    };
-    let fine = rest[0].is_ascii_digit()
-        && code.iter().all(u8::is_ascii_digit)
-        && rest.get(5).is_none_or(|byte| *byte == b' ');
-    let code = code.iter().fold(0_u16, |sum, digit| {
-        sum * 10 + u16::from(digit.wrapping_sub(b'0')) % 10
-    });
-    (fine && code >= 100).then_some(code).ok_or_else(bad)
+fn refusal(error: httparse::Error) -> ProtocolError {
+    match error {
+        httparse::Error::TooManyHeaders => {
+            too_large("the number of header fields", FIELD_LIMIT as u64)
+        }
+        error => malformed(error.to_string()),
+    }
+}
+
+impl Head {
+    fn new(status: u16, fields: &[Header<'_>]) -> Result<Self, ProtocolError> {
+        if status < 100 {
+            return Err(malformed(format!("{status} is no status")));
+        }
+        let mut head = Self {
+            status,
+            ..Self::default()
+        };
+        for field in fields {
+            let value = field.value.trim_ascii();
+            if field.name.eq_ignore_ascii_case("content-length") {
+                let length = decimal(value)?;
+                if head.length.is_some_and(|before| before != length) {
+                    return Err(malformed("two different lengths of one body"));
+                }
+                head.length = Some(length);
+            } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+                let last = value.rsplit(|byte| *byte == b',').next().unwrap_or(value);
+                head.chunked = last.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            }
+        }
+        Ok(head)
+    }
 }
 
 fn decimal(text: &[u8]) -> Result<u64, ProtocolError> {
@@ -241,23 +261,9 @@ fn decimal(text: &[u8]) -> Result<u64, ProtocolError> {
     within_limit(text.parse().unwrap_or(u64::MAX))
 }
 
-fn chunk_size(line: &[u8]) -> Result<u64, ProtocolError> {
-    let size = line.split(|byte| *byte == b';').next().unwrap_or(line);
-    let size = size.trim_ascii();
-    let bad = || malformed(format!("\"{}\" is no chunk size", printable(line)));
-    if size.is_empty() || !size.iter().all(u8::is_ascii_hexdigit) {
-        return Err(bad());
-    }
-    let text = std::str::from_utf8(size).map_err(|_| bad())?;
-    within_limit(u64::from_str_radix(text, 16).unwrap_or(u64::MAX))
-}
-
 fn within_limit(size: u64) -> Result<u64, ProtocolError> {
     if size > BODY_LIMIT {
-        return Err(ProtocolError::TooLarge {
-            what: "a body",
-            limit: BODY_LIMIT,
-        });
+        return Err(too_large("a body", BODY_LIMIT));
     }
     Ok(size)
 }
@@ -319,8 +325,9 @@ mod tests {
             "HTTP/1.1 2x0 OK\r\n",
             "HTTP/1.1 2000\r\n",
             "HTTP/1.1 200 OK\r\nno field\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
-            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+            "HTTP/1.1 099 Early\r\n\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
             "HTTP/1.1 101 Switch\r\n\r\n",
@@ -336,12 +343,14 @@ mod tests {
 
     #[test]
     fn keeps_its_limits() {
-        let line = "x".repeat(LINE_LIMIT + 1);
+        let line = format!("HTTP/1.1 200 {}", "x".repeat(SECTION_LIMIT));
+        let fields = "a: b\r\n".repeat(FIELD_LIMIT + 1);
         let field = format!("a: {}\r\n", "x".repeat(1000)).repeat(70);
         let cases = [
             line,
             format!("HTTP/1.1 200 OK\r\n{field}"),
-            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n".into(),
+            format!("HTTP/1.1 200 OK\r\n{fields}\r\n"),
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n".into(),
         ];
         for text in cases {
             let outcome = read_all(Protocol::Http, &[text.as_bytes()]).1;

@@ -383,11 +383,21 @@ impl<'a> Reader<'a> {
         schema: &'a Json,
         place: &Place,
     ) -> Option<Json> {
-        if let Some(least) = schema["minItems"].as_u64()
-            && (elements.len() as u64) < least
-        {
-            let message = "the array is empty".to_owned();
-            self.fail(place, node, message, format!("put in at least {least}"));
+        let count = elements.len() as u64;
+        let least = schema["minItems"].as_u64();
+        let most = schema["maxItems"].as_u64();
+        let remedy = match (least, most) {
+            (Some(least), _) if count < least => format!("put in at least {least}"),
+            (_, Some(most)) if count > most => format!("put in at most {most}"),
+            _ => String::new(),
+        };
+        if !remedy.is_empty() {
+            let message = match count {
+                0 => "the array is empty".to_owned(),
+                1 => "the array has one element".to_owned(),
+                _ => format!("the array has {count} elements"),
+            };
+            self.fail(place, node, message, remedy);
             return None;
         }
         let mut kept = Vec::new();

@@ -16,7 +16,7 @@ use crate::description::{
     Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
 };
 use crate::host::Host;
-use crate::interface::{Cpu, PercentagePoints, Priority};
+use crate::interface::{Cpu, Priority};
 use crate::mode_changes::ModeChanges;
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
@@ -315,19 +315,9 @@ impl Builder {
         } else {
             &thread.cpus
         };
-        let mut reservation = Reservation {
-            backend: BackendKind::Deadline,
-            budget: None,
-            period: None,
-            derive: None,
-            server: None,
-            margin_points: PercentagePoints::default(),
-            priority: Priority::HIGHEST,
-            // One thread has one CPU at a time; a budget would hold on each.
-            cpus: cpus.first().copied().map(Cpu).into_iter().collect(),
-            vcpus: None,
-            when_empty: None,
-        };
+        // One thread has one CPU at a time; a budget would hold on each.
+        let first = cpus.first().copied().map(Cpu).into_iter().collect();
+        let mut reservation = Reservation::on(BackendKind::Deadline, first);
         match policy {
             Policy::Other => return None,
             Policy::Idle => {

@@ -22,7 +22,7 @@ pub(super) fn aperiodic(check: &mut Check<'_>) {
         // What stands in the domain itself is complained of already.
         let of_mode = !own.is_some_and(|own| std::ptr::eq(own, reservation));
         let counts = domain.is_some_and(|domain| domain.aperiodic.is_some());
-        if of_mode && counts && reservation.has_budget() {
+        if of_mode && counts && !reservation.backend.gives_whole_cpus() {
             check.error(
                 &place,
                 "the domain's aperiodic policy counts on a whole CPU, not on a budget",

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use tailbound_time::Fraction;
+
 use super::Check;
-use super::share::Share;
-use crate::BackendKind;
+use super::share::{in_percent, points, ratio};
 use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::mode::Mode;
 use crate::mode_changes::AgentPlace;
 use crate::reading::Place;
+use crate::{CpuPromise, Precedence};
 
 /// A reservation as one mode has it.
 #[derive(Clone)]
@@ -137,8 +139,8 @@ fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'
             mode: None,
         };
         let before = held.get(name.as_str());
-        let before = before.map_or(Share::ZERO, |one| share_of(check, one));
-        if share_of(check, &one).exceeds(before) {
+        let before = before.map_or(Fraction::ZERO, |one| share_of(check, one));
+        if share_of(check, &one) > before {
             larger = true;
             fallen.insert(name, one);
         }
@@ -147,29 +149,26 @@ fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'
 }
 
 /// What the reservation takes of each of its CPUs; derived ones as far as it can be told.
-fn share_of(check: &Check<'_>, held: &Held<'_>) -> Share {
+fn share_of(check: &Check<'_>, held: &Held<'_>) -> Fraction {
     let reservation = held.reservation;
-    match reservation.backend {
-        BackendKind::None | BackendKind::CfsQuota => return Share::ZERO,
-        BackendKind::Dedicated => return Share::WHOLE,
-        BackendKind::DsFreeze
-        | BackendKind::Deadline
-        | BackendKind::RtGroup
-        | BackendKind::XenRtds => {}
+    match reservation.backend.promise() {
+        CpuPromise::Nothing => return Fraction::ZERO,
+        CpuPromise::WholeCpus => return Fraction::WHOLE,
+        CpuPromise::Budget => {}
     }
     if let (Some(budget), Some(period)) = (reservation.budget, reservation.period) {
         // A budget longer than its period is complained about where it stands.
-        return Share::of(budget.min(period), period);
+        return ratio(budget.min(period), period);
     }
     if reservation.derive.is_none() {
-        return Share::ZERO;
+        return Fraction::ZERO;
     }
     let tasks = released(check.description, held).into_iter();
     let shares = tasks.filter_map(|task| {
         let gap = task.least_gap()?;
-        Some(Share::of(task.execution_time.longest()?, gap).times(task.clients))
+        Some(ratio(task.execution_time.longest()?, gap).times(task.clients))
     });
-    shares.fold(Share::points(reservation.margin_points), Share::plus)
+    shares.fold(points(reservation.margin_points), |sum, one| sum + one)
 }
 
 /// The tasks of the domain that are released while this holds.
@@ -205,7 +204,7 @@ enum Pool<'a> {
 struct Part<'a> {
     domain: &'a str,
     place: Place,
-    share: Share,
+    share: Fraction,
     /// The reservation; none of a time partition, nor of an agent.
     reservation: Option<&'a Reservation>,
     /// Whether it is what the domain's agent takes beside the reservation.
@@ -216,7 +215,7 @@ impl Part<'_> {
     /// Who holds how much, in words.
     fn told(&self) -> String {
         let of = if self.is_agent { "the agent of " } else { "" };
-        format!("{of}{} {}", self.domain, self.share.in_percent())
+        format!("{of}{} {}", self.domain, in_percent(self.share))
     }
 }
 
@@ -236,10 +235,10 @@ fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) 
     let mut fits = true;
     for (pool, parts) in pools(check, held) {
         let total = parts.iter().map(|part| part.share);
-        let total = total.fold(Share::ZERO, Share::plus);
+        let total = total.fold(Fraction::ZERO, |sum, one| sum + one);
         let (whole, name) = whole_of(check, pool, held);
         let Some(last) = parts.last() else { continue };
-        if !total.exceeds(whole) {
+        if total <= whole {
             continue;
         }
         fits = false;
@@ -248,7 +247,7 @@ fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) 
             &last.place,
             format!(
                 "{name} is reserved to {}{in_mode}: {}",
-                total.in_percent(),
+                in_percent(total),
                 shares.join(" + ")
             ),
             match pool {
@@ -258,7 +257,7 @@ budgets, lengthen periods, or use another CPU"
                 _ => format!(
                     "reservations there sum up to at most {}; shorten budgets or lengthen \
 periods",
-                    whole.in_percent()
+                    in_percent(whole)
                 ),
             },
         );
@@ -299,12 +298,12 @@ fn pools<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> BTreeMap<Pool<'a>, Vec<Pa
         let share = share_of(check, one);
         let outer = domain.inside.as_deref();
         let agent = description.agent_time_before_all(domain, reservation.backend);
-        let agent = Share::of(agent, description.mode_changes.least_gap);
+        let agent = ratio(agent, description.mode_changes.least_gap);
         for (pool, times) in taken_from(outer, (host_name, host), reservation) {
             let share = share.times(times);
             hold(pool, share, &one.place, Some(reservation), false);
             // It is not told which of the domain's CPUs it runs on.
-            if agent.exceeds(Share::ZERO) {
+            if agent > Fraction::ZERO {
                 hold(pool, agent, &place.key("agent"), None, true);
             }
         }
@@ -335,7 +334,7 @@ fn taken_from<'a>(
 }
 
 /// How much there is of a pool, and what it is called.
-fn whole_of<'a>(check: &Check<'a>, pool: Pool<'a>, held: &AllHeld<'a>) -> (Share, String) {
+fn whole_of<'a>(check: &Check<'a>, pool: Pool<'a>, held: &AllHeld<'a>) -> (Fraction, String) {
     let description = check.description;
     let outer = |name: &str| {
         if let Some(one) = held.get(name) {
@@ -347,30 +346,30 @@ fn whole_of<'a>(check: &Check<'a>, pool: Pool<'a>, held: &AllHeld<'a>) -> (Share
             let (_, host) = description.host_of(domain)?;
             Some(share_of_windows(domain, host))
         });
-        windows.unwrap_or(Share::WHOLE)
+        windows.unwrap_or(Fraction::WHOLE)
     };
     match pool {
-        Pool::Cpu(_, cpu) => (Share::WHOLE, format!("CPU {cpu}")),
+        Pool::Cpu(_, cpu) => (Fraction::WHOLE, format!("CPU {cpu}")),
         Pool::All(host) => {
             let cpus = description
                 .hosts
                 .get(host)
                 .map(|host| host.working_cpus().len());
             let count = u32::try_from(cpus.unwrap_or(0)).unwrap_or(u32::MAX);
-            (Share::WHOLE.times(count), format!("host `{host}`"))
+            (Fraction::WHOLE.times(count), format!("host `{host}`"))
         }
         Pool::PinnedInside(name, cpu) => (outer(name), format!("`{name}` on CPU {cpu}")),
         Pool::Inside(name, index) => (outer(name), format!("virtual CPU {index} of `{name}`")),
     }
 }
 
-fn share_of_windows(domain: &Domain, host: &Host) -> Share {
+fn share_of_windows(domain: &Domain, host: &Host) -> Fraction {
     let Some(frame) = host.major_frame else {
-        return Share::ZERO;
+        return Fraction::ZERO;
     };
     let windows = domain.windows.iter();
-    let shares = windows.map(|window| Share::of(window.length, frame));
-    shares.fold(Share::ZERO, Share::plus)
+    let shares = windows.map(|window| ratio(window.length, frame));
+    shares.fold(Fraction::ZERO, |sum, one| sum + one)
 }
 
 fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'_>]) {
@@ -381,7 +380,9 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
         let by_priority =
             |(_, host): (&str, &Host)| host.scheduling == HostScheduling::FixedPriority;
         host.is_none_or(by_priority)
-            && matches!(backend, Some(BackendKind::DsFreeze | BackendKind::RtGroup))
+            && backend.is_some_and(|kind| {
+                kind.guarantees_budget() && kind.precedence() == Precedence::Priority
+            })
     };
     let priority = |part: &Part<'_>| part.reservation.map(|reservation| reservation.priority.0);
     let mut found = Vec::new();
@@ -425,10 +426,11 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &AllHeld<'_>)
             continue;
         };
         let reservation = held.reservation;
-        let given = match (reservation.budget, reservation.period, reservation.backend) {
-            (.., BackendKind::Dedicated) => Share::WHOLE,
+        let promise = reservation.backend.promise();
+        let given = match (reservation.budget, reservation.period, promise) {
+            (.., CpuPromise::WholeCpus) => Fraction::WHOLE,
             (Some(budget), Some(period), _) if !budget.is_zero() && !period.is_zero() => {
-                Share::of(budget, period)
+                ratio(budget, period)
             }
             _ => continue,
         };
@@ -443,22 +445,22 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &AllHeld<'_>)
         let tasks = tasks.filter(|(_, task)| task.boost.is_none());
         let used = tasks.filter_map(|(_, task)| {
             let gap = task.arrivals.mean_gap().filter(|gap| !gap.is_zero())?;
-            Some(Share::of(task.execution_time.mean()?, gap).times(task.clients))
+            Some(ratio(task.execution_time.mean()?, gap).times(task.clients))
         });
-        let used = used.fold(Share::ZERO, Share::plus);
-        if !used.exceeds(Share::ZERO) {
+        let used = used.fold(Fraction::ZERO, |sum, one| sum + one);
+        if used <= Fraction::ZERO {
             continue;
         }
-        let used = used.plus(agent_within(description, domain, reservation));
-        if !given.exceeds(used) {
+        let used = used + agent_within(description, domain, reservation);
+        if given <= used {
             let in_mode = mode.map_or("", |(in_mode, _)| in_mode);
             check.warning(
                 &place,
                 format!(
                     "the tasks need {} of a CPU, and `{domain}` has {}{in_mode}: \
 latencies grow without bound",
-                    used.in_percent(),
-                    given.in_percent()
+                    in_percent(used),
+                    in_percent(given)
                 ),
                 "lengthen the budget of the domain's reservation, or send less",
             );
@@ -467,9 +469,9 @@ latencies grow without bound",
 }
 
 /// What the agent of a domain takes of the domain's own reservation.
-fn agent_within(description: &Description, domain: &str, reservation: &Reservation) -> Share {
+fn agent_within(description: &Description, domain: &str, reservation: &Reservation) -> Fraction {
     let Some(domain) = description.domains.get(domain) else {
-        return Share::ZERO;
+        return Fraction::ZERO;
     };
     let inside = domain.agent.as_ref();
     let inside = inside.filter(|agent| agent.place == AgentPlace::Inside);
@@ -479,8 +481,8 @@ fn agent_within(description: &Description, domain: &str, reservation: &Reservati
                 .agent_time_before_all(domain, reservation.backend)
                 .is_zero() =>
         {
-            Share::of(agent.execution_time, description.mode_changes.least_gap)
+            ratio(agent.execution_time, description.mode_changes.least_gap)
         }
-        _ => Share::ZERO,
+        _ => Fraction::ZERO,
     }
 }

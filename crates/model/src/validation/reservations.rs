@@ -2,16 +2,17 @@
 
 use super::Check;
 use super::domains::within_host;
-use crate::BackendKind;
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
 use crate::reading::Place;
+use crate::{BackendKind, CpuPromise, Precedence};
 
 /// Checks every reservation, those of the modes included.
 pub(super) fn reservations(check: &mut Check<'_>) {
     for (place, name, reservation) in check.reservations() {
         amounts(check, &place, reservation);
+        options(check, &place, reservation);
         if reservation.derive.is_some() {
             derivation(check, &place, name);
         }
@@ -49,8 +50,8 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
         .map(|(key, _)| *key)
         .collect();
     if !reservation.backend.has_budget() {
-        let what = match reservation.backend {
-            BackendKind::Dedicated => "a dedicated CPU has no budget",
+        let what = match reservation.backend.promise() {
+            CpuPromise::WholeCpus => "a dedicated CPU has no budget",
             _ => "without a back end there is no budget",
         };
         let server = reservation.server.map(|_| "server");
@@ -88,6 +89,34 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             "a margin is added to a derived budget, and this one is given",
             "leave it out, and write the budget that you want",
         );
+    }
+}
+
+/// Complains of options that the back end does not take.
+fn options(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
+    let backend = reservation.backend;
+    for option in reservation.options.given() {
+        let takes = |kind: BackendKind| kind.traits().options.contains(&option);
+        if !takes(backend) {
+            check.error(
+                &place.key("options").key(option.key),
+                format!("the back end {backend} has no option `{}`", option.key),
+                format!("leave it out, or choose {}", BackendKind::names(takes)),
+            );
+        }
+    }
+    if let Some(burst) = reservation.options.burst {
+        let here = place.key("options").key("burst");
+        check.above_zero(&here, "the burst", burst);
+        if let Some(budget) = reservation.budget.filter(|budget| burst > *budget) {
+            check.error(
+                &here,
+                format!("burst {burst} is longer than the budget {budget}"),
+                format!(
+                    "the kernel lets no group save more than its quota; write at most \"{budget}\""
+                ),
+            );
+        }
     }
 }
 
@@ -161,7 +190,7 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
     let by_deadline = match outer {
         Some(outer) => outer.scheduling == Scheduling::EarliestDeadlineFirst,
         None => {
-            reservation.backend == BackendKind::Deadline
+            reservation.backend.precedence() == Precedence::Deadline
                 || check.description.host_of(domain).is_some_and(|(_, host)| {
                     host.scheduling == HostScheduling::EarliestDeadlineFirst
                 })
@@ -187,12 +216,13 @@ fn order(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Re
 
 /// RTDS is for Xen domains, on all CPUs of the pool, the earliest end of a period first.
 fn xen(check: &mut Check<'_>, place: &Place, domain: &Domain, reservation: &Reservation) {
-    if reservation.backend != BackendKind::XenRtds {
+    if reservation.backend.precedence() != Precedence::Hypervisor {
         return;
     }
     let here = place.key("backend");
     if domain.kind != DomainKind::XenVm {
-        let message = "xen-rtds gives CPU time to Xen domains, and this is none";
+        let backend = reservation.backend;
+        let message = format!("{backend} gives CPU time to Xen domains, and this is none");
         let remedy = "set kind = \"xen-vm\", or choose another back end";
         return check.error(&here, message, remedy);
     }

@@ -83,6 +83,9 @@ fn difference(before: &Reservation, after: &Reservation) -> Option<(&'static str
             format!("it holds on CPU {here} here, and on {there}"),
         ));
     }
+    if before.options != after.options {
+        return Some(("options", "the options here are not those".into()));
+    }
     if before.vcpus != after.vcpus {
         return Some((
             "vcpus",

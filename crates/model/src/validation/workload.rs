@@ -1,11 +1,14 @@
 //! When jobs come and how long they run.
 
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
 use super::Check;
 use crate::description::Task;
 use crate::reading::Place;
-use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps};
+use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
+
+/// A second of shorter stays would take a simulation longer than a second.
+const SHORTEST_STAY: Duration = Duration::from_micros(1);
 
 /// Checks when the jobs of a task come.
 pub(super) fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals) {
@@ -43,17 +46,40 @@ pub(super) fn arrivals(check: &mut Check<'_>, place: &Place, arrivals: &Arrivals
             gaps,
             ..
         } => bursts(check, place, *jobs, *spacing, gaps),
-        Arrivals::Poisson { rate } => {
-            if rate.mean_gap().is_zero() {
-                let message = format!("{rate} is more than one per nanosecond");
-                check.error(
-                    &place.key("rate"),
-                    message,
-                    "write a rate that a host can serve",
-                );
-            }
-        }
+        Arrivals::Poisson { rate } => servable(check, &place.key("rate"), *rate),
+        Arrivals::MarkovModulatedPoisson { states } => modulated(check, place, states),
         Arrivals::Trace { file } => path(check, &place.key("file"), file),
+    }
+}
+
+fn servable(check: &mut Check<'_>, place: &Place, rate: Rate) {
+    if rate.mean_gap().is_zero() {
+        let message = format!("{rate} is more than one per nanosecond");
+        check.error(place, message, "write a rate that a host can serve");
+    }
+}
+
+fn modulated(check: &mut Check<'_>, place: &Place, states: &[PoissonState]) {
+    let here = place.key("states");
+    if states.iter().all(|state| state.rate.is_none()) {
+        check.error(
+            &here,
+            "no job comes in any state",
+            "give at least one of them a `rate`",
+        );
+    }
+    for (index, state) in states.iter().enumerate() {
+        let here = here.index(index);
+        if let Some(rate) = state.rate {
+            servable(check, &here.key("rate"), rate);
+        }
+        if state.mean_stay < SHORTEST_STAY {
+            check.error(
+                &here.key("mean_stay"),
+                format!("a mean stay of {} is too short to matter", state.mean_stay),
+                format!("write at least \"{SHORTEST_STAY}\""),
+            );
+        }
     }
 }
 

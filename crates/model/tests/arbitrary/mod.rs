@@ -7,11 +7,12 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Agent, AgentLink, AgentListeners, AgentPlace, Arrivals, BackendKind, Bin, Builtin,
-    ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
-    HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints,
-    Percentile, Placement, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling,
-    Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
+    Agent, AgentLink, AgentListeners, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
+    Builtin, ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
+    Host, HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent,
+    PercentagePoints, Percentile, Placement, PoissonState, Priority, Protocol, Request,
+    RequestsMeanwhile, Reservation, Scheduling, Service, Slo, Task, TaskStart, Trigger, Variant,
+    WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -325,6 +326,9 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             vcpus: None,
             when_empty: [None, Some(WhenEmpty::Release), Some(WhenEmpty::Keep)]
                 [usize::from(priority % 3)],
+            options: BackendOptions {
+                burst: (backend == CfsQuota && priority % 2 == 0).then_some(budget),
+            },
         }
     })
 }
@@ -400,6 +404,12 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
                 rate: Rate::per_second(events)?,
             })
         }),
+        vec((1e-3..1e6_f64, length(), any::<bool>()), 2..9).prop_map(|states| {
+            let states = states.into_iter().enumerate();
+            Arrivals::MarkovModulatedPoisson {
+                states: states.map(poisson_state).collect(),
+            }
+        }),
         "[a-z/ é\"]{1,20}".prop_map(|file| Arrivals::Trace { file: file.into() }),
         (length(), length(), offset()).prop_map(|(min_gap, rest, offset)| {
             Arrivals::SporadicExponential {
@@ -417,6 +427,15 @@ fn arrivals() -> impl Strategy<Value = Arrivals> {
             }
         }),
     ]
+}
+
+/// A state of a process, in the first of which jobs come.
+fn poisson_state((index, state): (usize, (f64, Duration, bool))) -> PoissonState {
+    let (events, stay, is_quiet) = state;
+    PoissonState {
+        rate: Rate::per_second(events).filter(|_| index == 0 || !is_quiet),
+        mean_stay: stay.max(Duration::from_micros(1)),
+    }
 }
 
 fn gaps() -> impl Strategy<Value = Gaps> {

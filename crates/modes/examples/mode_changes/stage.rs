@@ -12,8 +12,8 @@ use tailbound_enforcement::{Enforcer, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_model::{
-    AgentPlace, BackendKind, ChangePolicy, Cpu, Priority, RequestsMeanwhile, ResourceInterface,
-    TaskStart,
+    AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
+    ResourceInterface, TaskStart,
 };
 use tailbound_modes::enforced::{Enforced, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
@@ -166,6 +166,7 @@ impl Stage {
                 target: Target::Processes(pids),
                 interface: interface(domain.budgets[0], index),
                 backend: BackendKind::DsFreeze,
+                options: BackendOptions::default(),
             });
         }
         // The agents have their priority by then.

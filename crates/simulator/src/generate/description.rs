@@ -122,7 +122,7 @@ fn described(task: &GeneratedTask) -> Task {
 fn domain(frame: &Frame) -> Domain {
     let backend = match frame.reservation {
         Some(_) => BackendKind::default(),
-        None => BackendKind::Dedicated,
+        None => BackendKind::WHOLE_CPUS,
     };
     Domain {
         builtin: Some(Builtin::SyntheticService),

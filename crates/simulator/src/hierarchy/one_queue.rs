@@ -29,7 +29,7 @@ pub(super) struct OneQueue {
     tasks: Vec<Lone>,
     /// The position among `cpus` at which each task runs.
     positions: Vec<Option<usize>>,
-    cpus: Vec<Cpu>,
+    cpus: Vec<QueueCpu>,
     /// When the jobs on the CPUs end.
     ends: Timers,
     /// The places of the jobs on the CPUs, the last one first.
@@ -56,7 +56,7 @@ pub(super) struct OneQueue {
 }
 
 /// A CPU, or a virtual CPU on a CPU of its own.
-struct Cpu {
+struct QueueCpu {
     /// Its position in the plan.
     number: usize,
     /// The reservation that its tasks run in; 0 is the host.
@@ -118,8 +118,8 @@ impl OneQueue {
         let tasks: Vec<Lone> = tasks
             .map(|(position, task)| Lone::new(position, task.rank))
             .collect();
-        let cpus: Vec<Cpu> = cpus
-            .map(|(number, reservation)| Cpu {
+        let cpus: Vec<QueueCpu> = cpus
+            .map(|(number, reservation)| QueueCpu {
                 number,
                 reservation,
                 task: None,
@@ -198,7 +198,7 @@ impl OneQueue {
     }
 
     fn tell_piece(&mut self, cpu: usize, sink: &mut impl Sink) {
-        let Cpu {
+        let QueueCpu {
             number,
             reservation,
             task: Some(task),

@@ -44,10 +44,7 @@ pub(super) fn is_regular(task: &Task) -> bool {
         Arrivals::Sporadic {
             min_gap, max_gap, ..
         } => min_gap == max_gap,
-        Arrivals::Bursts { .. }
-        | Arrivals::SporadicExponential { .. }
-        | Arrivals::Poisson { .. }
-        | Arrivals::Trace { .. } => false,
+        _ => false,
     };
     regular_arrivals && matches!(task.execution_time, ExecutionTime::Constant { .. })
 }

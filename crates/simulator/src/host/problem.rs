@@ -1,5 +1,6 @@
 //! Why a host cannot be simulated.
 
+use tailbound_model::{BackendKind, CpuPromise};
 use tailbound_time::Duration;
 
 use crate::aperiodic::AperiodicError;
@@ -31,6 +32,14 @@ pub enum HostError {
     NoBudget {
         /// The domain.
         domain: String,
+    },
+    /// An option of a reservation that simulation does not follow.
+    #[error("{place}: {why}; leave it out, or measure instead")]
+    NotSimulated {
+        /// The key.
+        place: String,
+        /// Why.
+        why: &'static str,
     },
     /// A time partition on a host without a cycle.
     #[error("hosts.{host}.major_frame: the host has time partitions and no major frame; add it")]
@@ -114,7 +123,8 @@ pub enum HostError {
     /// A guest that is not guaranteed anything.
     #[error(
         "domains.{domain}.placement: one queue for several virtual CPUs is simulated for domains with \
-         a guarantee; reserve CPU time by another back end than none and cfs-quota, or leave it out"
+         a guarantee; reserve CPU time by another back end than {}, or leave it out",
+        BackendKind::names(|kind| kind.promise() == CpuPromise::Nothing)
     )]
     GuestWithoutReservation {
         /// The domain.

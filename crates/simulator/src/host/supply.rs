@@ -56,6 +56,14 @@ impl Mapping<'_> {
         let Some(reservation) = &domain.reservation else {
             return Ok((group, Supply::Rest));
         };
+        for option in reservation.options.given() {
+            if let Some(why) = option.not_simulated {
+                return Err(HostError::NotSimulated {
+                    place: format!("domains.{name}.reservation.options.{}", option.key),
+                    why,
+                });
+            }
+        }
         self.budget(name, reservation, &mut group)?;
         if reservation.backend.promise() == CpuPromise::Nothing {
             return Ok((group, Supply::Rest));

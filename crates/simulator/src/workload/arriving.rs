@@ -1,6 +1,8 @@
 //! When the jobs of one client are released, one after the other.
 
-use tailbound_model::{Arrivals, Gaps, InputFiles, Task};
+use std::path::Path;
+
+use tailbound_model::{Arrivals, Gaps, InputFiles, PoissonState, Task};
 use tailbound_time::Duration;
 
 use super::streams::Stream;
@@ -29,6 +31,8 @@ pub(super) enum Arriving {
         mean_gap_ns: f64,
         stream: Stream,
     },
+    /// A Poisson process that goes from state to state.
+    Modulated(Modulated),
     /// From a list, the first of them next.
     Trace { times: Vec<u64>, next: usize },
 }
@@ -39,6 +43,60 @@ pub(super) struct Burst {
     spacing_ns: u64,
     jobs: u64,
     released: u64,
+}
+
+/// A Poisson process in one of its states. Times are floats, as those of a plain one.
+pub(super) struct Modulated {
+    states: Vec<PoissonState>,
+    /// The present state, and when it ends.
+    state: usize,
+    end_ns: f64,
+    next: f64,
+    stream: Stream,
+}
+
+impl Modulated {
+    /// The process as it is when it has gone on for ever: in a state with the probability of its share of the
+    /// time. How long the state has lasted does not matter to how long it lasts on.
+    fn new(states: &[PoissonState], mut stream: Stream) -> Self {
+        let stay_ns = |state: &PoissonState| state.mean_stay.as_nanos() as f64;
+        let mut drawn = stream.unit() * states.iter().map(stay_ns).sum::<f64>();
+        let passed = |state: &PoissonState| {
+            drawn -= stay_ns(state);
+            drawn < 0.0
+        };
+        let state = states.iter().position(passed).unwrap_or(0);
+        let end_ns = stay_ns(&states[state]) * stream.exponential();
+        let mut process = Self {
+            states: states.to_vec(),
+            state,
+            end_ns,
+            next: 0.0,
+            stream,
+        };
+        process.advance();
+        process
+    }
+
+    fn advance(&mut self) {
+        loop {
+            let rate = self.states[self.state].rate;
+            let gap_ns = rate.map_or(f64::INFINITY, |rate| {
+                1e9 / rate.as_per_second() * self.stream.exponential()
+            });
+            if self.next + gap_ns < self.end_ns {
+                self.next += gap_ns;
+                return;
+            }
+            // What is left of the gap is as long as a whole one: it is drawn anew in the next state.
+            self.next = self.end_ns;
+            let others = self.states.len() - 1;
+            let step = 1 + self.stream.below(others as u64) as usize;
+            self.state = (self.state + step) % self.states.len();
+            let stay = self.states[self.state].mean_stay;
+            self.end_ns += stay.as_nanos() as f64 * self.stream.exponential();
+        }
+    }
 }
 
 /// A gap of that law.
@@ -113,15 +171,36 @@ impl Arriving {
                     stream,
                 })
             }
-            Arrivals::Trace { file } => {
-                let missing = || WorkloadError::InputMissing {
-                    task: name.into(),
-                    file: file.clone(),
-                };
-                let trace = inputs.trace(file).ok_or_else(missing)?;
-                let times = trace.iter().map(|job| job.release.as_nanos()).collect();
-                Ok(Self::Trace { times, next: 0 })
+            Arrivals::MarkovModulatedPoisson { states } => {
+                let passes_at_once = |state: &PoissonState| state.mean_stay.is_zero();
+                match states.iter().any(passes_at_once) {
+                    true => Err(zero_gap("mean_stay")),
+                    false => Ok(Self::modulated(states, stream)),
+                }
             }
+            Arrivals::Trace { file } => Self::trace(name, file, inputs),
+        }
+    }
+
+    fn trace(name: &str, file: &Path, inputs: &InputFiles) -> Result<Self, WorkloadError> {
+        let missing = || WorkloadError::InputMissing {
+            task: name.into(),
+            file: file.into(),
+        };
+        let trace = inputs.trace(file).ok_or_else(missing)?;
+        let times = trace.iter().map(|job| job.release.as_nanos()).collect();
+        Ok(Self::Trace { times, next: 0 })
+    }
+
+    /// No release at all where there is no other state or no rate, in a description that nobody has checked.
+    fn modulated(states: &[PoissonState], stream: Stream) -> Self {
+        let rates = states.iter().filter(|state| state.rate.is_some());
+        match (states.len(), rates.count()) {
+            (0 | 1, _) | (_, 0) => {
+                let times = Vec::new();
+                Self::Trace { times, next: 0 }
+            }
+            _ => Self::Modulated(Modulated::new(states, stream)),
         }
     }
 
@@ -173,6 +252,7 @@ impl Arriving {
                 Some(burst.start.saturating_add(since))
             }
             Self::Poisson { next, .. } => Some(*next as u64),
+            Self::Modulated(process) => Some(process.next as u64),
             Self::Trace { times, next } => times.get(*next).copied(),
         }
     }
@@ -201,6 +281,7 @@ impl Arriving {
                 mean_gap_ns,
                 stream,
             } => *next += *mean_gap_ns * stream.exponential(),
+            Self::Modulated(process) => process.advance(),
             Self::Trace { next, .. } => *next += 1,
         }
     }

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use tailbound_distribution::Distribution;
 use tailbound_model::{
-    Arrivals, Bin, ExecutionTime, Gaps, Protocol, SampleCount, Scheduling, Task, TracedJob,
+    Arrivals, Bin, ExecutionTime, Gaps, PoissonState, Protocol, SampleCount, Scheduling, Task,
+    TracedJob,
 };
 use tailbound_time::Rate;
 
@@ -115,6 +116,89 @@ fn poisson_counts_have_the_mean_and_variance_of_the_law() {
     assert!((variance - 100.0).abs() < 17.0, "{variance}");
 }
 
+/// Jobs of each of many independent processes within a second.
+fn modulated_counts(states: &[(Option<f64>, u64)], processes: u32) -> Vec<f64> {
+    let states = states.iter().map(|(rate, stay_ms)| PoissonState {
+        rate: rate.and_then(Rate::per_second),
+        mean_stay: ms(*stay_ms),
+    });
+    let arrivals = Arrivals::MarkovModulatedPoisson {
+        states: states.collect(),
+    };
+    let mut tides = task(arrivals, one_ms());
+    tides.clients = processes;
+    let mut counts = vec![0.0; processes as usize];
+    for release in all(&service(&[("t", tides)]), Duration::from_secs(1), 11) {
+        counts[release.client as usize] += 1.0;
+    }
+    counts
+}
+
+/// Fails unless the mean of the values is as expected, give or take five standard errors.
+fn assert_mean(values: &[f64], expected: f64) {
+    let number = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / number;
+    let squares = values.iter().map(|value| (value - mean).powi(2));
+    let error = (squares.sum::<f64>() / (number - 1.0) / number).sqrt();
+    assert!(
+        error < 0.05 * expected,
+        "{error} tells nothing of {expected}"
+    );
+    assert!(
+        (mean - expected).abs() < 5.0 * error,
+        "{mean} +- {error}, not {expected}"
+    );
+}
+
+/// The mean count and the index of dispersion (variance over mean) of the law.
+fn assert_dispersion(counts: &[f64], mean: f64, dispersion: f64) {
+    assert_mean(counts, mean);
+    let squares = counts.iter().map(|count| (count - mean).powi(2) / mean);
+    assert_mean(&squares.collect::<Vec<_>>(), dispersion);
+}
+
+#[test]
+fn modulated_counts_of_two_states_have_the_law_s_dispersion() {
+    let counts = modulated_counts(&[(Some(20.0), 500), (Some(200.0), 100)], 8_000);
+    // With rates a and b, left at rates p and q, in time t (Heffes and Lucantoni 1986, eq. 4):
+    let (a, b, p, q, t) = (20.0, 200.0, 2.0, 10.0, 1.0_f64);
+    let sum: f64 = p + q;
+    let mean = (a * q + b * p) / sum;
+    let limit = 2.0 * (a - b).powi(2) * p * q / (sum.powi(2) * (a * q + b * p));
+    let dispersion = 1.0 + limit * (1.0 - (1.0 - (-sum * t).exp()) / (sum * t));
+    assert_dispersion(&counts, mean * t, dispersion);
+}
+
+#[test]
+fn modulated_counts_of_three_states_have_the_law_s_dispersion() {
+    let counts = modulated_counts(&[(None, 100), (Some(30.0), 100), (Some(90.0), 100)], 8_000);
+    // With equal stays s of n states the rate forgets itself at n / ((n - 1) s), and its variance is that of
+    // the three rates.
+    let (forgetting, mean, variance) = (15.0_f64, 40.0, 1_400.0);
+    let correlated = 1.0 / forgetting - (1.0 - (-forgetting).exp()) / forgetting.powi(2);
+    assert_dispersion(&counts, mean, 1.0 + 2.0 * variance * correlated / mean);
+}
+
+#[test]
+fn modulated_arrivals_that_nobody_has_checked_are_refused_or_empty() {
+    assert_eq!(modulated_counts(&[(None, 100), (None, 100)], 1), [0.0]);
+    assert_eq!(modulated_counts(&[(Some(9.0), 100)], 1), [0.0]);
+    let state = PoissonState {
+        rate: Rate::per_second(1.0),
+        mean_stay: Duration::ZERO,
+    };
+    let states = vec![state; 2];
+    let service = service(&[(
+        "t",
+        task(Arrivals::MarkovModulatedPoisson { states }, one_ms()),
+    )]);
+    let refused = releases(&service, ms(1), 1, &InputFiles::default());
+    assert!(
+        matches!(refused, Err(WorkloadError::ZeroGap { .. })),
+        "{refused:?}"
+    );
+}
+
 #[test]
 fn another_task_or_client_changes_no_jobs_but_its_own() {
     let alone = all(&service(&[("a", poisson_task(500.0))]), ms(2_000), 5);
@@ -219,7 +303,10 @@ proptest! {
     fn sequences_are_sorted_repeatable_and_grow_with_the_horizon(
         seed: u64, rate in 1.0_f64..2_000.0, short in 1_u64..300, more in 0_u64..300,
     ) {
-        let service = service(&[("a", poisson_task(rate)), ("b", poisson_task(rate / 3.0))]);
+        let state = |rate, mean_stay| PoissonState { rate, mean_stay };
+        let states = vec![state(Rate::per_second(rate), ms(40)), state(None, ms(9))];
+        let tides = task(Arrivals::MarkovModulatedPoisson { states }, one_ms());
+        let service = service(&[("a", poisson_task(rate)), ("b", tides)]);
         let long = all(&service, ms(short + more), seed);
         prop_assert!(long.is_sorted_by_key(|r| r.at));
         prop_assert_eq!(&long, &all(&service, ms(short + more), seed));

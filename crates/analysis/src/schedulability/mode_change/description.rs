@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_model::{Arrivals, Scheduling, Task};
+use tailbound_model::{Scheduling, Task};
 
 use super::pair::ModeTask;
 use crate::AnalysisError;
@@ -40,15 +40,8 @@ pub fn tasks_of_mode(
 }
 
 fn sporadic(name: &str, described: &Task) -> Result<SporadicTask, AnalysisError> {
-    let period = match &described.arrivals {
-        Arrivals::Periodic { period, .. } => *period,
-        Arrivals::Sporadic { min_gap, .. } | Arrivals::SporadicExponential { min_gap, .. } => {
-            *min_gap
-        }
-        Arrivals::Poisson { .. } | Arrivals::Bursts { .. } | Arrivals::Trace { .. } => {
-            return Err(AnalysisError::NotPeriodic { task: name.into() });
-        }
-    };
+    let not_periodic = || AnalysisError::NotPeriodic { task: name.into() };
+    let period = described.least_gap().ok_or_else(not_periodic)?;
     if !described.sections.is_empty() || described.boost.is_some() {
         let what = format!(
             "task \"{name}\" has critical sections or a boost, which the protocols of mode changes \
@@ -90,7 +83,7 @@ fn rank(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tailbound_model::{ExecutionTime, Priority};
+    use tailbound_model::{Arrivals, ExecutionTime, Priority};
     use tailbound_time::{Duration, Rate};
 
     use super::*;

@@ -351,7 +351,7 @@ mod tests {
     use tailbound_enforcement::Target;
     use tailbound_measurement::overheads::Measured;
     use tailbound_measurement::overheads::series::Series;
-    use tailbound_model::{BackendKind, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, Priority, ResourceInterface};
 
     use super::*;
 
@@ -366,6 +366,7 @@ mod tests {
                 cpus: [Cpu(cpu)].into(),
             },
             backend: BackendKind::DsFreeze,
+            options: BackendOptions::default(),
         }
     }
 

@@ -42,6 +42,7 @@ fn standing() -> EnforcementStatus {
             cpus: [Cpu(0)].into(),
         },
         backend: BackendKind::DsFreeze,
+        options: BackendOptions::default(),
         threads: 1,
         ledger: None,
         audit: None,

@@ -32,7 +32,7 @@ use slots::Plan;
 
 /// A question: how long do the responses of this load take under that reservation?
 #[derive(Clone, Debug)]
-pub struct GridQuery {
+pub struct SlottedQuery {
     /// Jobs per second; they come as a Poisson process.
     pub rate: Rate,
     /// The law of their execution times, which are independent.
@@ -60,7 +60,7 @@ pub enum Resolution {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct GridPrediction {
+pub struct SlottedPrediction {
     /// The response times, as an optimistic and a pessimistic distribution function. The evidence
     /// tells whether they are proved to enclose the true one.
     pub distribution: Distribution,
@@ -78,7 +78,7 @@ pub struct GridPrediction {
     pub bandwidth: f64,
 }
 
-impl GridPrediction {
+impl SlottedPrediction {
     /// The least time that this share of the responses stays within; the upper end is `None`
     /// where the grid ends before it.
     pub fn quantile(&self, probability: f64) -> Interval {
@@ -90,7 +90,7 @@ impl GridPrediction {
     }
 }
 
-impl GridQuery {
+impl SlottedQuery {
     /// A query without overhead and with an automatic grid.
     pub fn new(
         rate: Rate,
@@ -131,12 +131,12 @@ const COMPARED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
 /// Puts an answer together; of an estimate, with the outcome of a grid half as fine.
 fn answer(
-    query: &GridQuery,
+    query: &SlottedQuery,
     plan: &Plan,
     solve: impl Fn(&Plan) -> Result<Found, AnalysisError>,
     method: &str,
     of_server: &[&str],
-) -> Result<GridPrediction, AnalysisError> {
+) -> Result<SlottedPrediction, AnalysisError> {
     let found = solve(plan)?;
     let slot = plan.slots.time_up(plan.slots.ticks_per_slot());
     let mut assumptions = common_assumptions(query, of_server);
@@ -179,7 +179,7 @@ fn answer(
     };
     let mut distribution = distribution(evidence, &found.bracket);
     distribution.provenance.assumptions.clone_from(&assumptions);
-    Ok(GridPrediction {
+    Ok(SlottedPrediction {
         distribution,
         mean: found.bracket.mean,
         slot,
@@ -191,7 +191,7 @@ fn answer(
 }
 
 /// What every answer takes for granted, and what is so of this server.
-fn common_assumptions(query: &GridQuery, of_server: &[&str]) -> Vec<String> {
+fn common_assumptions(query: &SlottedQuery, of_server: &[&str]) -> Vec<String> {
     let mut assumptions = vec![
         "releases form a Poisson process".to_string(),
         "execution times are independent draws from the given law".into(),

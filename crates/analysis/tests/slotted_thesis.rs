@@ -2,11 +2,11 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_analysis::grid::thesis::{ThesisQuery, ThesisResponses, discretised};
+use tailbound_analysis::slotted::thesis::{ThesisQuery, ThesisResponses, discretised};
 use tailbound_model::ReservationServer;
 use tailbound_time::Rate;
 
-use crate::grid_load::{ends, predicted, us};
+use crate::slotted_load::{ends, predicted, us};
 
 /// The thesis's example of section 4.3: λ = 0.4, d = 1, P = 4, W = 0.7, in ms.
 fn example(slots_per_execution: u32) -> ThesisResponses {

@@ -2,7 +2,7 @@
 
 use super::compound::Work;
 use super::fourier::{Complex, Transform};
-use super::lattice::Side;
+use super::rounding::Side;
 
 /// What the tail of the workload beyond the last kept state weighs, at most.
 const TAIL: f64 = 1e-8;

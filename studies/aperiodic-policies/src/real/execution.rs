@@ -6,7 +6,7 @@ use tailbound_enforcement::{
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::thread::ThreadError;
-use tailbound_model::{Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_simulator::aperiodic::{AperiodicError, BudgetAccount};
 use tailbound_simulator::hierarchy::Job;
 use tailbound_time::{Clock, Duration, Instant};
@@ -177,5 +177,6 @@ fn request(set: &Set, means: Means, cpu: u32, pid: u32) -> Option<ReservationReq
             cpus: [Cpu(cpu)].into(),
         },
         backend: means.backend()?,
+        options: BackendOptions::default(),
     })
 }

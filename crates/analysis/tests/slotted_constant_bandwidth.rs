@@ -4,21 +4,21 @@ use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
-use tailbound_analysis::grid::{
-    ExecutionLaw, GridPrediction, GridQuery, Resolution, constant_bandwidth, polling,
+use tailbound_analysis::slotted::{
+    ExecutionLaw, Resolution, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
 };
 use tailbound_distribution::Evidence;
 use tailbound_model::ReservationServer;
 use tailbound_simulator::{ServerState, fifo_response_times};
 use tailbound_time::{Duration, Instant, Rate};
 
-use crate::grid_load::{
+use crate::slotted_load::{
     assert_honest_estimate, assert_narrow, ends, excess, law, one, own_cpu, poisson_jobs, query,
     same_cases, small_queries, us,
 };
 
 /// The response times of so many jobs, by the simulator, in the order of release.
-fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {
+fn simulated(query: &SlottedQuery, count: usize, seed: u64) -> Vec<Duration> {
     let server = ServerState::new(
         ReservationServer::ConstantBandwidth {
             budget: query.budget,
@@ -125,7 +125,7 @@ fn it_lies_between_a_cpu_and_a_processor_of_its_bandwidth() {
 #[test]
 fn brackets_of_all_resolutions_overlap_and_finer_ones_are_narrower() {
     let mut query = query(400.0, one(1_000), 1_200, 2_000);
-    let mut known: Vec<GridPrediction> = Vec::new();
+    let mut known: Vec<SlottedPrediction> = Vec::new();
     for slots in [6, 12, 36, 96] {
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
         let predicted = constant_bandwidth(&query).unwrap();
@@ -231,7 +231,7 @@ proptest! {
         let times = ExecutionLaw::new(vec![(ns(short), 0.5), (ns(short + longer), 0.5)]).unwrap();
         let bandwidth = budget as f64 / (budget + beyond) as f64;
         let rate = Rate::per_second(load * bandwidth / times.mean_seconds()).unwrap();
-        let mut query = GridQuery::new(rate, times, ns(budget), ns(budget + beyond));
+        let mut query = SlottedQuery::new(rate, times, ns(budget), ns(budget + beyond));
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
         if budget > short / 10 {
             for answer in [constant_bandwidth(&query), polling(&query)] {

@@ -3,7 +3,7 @@
 use super::boundary::{Passages, Queue};
 use super::compound::Work;
 use super::fourier::{Complex, Transform};
-use super::lattice::Side;
+use super::rounding::Side;
 
 /// Whether unused budget is kept within the period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::bracket::{Bins, Tail};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{Plan, Slots};
-use super::{Found, GridPrediction, GridQuery, answer};
+use super::{Found, SlottedPrediction, SlottedQuery, answer};
 use crate::AnalysisError;
 
 /// The share of time whose place in the cycle need not be known.
@@ -38,7 +38,7 @@ const MOST_STATES: f64 = 200_000.0;
 /// [`AnalysisError::Overloaded`] if the load is not below the bandwidth,
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
-pub fn constant_bandwidth(query: &GridQuery) -> Result<GridPrediction, AnalysisError> {
+pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
     let plan = Plan::new(query, cost)?;
     let solve = |plan: &Plan| solve(query, plan);
     let method = "M/G/1 on a hard constant-bandwidth server: busy periods of a processor of the \
@@ -84,7 +84,7 @@ fn round_cost(plan: &Plan) -> f64 {
     states(plan) as f64 * (terms + 1.0) + budget * (budget + terms)
 }
 
-fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
+fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     let slots = plan.slots;
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
@@ -421,15 +421,15 @@ impl Served {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::grid::{ExecutionLaw, Resolution};
+    use crate::slotted::{ExecutionLaw, Resolution};
     use std::num::NonZeroU32;
     use tailbound_time::{Duration, Rate};
 
-    fn query(slots: u32) -> GridQuery {
+    fn query(slots: u32) -> SlottedQuery {
         let us = Duration::from_micros;
         let law = ExecutionLaw::new(vec![(us(200), 0.6), (us(700), 0.4)]).unwrap();
         let rate = Rate::per_second(1_000.0).unwrap();
-        let mut query = GridQuery::new(rate, law, us(1_200), us(2_050));
+        let mut query = SlottedQuery::new(rate, law, us(1_200), us(2_050));
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
         query
     }

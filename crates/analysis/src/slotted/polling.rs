@@ -6,7 +6,7 @@
 use super::bracket::{Bins, Tail};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{Plan, Slots};
-use super::{Found, GridPrediction, GridQuery, answer};
+use super::{Found, SlottedPrediction, SlottedQuery, answer};
 use crate::AnalysisError;
 
 /// What the workload at the start of a period exceeds with at most this probability is left out.
@@ -43,7 +43,7 @@ const USEFUL: f64 = 1e-4;
 /// [`AnalysisError::Overloaded`] if the load is not below the bandwidth,
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
-pub fn polling(query: &GridQuery) -> Result<GridPrediction, AnalysisError> {
+pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
     let plan = Plan::new(query, cost)?;
     let solve = |plan: &Plan| solve(query, plan);
     let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
@@ -89,7 +89,7 @@ fn round_cost(plan: &Plan) -> f64 {
     states(plan) as f64 * (terms + 1.0) + budget * (budget + 2.0 * terms)
 }
 
-fn solve(query: &GridQuery, plan: &Plan) -> Result<Found, AnalysisError> {
+fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     let slots = plan.slots;
     let decay = decay(plan);
     let per_second = decay / plan.fluid_seconds();
@@ -401,7 +401,7 @@ fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
-    use crate::grid::{ExecutionLaw, Resolution};
+    use crate::slotted::{ExecutionLaw, Resolution};
     use std::num::NonZeroU32;
     use tailbound_time::{Duration, Rate};
 
@@ -409,7 +409,7 @@ mod tests {
         let us = Duration::from_micros;
         let law = ExecutionLaw::new(vec![(us(200), 0.6), (us(700), 0.4)]).unwrap();
         let rate = Rate::per_second(1_000.0).unwrap();
-        let mut query = GridQuery::new(rate, law, us(1_200), us(2_050));
+        let mut query = SlottedQuery::new(rate, law, us(1_200), us(2_050));
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(24).unwrap());
         Plan::new(&query, cost).unwrap()
     }

@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
-use tailbound_analysis::grid::{ExecutionLaw, GridQuery, polling};
+use tailbound_analysis::slotted::{ExecutionLaw, SlottedQuery, polling};
 use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
-use crate::grid_load::{
+use crate::slotted_load::{
     assert_honest_estimate, assert_narrow, ends, excess, law, one, poisson_jobs, query, same_cases,
     small_queries, us,
 };
 
 /// The responses of so many jobs on a polling server, event by event, straight from its rule.
-fn simulated(query: &GridQuery, count: usize, seed: u64) -> Vec<Duration> {
+fn simulated(query: &SlottedQuery, count: usize, seed: u64) -> Vec<Duration> {
     let (budget, period) = (query.budget.as_nanos(), query.period.as_nanos());
     let mut coming = poisson_jobs(query, count, seed)
         .into_iter()

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::synthetic_service::{self, poisson, service, task};
 pub use synthetic_service::ends;
-use tailbound_analysis::grid::{ExecutionLaw, GridPrediction, GridQuery};
+use tailbound_analysis::slotted::{ExecutionLaw, SlottedPrediction, SlottedQuery};
 use tailbound_analysis::{ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Evidence};
 use tailbound_model::{ExecutionTime, ReservationServer, Scheduling};
@@ -39,8 +39,8 @@ pub fn one(d: u64) -> ExecutionLaw {
 }
 
 /// Jobs per second, and budget and period in microseconds.
-pub fn query(per_second: f64, law: ExecutionLaw, budget_us: u64, period_us: u64) -> GridQuery {
-    GridQuery::new(
+pub fn query(per_second: f64, law: ExecutionLaw, budget_us: u64, period_us: u64) -> SlottedQuery {
+    SlottedQuery::new(
         Rate::per_second(per_second).unwrap(),
         law,
         us(budget_us),
@@ -49,7 +49,7 @@ pub fn query(per_second: f64, law: ExecutionLaw, budget_us: u64, period_us: u64)
 }
 
 /// So many jobs of the load, without the first of them lying at the origin.
-pub fn poisson_jobs(query: &GridQuery, count: usize, seed: u64) -> Vec<(Instant, Duration)> {
+pub fn poisson_jobs(query: &SlottedQuery, count: usize, seed: u64) -> Vec<(Instant, Duration)> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let gap_ns = 1e9 / query.rate.as_per_second();
     let mut at_ns = 0.0;
@@ -77,7 +77,7 @@ prop_compose! {
         longer in 0_u64..20,
         share in 0.2_f64..0.8,
         load in 0.2_f64..0.75,
-    ) -> GridQuery {
+    ) -> SlottedQuery {
         let (budget, period) = (budget * 100, (budget + beyond) * 100 + 37 * (beyond % 2));
         let mixed = law(&[(short * 100, share), ((short + longer) * 100, 1.0 - share)]);
         let rate = load * budget as f64 / period as f64 / mixed.mean_seconds();
@@ -86,7 +86,7 @@ prop_compose! {
 }
 
 /// No quantile that a user asks for is known worse than to a few slots.
-pub fn assert_narrow(predicted: &GridPrediction) {
+pub fn assert_narrow(predicted: &SlottedPrediction) {
     for probability in [0.5, 0.9, 0.99, 0.999] {
         let quantile = predicted.quantile(probability);
         let width = quantile.high.unwrap().saturating_sub(quantile.low);
@@ -99,7 +99,7 @@ pub fn assert_narrow(predicted: &GridPrediction) {
 }
 
 /// An answer that is no bound says so, and is near to a sample of the responses all the same.
-pub fn assert_honest_estimate(predicted: &GridPrediction, mut responses: Vec<Duration>) {
+pub fn assert_honest_estimate(predicted: &SlottedPrediction, mut responses: Vec<Duration>) {
     let evidence = predicted.distribution.provenance.evidence;
     assert_eq!(evidence, Evidence::Estimate);
     let said = predicted.assumptions.join("\n");
@@ -165,13 +165,6 @@ pub fn excess(distribution: &Distribution, responses: &[Duration]) -> f64 {
         }
     }
     worst
-}
-
-/// The widest gap of the bracket once the pessimistic end is moved left by `shift`.
-pub fn width(distribution: &Distribution, shift: Duration) -> f64 {
-    let (optimistic, pessimistic) = ends(distribution);
-    let gap = |(at, value): &(Duration, f64)| value - pessimistic.value(at.saturating_add(shift));
-    optimistic.steps().iter().map(gap).fold(0.0, f64::max)
 }
 
 /// The bracket for constant execution times on a dedicated CPU, by the other method.

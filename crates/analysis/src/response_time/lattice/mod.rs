@@ -9,19 +9,19 @@
 mod boundary;
 mod compound;
 mod fourier;
-mod lattice;
 mod response;
+mod rounding;
 
+use num_integer::gcd;
 use tailbound_distribution::StepCdf;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
-use crate::rational::gcd;
 use boundary::{Passages, Queue};
 use compound::Work;
-pub(super) use lattice::{Lattice, Law, Side};
 use response::{Kind, Responses};
+pub(super) use rounding::{Lattice, Law, Side};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
 const GUARD: f64 = 1e-9;

@@ -6,12 +6,12 @@
 //! a period are counted in ticks, of which a nanosecond has twice as many as the budget has slots:
 //! all instants that matter are whole ticks, and so are half slots.
 
+use num_integer::gcd;
 use tailbound_time::Duration;
 
 use super::compound::{MOST_JOBS, Work};
-use super::{GridQuery, Resolution};
+use super::{Resolution, SlottedQuery};
 use crate::AnalysisError;
-use crate::rational::gcd;
 
 /// Slots per mean execution time that are aimed at.
 const FINE: f64 = 64.0;
@@ -91,7 +91,7 @@ pub(super) struct Plan {
 impl Plan {
     /// The load's lattice; `cost` tells roughly how many operations a plan would take.
     pub(super) fn new(
-        query: &GridQuery,
+        query: &SlottedQuery,
         cost: impl Fn(&Self) -> f64,
     ) -> Result<Self, AnalysisError> {
         check(query)?;
@@ -150,7 +150,7 @@ impl Plan {
 
     /// The load with `per_budget` slots in the budget. An execution time between two slots is
     /// shared out to them so that the mean stays the same.
-    fn on(query: &GridQuery, per_budget: usize) -> Result<Self, AnalysisError> {
+    fn on(query: &SlottedQuery, per_budget: usize) -> Result<Self, AnalysisError> {
         let slots = Slots {
             budget_ns: query.budget.as_nanos(),
             period_ns: query.period.as_nanos(),
@@ -202,7 +202,7 @@ impl Plan {
     }
 
     /// The same load with half as many slots.
-    pub(super) fn halved(&self, query: &GridQuery) -> Result<Self, AnalysisError> {
+    pub(super) fn halved(&self, query: &SlottedQuery) -> Result<Self, AnalysisError> {
         Self::on(query, (self.slots.per_budget / 2).max(1))
     }
 
@@ -219,7 +219,7 @@ impl Plan {
 
     /// What no response is below; where execution times were rounded, the shortest rounded one
     /// counts too.
-    pub(super) fn shortest_response(&self, query: &GridQuery) -> Duration {
+    pub(super) fn shortest_response(&self, query: &SlottedQuery) -> Duration {
         let rounded = self.slots.time_down(self.ticks(self.shortest()));
         query.execution_times.shortest().min(rounded)
     }
@@ -273,7 +273,7 @@ impl Plan {
 }
 
 /// How many slots make the budget and all execution times whole, at least.
-fn coarsest_exact(query: &GridQuery) -> Option<usize> {
+fn coarsest_exact(query: &SlottedQuery) -> Option<usize> {
     let budget = query.budget.as_nanos();
     let atoms = query.execution_times.atoms();
     let common = atoms
@@ -282,7 +282,7 @@ fn coarsest_exact(query: &GridQuery) -> Option<usize> {
     usize::try_from(budget.checked_div(common)?).ok()
 }
 
-fn check(query: &GridQuery) -> Result<(), AnalysisError> {
+fn check(query: &SlottedQuery) -> Result<(), AnalysisError> {
     if query.budget.is_zero() || query.budget > query.period {
         return Err(AnalysisError::Invalid {
             what: format!(
