@@ -127,7 +127,7 @@ mod tests {
         EndReason, Ending, HeldBy, Origin, Peer, Presence, ReservationStatus, WatchdogStatus,
     };
     use tailbound_enforcement::{DomainStatus, Recovery, Target};
-    use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 
     use super::*;
 
@@ -158,6 +158,7 @@ mod tests {
                     cpus: [Cpu(0)].into(),
                 },
                 backend: BackendKind::default(),
+                options: BackendOptions::default(),
                 threads: 1,
                 ledger: None,
                 audit: None,
