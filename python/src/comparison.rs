@@ -1,14 +1,17 @@
 //! How far response times are from others, or from measured ones.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
 use tailbound_distribution::{
-    Distribution, Evidence, Interval, Provenance, kolmogorov_smirnov, wasserstein1_up_to,
+    DistanceError, Distribution, Evidence, Interval, Provenance, kolmogorov_smirnov, wasserstein1_up_to,
 };
 use tailbound_time::Duration;
 
+use crate::interruption::interruptible;
 use crate::refusal::{invalid, refused};
-use crate::response::{Answer, Ends, split};
+use crate::response::{Answer, Ends, Source, split};
 
 /// A probability below which no response is told apart: the first step of a distribution.
 const FIRST: f64 = 1e-9;
@@ -39,16 +42,10 @@ pub fn compare(
         return Err(invalid(python, what));
     }
     let levels = levels(up_to, steps);
-    let (left, right) = (&*left, right.as_deref());
-    let told = |error: Refused| refused(python, &error);
-    let (one, one_ends) = python
-        .detach(|| Ok((left.distribution(&levels)?, left.ends(&probabilities)?)))
-        .map_err(told)?;
-    let (other, other_ends) = match (right, samples_ns) {
-        (Some(right), None) => python
-            .detach(|| Ok((right.distribution(&levels)?, right.ends(&probabilities)?)))
-            .map_err(told)?,
-        (None, Some(samples_ns)) => measured(python, &samples_ns, &probabilities)?,
+    let left = left.source();
+    let right = match (right, samples_ns) {
+        (Some(right), None) => Side::Answer(right.source()),
+        (None, Some(samples_ns)) => Side::Samples(samples_ns),
         _ => {
             return Err(invalid(
                 python,
@@ -56,12 +53,21 @@ pub fn compare(
             ));
         }
     };
-    let distance = python
-        .detach(|| wasserstein1_up_to(&one, &other, up_to))
-        .map_err(|error| invalid(python, error))?;
-    let largest = python
-        .detach(|| kolmogorov_smirnov(&one, &other))
-        .map_err(|error| invalid(python, error))?;
+    let compared = interruptible(python, move || {
+        let (one, one_ends) = Side::Answer(left).at(&levels, &probabilities)?;
+        let (other, other_ends) = right.at(&levels, &probabilities)?;
+        let distance = wasserstein1_up_to(&one, &other, up_to).map_err(Failed::Distance)?;
+        let largest = kolmogorov_smirnov(&one, &other).map_err(Failed::Distance)?;
+        Ok((one_ends, other_ends, distance, largest))
+    })?;
+    let (one_ends, other_ends, distance, largest) = compared.map_err(|failed| match failed {
+        Failed::Analysis(error) => refused(python, &error),
+        Failed::Distance(error) => invalid(python, error),
+        Failed::NoSamples => invalid(
+            python,
+            "there are no samples to compare with; give at least one",
+        ),
+    })?;
     let distance = [distance.low, distance.midpoint, distance.high].map(Duration::as_nanos);
     Ok((one_ends, other_ends, distance.into(), largest))
 }
@@ -72,23 +78,39 @@ fn levels(up_to: f64, steps: u32) -> Vec<f64> {
     std::iter::once(FIRST).chain(rising).collect()
 }
 
-fn measured(
-    python: Python<'_>,
-    samples_ns: &[u64],
-    probabilities: &[f64],
-) -> PyResult<(Distribution, Ends)> {
-    let samples = samples_ns.iter().copied().map(Duration::from_nanos);
-    let provenance = Provenance::new(Evidence::Sample, "response time", "as given");
-    let distribution = Distribution::from_samples(provenance, samples.collect());
-    let quantiles: Option<Vec<Interval>> = probabilities
-        .iter()
-        .map(|probability| distribution.quantile(*probability))
-        .collect();
-    match quantiles {
-        Some(quantiles) => Ok((distribution, split(&quantiles))),
-        None => Err(invalid(
-            python,
-            "there are no samples to compare with; give at least one",
-        )),
+/// What is compared.
+enum Side {
+    Answer(Arc<Source>),
+    Samples(Vec<u64>),
+}
+
+/// Why there is no comparison.
+enum Failed {
+    Analysis(Refused),
+    Distance(DistanceError),
+    NoSamples,
+}
+
+impl Side {
+    /// The distribution as a step function of these levels, and its quantiles.
+    fn at(&self, levels: &[f64], probabilities: &[f64]) -> Result<(Distribution, Ends), Failed> {
+        match self {
+            Self::Answer(source) => {
+                let distribution = source.distribution(levels).map_err(Failed::Analysis)?;
+                let ends = source.ends(probabilities).map_err(Failed::Analysis)?;
+                Ok((distribution, ends))
+            }
+            Self::Samples(samples_ns) => {
+                let samples = samples_ns.iter().copied().map(Duration::from_nanos);
+                let provenance = Provenance::new(Evidence::Sample, "response time", "as given");
+                let distribution = Distribution::from_samples(provenance, samples.collect());
+                let quantiles: Option<Vec<Interval>> = probabilities
+                    .iter()
+                    .map(|probability| distribution.quantile(*probability))
+                    .collect();
+                let ends = split(&quantiles.ok_or(Failed::NoSamples)?);
+                Ok((distribution, ends))
+            }
+        }
     }
 }

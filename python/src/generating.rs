@@ -9,6 +9,7 @@ use tailbound_simulator::generate::{
 };
 use tailbound_time::Duration;
 
+use crate::interruption::interruptible;
 use crate::refusal::invalid;
 
 /// Name; execution time, period, deadline and offset in nanoseconds; the fields of its row.
@@ -43,7 +44,7 @@ pub fn generate(
         .map_err(|error| invalid(python, format!("scheduling: {error}")))?;
     let ns = Duration::from_nanos;
     let reservation = reservation_ns.map(|(budget, period)| (ns(budget), ns(period)));
-    let one = |number: u32| {
+    let one = move |number: u32| {
         let set = task_set(&recipe, seed, number).map_err(|error| error.to_string())?;
         let tasks = set.iter().enumerate().map(|(index, task)| {
             let name = task_name(index, set.len());
@@ -58,7 +59,8 @@ pub fn generate(
         let text = to_toml(&described).map_err(|error| error.to_string())?;
         Ok((tasks, text))
     };
-    let made: Result<_, String> = python.detach(|| (0..sets).map(one).collect());
+    let made: Result<_, String> =
+        interruptible(python, move || (0..sets).map(one).collect())?;
     made.map_err(|error| invalid(python, error))
 }
 

@@ -5,9 +5,12 @@
 //! what users see. The texts are parsed here, by the parsers that the command line has, in `time` and
 //! `analysis::notation`.
 
+mod assessment;
 mod comparison;
 mod description;
 mod generating;
+mod interfaces;
+mod interruption;
 mod refusal;
 mod response;
 mod simulation;
@@ -37,6 +40,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(texts::parse_execution_times, module)?)?;
     module.add_function(wrap_pyfunction!(texts::format_duration, module)?)?;
     module.add_function(wrap_pyfunction!(response::predict, module)?)?;
+    module.add_function(wrap_pyfunction!(assessment::predict_description, module)?)?;
+    module.add_function(wrap_pyfunction!(assessment::size_description, module)?)?;
+    module.add_function(wrap_pyfunction!(assessment::analyze_description, module)?)?;
     module.add_function(wrap_pyfunction!(comparison::compare, module)?)?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_class::<sweeping::Sweep>()?;
@@ -49,6 +55,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tasks::hyperperiod, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::bandwidth_curve, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::fixed_priority, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::audsley, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::global_test, module)?)?;
+    module.add_function(wrap_pyfunction!(interfaces::least_interface, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::earliest_deadline_first, module)?)?;
     module.add_function(wrap_pyfunction!(thesis::discretised, module)?)?;
     Ok(())

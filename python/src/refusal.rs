@@ -43,7 +43,8 @@ pub fn told(error: &LoadError) -> String {
     }
 }
 
-fn raised(python: Python<'_>, kind: &str, text: String) -> PyErr {
+/// The exception with its reason in one word.
+pub fn raised(python: Python<'_>, kind: &str, text: String) -> PyErr {
     let error = AnalysisError::new_err(text);
     match error.value(python).setattr("kind", kind) {
         Ok(()) => error,

@@ -1,15 +1,19 @@
 //! Response times of one queue.
 
+use std::sync::Arc;
+
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
 use tailbound_analysis::slotted::{
     ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
 };
+use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
+use tailbound_assessment::prediction::PredictedResponses;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
+use crate::interruption::interruptible;
 use crate::refusal::{invalid, refused};
 
 /// Nothing is known.
@@ -24,15 +28,17 @@ pub type Ends = (Vec<u64>, Vec<Option<u64>>);
 /// Response times that answer questions.
 #[pyclass(frozen, module = "tailbound._native")]
 pub struct Answer {
-    source: Source,
+    source: Arc<Source>,
 }
 
 /// What answers.
-enum Source {
+pub enum Source {
     /// The queue of `analysis::response_time`.
     Queue(Box<ResponseTimes>),
     /// A server whose rule follows the arrivals, in the slots of `analysis::slotted`.
     Slotted(Box<SlottedPrediction>),
+    /// A service of a description.
+    Service(Box<PredictedResponses>),
     /// Response times that were simulated.
     Simulated(Box<Distribution>),
 }
@@ -40,31 +46,52 @@ enum Source {
 impl Answer {
     /// Simulated response times.
     pub fn simulated(distribution: Distribution) -> Self {
+        Self::of(Source::Simulated(Box::new(distribution)))
+    }
+
+    /// Predicted response times of a service.
+    pub fn predicted(responses: PredictedResponses) -> Self {
+        Self::of(Source::Service(Box::new(responses)))
+    }
+
+    fn of(source: Source) -> Self {
         Self {
-            source: Source::Simulated(Box::new(distribution)),
+            source: Arc::new(source),
         }
     }
 
+    /// The source, to be asked from another thread.
+    pub fn source(&self) -> Arc<Source> {
+        Arc::clone(&self.source)
+    }
+}
+
+impl Source {
     /// The distribution as others compare it, where it is no bracket already by its quantiles at
     /// `probabilities`.
     pub fn distribution(&self, probabilities: &[f64]) -> Result<Distribution, Refused> {
-        match &self.source {
-            Source::Queue(found) => found.distribution("response time", probabilities),
-            Source::Slotted(found) => Ok(found.distribution.clone()),
-            Source::Simulated(found) => Ok((**found).clone()),
+        match self {
+            Self::Queue(found) => found.distribution("response time", probabilities),
+            Self::Slotted(found) => Ok(found.distribution.clone()),
+            Self::Service(found) => Ok(found.distribution.clone()),
+            Self::Simulated(found) => Ok((**found).clone()),
         }
     }
 
     /// The bounds of the quantiles at `probabilities`.
     pub fn ends(&self, probabilities: &[f64]) -> Result<Ends, Refused> {
-        let one = |probability: &f64| match &self.source {
-            Source::Queue(found) => found.quantile(*probability),
+        let one = |probability: &f64| match self {
+            Self::Queue(found) => found.quantile(*probability),
             _ if !(*probability > 0.0 && *probability < 1.0) => Err(Refused::Invalid {
                 what: format!("a quantile's probability is {probability}; choose one in (0, 1)"),
             }),
-            Source::Slotted(found) => Ok(found.quantile(*probability)),
+            Self::Slotted(found) => Ok(found.quantile(*probability)),
+            Self::Service(found) => {
+                let known = found.distribution.quantile(*probability);
+                Ok(known.unwrap_or(UNKNOWN))
+            }
             // Beyond what was simulated nothing bounds it from above.
-            Source::Simulated(found) => Ok(found.quantile(*probability).unwrap_or(UNKNOWN)),
+            Self::Simulated(found) => Ok(found.quantile(*probability).unwrap_or(UNKNOWN)),
         };
         let intervals: Vec<Interval> = probabilities.iter().map(one).collect::<Result<_, _>>()?;
         Ok(split(&intervals))
@@ -86,12 +113,13 @@ impl Answer {
     fn cdf(&self, python: Python<'_>, at_ns: Vec<u64>) -> (Vec<f64>, Vec<f64>) {
         let one = |at_ns: &u64| {
             let at = Duration::from_nanos(*at_ns);
-            match &self.source {
+            match &*self.source {
                 Source::Queue(found) => {
                     let bounds = found.cdf(at);
                     (bounds.lower, bounds.upper)
                 }
                 Source::Slotted(found) => found.distribution.cdf(at),
+                Source::Service(found) => found.distribution.cdf(at),
                 Source::Simulated(found) => found.cdf(at),
             }
         };
@@ -100,16 +128,20 @@ impl Answer {
 
     /// Bounds of the quantiles, in nanoseconds.
     fn quantile(&self, python: Python<'_>, probabilities: Vec<f64>) -> PyResult<Ends> {
-        python
-            .detach(|| self.ends(&probabilities))
+        let source = self.source();
+        interruptible(python, move || source.ends(&probabilities))?
             .map_err(|error| refused(python, &error))
     }
 
     /// Bounds of the mean, in nanoseconds.
     fn mean(&self, python: Python<'_>) -> (u64, Option<u64>) {
-        let mean = python.detach(|| match &self.source {
+        let mean = python.detach(|| match &*self.source {
             Source::Queue(found) => found.mean(),
             Source::Slotted(found) => found.mean,
+            Source::Service(found) => Interval {
+                low: found.mean.low.unwrap_or(Duration::ZERO),
+                high: found.mean.high,
+            },
             Source::Simulated(found) => found.mean().unwrap_or(UNKNOWN),
         });
         (mean.low.as_nanos(), mean.high.map(Duration::as_nanos))
@@ -118,9 +150,10 @@ impl Answer {
     /// The method by name, with its source.
     #[getter]
     fn method(&self) -> &str {
-        match &self.source {
+        match &*self.source {
             Source::Queue(found) => &found.method,
             Source::Slotted(found) => &found.method,
+            Source::Service(found) => &found.method,
             Source::Simulated(found) => &found.provenance.method,
         }
     }
@@ -128,9 +161,10 @@ impl Answer {
     /// What the method takes for granted.
     #[getter]
     fn assumptions(&self) -> Vec<String> {
-        match &self.source {
+        match &*self.source {
             Source::Queue(found) => found.assumptions.clone(),
             Source::Slotted(found) => found.assumptions.clone(),
+            Source::Service(found) => found.assumptions.clone(),
             Source::Simulated(found) => found.provenance.assumptions.clone(),
         }
     }
@@ -138,7 +172,7 @@ impl Answer {
     /// `bound` or `estimate`.
     #[getter]
     fn evidence(&self, python: Python<'_>) -> PyResult<String> {
-        let found = python.detach(|| self.distribution(&[0.5]));
+        let found = python.detach(|| self.source.distribution(&[0.5]));
         found
             .map(|distribution| distribution.provenance.evidence.to_string())
             .map_err(|error| refused(python, &error))
@@ -147,9 +181,10 @@ impl Answer {
     /// The load, in CPUs, of a predicted queue.
     #[getter]
     fn utilisation(&self) -> Option<f64> {
-        match &self.source {
+        match &*self.source {
             Source::Queue(found) => Some(found.utilisation),
             Source::Slotted(found) => Some(found.utilisation),
+            Source::Service(found) => Some(found.utilisation),
             Source::Simulated(_) => None,
         }
     }
@@ -157,9 +192,10 @@ impl Answer {
     /// The reservation, in CPUs, of a predicted queue.
     #[getter]
     fn bandwidth(&self) -> Option<f64> {
-        match &self.source {
+        match &*self.source {
             Source::Queue(found) => Some(found.bandwidth),
             Source::Slotted(found) => Some(found.bandwidth),
+            Source::Service(found) => Some(found.bandwidth),
             Source::Simulated(_) => None,
         }
     }
@@ -213,13 +249,12 @@ pub fn predict(
         ("polling", Some(given)) => grid(polling, given),
         (_, Some(given)) => grid(constant_bandwidth, given),
     }?;
-    python
-        .detach(|| question.solve())
-        .map(|source| Answer { source })
+    interruptible(python, move || question.solve())?
+        .map(Answer::of)
         .map_err(|error| refused(python, &error))
 }
 
-/// An analysis on a grid.
+/// An analysis in slots.
 type Solve = fn(&SlottedQuery) -> Result<SlottedPrediction, Refused>;
 
 /// What is asked, and by which method.

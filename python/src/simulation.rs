@@ -1,14 +1,20 @@
 //! The simulation of the hosts of a description.
 
+use std::cell::RefCell;
+
 use pyo3::prelude::*;
-use tailbound_analysis::resolution::Deployment;
-use tailbound_model::Variant;
+use tailbound_assessment::AssessmentError;
+use tailbound_assessment::simulation::{self, SimulationQuery};
 use tailbound_simulator::host::{
-    DomainResult, Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, TaskResult, simulate_host,
+    DomainResult, Growth, HostError, HostQuery, HostSimulation, TaskResult, lay_out,
+    simulate_host, simulate_layout,
 };
+use tailbound_simulator::traces::{Detail, ScheduleWindow};
 use tailbound_time::Duration;
 
+use crate::assessment::{inputs, unanswered};
 use crate::description::Description;
+use crate::interruption::interruptible;
 use crate::refusal::invalid;
 use crate::response::Answer;
 
@@ -38,61 +44,114 @@ type HostRow = (
 /// How long it is simulated and counted, and what is simulated before that, in nanoseconds.
 pub type Span = (u64, u64);
 
-/// Simulates each host of a description.
+/// A piece of a schedule: CPU, task and number of its job (none of the operating system), from, until.
+type BlockRow = (u32, Option<(usize, u64)>, u64, u64);
+/// A job: task, number, release, deadline, completion, whether it was late.
+type JobRow = (usize, u64, u64, Option<u64>, Option<u64>, bool);
+/// The window of a schedule: its title, the names of its tasks, what ran when, the jobs, and where it
+/// begins and ends.
+type ScheduleRow = (String, Vec<String>, Vec<BlockRow>, Vec<JobRow>, (u64, u64));
+
+/// As many pieces, jobs and changes of budgets as a window may have.
+const MOST_PIECES: usize = 1_000_000;
+
+/// Simulates each host of a description, and records a window of each schedule where that is asked for.
 ///
 /// # Errors
 /// All that is wrong in the file, with places and remedies, or why a host cannot be simulated.
 #[pyfunction]
-#[pyo3(signature = (description, mode, variant, seed, span_ns, probabilities))]
+#[pyo3(signature = (description, mode, variant, seed, span_ns, probabilities, window_ns))]
+#[allow(clippy::too_many_arguments)]
 pub fn simulate(
     python: Python<'_>,
     description: PyRef<'_, Description>,
-    mode: Option<&str>,
-    variant: Option<&str>,
+    mode: Option<String>,
+    variant: Option<String>,
     seed: Option<u64>,
     span_ns: Span,
     probabilities: Vec<f64>,
-) -> PyResult<Vec<HostRow>> {
-    let loaded = &description.loaded;
-    let inputs = loaded.inputs().map_err(|error| invalid(python, error))?;
-    let variant = variant.map(|name| variant_named(python, &loaded.description, name));
-    let as_described = Variant::as_described();
-    let variant = variant.transpose()?.unwrap_or(&as_described);
-    let deployment = Deployment::of(&loaded.description, mode, variant)
-        .map_err(|error| invalid(python, error))?;
-    let description = deployment.description;
-    let simulated = python.detach(|| {
-        let each = description.hosts.keys().map(|host| {
-            simulate_host(&HostQuery {
-                description: &description,
-                host,
-                inputs: &inputs,
-                seed: seed.unwrap_or(description.seed),
-                warm_up: Duration::from_nanos(span_ns.1),
-                duration: Duration::from_nanos(span_ns.0),
-                kept: Kept::Classes,
-                most_events: MOST_EVENTS,
-            })
-        });
-        each.collect::<Result<Vec<HostSimulation>, _>>()
-    });
-    let hosts = simulated.map_err(|error| invalid(python, error))?;
-    Ok(hosts.iter().map(|host| row(host, &probabilities)).collect())
+    window_ns: Option<(u64, u64)>,
+) -> PyResult<(Vec<HostRow>, Vec<ScheduleRow>)> {
+    let inputs = inputs(python, &description)?;
+    let description = description.loaded.description.clone();
+    let simulated = interruptible(python, move || -> Result<_, Failed> {
+        let query = SimulationQuery {
+            mode: mode.as_deref(),
+            variant: variant.as_deref(),
+            seed,
+            warm_up: Duration::from_nanos(span_ns.1),
+            duration: Duration::from_nanos(span_ns.0),
+        };
+        let schedules = RefCell::new(Vec::new());
+        let each = |host: &HostQuery<'_>| match window_ns {
+            None => simulate_host(host).map_err(Failed::from),
+            Some(window) => recorded(host, window, &mut schedules.borrow_mut()),
+        };
+        let answer = simulation::simulate(&description, &inputs, &query, each)?;
+        Ok((answer.hosts, schedules.into_inner()))
+    })?;
+    let (hosts, schedules) = simulated.map_err(|failed| match failed {
+        Failed::Assessment(error) => unanswered(python, &error),
+        Failed::Window(what) => invalid(python, what),
+    })?;
+    let hosts = hosts.iter().map(|host| row(host, &probabilities));
+    Ok((hosts.collect(), schedules))
 }
 
-fn variant_named<'a>(
-    python: Python<'_>,
-    description: &'a tailbound_model::Description,
-    name: &str,
-) -> PyResult<&'a Variant> {
-    let variants = &description.experiment.variants;
-    let found = variants.iter().find(|variant| variant.name == name);
-    found.ok_or_else(|| {
-        let known: Vec<&str> = variants.iter().map(|one| one.name.as_str()).collect();
-        let known = known.join(", ");
-        let what = format!("there is no variant \"{name}\"; the experiment has: {known}");
-        invalid(python, what)
-    })
+/// Why there is no simulation.
+enum Failed {
+    Assessment(AssessmentError),
+    Window(String),
+}
+
+impl From<AssessmentError> for Failed {
+    fn from(error: AssessmentError) -> Self {
+        Self::Assessment(error)
+    }
+}
+
+impl From<HostError> for Failed {
+    fn from(error: HostError) -> Self {
+        Self::Assessment(error.into())
+    }
+}
+
+/// Simulates a host and adds a window of the schedule of each of its plans.
+fn recorded(
+    query: &HostQuery<'_>,
+    (from, until): (u64, u64),
+    schedules: &mut Vec<ScheduleRow>,
+) -> Result<HostSimulation, Failed> {
+    let layout = lay_out(query.description, query.host, query.inputs)?;
+    let windows = layout.plans.iter();
+    let windows = windows.map(|laid| ScheduleWindow::new(laid.setting(), from, until, MOST_PIECES));
+    let windows: Result<Vec<_>, _> = windows.collect();
+    let mut windows = windows.map_err(|error| Failed::Window(error.to_string()))?;
+    let found = simulate_layout(query, &layout, &mut windows)?;
+    for (laid, window) in layout.plans.iter().zip(windows) {
+        let slice = window.finish(found.ended_ns);
+        let Detail::Exact(exact) = slice.detail else {
+            let what = format!("more than {MOST_PIECES} things happen in the window; shorten it");
+            return Err(Failed::Window(what));
+        };
+        let names = slice.setting.tasks().iter().map(|task| task.name.clone());
+        let blocks = exact.blocks.iter().filter_map(|block| {
+            let cpu = laid.cpus.get(block.cpu)?;
+            Some((cpu.0, block.job, block.from, block.until))
+        });
+        let jobs = exact.jobs.iter().map(|job| {
+            let (release, completion) = (job.release, job.completion);
+            (job.task, job.number, release, job.due, completion, job.missed)
+        });
+        schedules.push((
+            laid.title(query.host),
+            names.collect(),
+            blocks.collect(),
+            jobs.collect(),
+            (slice.from, slice.until),
+        ));
+    }
+    Ok(found)
 }
 
 fn row(host: &HostSimulation, probabilities: &[f64]) -> HostRow {

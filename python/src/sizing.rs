@@ -7,6 +7,7 @@ use tailbound_analysis::sizing::{Choice, Infeasible, Promise, ServerKind, Sizing
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
+use crate::interruption::interruptible;
 use crate::refusal::{invalid, refused};
 use crate::response::{execution_times, rate};
 use crate::tasks::{PeriodicRow, load};
@@ -20,7 +21,7 @@ type InfeasibleRow = (f64, u64, f64, u64, Option<u64>);
 
 /// The choices in the order of the periods, the index of the best, the promises that not even a CPU
 /// of its own keeps, and what is taken for granted.
-type Found = (
+pub type Found = (
     Vec<ChoiceRow>,
     Option<usize>,
     Vec<InfeasibleRow>,
@@ -60,7 +61,7 @@ pub fn size(
         periods: periods_ns.into_iter().map(Duration::from_nanos).collect(),
         margin: PercentagePoints(margin_points),
     };
-    let answer = python.detach(|| tailbound_analysis::sizing::size(&query));
+    let answer = interruptible(python, move || tailbound_analysis::sizing::size(&query))?;
     found(python, answer)
 }
 
@@ -78,8 +79,9 @@ pub fn size_periodic(
     let load = load(tasks_ns);
     let periods: Vec<Duration> = periods_ns.into_iter().map(Duration::from_nanos).collect();
     let margin = PercentagePoints(margin_points);
-    let answer =
-        python.detach(|| tailbound_analysis::sizing::size_periodic(&load, &periods, margin));
+    let answer = interruptible(python, move || {
+        tailbound_analysis::sizing::size_periodic(&load, &periods, margin)
+    })?;
     found(python, answer)
 }
 
@@ -92,7 +94,7 @@ pub fn spread_periods(low_ns: u64, high_ns: u64, points: u32) -> Vec<u64> {
 }
 
 /// The kind of server of that name.
-fn kind(python: Python<'_>, server: &str) -> PyResult<ServerKind> {
+pub fn kind(python: Python<'_>, server: &str) -> PyResult<ServerKind> {
     let named = SIZED.into_iter().find(|kind| kind.to_string() == server);
     named.ok_or_else(|| {
         if server == "dedicated" {
@@ -116,9 +118,14 @@ const SIZED: [ServerKind; 4] = [
 
 fn found(python: Python<'_>, answer: Result<Sizing, Refused>) -> PyResult<Found> {
     let found = answer.map_err(|error| refused(python, &error))?;
+    Ok(row(&found))
+}
+
+/// A sizing as it crosses the border.
+pub fn row(found: &Sizing) -> Found {
     let choices = found.choices.iter().map(choice_row).collect();
     let infeasible = found.infeasible.iter().map(infeasible_row).collect();
-    Ok((choices, found.best, infeasible, found.assumptions))
+    (choices, found.best, infeasible, found.assumptions.clone())
 }
 
 fn choice_row(choice: &Choice) -> ChoiceRow {

@@ -1,6 +1,7 @@
 //! Many simulations of one description.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,7 +9,9 @@ use pyo3::types::PyBytes;
 use tailbound_sweep::{Axis, SweepError, SweepQuery};
 use tailbound_time::Duration;
 
-use crate::refusal::{invalid, told};
+use crate::description::Description;
+use crate::interruption::interruptible;
+use crate::refusal::invalid;
 use crate::simulation::Span;
 
 /// The values of an axis: as the command line has them, or one by one.
@@ -22,18 +25,18 @@ pub enum Values {
 
 /// A planned sweep.
 #[pyclass(frozen)]
-pub struct Sweep(tailbound_sweep::Sweep);
+pub struct Sweep(Arc<tailbound_sweep::Sweep>);
 
 #[pymethods]
 impl Sweep {
-    /// Plans the sweep of the description at `path`.
+    /// Plans the sweep of a description.
     ///
     /// # Errors
     /// All that is wrong with the description, its axes or a point.
     #[staticmethod]
     fn plan(
         python: Python<'_>,
-        path: PathBuf,
+        description: PyRef<'_, Description>,
         vary: Vec<(String, Values)>,
         seeds: u64,
         span_ns: Span,
@@ -49,13 +52,13 @@ impl Sweep {
             mode,
             variant,
         };
-        let planned = python.detach(|| {
-            let loaded = tailbound_model::load(&path).map_err(|error| told(&error))?;
-            let file = path.display().to_string();
+        let loaded = description.loaded.clone();
+        let planned = interruptible(python, move || {
+            let file = loaded.path.display().to_string();
             tailbound_sweep::Sweep::plan(&loaded.text, &file, loaded.base(), query)
-                .map_err(|error| error.to_string())
-        });
-        planned.map(Self).map_err(|error| invalid(python, error))
+        })?;
+        let planned = planned.map_err(|error| invalid(python, error))?;
+        Ok(Self(Arc::new(planned)))
     }
 
     /// The sweep that another process packed.
@@ -65,7 +68,8 @@ impl Sweep {
     #[staticmethod]
     fn from_parcel(python: Python<'_>, parcel: &[u8]) -> PyResult<Self> {
         let found = tailbound_sweep::Sweep::from_parcel(parcel);
-        found.map(Self).map_err(|error| invalid(python, error))
+        let found = found.map_err(|error| invalid(python, error))?;
+        Ok(Self(Arc::new(found)))
     }
 
     /// The sweep as bytes for another process.
@@ -95,7 +99,8 @@ impl Sweep {
     /// # Errors
     /// The point cannot be simulated.
     fn rows(&self, python: Python<'_>, unit: usize) -> PyResult<String> {
-        let rows = python.detach(|| self.0.rows(unit));
+        let sweep = Arc::clone(&self.0);
+        let rows = interruptible(python, move || sweep.rows(unit))?;
         rows.map_err(|error| invalid(python, error))
     }
 }

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use tailbound_analysis::slotted::thesis::{self, ThesisQuery, ThesisResponses};
 use tailbound_time::Duration;
 
+use crate::interruption::interruptible;
 use crate::refusal::refused;
 use crate::response::rate;
 
@@ -68,8 +69,7 @@ pub fn discretised(
         workloads,
         tolerance,
     };
-    python
-        .detach(|| thesis::discretised(&query))
+    interruptible(python, move || thesis::discretised(&query))?
         .map(|found| Discretised { found })
         .map_err(|error| refused(python, &error))
 }

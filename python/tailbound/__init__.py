@@ -5,6 +5,8 @@
 - :func:`least_budget`, :func:`bandwidth_curve`: what periodic tasks need to run as on a CPU of
   their own
 - :func:`analyze`: whether tasks meet their deadlines
+- :func:`analyze_global`, :func:`assign_priorities`, :func:`least_interface`: several CPUs, orders of
+  priorities, reservations by their resource model
 - :func:`simulate`: what becomes of every domain and task of a description
 - :func:`sweep`: the same at many points, on all cores or a cluster
 - :func:`generate`: random sets of tasks, as the literature draws them
@@ -17,15 +19,24 @@ change.
 
 from . import thesis
 from ._native import AnalysisError, Description, __version__
-from ._generation import TaskSet, TaskSets, generate
+from ._description import (
+    Analysis,
+    CpuVerdict,
+    ModeVerdict,
+    Predictions,
+    ServicePrediction,
+    TaskVerdict,
+)
+from ._generation import TaskSets, generate
+from ._interfaces import ResourceInterface, least_interface
 from ._response import (
     Comparison,
     Distance,
     Distribution,
     ProbabilityBounds,
     ResponseTimes,
-    predict,
 )
+from ._schedule import Schedule
 from ._simulation import (
     SimulatedCpu,
     SimulatedDomain,
@@ -33,37 +44,50 @@ from ._simulation import (
     Simulation,
     simulate,
 )
-from ._sizing import Choice, Infeasible, Sizing, size
+from ._sizing import Choice, Infeasible, ServiceSizing, Sizing
 from ._sweep import SweepResult, sweep
+from ._task_set import TaskSet
 from ._tasks import (
     BandwidthCurve,
+    GlobalSchedulability,
     LeastBudget,
     OverloadedWindow,
     Schedulability,
     Task,
     TaskResponse,
-    analyze,
+    analyze_global,
+    assign_priorities,
     bandwidth_curve,
     hyperperiod,
     least_budget,
 )
 from ._times import Interval
+from ._verbs import analyze, predict, size
 
 __all__ = [
+    "Analysis",
     "AnalysisError",
     "BandwidthCurve",
     "Choice",
     "Comparison",
+    "CpuVerdict",
     "Description",
     "Distance",
     "Distribution",
+    "GlobalSchedulability",
     "Infeasible",
     "Interval",
     "LeastBudget",
+    "ModeVerdict",
     "OverloadedWindow",
+    "Predictions",
     "ProbabilityBounds",
+    "ResourceInterface",
     "ResponseTimes",
     "Schedulability",
+    "Schedule",
+    "ServicePrediction",
+    "ServiceSizing",
     "SimulatedCpu",
     "SimulatedDomain",
     "SimulatedTask",
@@ -74,12 +98,16 @@ __all__ = [
     "TaskResponse",
     "TaskSet",
     "TaskSets",
+    "TaskVerdict",
     "__version__",
     "analyze",
+    "analyze_global",
+    "assign_priorities",
     "bandwidth_curve",
     "generate",
     "hyperperiod",
     "least_budget",
+    "least_interface",
     "predict",
     "simulate",
     "size",

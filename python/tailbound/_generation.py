@@ -5,37 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Optional, Union
+from typing import Any, Optional, Union
 
 from . import _native
 from ._optional import frame
+from ._task_set import Scheduling, TaskSet
 from ._tasks import Task
 from ._times import Time, count, optional_nanoseconds, refuse
-
-Scheduling = Literal[
-    "fifo", "rate-monotonic", "deadline-monotonic", "earliest-deadline-first"
-]
-"""The order in which the tasks of a description are served."""
-
-
-@dataclass(frozen=True)
-class TaskSet:
-    """A generated set of tasks."""
-
-    number: int
-    """Its number, from 1."""
-    tasks: tuple[Task, ...]
-    """The tasks, by name."""
-    scheduling: Scheduling
-    """The order in which they are served."""
-    description: str = field(repr=False)
-    """The set as a description (TOML), which every verb reads."""
-
-    @property
-    def utilisation(self) -> float:
-        """The sum of execution time / period, after execution times were rounded."""
-        return sum(task.execution_ns / task.period_ns for task in self.tasks)
-
 
 @dataclass(frozen=True)
 class TaskSets:

@@ -37,6 +37,14 @@ _Host = tuple[
     list[str],
 ]
 
+_Schedule = tuple[
+    str,
+    list[str],
+    list[tuple[int, Optional[tuple[int, int]], int, int]],
+    list[tuple[int, int, int, Optional[int], Optional[int], bool]],
+    tuple[int, int],
+]
+
 class Description:
     @staticmethod
     def load(path: Union[str, "os.PathLike[str]"]) -> "Description": ...
@@ -85,6 +93,37 @@ def predict(
     budget_ns: Optional[int],
     period_ns: Optional[int],
 ) -> Answer: ...
+_SizedRow = tuple[Optional[str], str, str, Optional[str]]
+_Budgets = tuple[_Sizing, str, Optional[str], Optional[str]]
+
+def predict_description(
+    description: Description,
+    service: Optional[str],
+    variant: Optional[str],
+    probabilities: Sequence[float],
+) -> list[tuple[str, str, str, Optional[str], Optional[Answer]]]: ...
+def size_description(
+    description: Description,
+    service: Optional[str],
+    range_ns: Optional[tuple[int, int]],
+    points: int,
+    margin_points: float,
+    server: Optional[str],
+) -> list[tuple[_SizedRow, Optional[_Budgets]]]: ...
+def analyze_description(description: Description) -> tuple[str, list[str]]: ...
+def audsley(tasks_ns: Sequence[tuple[int, int, int]]) -> Optional[list[int]]: ...
+def global_test(
+    tasks_ns: Sequence[tuple[int, int, int]], cpus: int, test: str
+) -> Optional[tuple[bool, list[Optional[int]], _Method]]: ...
+def least_interface(
+    tasks_ns: Sequence[tuple[int, int, int]],
+    model: str,
+    by_deadline: bool,
+    length_ns: int,
+    cpus: int,
+    periods_ns: Sequence[int],
+    overhead_ns: int,
+) -> tuple[int, int, int, str, list[str], Optional[str]]: ...
 def compare(
     left: Answer,
     right: Optional[Answer],
@@ -113,7 +152,7 @@ def bandwidth_curve(
     tasks_ns: Sequence[tuple[int, int, Optional[int]]], periods_ns: Sequence[int]
 ) -> tuple[list[int], float]: ...
 def fixed_priority(
-    tasks_ns: Sequence[tuple[int, int, int]],
+    tasks_ns: Sequence[tuple[int, int, int]], preemptive: bool
 ) -> tuple[list[tuple[Optional[int], bool, Optional[str]]], _Method]: ...
 def earliest_deadline_first(
     tasks_ns: Sequence[tuple[int, int, int]],
@@ -141,7 +180,7 @@ def generate(
 class Sweep:
     @staticmethod
     def plan(
-        path: str,
+        description: Description,
         vary: Sequence[tuple[str, Union[str, list[str]]]],
         seeds: int,
         span_ns: tuple[int, int],
@@ -174,4 +213,5 @@ def simulate(
     seed: Optional[int],
     span_ns: tuple[int, int],
     probabilities: Sequence[float],
-) -> list[_Host]: ...
+    window_ns: Optional[tuple[int, int]],
+) -> tuple[list[_Host], list[_Schedule]]: ...

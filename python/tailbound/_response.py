@@ -297,7 +297,7 @@ class Comparison:
         )
 
 
-def predict(
+def predict_queue(
     *,
     rate: str,
     service: Optional[Service] = None,
@@ -311,33 +311,7 @@ def predict(
     budget_ns: Optional[int] = None,
     period_ns: Optional[int] = None,
 ) -> ResponseTimes:
-    """The response times of Poisson arrivals, first come, first served, on a reservation server of
-    the highest priority on its CPU.
-
-    Parameters
-    ----------
-    rate:
-        How often jobs, or batches of them, come: ``"200/s"``, ``"0.4/ms"``.
-    service:
-        The execution time, ``"2ms"``, or several with their probabilities,
-        ``{"1ms": 0.5, "3ms": 0.5}``.
-    service_samples:
-        Measured execution times instead, a list or array; each counts the same.
-    budget, period:
-        The reservation: so much CPU time in every period.
-    server:
-        ``"deferrable"`` keeps its budget within the period, ``"periodic"`` loses what nothing
-        needs, ``"polling"`` loses what nothing needs as soon as there is nothing to do,
-        ``"constant-bandwidth"`` is SCHED_DEADLINE's, ``"dedicated"`` a CPU of its own.
-    batch:
-        How many jobs come at a time: a number, or numbers with their probabilities.
-
-    Raises
-    ------
-    AnalysisError
-        Where the load is not below the reservation, or no method holds; the text says what would
-        help.
-    """
+    """What :func:`tailbound.predict` answers for a queue."""
     rate_per_second = per_second(rate)
     law = service_law(service, service_ns, service_samples, service_samples_ns)
     budget_value = optional_nanoseconds(budget, budget_ns, "budget")

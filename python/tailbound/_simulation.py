@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _native
-from ._generation import TaskSet
-from ._native import Description
+from ._description import DescriptionLike, description_of
 from ._optional import frame
 from ._response import Distribution
-from ._times import Interval, Time, optional_nanoseconds, refuse, timedeltas
+from ._schedule import Schedule, schedule_of
+from ._task_set import TaskSet
+from ._tasks import Task
+from ._times import ByValue, Interval, Time, optional_nanoseconds, refuse, timedeltas
 
 
-@dataclass(frozen=True)
-class SimulatedTask:
+@dataclass(frozen=True, eq=False)
+class SimulatedTask(ByValue):
     """What became of a task in the time that counts."""
 
     host: str
@@ -83,6 +84,8 @@ class Simulation:
     cpus: tuple[SimulatedCpu, ...]
     assumptions: tuple[str, ...]
     """What is taken for granted."""
+    schedules: tuple[Schedule, ...] = ()
+    """A window of the schedule of each CPU, where that was asked for."""
 
     @property
     def is_fine(self) -> bool:
@@ -105,7 +108,7 @@ class Simulation:
 
 
 def simulate(
-    description: Union[Description, TaskSet, str, "os.PathLike[str]"],
+    description: Union[DescriptionLike, Iterable[Union[Task, str]]],
     duration: Optional[Time] = None,
     *,
     warm_up: Optional[Time] = None,
@@ -115,6 +118,8 @@ def simulate(
     percentiles: Iterable[float] = (50, 99),
     duration_ns: Optional[int] = None,
     warm_up_ns: Optional[int] = None,
+    schedule: Optional[Time] = None,
+    schedule_ns: Optional[int] = None,
 ) -> Simulation:
     """Plays a description event by event: all domains on all CPUs of its hosts.
 
@@ -124,7 +129,8 @@ def simulate(
     Parameters
     ----------
     description:
-        A :class:`Description`, the path of its file (TOML), or a generated :class:`TaskSet`.
+        A :class:`Description`, the path of its file (TOML), a :class:`TaskSet`, or a list of tasks,
+        which are served rate-monotonically on a CPU of their own.
     duration:
         How much time is simulated and counted; 1000 s if left out.
     warm_up:
@@ -137,6 +143,9 @@ def simulate(
         As in this variant of the experiment; as described if left out.
     percentiles:
         Those to tell, in percent.
+    schedule:
+        The length of a window of the schedule of each CPU, from the end of the warm-up on, that is kept
+        with its jobs: :attr:`Simulation.schedules`.
 
     Raises
     ------
@@ -150,33 +159,36 @@ def simulate(
     if seed is not None and not 0 <= seed < 2**64:
         raise refuse(f"seed {seed} is none; seeds are whole numbers from 0 to 2^64 - 1")
     length_ns = optional_nanoseconds(duration, duration_ns, "duration")
-    hosts = _native.simulate(
-        _description(description),
+    before_ns = optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0
+    window_ns = optional_nanoseconds(schedule, schedule_ns, "schedule")
+    hosts, schedules = _native.simulate(
+        _described(description),
         mode,
         variant,
         seed,
         (
             1_000_000_000_000 if length_ns is None else length_ns,
-            optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0,
+            before_ns,
         ),
         [one / 100 for one in told],
+        None if window_ns is None else (before_ns, before_ns + window_ns),
     )
-    return _of(hosts, told)
+    return _of(hosts, told, tuple(schedule_of(*row) for row in schedules))
 
 
-def _description(given: object) -> Description:
-    if isinstance(given, Description):
-        return given
-    if isinstance(given, TaskSet):
-        return Description.parse(given.description)
-    if isinstance(given, (str, os.PathLike)):
-        return Description.load(given)
-    raise refuse(
-        f"a description is not {given!r}; give a Description, the path of a file, or a TaskSet"
-    )
+def _described(given: object) -> _native.Description:
+    """The description of what is simulated; a list of tasks is served rate-monotonically."""
+    if isinstance(given, (list, tuple)):
+        given = TaskSet.of(given)
+    return description_of(given)
 
 
-def _of(hosts: Sequence[_native._Host], percentiles: Sequence[float]) -> Simulation:
+
+def _of(
+    hosts: Sequence[_native._Host],
+    percentiles: Sequence[float],
+    schedules: tuple[Schedule, ...],
+) -> Simulation:
     domains: list[SimulatedDomain] = []
     tasks: list[SimulatedTask] = []
     cpus: list[SimulatedCpu] = []
@@ -188,7 +200,9 @@ def _of(hosts: Sequence[_native._Host], percentiles: Sequence[float]) -> Simulat
         cpus += [SimulatedCpu(host, *row) for row in of_cpus]
         assumptions += [f"{host}: {one}" for one in granted]
     seed = hosts[0][1] if hosts else 0
-    return Simulation(seed, tuple(domains), tuple(tasks), tuple(cpus), tuple(assumptions))
+    return Simulation(
+        seed, tuple(domains), tuple(tasks), tuple(cpus), tuple(assumptions), schedules
+    )
 
 
 def _task(

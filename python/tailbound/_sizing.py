@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _native
 from ._native import AnalysisError
+from ._description import description_of
 from ._load import Batch, Service, ServiceNs, batch_law, service_law
 from ._optional import frame
 from ._plots import Curve, Picture, unit_for
@@ -139,7 +140,54 @@ class Sizing:
         return Picture(f"period in {unit}", "bandwidth", curves).draw(backend, axes)
 
 
-def size(
+@dataclass(frozen=True)
+class ServiceSizing:
+    """The reservation of a service of a description in a mode."""
+
+    mode: Optional[str]
+    """The mode, where the description has modes."""
+    service: str
+    domain: str
+    refused: Optional[str]
+    """Why there is no answer."""
+    rule: Optional[str]
+    """By what the budgets were found."""
+    sizing: Optional[Sizing]
+    """The least budget at each period, and the choice."""
+    stanza: Optional[str]
+    """The reservation of the choice, as TOML to paste."""
+    does_not_fit: Optional[str]
+    """Why the description with it would not be admitted, if so."""
+
+
+def size_description(
+    given: object,
+    service: Optional[str],
+    periods: Optional[str],
+    points: int,
+    server: Optional[str],
+    margin_points: float,
+) -> list[ServiceSizing]:
+    """What :func:`tailbound.size` answers for a description."""
+    rows = _native.size_description(
+        description_of(given),
+        service,
+        None if periods is None else _range(periods),
+        count(points, "points", 1),
+        _points(margin_points),
+        server,
+    )
+    found = []
+    for (mode, name, domain, refused), budgets in rows:
+        answer, rule, stanza, misfit = (None,) * 4 if budgets is None else budgets
+        sizing = None if answer is None else _sizing(answer)
+        found.append(
+            ServiceSizing(mode, name, domain, refused, rule, sizing, stanza, misfit)
+        )
+    return found
+
+
+def size_load(
     *,
     rate: Optional[str] = None,
     service: Optional[Service] = None,
@@ -156,35 +204,7 @@ def size(
     promises_ns: Optional[Mapping[float, int]] = None,
     periods_ns: Optional[Nanoseconds] = None,
 ) -> Sizing:
-    """The least budget at each period: with which all promises are kept, or with which periodic
-    tasks run as on a CPU of their own.
-
-    Parameters
-    ----------
-    rate, service, service_samples, batch:
-        The load of a queue, as of :func:`tailbound.predict`.
-    promises:
-        Shares of responses with their latencies: ``{0.9: "80ms", 0.99: "200ms"}``, or as on the
-        command line ``"p90=80ms,p99=200ms"``.
-    tasks:
-        Periodic tasks in place of a queue and its promises, as of :func:`tailbound.least_budget`.
-    periods:
-        The periods to look at, or a range of them, ``"1ms..100ms"``.
-    points:
-        How many periods of a range are looked at, evenly spread by ratio.
-    server:
-        ``"deferrable"``, ``"periodic"``, ``"polling"`` or ``"constant-bandwidth"``; tasks are on a
-        deferrable one.
-    margin_points:
-        Percentage points that are added to the bandwidth, in ``budget_with_margin``, for what the
-        model leaves out.
-
-    Raises
-    ------
-    AnalysisError
-        Where the load is too much for a CPU, or no method holds. That promises cannot be kept is
-        no error: ``Sizing.infeasible`` proves it.
-    """
+    """What :func:`tailbound.size` answers for a queue, or for tasks."""
     values = _periods(periods, periods_ns, points)
     if not isinstance(server, str):
         raise refuse(f'server is {server!r}; give a name such as "deferrable"')
@@ -236,11 +256,18 @@ def _periods(
     """The periods in nanoseconds, a range of them spread as the command line spreads it."""
     if not isinstance(periods, str) or periods_ns is not None:
         return many_nanoseconds(periods, periods_ns, "periods")[0]
+    low, high = _range(periods)
+    return _native.spread_periods(low, high, count(points, "points", 1))
+
+
+def _range(periods: object) -> tuple[int, int]:
+    """The shortest and the longest period of a range."""
+    if not isinstance(periods, str):
+        raise refuse(f'periods of a description are a range such as "1ms..100ms", not {periods!r}')
     try:
-        low, high = _native.parse_period_range(periods)
+        return _native.parse_period_range(periods)
     except AnalysisError as error:
         raise refuse(f"periods: {error}") from None
-    return _native.spread_periods(low, high, count(points, "points", 1))
 
 
 def _promised(

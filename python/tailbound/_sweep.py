@@ -11,6 +11,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _native
+from ._description import DescriptionLike, description_of
 from ._executors import Executor, finished_units
 from ._optional import need
 from ._parquet import write_parquet
@@ -66,7 +67,7 @@ def _dtype(name: str, kind: str) -> str:
 
 
 def sweep(
-    description: Union[str, "os.PathLike[str]"],
+    description: DescriptionLike,
     vary: Mapping[str, Values],
     *,
     seeds: int = 1,
@@ -88,7 +89,7 @@ def sweep(
     Parameters
     ----------
     description:
-        The description (TOML).
+        A :class:`Description`, the path of its file (TOML), or a :class:`TaskSet`.
     vary:
         The values of each key, such as ``{"domains.cache.reservation.budget": ["4ms", "6ms"]}``;
         several keys make a product, of which the last one varies fastest.
@@ -124,7 +125,7 @@ def sweep(
     length_ns = 100_000_000_000 if given_ns is None else given_ns
     before_ns = optional_nanoseconds(warm_up, warm_up_ns, "warm_up") or 0
     planned = _native.Sweep.plan(
-        os.fspath(description),
+        description_of(description),
         [(key, _values(key, values)) for key, values in vary.items()],
         count(seeds, "seeds", 1),
         (length_ns, before_ns),

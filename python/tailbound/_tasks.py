@@ -17,6 +17,7 @@ from ._times import (
     Nanoseconds,
     Time,
     Times,
+    count,
     many_nanoseconds,
     nanoseconds,
     optional_nanoseconds,
@@ -152,7 +153,8 @@ def _missing(value: object) -> bool:
     return type(value).__name__ in ("NaTType", "NAType")
 
 
-def _tasks(given: Tasks) -> list[Task]:
+def tasks_of(given: Tasks) -> list[Task]:
+    """The tasks of a list, a table or a set; at least one."""
     tasks = [_task(row) for row in _rows(given)]
     if not tasks:
         raise refuse("there is no task; give at least one")
@@ -180,7 +182,7 @@ def released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
     """Execution times, periods and offsets. Deadlines play no part: tasks that run as on a CPU of
     their own meet those that they meet there."""
     rows = _rows(given)
-    tasks = _tasks(rows)
+    tasks = tasks_of(rows)
     # As on the command line, a text without an offset is a periodic task that starts at zero.
     starts = [
         0 if isinstance(row, str) and task.offset_ns is None else task.offset_ns
@@ -379,28 +381,31 @@ def _policy(given: Any) -> Policy:
     return _POLICIES[scheduling]
 
 
-def analyze(tasks: Tasks, policy: Optional[Policy] = None) -> Schedulability:
-    """Whether tasks on one CPU meet their deadlines, preemptively.
-
-    The policy is ``"fp"`` if left out, and for a generated :class:`TaskSet` that of the set. The answer
-    holds for every offset: with the offsets that tasks have, more may be schedulable than it says.
-    """
+def analyze_tasks(
+    tasks: Tasks, policy: Optional[Policy] = None, *, preemptive: bool = True
+) -> Schedulability:
+    """What :func:`tailbound.analyze` answers for tasks on one CPU."""
     if policy is None:
         policy = _policy(tasks)
-    known = _tasks(tasks)
+    known = tasks_of(tasks)
     unused = [_EVERY_OFFSET] if any(task.offset_ns for task in known) else []
     if policy == "rm":
         known.sort(key=lambda task: task.period_ns)
     if policy == "dm":
         known.sort(key=_deadline_ns)
-    rows = [(task.execution_ns, task.period_ns, _deadline_ns(task)) for task in known]
+    rows = sporadic(known)
     if policy == "edf":
+        if not preemptive:
+            raise refuse(
+                "earliest deadline first is analysed preemptively only; choose another policy, or "
+                "leave preemptive out"
+            )
         schedulable, window, method = _native.earliest_deadline_first(rows)
         overloaded = None if window is None else OverloadedWindow(*timedeltas(window))
         return Schedulability(schedulable, "edf", [], overloaded, method[0], method[1] + unused)
     if policy not in ("fp", "rm", "dm"):
         raise refuse(f'there is no policy {policy!r}; choose "fp", "rm", "dm" or "edf"')
-    verdicts, method = _native.fixed_priority(rows)
+    verdicts, method = _native.fixed_priority(rows, preemptive)
     answers = [
         TaskResponse(
             task, None if response is None else timedeltas([response])[0], meets, why
@@ -409,3 +414,59 @@ def analyze(tasks: Tasks, policy: Optional[Policy] = None) -> Schedulability:
     ]
     schedulable = all(one.meets_deadline for one in answers)
     return Schedulability(schedulable, policy, answers, None, method[0], method[1] + unused)
+
+
+def sporadic(tasks: Iterable[Task]) -> list[tuple[int, int, int]]:
+    """Execution times, periods and deadlines."""
+    return [(task.execution_ns, task.period_ns, _deadline_ns(task)) for task in tasks]
+
+
+def assign_priorities(tasks: Tasks) -> Optional[list[Task]]:
+    """An order of fixed priorities, the highest first, in which every task meets its deadline
+    preemptively on one CPU; ``None`` where no order does.
+
+    Audsley's optimal assignment by response times: deadlines may be shorter or longer than periods.
+    """
+    known = tasks_of(tasks)
+    order = _native.audsley(sporadic(known))
+    return None if order is None else [known[index] for index in order]
+
+
+GlobalTest = Literal["fp", "edf", "edf-density", "edf-interference"]
+"""``"fp"``: response times under global fixed priorities, the first task first; ``"edf"``: response
+times under global earliest deadline first; ``"edf-density"`` and ``"edf-interference"``: simpler tests
+of the same."""
+
+
+@dataclass(frozen=True)
+class GlobalSchedulability:
+    """The answer of :func:`analyze_global`."""
+
+    accepted: bool
+    """Whether the test proves that every job meets its deadline; ``False`` proves nothing."""
+    response_bounds: list[Optional[np.timedelta64]]
+    """Upper bounds of the response times in the order of the tasks; ``None`` where there is no bound,
+    and an empty list where the test has none."""
+    method: str
+    """The method, with its source."""
+    assumptions: list[str]
+    """What it takes for granted."""
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+def analyze_global(tasks: Tasks, cpus: int, test: GlobalTest = "edf") -> GlobalSchedulability:
+    """Whether a test proves that tasks meet their deadlines on several CPUs, any job on any of them.
+
+    Every test is sufficient only: what it does not accept may be schedulable.
+    """
+    known = tasks_of(tasks)
+    found = _native.global_test(sporadic(known), count(cpus, "cpus", 1), test)
+    if found is None:
+        raise refuse(
+            f'there is no test {test!r}; choose "fp", "edf", "edf-density" or "edf-interference"'
+        )
+    accepted, bounds, method = found
+    told = [None if bound is None else timedeltas([bound])[0] for bound in bounds]
+    return GlobalSchedulability(accepted, told, method[0], method[1])

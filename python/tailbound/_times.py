@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -212,6 +212,28 @@ def timedeltas(nanoseconds: Sequence[Optional[int]]) -> npt.NDArray[np.timedelta
     return np.array(known, dtype=np.int64).astype("timedelta64[ns]")
 
 
+def _counts(times: Any) -> "npt.NDArray[np.int64]":
+    """Times as integers, in which one that is not known is equal to another."""
+    return np.asarray(times).astype("timedelta64[ns]").astype(np.int64)
+
+
+class ByValue:
+    """Equality of dataclasses by their fields, in which ``NaT`` is equal to ``NaT``."""
+
+    def _values(self) -> tuple[Any, ...]:
+        compared = [one.name for one in fields(self) if one.compare]  # type: ignore[arg-type]
+        values = [getattr(self, name) for name in compared]
+        return tuple(
+            int(_counts(value)) if isinstance(value, np.timedelta64) else value for value in values
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """A time, or an array of times, known to lie between two bounds.
@@ -223,6 +245,15 @@ class Interval:
     """At least this: ``timedelta64[ns]``, one or an array."""
     upper: Any
     """At most this: ``timedelta64[ns]``, one or an array."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interval) and all(
+            np.array_equal(_counts(ours), _counts(theirs))
+            for ours, theirs in ((self.lower, other.lower), (self.upper, other.upper))
+        )
+
+    def __hash__(self) -> int:
+        return hash((_counts(self.lower).tobytes(), _counts(self.upper).tobytes()))
 
     @property
     def seconds(self) -> Any:

@@ -33,7 +33,10 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
+use serde::Serialize;
+use tailbound_distribution::nanoseconds;
 use tailbound_model::{
     Bandwidth, ChangePolicy, Cpu, CpuPromise, Description, Domain, ModeChanges, TaskStart, Variant,
 };
@@ -45,16 +48,31 @@ use crate::resolution::{Deployment, ResolutionError};
 pub type HostCpu = (String, Cpu);
 
 /// What becomes of a domain's reservation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Direction {
     /// Less bandwidth: tasks first, then the reservation.
+    #[serde(rename = "decrease")]
     Decrease,
     /// More bandwidth: the reservation first, then tasks.
+    #[serde(rename = "increase")]
     Increase,
     /// The same bandwidth with another period or priority.
+    #[serde(rename = "same bandwidth")]
     SameBandwidth,
     /// Only its tasks change.
+    #[serde(rename = "tasks only")]
     TasksOnly,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Decrease => "decrease",
+            Self::Increase => "increase",
+            Self::SameBandwidth => "same bandwidth",
+            Self::TasksOnly => "tasks only",
+        })
+    }
 }
 
 /// What a mode change asks of a domain.
@@ -77,32 +95,42 @@ pub struct DomainChange {
 }
 
 /// The bound for one domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// The domain.
     pub domain: String,
     /// How its reservation changes.
+    #[serde(rename = "change")]
     pub direction: Direction,
     /// It is begun at most this long after the change was asked for.
+    #[serde(rename = "begun_ns", with = "nanoseconds")]
     pub begun: Duration,
     /// All of it is in force at most this long after the change was asked for.
+    #[serde(rename = "in_force_ns", with = "nanoseconds")]
     pub in_force: Duration,
 }
 
 /// A change from one mode to another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Transition {
     /// The mode before.
     pub from: String,
     /// The mode after.
     pub to: String,
-    /// The domains that change, where agents answer at once.
-    pub steps: Vec<Step>,
     /// All is in force at most this long after it was asked for, where agents answer at once.
+    #[serde(rename = "bound_ns", with = "nanoseconds")]
     pub bound: Duration,
     /// The same where each agent takes as long as it may (`timeout`).
+    #[serde(rename = "bound_with_slow_agents_ns", with = "nanoseconds")]
     pub bound_with_slow_agents: Duration,
+    /// The domains that change, where agents answer at once.
+    #[serde(rename = "domains")]
+    pub steps: Vec<Step>,
 }
+
+/// The test by which the bounds hold.
+pub const METHOD: &str = "decreases before increases, each in force within its old period \
+                          (docs/reference/description.md, Changes between modes)";
 
 /// The bounds for each ordered pair of the modes of a description, whose domains are on CPUs of their
 /// own (placement `partitioned`, nothing nested): what `check` accepts and can be enforced.

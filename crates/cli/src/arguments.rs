@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tailbound_analysis::SharpPoints;
 use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
 use tailbound_analysis::sizing::Promise;
+use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_time::{Duration, Rate};
 
@@ -202,12 +202,13 @@ pub struct PredictArguments {
 }
 
 impl PredictArguments {
-    /// Where answers are to be sharp.
-    pub fn points(&self) -> SharpPoints {
-        let percentiles = self.percentiles.iter();
-        SharpPoints {
-            probabilities: percentiles.map(|one| one.probability()).collect(),
-            times: self.at.clone(),
+    /// What is asked, of a description or of a queue.
+    pub fn query(&self) -> PredictionQuery<'_> {
+        PredictionQuery {
+            service: self.queue.load.service.as_deref(),
+            variant: self.variant.as_deref(),
+            percentiles: &self.percentiles,
+            times: &self.at,
         }
     }
 }

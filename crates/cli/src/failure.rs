@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use tailbound_assessment::AssessmentError;
 use tailbound_model::Problems;
 
 /// Why a verb did not end well.
@@ -50,6 +51,29 @@ impl Failure {
         Self::error(chain(&error))
     }
 
+    /// Why a question about a description has no answer, and what would be right.
+    pub fn from_assessment(error: AssessmentError) -> Self {
+        match error {
+            AssessmentError::Unknown {
+                kind,
+                name,
+                present,
+            } => {
+                let owner = match kind {
+                    "variant" => "experiment",
+                    _ => "description",
+                };
+                let help = format!("the {owner} has: {present}");
+                Self::with_help(format!("there is no {kind} \"{name}\""), help)
+            }
+            AssessmentError::OnlySimulated { why } => Self::with_help(
+                format!("not analysed: {why}"),
+                "`tailbound simulate` answers for it",
+            ),
+            error => Self::from_error(error),
+        }
+    }
+
     /// The exit status: 1 for errors, 2 for a failed verdict.
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -70,6 +94,12 @@ impl Failure {
             Self::Description { problems, text } => crate::excerpt::render(problems, text),
             Self::Verdict(message) => eprintln!("tailbound: {message}"),
         }
+    }
+}
+
+impl From<AssessmentError> for Failure {
+    fn from(error: AssessmentError) -> Self {
+        Self::from_assessment(error)
     }
 }
 

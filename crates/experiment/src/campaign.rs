@@ -12,9 +12,9 @@ use tailbound_modes::table::ModeTable;
 use tailbound_report::Warning;
 use tailbound_time::Duration;
 
-use crate::conditions::{Calibrating, Calibrations, Condition};
-use crate::execution_times::{Known, execution_times};
-use crate::fitness::{Obstacle, obstacle};
+use crate::calibrations::{Calibrating, Calibrations, Condition};
+use tailbound_assessment::execution_times::{CalibratedTimes, Known, execution_times};
+use crate::host_check::{Obstacle, obstacle};
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
 use crate::results::{Findings, Results};
@@ -126,7 +126,11 @@ pub fn run(
         findings.predict(variant, deployment, &known, &bench)?;
     }
     if let Some(testbed) = &mut testbed {
-        measure_all(&bench, testbed, &deployments, &mut findings, observer);
+        let mut rig = Rig {
+            bench: &bench,
+            testbed,
+        };
+        measure_all(&mut rig, &deployments, &mut findings, observer);
     }
     Ok(findings.into_results(options))
 }
@@ -143,6 +147,11 @@ fn known(
     for (name, service) in &loaded.description.services {
         let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
         let calibration = calibrations.and_then(|found| found.of(name, condition));
+        let calibration = calibration.map(|found| CalibratedTimes {
+            execution_times: &found.execution_times,
+            round_trips: &found.round_trips,
+            dispatch_overhead: &found.dispatch_overhead,
+        });
         let times = execution_times(name, service, inputs, calibration)?;
         known.insert(name.clone(), times);
     }
@@ -228,23 +237,68 @@ fn host_is_fit(
     Ok(true)
 }
 
+/// What a campaign asks of the running system.
+trait Measurable {
+    /// Measures a variant once, as part of the whole from `done.0` to `done.1`.
+    fn repeat(
+        &mut self,
+        variant: &Variant,
+        deployment: &Deployment,
+        observer: &mut dyn Observer,
+        done: (f64, f64),
+    ) -> Result<Repetition, ExperimentError>;
+
+    /// Whether every program that should run still does.
+    fn check_alive(&mut self) -> Result<(), ExperimentError>;
+
+    /// Whether the user wants to end.
+    fn is_stopped(&self) -> bool;
+}
+
+/// The running system under its reservations and its load.
+struct Rig<'a, 'b> {
+    bench: &'a Bench<'a>,
+    testbed: &'a mut Testbed<'b>,
+}
+
+impl Measurable for Rig<'_, '_> {
+    fn repeat(
+        &mut self,
+        variant: &Variant,
+        deployment: &Deployment,
+        observer: &mut dyn Observer,
+        done: (f64, f64),
+    ) -> Result<Repetition, ExperimentError> {
+        let Self { bench, testbed } = self;
+        bench.repeat(testbed, variant, deployment, observer, done)
+    }
+
+    fn check_alive(&mut self) -> Result<(), ExperimentError> {
+        self.testbed.check_alive()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.bench.stop.load(Ordering::SeqCst)
+    }
+}
+
 /// Measures every repetition of every variant: first the first of each, then the second of each,
 /// so that a host that drifts does not favour one.
 fn measure_all(
-    bench: &Bench<'_>,
-    testbed: &mut Testbed<'_>,
+    rig: &mut dyn Measurable,
     deployments: &BTreeMap<String, Deployment>,
     findings: &mut Findings<'_>,
     observer: &mut dyn Observer,
 ) {
-    let order = interleaved(&bench.loaded.description.experiment.variants);
+    let variants = findings.variants();
+    let order = interleaved(variants);
     let count = order.len() as f64;
     for (index, variant) in order.iter().enumerate() {
         let done = (
             0.06 + 0.94 * index as f64 / count,
             0.06 + 0.94 * (index + 1) as f64 / count,
         );
-        if bench.stop.load(Ordering::SeqCst) {
+        if rig.is_stopped() {
             findings
                 .interrupted
                 .get_or_insert_with(|| STOPPED_BY_USER.into());
@@ -253,24 +307,18 @@ fn measure_all(
         if findings.refused(&variant.name) {
             continue;
         }
-        match bench.repeat(
-            testbed,
-            variant,
-            &deployments[&variant.name],
-            observer,
-            done,
-        ) {
+        match rig.repeat(variant, &deployments[&variant.name], observer, done) {
             Ok(repetition) => {
                 let ended_early = ended_early(&repetition);
                 findings.add(&variant.name, repetition);
                 if ended_early.is_some() {
-                    let by_user = bench.stop.load(Ordering::SeqCst);
+                    let by_user = rig.is_stopped();
                     findings.interrupted = by_user.then(|| STOPPED_BY_USER.into()).or(ended_early);
                 }
             }
             // Without what the description is about there is little to compare with.
             Err(ExperimentError::Daemon(ClientError::Refused(refusal)))
-                if Some(*variant) != bench.loaded.description.experiment.variants.first() =>
+                if Some(*variant) != variants.first() =>
             {
                 observer.remark(&format!("{} is not measured: {refusal}", variant.name));
                 findings.refuse(&variant.name, &refusal.to_string());
@@ -279,7 +327,7 @@ fn measure_all(
                 findings.interrupted = Some(format!("variant {}: {error}", variant.name));
             }
         }
-        if let Err(dead) = testbed.check_alive() {
+        if let Err(dead) = rig.check_alive() {
             findings.interrupted = Some(dead.to_string());
         }
         if findings.interrupted.is_some() {
@@ -375,26 +423,4 @@ pub(crate) fn host() -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn variant(name: &str, repetitions: u32) -> Variant {
-        Variant {
-            name: name.into(),
-            backend: None,
-            neighbours: true,
-            margin_points: None,
-            repetitions,
-        }
-    }
-
-    #[test]
-    fn repetitions_are_interleaved() {
-        let variants = [variant("a", 2), variant("b", 1), variant("c", 3)];
-        let order: Vec<&str> = interleaved(&variants)
-            .iter()
-            .map(|variant| variant.name.as_str())
-            .collect();
-        assert_eq!(order, ["a", "b", "c", "a", "c", "c"]);
-    }
-}
+mod tests;

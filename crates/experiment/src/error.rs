@@ -40,30 +40,18 @@ pub enum ExperimentError {
         /// What, and what answers for it.
         reason: String,
     },
-    /// An execution time is not known without a calibration.
-    #[error(
-        "the execution time of {task} is calibrated, so it is not known before a run; give \
-         `expected = \"5ms\"` in the description, or use `tailbound run`"
-    )]
-    NotCalibrated {
-        /// The task, as `service.task`.
-        task: String,
-    },
+    /// A question about the description has no answer.
+    #[error(transparent)]
+    Assessment(#[from] tailbound_assessment::AssessmentError),
     /// It is not known what a domain gets.
     #[error(transparent)]
     Resolution(#[from] tailbound_analysis::resolution::ResolutionError),
     /// A domain is nothing of this host that can have a reservation.
     #[error(transparent)]
     Binding(#[from] tailbound_enforcement::binding::BindingError),
-    /// The analysis refused.
-    #[error(transparent)]
-    Analysis(#[from] tailbound_analysis::AnalysisError),
     /// The arrivals or execution times could not be drawn.
     #[error(transparent)]
     Workload(#[from] tailbound_simulator::workload::WorkloadError),
-    /// A host could not be simulated.
-    #[error(transparent)]
-    Simulation(#[from] tailbound_simulator::host::HostError),
     /// The measurement could not be made.
     #[error(transparent)]
     Measurement(#[from] tailbound_measurement::MeasurementError),

@@ -3,31 +3,25 @@
 //! Analysis, simulation, enforcement and measurement know nothing of each other; here they meet
 //! over one description, and their distributions end in one result document.
 
+pub mod calibrations;
 pub mod campaign;
-pub mod conditions;
-pub mod driving;
 mod error;
-pub mod execution_times;
-pub mod fitness;
-pub mod forecast;
-pub mod holding;
-pub mod in_mode;
+pub mod host_check;
+pub mod load_run;
 mod lookup;
 mod loss_watch;
 pub mod mode_changes;
 mod observer;
 pub mod programs;
 pub mod repetition;
+pub mod reservation_lease;
+pub mod result_folder;
 mod results;
-pub mod schedulability;
-mod simulated;
-pub mod sizing;
 pub mod testbed;
-mod writing;
 
 pub use campaign::{CampaignOptions, run};
 pub use error::ExperimentError;
 pub use loss_watch::LossWatch;
 pub use observer::{Observer, Step, Unobserved};
+pub use result_folder::{Written, write, write_png, write_svg};
 pub use results::Results;
-pub use writing::{Written, write, write_png, write_svg};

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tailbound_control::{Client, DaemonStatus};
 
@@ -32,18 +32,35 @@ impl LossWatch {
         domains: Vec<String>,
         tell: impl FnOnce(&str) + Send + 'static,
     ) -> std::io::Result<Self> {
+        let state = state.to_owned();
+        let mut client = None;
+        let ask = move || {
+            if client.is_none() {
+                client = Client::connect(&state).ok();
+            }
+            client.as_mut()?.status().ok()
+        };
+        Self::over(ask, LOOK_EVERY, domains, tell)
+    }
+
+    /// The same over what `ask` knows of the daemon, asked this often; `None` where the daemon does not
+    /// answer.
+    fn over(
+        mut ask: impl FnMut() -> Option<DaemonStatus> + Send + 'static,
+        every: Duration,
+        domains: Vec<String>,
+        tell: impl FnOnce(&str) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let watch = Self {
             ended: Arc::default(),
             loss: Arc::default(),
         };
         let (ended, loss) = (Arc::clone(&watch.ended), Arc::clone(&watch.loss));
-        let state = state.to_owned();
         let look = move || {
-            let mut client = Client::connect(&state).ok();
             while !ended.load(Ordering::SeqCst) {
-                let found = match client.as_mut().map(Client::status) {
-                    Some(Ok(status)) => lost(&status, &domains),
-                    Some(Err(_)) | None => Some(format!(
+                let found = match ask() {
+                    Some(status) => lost(&status, &domains),
+                    None => Some(format!(
                         "the reservation of {} has ended: tailboundd has ended or does not answer",
                         domains.join(", ")
                     )),
@@ -53,11 +70,12 @@ impl LossWatch {
                     *loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
                     return;
                 }
-                for _ in 0..LOOK_EVERY.as_millis() / STEP.as_millis() {
+                let until = Instant::now() + every;
+                while Instant::now() < until {
                     if ended.load(Ordering::SeqCst) {
                         return;
                     }
-                    std::thread::sleep(STEP);
+                    std::thread::sleep(STEP.min(until.saturating_duration_since(Instant::now())));
                 }
             }
         };
@@ -97,4 +115,117 @@ fn lost(status: &DaemonStatus, domains: &[String]) -> Option<String> {
         Some(ending) => format!("the reservation of \"{lost}\" was {}", ending.reason),
         None => format!("the reservation of \"{lost}\" has ended"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::mpsc;
+
+    use tailbound_control::{
+        EndReason, Ending, HeldBy, Origin, Peer, Presence, ReservationStatus, WatchdogStatus,
+    };
+    use tailbound_enforcement::{DomainStatus, Recovery, Target};
+    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
+
+    use super::*;
+
+    fn peer(pid: u32) -> Peer {
+        Peer {
+            uid: 0,
+            pid,
+            command: "tailbound run".into(),
+            connected_at_s: 1,
+        }
+    }
+
+    fn origin(pid: u32) -> Option<Origin> {
+        let peer = peer(pid);
+        Some(Origin { number: 1, peer })
+    }
+
+    /// A daemon with one reservation of `domain` by the process `pid`.
+    fn holding(domain: &str, pid: u32) -> DaemonStatus {
+        let reservation = ReservationStatus {
+            enforced: DomainStatus {
+                domain: domain.into(),
+                target: Target::Processes(vec![1]),
+                interface: ResourceInterface {
+                    budget: tailbound_time::Duration::from_millis(1),
+                    period: tailbound_time::Duration::from_millis(2),
+                    priority: Priority::HIGHEST,
+                    cpus: [Cpu(0)].into(),
+                },
+                backend: BackendKind::default(),
+                options: BackendOptions::default(),
+                threads: 1,
+                ledger: None,
+                audit: None,
+            },
+            held_by: HeldBy::Connection,
+            origin: origin(pid),
+            presence: Presence::InForce,
+        };
+        DaemonStatus {
+            release: "1".into(),
+            pid: 7,
+            reservations: vec![reservation],
+            connections: 1,
+            watchdog: WatchdogStatus::default(),
+            recovered: Recovery::default(),
+            ended: Vec::new(),
+        }
+    }
+
+    fn lost_of(status: &DaemonStatus) -> Option<String> {
+        lost(status, &["store".into()])
+    }
+
+    #[test]
+    fn a_reservation_of_ours_is_not_lost_and_one_of_others_is_none_of_ours() {
+        let own = std::process::id();
+        assert_eq!(lost_of(&holding("store", own)), None);
+        // A process namespace hides the number.
+        assert_eq!(lost_of(&holding("store", 0)), None);
+        let gone = lost_of(&holding("store", own + 1)).unwrap();
+        assert_eq!(gone, "the reservation of \"store\" has ended");
+        assert!(lost_of(&holding("web", own)).is_some());
+    }
+
+    #[test]
+    fn the_latest_ending_of_ours_tells_why() {
+        let own = std::process::id();
+        let mut status = holding("web", own);
+        let ending = |pid, reason| Ending {
+            domain: "store".into(),
+            origin: origin(pid),
+            reason,
+        };
+        status.ended = vec![
+            ending(own, EndReason::Empty {}),
+            ending(own, EndReason::Reverted { by: peer(9) }),
+            ending(own + 1, EndReason::Daemon {}),
+        ];
+        let why = lost_of(&status).unwrap();
+        assert!(why.contains("taken back by"), "{why}");
+    }
+
+    #[test]
+    fn the_first_loss_is_told_once_and_kept() {
+        let own = std::process::id();
+        let (sender, told) = mpsc::channel();
+        let mut seen = vec![None, Some(holding("store", own)), Some(holding("store", own))];
+        let ask = move || seen.pop().flatten();
+        let tell = move |loss: &str| sender.send(loss.to_owned()).unwrap();
+        let watch = LossWatch::over(ask, Duration::ZERO, vec!["store".into()], tell).unwrap();
+        let loss = told.recv().unwrap();
+        assert!(loss.contains("does not answer"), "{loss}");
+        // The sender is gone: nothing is told twice.
+        assert!(told.recv().is_err());
+        while watch.loss().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(watch.loss(), Some(loss));
+    }
 }

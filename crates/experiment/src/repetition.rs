@@ -11,9 +11,9 @@ use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
-use crate::conditions::Condition;
-use crate::driving::{Drive, generator_cpu};
-use crate::holding::Holding;
+use crate::calibrations::Condition;
+use crate::load_run::{LoadRun, generator_cpu};
+use crate::reservation_lease::ReservationLease;
 use crate::mode_changes::Watch;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
@@ -82,9 +82,9 @@ impl Bench<'_> {
     ) -> Result<Repetition, ExperimentError> {
         let requests = testbed.requests(deployment)?;
         let modes = self.modes.filter(|_| variant.has_modes());
-        let mut holding = Holding::take(&requests, modes, self.stop)?;
+        let mut lease = ReservationLease::take(&requests, modes, self.stop)?;
         let watch = modes.map(|_| Watch::begin()).transpose()?;
-        let measured = self.drive_all(testbed, variant, &holding, observer, done);
+        let measured = self.drive_all(testbed, variant, &lease, observer, done);
         let mode_changes = watch.map_or_else(Vec::new, Watch::end);
         let mut repetition = Repetition {
             measured: measured?,
@@ -92,7 +92,7 @@ impl Bench<'_> {
             ..Repetition::default()
         };
         // Before anything else runs under the reservations, so that they tell of the load only.
-        let seen = holding.ledgers();
+        let seen = lease.ledgers();
         let calm = !self.stop.load(Ordering::SeqCst)
             && repetition
                 .measured
@@ -101,13 +101,13 @@ impl Bench<'_> {
         if calm && seen.is_ok() {
             repetition.drifts = self.drifts(testbed, variant, deployment)?;
         }
-        if let Some(loss) = holding.loss() {
+        if let Some(loss) = lease.loss() {
             for one in repetition.measured.values_mut() {
                 one.interrupted = Some(format!("invalid: {loss} during the measurement"));
             }
             return Ok(repetition);
         }
-        match seen.and_then(|seen| holding.release().map(|()| seen)) {
+        match seen.and_then(|seen| lease.release().map(|()| seen)) {
             Ok(mut seen) => {
                 for (name, service) in &self.loaded.description.services {
                     if let Some(ledger) = seen.remove(&service.domain) {
@@ -156,7 +156,7 @@ impl Bench<'_> {
         &self,
         testbed: &Testbed<'_>,
         variant: &Variant,
-        holding: &Holding,
+        lease: &ReservationLease,
         observer: &mut dyn Observer,
         done: (f64, f64),
     ) -> Result<BTreeMap<String, Measurement>, ExperimentError> {
@@ -165,7 +165,7 @@ impl Bench<'_> {
         let results = std::thread::scope(|scope| {
             let mut running = Vec::new();
             for (index, (name, service)) in description.services.iter().enumerate() {
-                let drive = Drive {
+                let drive = LoadRun {
                     description,
                     base: self.loaded.base(),
                     inputs: self.inputs,
@@ -194,7 +194,7 @@ impl Bench<'_> {
             let mut loss = None;
             for (index, progress) in received.iter().enumerate() {
                 if loss.is_none() {
-                    loss = holding.loss();
+                    loss = lease.loss();
                     if let Some(loss) = &loss {
                         observer.remark(&format!("{loss}; this measurement is not valid"));
                     }

@@ -16,13 +16,13 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::campaign::{CampaignOptions, host};
-use crate::conditions::Calibrations;
-use crate::execution_times::Known;
-use crate::forecast::{faithful, forecast};
+use crate::calibrations::Calibrations;
+use tailbound_assessment::execution_times::Known;
+use tailbound_assessment::prediction::{FAITHFUL, predict_service};
 use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
-use crate::simulated::{Span, simulated};
-use crate::writing::{requests_path, write_calibrations, write_requests};
+use tailbound_assessment::simulated::{Span, simulated};
+use crate::result_folder::{requests_path, write_calibrations, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 
 /// How much the time of a request may change from its calibration to the end of a run.
@@ -91,6 +91,11 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// The variants of the experiment, in their order.
+    pub fn variants(&self) -> &'a [Variant] {
+        &self.loaded.description.experiment.variants
+    }
+
     /// Keeps what calibration has to say about itself, and writes its requests to the result
     /// folder.
     pub fn note_calibrations(&mut self, calibrations: &Calibrations) {
@@ -136,12 +141,15 @@ impl<'a> Findings<'a> {
         let mut responses = simulated.services;
         // Those of the other variants would hide this one.
         if self.schedules.is_empty() {
-            self.schedules = simulated.schedules;
+            let windows = simulated.schedules.into_iter();
+            self.schedules = windows
+                .map(|(title, slice)| SchedulePicture { title, slice })
+                .collect();
         }
         for (name, service) in &description.services {
             let domain = deployment.reserved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
-            let found = forecast(name, service, &known[name], server, &SharpPoints::default())?;
+            let found = predict_service(name, service, &known[name], server, &SharpPoints::default())?;
             if let (Some(why), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
                     what: format!("no prediction of {name} in variant {}: {why}", variant.name),
@@ -154,7 +162,7 @@ impl<'a> Findings<'a> {
                 backend: domain.map_or(BackendKind::UNRESERVED, |domain| domain.backend),
                 interface: domain.and_then(ResolvedDomain::enforced_interface),
                 neighbours: variant.neighbours,
-                predicted: labelled(found.predicted),
+                predicted: labelled(found.cases),
                 simulated: responses.remove(name),
                 measured: Vec::new(),
                 verdicts: Vec::new(),
@@ -337,7 +345,7 @@ fn raw_data(results: &[VariantResult]) -> Vec<RawData> {
     let runs = results.iter().flat_map(|result| {
         (0..result.measured.len()).map(move |index| RawData {
             label: run_label(result, index),
-            path: format!("raw/{}.csv", crate::writing::raw_name(result, index)),
+            path: format!("raw/{}.csv", crate::result_folder::raw_name(result, index)),
         })
     });
     runs.collect()
@@ -463,4 +471,11 @@ fn pair(
         floor,
     )
     .ok()
+}
+
+/// The distribution that a verdict is compared with: the prediction from all that is known.
+fn faithful(predicted: &[Labelled]) -> Option<&Distribution> {
+    let mut predicted = predicted.iter();
+    let found = predicted.find(|labelled| labelled.label == FAITHFUL);
+    found.map(|found| &found.distribution)
 }

@@ -15,8 +15,8 @@ use tailbound_model::{Description, LoadedDescription, Service};
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
-use crate::conditions::Calibrations;
-use crate::driving::generator_cpu;
+use crate::calibrations::Calibrations;
+use crate::load_run::generator_cpu;
 use crate::lookup::domain_of;
 use crate::programs::{Programs, Surroundings};
 

@@ -9,7 +9,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["model"],
     &["distribution", "reservation"],
     &["analysis", "simulator"],
-    &["linux", "sweep"],
+    &["assessment", "linux", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],
     &["control"],
     &["modes", "fleet", "report", "subsystem", "top"],

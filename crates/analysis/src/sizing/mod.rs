@@ -5,6 +5,7 @@
 //! bandwidth is often better, sometimes worse. So every period is looked at on its own.
 
 mod bisection;
+mod document;
 mod lattice;
 mod periodic;
 
@@ -99,8 +100,17 @@ pub struct Sizing {
     pub best: Option<usize>,
     /// Promises that not even a CPU of its own keeps: the proof that there is no answer.
     pub infeasible: Vec<Infeasible>,
+    /// What [`Choice::with_margin`] has on top of the least budget.
+    pub margin: PercentagePoints,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
+}
+
+impl Sizing {
+    /// The choice, if a budget keeps all promises.
+    pub fn choice(&self) -> Option<&Choice> {
+        self.choices.get(self.best?)
+    }
 }
 
 /// A budget in parts of the stride, and that it was found on this lattice.
@@ -172,6 +182,7 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
     }
     mark_front(&mut choices);
     Ok(Sizing {
+        margin: query.margin,
         best,
         choices,
         infeasible,

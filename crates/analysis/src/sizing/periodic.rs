@@ -43,6 +43,7 @@ pub fn size_periodic(
         .collect::<Result<_, AnalysisError>>()?;
     mark_front(&mut choices);
     Ok(Sizing {
+        margin,
         best: best(&choices),
         choices,
         infeasible: Vec::new(),

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
+use tailbound_assessment::prediction::{PredictedResponses, PredictionAnswer};
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::predict_answer::{Answer, Responses};
 use crate::arguments::{LoadArguments, PredictArguments, QueueArguments, ServerName};
 use crate::failure::Failure;
 
@@ -15,16 +15,17 @@ use crate::failure::Failure;
 const QUEUE: &str = "queue";
 
 /// Predicts the queue of the arguments.
-pub fn answer(arguments: &PredictArguments) -> Result<Answer, Failure> {
+pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
     let queue = queue(&arguments.queue.load, server(&arguments.queue)?)?;
-    let points = arguments.points();
-    let prediction = queue.predict(QUEUE, &points).map_err(Failure::from_error)?;
-    Ok(Answer {
+    let query = arguments.query();
+    let prediction = queue.predict(QUEUE, &query.points());
+    let prediction = prediction.map_err(Failure::from_error)?;
+    Ok(PredictionAnswer {
         service: QUEUE.into(),
         variant: "as given".into(),
         from: "execution times as given".into(),
         refused: None,
-        responses: Some(Responses::of(prediction, &arguments.percentiles, &points)),
+        responses: Some(PredictedResponses::of(prediction, &query)),
     })
 }
 

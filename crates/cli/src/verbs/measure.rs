@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use tailbound_distribution::{Distribution, read_hdr_log, write_hdr_log};
-use tailbound_experiment::driving::{Drive, generator_cpu};
+use tailbound_experiment::load_run::{LoadRun, generator_cpu};
 use tailbound_experiment::{Observer, Step};
 use tailbound_measurement::{Counts, Measurement};
 use tailbound_model::{Arrivals, Cpu, Description, LoadedDescription, Service};
@@ -89,7 +89,7 @@ fn drive(
             text: loaded.text.clone(),
         }
     })?;
-    let drive = Drive {
+    let drive = LoadRun {
         description,
         base: loaded.base(),
         inputs: &inputs,

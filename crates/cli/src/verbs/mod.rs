@@ -33,8 +33,7 @@ mod transitions;
 
 use std::path::Path;
 
-use tailbound_analysis::resolution::only_simulated;
-use tailbound_model::{Description, LoadError, LoadedDescription};
+use tailbound_model::{LoadError, LoadedDescription};
 
 use crate::excerpt;
 use crate::failure::Failure;
@@ -52,17 +51,4 @@ fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
         Err(LoadError::Problems { text, problems }) => Err(Failure::Description { problems, text }),
         Err(error) => Err(Failure::from_error(error)),
     }
-}
-
-/// Refuses to analyse what only simulation knows.
-fn refuse_what_is_only_simulated(description: &Description) -> Result<(), Failure> {
-    for name in description.domains.keys() {
-        if let Some(why) = only_simulated(description, name) {
-            return Err(Failure::with_help(
-                format!("not analysed: {why}"),
-                "`tailbound simulate` answers for it",
-            ));
-        }
-    }
-    Ok(())
 }

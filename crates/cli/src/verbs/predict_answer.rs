@@ -3,134 +3,31 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-use tailbound_analysis::{Prediction, SharpPoints};
-use tailbound_distribution::{Distribution, Interval};
-use tailbound_model::Percentile;
+use tailbound_assessment::prediction::{PredictedResponses, PredictionAnswer, TimeBounds};
 use tailbound_time::Duration;
 
 use crate::arguments::{Format, PredictArguments};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-/// One predicted distribution.
-#[derive(Serialize)]
-pub struct Answer {
-    /// The service.
-    pub service: String,
-    /// The variant.
-    pub variant: String,
-    /// What was known of the execution times.
-    pub from: String,
-    /// Why there is no distribution.
-    pub refused: Option<String>,
-    /// What is known of the response times.
-    #[serde(flatten)]
-    pub responses: Option<Responses>,
-}
-
-/// What is known of predicted response times.
-#[derive(Serialize)]
-pub struct Responses {
-    /// The load, in CPUs.
-    utilisation: f64,
-    /// The reservation, in CPUs.
-    bandwidth: f64,
-    /// The mean.
-    mean: Bounds,
-    /// The percentiles that were asked for.
-    quantiles: Vec<Quantile>,
-    /// The shares of all responses within the times that were asked for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    shares: Vec<Share>,
-    /// The method by name, with its source.
-    method: String,
-    /// What the method takes for granted.
-    assumptions: Vec<String>,
-    /// The distribution's provenance and values.
-    distribution: Distribution,
-}
-
-/// A time between two bounds.
-#[derive(Clone, Copy, Serialize)]
-struct Bounds {
-    /// At least this.
-    low_ns: Option<u64>,
-    /// At most this, where that is known.
-    high_ns: Option<u64>,
-}
-
-/// A percentile of the response times.
-#[derive(Serialize)]
-struct Quantile {
-    percentile: f64,
-    #[serde(flatten)]
-    bounds: Bounds,
-}
-
-/// The share of all responses within a time.
-#[derive(Serialize)]
-struct Share {
-    at_ns: u64,
-    low: f64,
-    high: f64,
-}
-
-impl From<Option<Interval>> for Bounds {
-    fn from(interval: Option<Interval>) -> Self {
-        let high = interval.and_then(|interval| interval.high);
-        Self {
-            low_ns: interval.map(|interval| interval.low.as_nanos()),
-            high_ns: high.map(Duration::as_nanos),
-        }
-    }
-}
-
-impl Responses {
-    /// The answers at the percentiles and times that were asked for.
-    pub fn of(prediction: Prediction, percentiles: &[Percentile], points: &SharpPoints) -> Self {
-        let mean = prediction.mean().into();
-        let distribution = prediction.overall;
-        let quantiles = percentiles.iter().map(|percentile| Quantile {
-            percentile: percentile.0,
-            bounds: distribution.quantile(percentile.probability()).into(),
+/// The mean, the percentiles and the shares, as people read them.
+fn cells(responses: &PredictedResponses) -> Vec<String> {
+    let quantiles = responses.quantiles.iter().map(|quantile| &quantile.bounds);
+    let times = std::iter::once(&responses.mean).chain(quantiles);
+    let times = times.map(as_sharp_as_known);
+    let shares = responses
+        .shares
+        .iter()
+        .map(|share| match share.high - share.low {
+            apart if apart < 1e-7 => format!("{:.7}", share.low),
+            _ => format!("{:.4} .. {:.4}", share.low, share.high),
         });
-        let shares = points.times.iter().map(|at| {
-            let (low, high) = distribution.cdf(*at);
-            let at_ns = at.as_nanos();
-            Share { at_ns, low, high }
-        });
-        Self {
-            utilisation: prediction.utilisation,
-            bandwidth: prediction.bandwidth,
-            mean,
-            quantiles: quantiles.collect(),
-            shares: shares.collect(),
-            method: prediction.method,
-            assumptions: prediction.assumptions,
-            distribution,
-        }
-    }
-
-    /// The mean, the percentiles and the shares, as people read them.
-    fn cells(&self) -> Vec<String> {
-        let quantiles = self.quantiles.iter().map(|quantile| &quantile.bounds);
-        let times = std::iter::once(&self.mean).chain(quantiles);
-        let times = times.map(as_sharp_as_known);
-        let shares = self
-            .shares
-            .iter()
-            .map(|share| match share.high - share.low {
-                apart if apart < 1e-7 => format!("{:.7}", share.low),
-                _ => format!("{:.4} .. {:.4}", share.low, share.high),
-            });
-        times.chain(shares).collect()
-    }
+    times.chain(shares).collect()
 }
 
 /// Prints the answers, and exports them where asked to.
 pub fn print(
-    answers: &[Answer],
+    answers: &[PredictionAnswer],
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<(), Failure> {
@@ -177,7 +74,7 @@ pub fn print(
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
 }
 
-fn row(answer: &Answer, asked: usize) -> Vec<String> {
+fn row(answer: &PredictionAnswer, asked: usize) -> Vec<String> {
     let mut row = vec![
         answer.service.clone(),
         answer.variant.clone(),
@@ -185,14 +82,15 @@ fn row(answer: &Answer, asked: usize) -> Vec<String> {
     ];
     match &answer.responses {
         None => row.resize(row.len() + asked, "-".into()),
-        Some(responses) => row.extend(responses.cells()),
+        Some(responses) => row.extend(cells(responses)),
     }
     row
 }
 
 /// A time as people read it: eight digits where its bounds agree to seven.
-fn as_sharp_as_known(bounds: &Bounds) -> String {
-    match (bounds.low_ns, bounds.high_ns) {
+fn as_sharp_as_known(bounds: &TimeBounds) -> String {
+    let ns = |time: Option<Duration>| time.map(Duration::as_nanos);
+    match (ns(bounds.low), ns(bounds.high)) {
         (Some(low), Some(high)) if agree(low, high) => sharply(low, high),
         (low, high) => told(low, high),
     }
@@ -227,7 +125,7 @@ fn sharply(low_ns: u64, high_ns: u64) -> String {
     format!("{whole}.{shortest:0<3} ms")
 }
 
-fn export(answers: &[Answer], folder: &Path) -> Result<(), Failure> {
+fn export(answers: &[PredictionAnswer], folder: &Path) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::error(format!("cannot write to {}: {error}", folder.display()))
     };
@@ -250,9 +148,9 @@ mod tests {
     #[test]
     fn times_have_as_many_digits_as_are_known() {
         let of = |low, high| {
-            as_sharp_as_known(&Bounds {
-                low_ns: Some(low),
-                high_ns: Some(high),
+            as_sharp_as_known(&TimeBounds {
+                low: Some(Duration::from_nanos(low)),
+                high: Some(Duration::from_nanos(high)),
             })
         };
         assert_eq!(of(7_963_517, 7_963_518), "7.963518 ms");

@@ -1,8 +1,7 @@
 //! Changes between modes under the protocol of a description, as `analyze` tells them and `apply` makes
 //! them.
 
-use serde::Serialize;
-use tailbound_experiment::schedulability::protocols::{ASSUMPTIONS, ProtocolVerdict, protocols};
+use tailbound_assessment::protocols::{ASSUMPTIONS, ProtocolVerdict, protocols};
 use tailbound_model::{ChangeProtocol, Description};
 use tailbound_modes::table::StartOffset;
 use tailbound_time::Duration;
@@ -20,116 +19,63 @@ pub const HEADER: [&str; 7] = [
     "at most",
 ];
 
-/// A change under the protocol.
-#[derive(Serialize)]
-pub struct OneProtocol {
-    protocol: ChangeProtocol,
-    from: String,
-    to: String,
-    domain: String,
-    schedulable: bool,
-    /// From the stop of the old tasks; none where nothing is guaranteed, or that stop is the idle instant.
-    offset_ns: Option<u64>,
-    latency_bound_ns: Option<u64>,
-    why: Option<String>,
-    method: Option<&'static str>,
-    assumptions: &'static [&'static str],
-}
-
-/// Every change in which tasks of a domain change; none without a protocol.
-pub fn of(description: &Description) -> Result<Vec<OneProtocol>, Failure> {
-    let found = protocols(description).map_err(Failure::from_error)?;
-    let protocol = description.mode_changes.protocol;
-    let each = found.iter().map(|found| OneProtocol::of(protocol, found));
-    Ok(each.collect())
-}
-
 /// The table for people, with what is taken for granted; nothing without a protocol.
-pub fn table_of(all: &[OneProtocol]) -> String {
+pub fn table_of(all: &[ProtocolVerdict]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let rows: Vec<Vec<String>> = all.iter().map(OneProtocol::cells).collect();
+    let rows: Vec<Vec<String>> = all.iter().map(cells).collect();
     let granted: Vec<String> = ASSUMPTIONS.iter().map(|one| format!("- {one}")).collect();
     let table = crate::output::table(&HEADER, &rows);
     format!("\n{table}\ntaken for granted:\n{}\n", granted.join("\n"))
 }
 
-impl OneProtocol {
-    fn of(protocol: ChangeProtocol, verdict: &ProtocolVerdict) -> Self {
-        let found = verdict.found.as_ref();
-        let ok = found.ok();
-        Self {
-            protocol,
-            from: verdict.from.clone(),
-            to: verdict.to.clone(),
-            domain: verdict.domain.clone(),
-            schedulable: ok.is_some(),
-            offset_ns: ok.and_then(|one| one.offset).map(Duration::as_nanos),
-            latency_bound_ns: ok.map(|one| one.latency_bound.as_nanos()),
-            why: found.err().cloned(),
-            method: ok.map(|one| one.theorem),
-            assumptions: ASSUMPTIONS,
+/// A row of the table for people.
+fn cells(one: &ProtocolVerdict) -> Vec<String> {
+    let (in_time, starts, at_most) = match &one.found {
+        Err(why) => (format!("no: {why}"), "-".into(), "-".into()),
+        Ok(kept) => {
+            let offset = kept.offset.map(|offset| offset.to_string());
+            let starts = offset.unwrap_or_else(|| "the answer (idle)".into());
+            ("yes".to_owned(), starts, kept.latency_bound.to_string())
         }
-    }
+    };
+    vec![
+        word(one.protocol).into(),
+        one.from.clone(),
+        one.to.clone(),
+        one.domain.clone(),
+        in_time,
+        starts,
+        at_most,
+    ]
+}
 
-    /// A row of the table for people.
-    pub fn cells(&self) -> Vec<String> {
-        let told = |ns: u64| Duration::from_nanos(ns).to_string();
-        let starts = match (self.schedulable, self.offset_ns) {
-            (false, _) => "-".into(),
-            (true, None) => "the answer (idle)".into(),
-            (true, Some(offset)) => told(offset),
-        };
-        vec![
-            word(self.protocol).into(),
-            self.from.clone(),
-            self.to.clone(),
-            self.domain.clone(),
-            match &self.why {
-                None => "yes".into(),
-                Some(why) => format!("no: {why}"),
-            },
-            starts,
-            self.latency_bound_ns.map_or_else(|| "-".into(), told),
-        ]
-    }
-
-    /// A row of the CSV that tasks and CPUs are in, too.
-    pub fn csv_row(&self) -> Vec<String> {
-        let text = |ns: Option<u64>| ns.map_or_else(String::new, |ns| ns.to_string());
-        let mut row = vec![
-            String::new(),
-            "protocol".into(),
-            format!("{} in {} to {}", self.domain, self.from, self.to),
-        ];
-        row.extend([(); 3].map(|()| String::new()));
-        row.push(text(self.latency_bound_ns));
-        row.push(String::new());
-        row.push(if self.schedulable { "met" } else { "undecided" }.into());
-        row.push(match (&self.why, self.offset_ns) {
-            (Some(why), _) => why.clone(),
-            (None, Some(offset)) => {
-                let offset = Duration::from_nanos(offset);
-                format!("{}: new tasks start after {offset}", word(self.protocol))
-            }
-            (None, None) => format!(
-                "{}: new tasks start when the old ones are stopped, at the first idle instant",
-                word(self.protocol)
-            ),
-        });
-        row.push(self.method.unwrap_or_default().into());
-        row
-    }
-
-    /// Why deadlines may be missed, if so.
-    pub fn objection(&self) -> Option<String> {
-        let why = self.why.as_ref()?;
-        let (from, to, domain) = (&self.from, &self.to, &self.domain);
-        Some(format!(
-            "the change from mode {from} to {to} is not shown to keep the deadlines of {domain}: {why}"
-        ))
-    }
+/// A row of the CSV that tasks and CPUs are in, too.
+pub fn csv_row(one: &ProtocolVerdict) -> Vec<String> {
+    let kept = one.found.as_ref().ok();
+    let bound_ns = kept.map(|kept| kept.latency_bound.as_nanos().to_string());
+    let mut row = vec![
+        String::new(),
+        "protocol".into(),
+        format!("{} in {} to {}", one.domain, one.from, one.to),
+    ];
+    row.extend([(); 3].map(|()| String::new()));
+    row.push(bound_ns.unwrap_or_default());
+    row.push(String::new());
+    row.push(if kept.is_some() { "met" } else { "undecided" }.into());
+    row.push(match (&one.found, kept.and_then(|kept| kept.offset)) {
+        (Err(why), _) => why.clone(),
+        (Ok(_), Some(offset)) => {
+            format!("{}: new tasks start after {offset}", word(one.protocol))
+        }
+        (Ok(_), None) => format!(
+            "{}: new tasks start when the old ones are stopped, at the first idle instant",
+            word(one.protocol)
+        ),
+    });
+    row.push(kept.map_or_else(String::new, |kept| kept.theorem.into()));
+    row
 }
 
 fn word(protocol: ChangeProtocol) -> &'static str {
@@ -146,16 +92,21 @@ fn word(protocol: ChangeProtocol) -> &'static str {
 /// # Errors
 /// What stands against the protocol; nothing can be in force then that follows it.
 pub fn offsets(description: &Description) -> Result<Vec<StartOffset>, Failure> {
-    let found = of(description)?;
-    let against: Vec<String> = found.iter().filter_map(OneProtocol::objection).collect();
-    if !against.is_empty() {
-        return Err(Failure::Verdict(against.join("\n")));
+    let mut offsets = Vec::new();
+    let mut against = Vec::new();
+    for one in protocols(description).map_err(Failure::from_error)? {
+        match (&one.found, one.objection()) {
+            (Ok(kept), _) => offsets.push(StartOffset {
+                offset: kept.offset.unwrap_or(Duration::ZERO),
+                from: one.from,
+                to: one.to,
+                domain: one.domain,
+            }),
+            (Err(_), objection) => against.extend(objection),
+        }
     }
-    let offsets = found.into_iter().map(|one| StartOffset {
-        offset: Duration::from_nanos(one.offset_ns.unwrap_or_default()),
-        from: one.from,
-        to: one.to,
-        domain: one.domain,
-    });
-    Ok(offsets.collect())
+    match against.is_empty() {
+        true => Ok(offsets),
+        false => Err(Failure::Verdict(against.join("\n"))),
+    }
 }

@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-use tailbound_analysis::resolution::Deployment;
+use tailbound_assessment::simulation::{SimulationAnswer, SimulationQuery, simulate};
 use tailbound_distribution::Distribution;
-use tailbound_model::{Description, InputFiles, LoadedDescription, Percentile, Variant};
-use tailbound_simulator::ENGINE;
+use tailbound_model::Percentile;
 use tailbound_simulator::host::{
-    Growth, HostQuery, HostSimulation, Kept, MOST_EVENTS, Outcome, Promise, TaskResult, promises,
-    simulate_host,
+    Growth, HostQuery, HostSimulation, Outcome, Promise, TaskResult, simulate_host,
 };
 use tailbound_time::Duration;
 
@@ -17,20 +14,8 @@ use crate::arguments::SimulateArguments;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-use super::predict::variant_named;
 use super::predict_answer::told;
 use super::schedule::{SHOWN, simulate_recorded};
-
-#[derive(Serialize)]
-struct Answer<'a> {
-    /// Which simulator: what another one finds may differ.
-    engine: u32,
-    name: &'a str,
-    mode: Option<&'a str>,
-    variant: Option<&'a str>,
-    hosts: Vec<HostSimulation>,
-    promises: Vec<Promise>,
-}
 
 /// Simulates every host of a description. Status 2 if a deadline or promise is missed, or work piles
 /// up.
@@ -41,66 +26,33 @@ pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), F
         problems,
         text: loaded.text.clone(),
     })?;
-    let variant = match &arguments.variant {
-        Some(name) => Some(variant_named(&loaded, name)?),
-        None => None,
+    let query = SimulationQuery {
+        mode: arguments.mode.as_deref(),
+        variant: arguments.variant.as_deref(),
+        seed: arguments.seed,
+        warm_up: arguments.warm_up,
+        duration: arguments.duration,
     };
-    let as_described = Variant::as_described();
-    let deployment = Deployment::of(
-        &loaded.description,
-        arguments.mode.as_deref(),
-        variant.unwrap_or(&as_described),
-    );
-    let hosted = deployment.map_err(Failure::from_error)?.description;
-    let hosts = hosts(arguments, &hosted, &inputs)?;
-    let promises = promises(&hosted, &hosts);
-    say_assumptions(&hosts, output);
+    let each = |host: &HostQuery<'_>| one_host(arguments, host);
+    let answer = simulate(&loaded.description, &inputs, &query, each)?;
+    say_assumptions(&answer.hosts, output);
     if let Some(folder) = &arguments.export_distributions {
-        export(&hosts, folder)?;
+        export(&answer.hosts, folder)?;
     }
-    let answer = Answer {
-        engine: ENGINE,
-        name: &loaded.description.name,
-        mode: mode_of(arguments, &loaded),
-        variant: variant.map(|variant: &Variant| variant.name.as_str()),
-        hosts,
-        promises,
-    };
     print(&answer, &arguments.percentiles, output)?;
     judge(&answer)
 }
 
-fn mode_of<'a>(arguments: &'a SimulateArguments, loaded: &'a LoadedDescription) -> Option<&'a str> {
-    let initial = loaded.description.initial_mode.as_deref();
-    arguments.mode.as_deref().or(initial)
-}
-
-fn hosts(
-    arguments: &SimulateArguments,
-    description: &Description,
-    inputs: &InputFiles,
-) -> Result<Vec<HostSimulation>, Failure> {
-    let each = description.hosts.keys().map(|host| {
-        let query = HostQuery {
-            description,
-            host,
-            inputs,
-            seed: arguments.seed.unwrap_or(description.seed),
-            warm_up: arguments.warm_up,
-            duration: arguments.duration,
-            kept: Kept::Classes,
-            most_events: MOST_EVENTS,
-        };
-        match &arguments.export_schedule {
-            None => simulate_host(&query).map_err(Failure::from_error),
-            Some(folder) => {
-                let from = arguments.from.unwrap_or(arguments.warm_up);
-                let until = arguments.until.unwrap_or(from.saturating_add(SHOWN));
-                simulate_recorded(&query, folder, (from, until))
-            }
+/// Simulates a host, and writes its schedule where that is asked for.
+fn one_host(arguments: &SimulateArguments, query: &HostQuery<'_>) -> Result<HostSimulation, Failure> {
+    match &arguments.export_schedule {
+        None => simulate_host(query).map_err(Failure::from_error),
+        Some(folder) => {
+            let from = arguments.from.unwrap_or(arguments.warm_up);
+            let until = arguments.until.unwrap_or(from.saturating_add(SHOWN));
+            simulate_recorded(query, folder, (from, until))
         }
-    });
-    each.collect()
+    }
 }
 
 /// What is taken for granted, once for all hosts.
@@ -112,7 +64,7 @@ fn say_assumptions(hosts: &[HostSimulation], output: &Output) {
     }
 }
 
-fn print(answer: &Answer<'_>, percentiles: &[Percentile], output: &Output) -> Result<(), Failure> {
+fn print(answer: &SimulationAnswer, percentiles: &[Percentile], output: &Output) -> Result<(), Failure> {
     let labels: Vec<String> = percentiles.iter().map(ToString::to_string).collect();
     let mut header = vec![
         "host", "domain", "task", "CPU", "jobs", "missed", "depleted",
@@ -254,7 +206,7 @@ fn growth(growth: Growth) -> String {
     }
 }
 
-fn judge(answer: &Answer<'_>) -> Result<(), Failure> {
+fn judge(answer: &SimulationAnswer) -> Result<(), Failure> {
     let mut reasons = Vec::new();
     for (name, domain) in answer.hosts.iter().flat_map(|host| &host.domains) {
         if let Some(why) = domain.growth {

@@ -5,7 +5,7 @@ use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size, spread_p
 use tailbound_model::{PercentagePoints, ReservationServer};
 
 use super::calculate::queue;
-use super::size_answer::{Answer, HEADER, export_html};
+use super::size_answer::{HEADER, cells, export_html, grid, shown};
 use crate::arguments::{ServerName, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -69,15 +69,13 @@ fn render(
     arguments: &SizeArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let answer = Answer::of(found, query.margin);
-    for refused in &answer.infeasible {
+    for refused in &found.infeasible {
         output.note(refused.to_string());
     }
-    for assumption in &answer.assumptions {
+    for assumption in &found.assumptions {
         output.detail(format!("taken for granted: {assumption}"));
     }
-    let choice = found.best.and_then(|index| found.choices.get(index));
-    let chosen = choice.and_then(|choice| Some((choice.with_margin?, choice.period)));
+    let chosen = found.choice().and_then(|choice| Some((choice.with_margin?, choice.period)));
     let stanza = chosen.map(|(budget, period)| {
         format!(
             "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
@@ -108,9 +106,9 @@ fn render(
             query.kind,
             promises.join(" and ")
         );
-        vec![answer.grid("Queue", &rule, stanza.as_deref())]
+        vec![grid(found, "Queue", &rule, stanza.as_deref())]
     })?;
-    let shown = answer.shown(arguments.all);
-    let table: Vec<Vec<String>> = shown.map(|row| answer.cells(row)).collect();
-    output.rows(&HEADER, &table, &answer)
+    let shown = shown(found, arguments.all);
+    let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice)).collect();
+    output.rows(&HEADER, &table, found)
 }

@@ -1,6 +1,7 @@
 //! Enforcement over a kernel in memory: what is applied is taken back, whatever happens between.
 
 mod bursts;
+mod dry_runs;
 mod escapes;
 pub mod fake_kernel;
 mod full_disk;

@@ -6,15 +6,16 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tailbound_analysis::resolution::{with_agents, with_fallen};
+use tailbound_analysis::transitions::Transition;
+use tailbound_assessment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_control::Client;
-use tailbound_experiment::schedulability::{ModeVerdict, Verdict, judge_some};
+use tailbound_experiment::host_check::unfit_modes;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Extended, LoadedDescription, with_modes};
 use tailbound_modes::control::{ModesClient, RunningDescription};
 use tailbound_modes::described::table_of;
 
-use super::super::transitions::{self, OneTransition};
-use super::super::{apply, check, protocols};
+use super::super::{apply, protocols, transitions};
 use super::REMEDY;
 use crate::arguments::ModeAddArguments;
 use crate::excerpt;
@@ -25,7 +26,7 @@ use crate::output::Output;
 #[derive(Serialize)]
 struct Added<'a> {
     added: &'a [String],
-    transitions: &'a [OneTransition],
+    transitions: &'a [Transition],
     /// To read, check and analyse the new modes.
     analysis_ns: u64,
     /// Until the daemon knew them.
@@ -77,7 +78,7 @@ pub fn carry_out(
         daemon_ns: nanoseconds(told),
     };
     let text = || text(&data);
-    let rows: Vec<Vec<String>> = transitions.iter().map(OneTransition::cells).collect();
+    let rows: Vec<Vec<String>> = transitions.iter().map(transitions::cells).collect();
     output.rows_with(text, &transitions::HEADER, &rows, &data)
 }
 
@@ -109,13 +110,13 @@ fn admitted(
     added: &[String],
     host: &HostCapabilities,
     output: &Output,
-) -> Result<Vec<OneTransition>, Failure> {
+) -> Result<Vec<Transition>, Failure> {
     let description = &loaded.description;
     let is_new = |mode: &str| added.iter().any(|one| one == mode);
     for mode in added {
         apply::requests(&apply::deployed(description, Some(mode))?, &loaded.path)?;
     }
-    let unfit = check::unfit_modes(description, host, is_new)?;
+    let unfit = unfit_modes(description, host, is_new).map_err(Failure::from_error)?;
     let mut against: Vec<String> = unfit
         .into_iter()
         .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
@@ -174,7 +175,7 @@ fn missed(verdict: &ModeVerdict, output: &Output) -> Vec<String> {
 }
 
 fn text(data: &Added<'_>) -> String {
-    let rows: Vec<Vec<String>> = data.transitions.iter().map(OneTransition::cells).collect();
+    let rows: Vec<Vec<String>> = data.transitions.iter().map(transitions::cells).collect();
     let length = |ns: u64| tailbound_time::Duration::from_nanos(ns / 1_000 * 1_000);
     format!(
         "added {}\n{}\nanalysed in {}, known to the daemon {} later\n",

@@ -1,24 +1,27 @@
 //! Services that serve the earliest deadline first: their tasks stand or fall together.
 
+use serde::Serialize;
 use tailbound_analysis::interfaces::{
     LocalScheduler, Shortage, SupplyBound, Workload, first_shortage, schedulable,
 };
 use tailbound_analysis::schedulability::earliest_deadline_response_time::{self, response_times};
 use tailbound_analysis::schedulability::processor_demand::{Overload, first_overload};
 use tailbound_analysis::{AnalysisError, SporadicTask};
+use tailbound_distribution::nanoseconds;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use super::{Given, Judged, Known, Question, Verdict};
 
 /// The answer for a service under EDF.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceVerdict {
     /// The service.
     pub service: String,
     /// Whether all jobs of all its tasks are in time.
     pub verdict: Verdict,
     /// Where its CPU time first falls short, if that is what makes jobs late.
+    #[serde(rename = "first_shortage")]
     pub shortage: Option<FirstShortage>,
     /// Why not, or why nothing can be said.
     pub why: Option<String>,
@@ -28,26 +31,33 @@ pub struct ServiceVerdict {
 
 /// The first instant, after all tasks have started together and at the worst time for the supply,
 /// by which more is due than is given.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FirstShortage {
     /// When it is, after that start.
+    #[serde(rename = "at_ns", with = "nanoseconds")]
     pub at: Duration,
     /// The work that is due by then.
+    #[serde(rename = "demand_ns", with = "nanoseconds")]
     pub demand: Duration,
     /// The CPU time that is sure to be given by then.
+    #[serde(rename = "supply_ns", with = "nanoseconds")]
     pub supply: Duration,
+    /// How much is not done in time.
+    #[serde(rename = "excess_ns", with = "nanoseconds")]
+    pub excess: Duration,
     /// Whose work that is; tasks of which nothing is due are left out.
     pub due: Vec<DueWork>,
 }
 
 /// The work of one task that is due by some instant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DueWork {
     /// The task.
     pub task: String,
     /// How many of its jobs, of all its clients.
     pub jobs: u64,
     /// What they ask for together.
+    #[serde(rename = "work_ns", with = "nanoseconds")]
     pub work: Duration,
 }
 
@@ -74,22 +84,19 @@ impl FirstShortage {
             }
         }
         let sum = |sum: Duration, due: &DueWork| sum.saturating_add(due.work);
+        let demand = due.iter().fold(Duration::ZERO, sum);
         Self {
             at,
-            demand: due.iter().fold(Duration::ZERO, sum),
+            demand,
             supply,
+            excess: demand.saturating_sub(supply),
             due,
         }
     }
 
-    /// How much is not done in time.
-    pub fn excess(&self) -> Duration {
-        self.demand.saturating_sub(self.supply)
-    }
-
     /// All of it in one phrase.
     pub fn in_words(&self) -> String {
-        let (at, excess, demand, supply) = (self.at, self.excess(), self.demand, self.supply);
+        let (at, excess, demand, supply) = (self.at, self.excess, self.demand, self.supply);
         let due = self.due.iter().map(|due| {
             let jobs = if due.jobs == 1 { "job" } else { "jobs" };
             format!("{} of {} ({} {jobs})", due.work, due.task, due.jobs)

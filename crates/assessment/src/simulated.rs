@@ -10,14 +10,13 @@ use tailbound_model::{
     BackendOptions, CpuPromise, Description, ExecutionTime, InputFiles, ReservationServer,
     SampleCount,
 };
-use tailbound_report::SchedulePicture;
 use tailbound_simulator::host::{
     HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, simulate_host, simulate_layout,
 };
-use tailbound_simulator::traces::{BLOCKS, ScheduleWindow};
+use tailbound_simulator::traces::{BLOCKS, ScheduleSlice, ScheduleWindow};
 use tailbound_time::Duration;
 
-use crate::ExperimentError;
+use crate::AssessmentError;
 use crate::execution_times::Known;
 
 /// How many periods of the longest reservation the window of a schedule shows.
@@ -42,8 +41,8 @@ pub struct Span {
 pub struct Simulated {
     /// The response times of each service.
     pub services: BTreeMap<String, Distribution>,
-    /// A window of each CPU's schedule, from the end of the warm-up on.
-    pub schedules: Vec<SchedulePicture>,
+    /// A window of each CPU's schedule with its title, from the end of the warm-up on.
+    pub schedules: Vec<(String, ScheduleSlice)>,
 }
 
 /// Simulates the hosts of a deployment, which its pictures call `title`, with the releases that a load generator with
@@ -59,7 +58,7 @@ pub fn simulated(
     known: &BTreeMap<String, Known>,
     inputs: &InputFiles,
     span: Span,
-) -> Result<Simulated, ExperimentError> {
+) -> Result<Simulated, AssessmentError> {
     let resolved = &deployment.reserved;
     let mut hosted = deployment.description.clone();
     let mut inputs = inputs.clone();
@@ -113,8 +112,8 @@ pub fn simulated(
 fn simulate_and_draw(
     query: &HostQuery<'_>,
     name: &str,
-    schedules: &mut Vec<SchedulePicture>,
-) -> Result<HostSimulation, ExperimentError> {
+    schedules: &mut Vec<(String, ScheduleSlice)>,
+) -> Result<HostSimulation, AssessmentError> {
     let layout = lay_out(query.description, query.host, query.inputs)?;
     let domains = query.description.domains.values();
     let reserved = domains.filter_map(|domain| domain.reservation.as_ref()?.period);
@@ -132,10 +131,7 @@ fn simulate_and_draw(
     let found = simulate_layout(query, &layout, &mut windows)?;
     let drawn = layout.plans.iter().zip(windows);
     let drawn = drawn.filter(|(laid, _)| !laid.tasks.is_empty());
-    schedules.extend(drawn.map(|(laid, window)| SchedulePicture {
-        title: laid.title(name),
-        slice: window.finish(found.ended_ns),
-    }));
+    schedules.extend(drawn.map(|(laid, window)| (laid.title(name), window.finish(found.ended_ns))));
     Ok(found)
 }
 

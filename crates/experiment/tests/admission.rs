@@ -1,5 +1,4 @@
 //! The admission of descriptions beside that of hosts, and beside simulations.
-#![allow(clippy::unwrap_used)]
 
 use std::fmt::Write as _;
 
@@ -11,8 +10,8 @@ use tailbound_model::{BackendKind, Description, InputFiles, Variant};
 use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
 use tailbound_time::Duration;
 
-use super::judge;
-use crate::fitness::{Obstacle, obstacle};
+use tailbound_assessment::schedulability::judge;
+use tailbound_experiment::host_check::{Obstacle, obstacle};
 
 const BACKENDS: [BackendKind; 4] = [
     BackendKind::DsFreeze,

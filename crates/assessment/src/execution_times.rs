@@ -3,11 +3,21 @@
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
-use tailbound_measurement::Calibration;
 use tailbound_model::{Arrivals, Bin, ExecutionTime, InputFiles, ReservationServer, Service};
 use tailbound_time::{Duration, Rate};
 
-use crate::ExperimentError;
+use crate::AssessmentError;
+
+/// Times of a service that were measured while nothing else asked for it.
+#[derive(Clone, Copy, Debug)]
+pub struct CalibratedTimes<'a> {
+    /// The CPU time of a job, by task.
+    pub execution_times: &'a BTreeMap<String, Distribution>,
+    /// The time from request to reply, by task.
+    pub round_trips: &'a BTreeMap<String, Distribution>,
+    /// The way from client to service and back.
+    pub dispatch_overhead: &'a Distribution,
+}
 
 /// What is known of a service's execution times.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -77,7 +87,7 @@ impl Known {
 }
 
 /// The round trips of all tasks, if they were calibrated.
-fn one_at_a_time(service: &Service, calibration: &Calibration) -> Option<Known> {
+fn one_at_a_time(service: &Service, calibration: CalibratedTimes<'_>) -> Option<Known> {
     // Where a rate is not known, each task counts alike.
     let rates: Option<Vec<f64>> = service
         .tasks
@@ -93,8 +103,8 @@ fn one_at_a_time(service: &Service, calibration: &Calibration) -> Option<Known> 
         }
         Some(Duration::from_secs_f64_nearest(mean))
     };
-    let trip = mean(&calibration.round_trips)?;
-    let execution = mean(&calibration.execution_times)?;
+    let trip = mean(calibration.round_trips)?;
+    let execution = mean(calibration.execution_times)?;
     Some(Known {
         measured: calibration.round_trips.clone(),
         dispatch_overhead: Duration::ZERO,
@@ -115,8 +125,8 @@ pub fn execution_times(
     name: &str,
     service: &Service,
     inputs: &InputFiles,
-    calibration: Option<&Calibration>,
-) -> Result<Known, ExperimentError> {
+    calibration: Option<CalibratedTimes<'_>>,
+) -> Result<Known, AssessmentError> {
     if let (Some(1), Some(calibration)) = (service.max_in_flight, calibration)
         && let Some(known) = one_at_a_time(service, calibration)
     {
@@ -164,7 +174,7 @@ pub fn execution_times(
                     }
                     (None, None) => {
                         let task = format!("{name}.{task_name}");
-                        return Err(ExperimentError::NotCalibrated { task });
+                        return Err(AssessmentError::NotCalibrated { task });
                     }
                 }
             }

@@ -16,10 +16,10 @@ use crate::loss_watch::LossWatch;
 /// How often a wait looks whether the user wants to end.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(50);
 
-/// Reservations that stand. Whatever happens, they are taken back: by [`Holding::release`], or by
+/// Reservations that stand. Whatever happens, they are taken back: by [`ReservationLease::release`], or by
 /// the daemon when the connection in here closes.
 #[derive(Debug)]
-pub struct Holding {
+pub struct ReservationLease {
     /// None where nothing is reserved.
     client: Option<Client>,
     domains: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Holding {
     watch: Option<LossWatch>,
 }
 
-impl Holding {
+impl ReservationLease {
     /// Reserves all of `requests`, or nothing, and waits until every budget has been given once: a
     /// budget first comes at a point of its grid, up to a period away. Then the daemon knows the modes,
     /// until the reservations are taken back.

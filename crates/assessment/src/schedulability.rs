@@ -1,9 +1,8 @@
 //! Whether the tasks of a description meet their deadlines on the reservations of their domains.
 
-mod admission;
+pub(crate) mod admission;
 mod earliest_deadline;
 mod order;
-pub mod protocols;
 
 use std::collections::BTreeMap;
 
@@ -15,22 +14,25 @@ use tailbound_analysis::interfaces::{
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
-use tailbound_distribution::Distribution;
+use serde::Serialize;
+use tailbound_distribution::{Distribution, nanoseconds};
 use tailbound_model::{Description, InputFiles, ReservationServer, Service, Task};
 use tailbound_time::Duration;
 
-use crate::ExperimentError;
+use crate::AssessmentError;
 use crate::execution_times::execution_times;
-use crate::in_mode::{InMode, modes, unanalysed};
+use crate::mode_content::{ModeContent, modes, unanalysed};
 pub use admission::CpuVerdict;
 pub use earliest_deadline::{DueWork, FirstShortage, ServiceVerdict};
 use order::{Order, order_of};
 
 /// The answer for one mode.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModeVerdict {
     /// The mode, where the description has modes.
     pub mode: Option<String>,
+    /// Whether every deadline is shown to be met and every reservation to get its budget.
+    pub schedulable: bool,
     /// Every task that is released in it.
     pub tasks: Vec<TaskVerdict>,
     /// Every service that serves the earliest deadline first, as a whole: its demand against what
@@ -49,20 +51,29 @@ impl TaskVerdict {
 }
 
 impl ModeVerdict {
-    /// Whether every deadline is shown to be met and every reservation to get its budget.
-    pub fn holds(&self) -> bool {
+    /// The answer of these parts.
+    fn of(
+        mode: Option<&str>,
+        tasks: Vec<TaskVerdict>,
+        services: Vec<ServiceVerdict>,
+        cpus: Vec<CpuVerdict>,
+    ) -> Self {
         let met = |task: &TaskVerdict| matches!(task.verdict, Verdict::Met | Verdict::NoDeadline);
-        let services = self.services.iter();
-        self.tasks.iter().all(met)
-            && services
-                .map(|one| one.verdict)
-                .all(|verdict| verdict == Verdict::Met)
-            && self.cpus.iter().all(|cpu| cpu.admitted)
+        let schedulable = tasks.iter().all(met)
+            && services.iter().all(|one| one.verdict == Verdict::Met)
+            && cpus.iter().all(|cpu| cpu.admitted);
+        Self {
+            mode: mode.map(Into::into),
+            schedulable,
+            tasks,
+            services,
+            cpus,
+        }
     }
 }
 
 /// The answer for one task.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskVerdict {
     /// Its domain.
     pub domain: String,
@@ -71,14 +82,18 @@ pub struct TaskVerdict {
     /// The task.
     pub task: String,
     /// How long a job runs at most, where that is known.
+    #[serde(rename = "execution_ns", with = "nanoseconds::optional")]
     pub execution: Option<Duration>,
     /// The least time between two jobs of a client, where there is one.
+    #[serde(rename = "period_ns", with = "nanoseconds::optional")]
     pub period: Option<Duration>,
     /// By when a job is to be done: the described deadline, or else the period.
+    #[serde(rename = "deadline_ns", with = "nanoseconds::optional")]
     pub deadline: Option<Duration>,
     /// Whether the deadline is described.
     pub deadline_is_described: bool,
     /// No job takes longer from release to completion.
+    #[serde(rename = "response_bound_ns", with = "nanoseconds::optional")]
     pub response_bound: Option<Duration>,
     /// Whether all jobs are in time.
     pub verdict: Verdict,
@@ -89,7 +104,7 @@ pub struct TaskVerdict {
 }
 
 /// Whether the jobs of a task are in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// All of them are.
@@ -109,7 +124,7 @@ pub enum Verdict {
 pub fn judge(
     description: &Description,
     inputs: &InputFiles,
-) -> Result<Vec<ModeVerdict>, ExperimentError> {
+) -> Result<Vec<ModeVerdict>, AssessmentError> {
     judge_some(description, inputs, |_| true)
 }
 
@@ -121,7 +136,7 @@ pub fn judge_some(
     description: &Description,
     inputs: &InputFiles,
     is_wanted: impl Fn(Option<&str>) -> bool,
-) -> Result<Vec<ModeVerdict>, ExperimentError> {
+) -> Result<Vec<ModeVerdict>, AssessmentError> {
     let mut answers = Vec::new();
     for mode in modes(description) {
         if !is_wanted(mode.mode) {
@@ -146,12 +161,7 @@ pub fn judge_some(
             tasks.extend(of_tasks);
             services.extend(of_service);
         }
-        answers.push(ModeVerdict {
-            mode: mode.mode.map(Into::into),
-            tasks,
-            services,
-            cpus,
-        });
+        answers.push(ModeVerdict::of(mode.mode, tasks, services, cpus));
     }
     Ok(answers)
 }
@@ -179,7 +189,8 @@ impl Given {
         }
     }
 
-    fn supply(&self) -> Result<Box<dyn SupplyBound>, AnalysisError> {
+    /// The least CPU time that it gives in any window.
+    pub(crate) fn supply(&self) -> Result<Box<dyn SupplyBound>, AnalysisError> {
         Ok(match self.server {
             ReservationServer::Dedicated => Box::new(DedicatedCpu),
             ReservationServer::Deferrable { budget, period } => {
@@ -202,7 +213,7 @@ impl Given {
 /// One service in one mode.
 struct Question<'a> {
     description: &'a Description,
-    mode: &'a InMode<'a>,
+    mode: &'a ModeContent<'a>,
     name: &'a str,
     service: &'a Service,
     inputs: &'a InputFiles,
@@ -265,7 +276,7 @@ impl Question<'_> {
     fn answer(
         &self,
         given: Result<Given, String>,
-    ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), ExperimentError> {
+    ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), AssessmentError> {
         let known = self.known()?;
         let given = match given {
             Ok(given) => Ok(self.as_seen(given)?),
@@ -310,7 +321,7 @@ impl Question<'_> {
     }
 
     /// The same, or a CPU of its own where the budget is never used up (Li 2021, Theorem 1).
-    fn as_seen(&self, given: Given) -> Result<Given, ExperimentError> {
+    fn as_seen(&self, given: Given) -> Result<Given, AssessmentError> {
         let ReservationServer::Deferrable { budget, period } = given.server else {
             return Ok(given);
         };
@@ -331,15 +342,15 @@ impl Question<'_> {
         }
     }
 
-    fn measured(&self) -> Result<BTreeMap<String, Distribution>, ExperimentError> {
+    fn measured(&self) -> Result<BTreeMap<String, Distribution>, AssessmentError> {
         match execution_times(self.name, self.service, self.inputs, None) {
             Ok(known) => Ok(known.measured),
-            Err(ExperimentError::NotCalibrated { .. }) => Ok(BTreeMap::new()),
+            Err(AssessmentError::NotCalibrated { .. }) => Ok(BTreeMap::new()),
             Err(error) => Err(error),
         }
     }
 
-    fn known(&self) -> Result<Vec<Known<'_>>, ExperimentError> {
+    fn known(&self) -> Result<Vec<Known<'_>>, AssessmentError> {
         let measured = self.measured()?;
         let known = self.service.tasks.iter().map(|(name, task)| {
             // A load of this task alone knows its longest execution time.
@@ -506,6 +517,3 @@ fn judged(
         method: Some(method),
     }
 }
-
-#[cfg(test)]
-mod tests;

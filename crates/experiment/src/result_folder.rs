@@ -14,7 +14,7 @@ use tailbound_report::{
 };
 
 use crate::ExperimentError;
-use crate::conditions::Calibrations;
+use crate::calibrations::Calibrations;
 use crate::results::Results;
 
 /// Significant decimal digits kept in HdrHistogram logs.

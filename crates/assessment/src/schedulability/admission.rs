@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use tailbound_analysis::admission::{
     BudgetRule, DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response,
     pool, refusals_on,
@@ -12,11 +13,11 @@ use tailbound_model::{
 use tailbound_time::Duration;
 
 use super::Given;
-use crate::ExperimentError;
-use crate::in_mode::InMode;
+use crate::AssessmentError;
+use crate::mode_content::ModeContent;
 
 /// The answer for one CPU.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CpuVerdict {
     /// Its host.
     pub host: String,
@@ -79,7 +80,7 @@ impl JudgedReservation {
 }
 
 /// The reservations of a mode that have a budget or CPUs of their own.
-pub(super) struct Held {
+pub(crate) struct Held {
     /// By domain.
     reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
@@ -90,10 +91,10 @@ pub(super) struct Held {
 }
 
 impl Held {
-    pub(super) fn of(
+    pub(crate) fn of(
         description: &Description,
-        mode: &InMode<'_>,
-    ) -> Result<Self, ExperimentError> {
+        mode: &ModeContent<'_>,
+    ) -> Result<Self, AssessmentError> {
         let pools = description.hosts.iter().map(|(name, host)| {
             let count = host.working_cpus().len();
             (name.clone(), u32::try_from(count).unwrap_or(u32::MAX))
@@ -139,7 +140,7 @@ impl Held {
     ///
     /// # Errors
     /// If one of them has no budgets that compare.
-    pub(super) fn in_transit(&self, other: &Self, domain: &str) -> Result<Self, String> {
+    pub(crate) fn in_transit(&self, other: &Self, domain: &str) -> Result<Self, String> {
         let priority = |held: &Self| Some(held.reservations.get(domain)?.interface.priority);
         let least = priority(self).min(priority(other));
         let by_deadline = |held: &Self| {
@@ -192,7 +193,7 @@ impl Held {
     }
 
     /// Judges every CPU that something holds on.
-    pub(super) fn judge(&self) -> Vec<CpuVerdict> {
+    pub(crate) fn judge(&self) -> Vec<CpuVerdict> {
         let on = self.on.iter();
         on.map(|((host, cpu), domains)| self.judge_cpu(host, *cpu, domains))
             .collect()
@@ -262,7 +263,7 @@ impl Held {
     }
 
     /// What a domain gets for sure, or why that is nothing.
-    pub(super) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
+    pub(crate) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
         let Some(server) = self.reservations.get(domain).and_then(|one| one.server) else {
             return Err(
                 "no deadline holds for sure: the kernel promises its domain nothing".into(),

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use tailbound_model::{Description, Reservation, Scheduling, Service};
 
-use crate::ExperimentError;
+use crate::AssessmentError;
 use tailbound_analysis::resolution::{ResolvedDomain, interface_of, own_tasks};
 
 /// The reservations and the released tasks of one mode.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InMode<'a> {
+pub struct ModeContent<'a> {
     /// The mode; `None` where a description has no modes.
     pub mode: Option<&'a str>,
     /// The reservations by domain: the mode's own, and the described ones of the other domains.
@@ -20,14 +20,14 @@ pub struct InMode<'a> {
 }
 
 /// Every mode, in the order of their names; a description without modes counts as one.
-pub fn modes(description: &Description) -> Vec<InMode<'_>> {
+pub fn modes(description: &Description) -> Vec<ModeContent<'_>> {
     let described: BTreeMap<&str, &Reservation> = description
         .domains
         .iter()
         .filter_map(|(name, domain)| Some((name.as_str(), domain.reservation.as_ref()?)))
         .collect();
     if description.modes.is_empty() {
-        return vec![InMode {
+        return vec![ModeContent {
             mode: None,
             reservations: described,
             services: released(description, None),
@@ -37,7 +37,7 @@ pub fn modes(description: &Description) -> Vec<InMode<'_>> {
         let mut reservations = described.clone();
         let own = mode.reservations.iter();
         reservations.extend(own.map(|(domain, reservation)| (domain.as_str(), reservation)));
-        InMode {
+        ModeContent {
             mode: Some(name.as_str()),
             reservations,
             services: released(description, mode.tasks.as_deref()),
@@ -97,7 +97,7 @@ pub fn unanalysed(description: &Description, domain: &str) -> Option<String> {
     None
 }
 
-impl InMode<'_> {
+impl ModeContent<'_> {
     /// The services of a domain, and its own tasks as one.
     pub fn services_in(&self, domain: &str) -> Vec<(&str, &Service)> {
         let services = self.services.iter();
@@ -112,7 +112,7 @@ impl InMode<'_> {
     ///
     /// # Errors
     /// A derivation that fails, or a margin that leaves no valid budget.
-    pub fn resolved(&self, domain: &str) -> Result<Option<ResolvedDomain>, ExperimentError> {
+    pub fn resolved(&self, domain: &str) -> Result<Option<ResolvedDomain>, AssessmentError> {
         let Some(reservation) = self.reservations.get(domain) else {
             return Ok(None);
         };

@@ -1,26 +1,77 @@
 //! The reservations that keep what a description promises.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use tailbound_analysis::admission::{self, BudgetRule, HostLimits, Reserved};
+use tailbound_analysis::resolution::ResolvedDomain;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{
     Infeasible, Promise, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
 };
 use tailbound_analysis::{AnalysisError, PeriodicLoad, ServiceQuery, predict};
-use tailbound_distribution::Interval;
-use tailbound_enforcement::backends::backend;
-use tailbound_enforcement::{ReservationRequest, Target};
-use tailbound_linux::HostCapabilities;
+use tailbound_distribution::{Interval, nanoseconds};
 use tailbound_model::{
-    Arrivals, BackendKind, BackendOptions, CpuSet, Description, Domain, InputFiles,
-    PercentagePoints, Priority, Reservation, ReservationServer, ResourceInterface, Service,
+    Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
+    Reservation, ReservationServer, ResourceInterface, Service,
 };
 use tailbound_time::Duration;
 
-use crate::ExperimentError;
+use crate::AssessmentError;
+use crate::analysis::refuse_what_is_only_simulated;
+use crate::error::named;
 use crate::execution_times::{Known, execution_times};
-use crate::in_mode::{InMode, modes, unanalysed};
+use crate::mode_content::{ModeContent, modes, unanalysed};
+
+/// What a host can hold.
+pub trait HostFit {
+    /// Why the back end takes no such reservation for the domain there, if so.
+    fn refusal(
+        &self,
+        domain: &str,
+        backend: BackendKind,
+        interface: &ResourceInterface,
+    ) -> Option<String>;
+
+    /// Why the reservations do not fit together there, if so.
+    fn misfit(&self, reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String>;
+}
+
+/// A host with the kernel's defaults, whose back ends take what they take anywhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UsualHost;
+
+impl HostFit for UsualHost {
+    fn refusal(
+        &self,
+        _: &str,
+        backend: BackendKind,
+        interface: &ResourceInterface,
+    ) -> Option<String> {
+        let (traits, period) = (backend.traits(), interface.period);
+        let (least, most) = (traits.shortest_period, traits.longest_period);
+        let fits = (least..=most).contains(&period) && interface.budget >= traits.smallest_budget;
+        (!fits).then(|| format!("{backend} takes periods from {least} to {most}, and not {period}"))
+    }
+
+    fn misfit(&self, reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
+        let asked = reserved.iter().map(|(domain, one)| Reserved {
+            domain,
+            place: None,
+            backend: one.backend,
+            interface: &one.interface,
+            rule: BudgetRule::of(one.backend.server_kind()),
+            on_common_grid: one.backend.traits().fixed_grid,
+        });
+        let asked: Vec<Reserved<'_>> = asked.collect();
+        let admitted = admission::admit(&[], &asked, &HostLimits::default());
+        admitted.err().map(|refusal| refusal.to_string())
+    }
+}
 
 /// What is asked about the services of a description.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy)]
 pub struct SizingOptions<'a> {
     /// Only this service.
     pub service: Option<&'a str>,
@@ -32,12 +83,12 @@ pub struct SizingOptions<'a> {
     pub margin: PercentagePoints,
     /// The kind of server, in place of the back end's.
     pub server: Option<ServerKind>,
-    /// The host whose back ends limit what periods there are.
-    pub host: &'a HostCapabilities,
+    /// The host, which limits what periods there are.
+    pub host: &'a dyn HostFit,
 }
 
 /// The answer for one service in one mode.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ServiceSizing {
     /// The mode, where the description has modes.
     pub mode: Option<String>,
@@ -45,32 +96,49 @@ pub struct ServiceSizing {
     pub service: String,
     /// Its domain.
     pub domain: String,
-    /// What came out.
-    pub outcome: Outcome,
-}
-
-/// What came out for a service.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// Budgets, or the proof that there are none.
-    Sized(Box<Budgets>),
-    /// The work is too much for one CPU: no budget keeps any promise.
-    Overloaded(String),
     /// Why there is no answer.
-    NotSized(String),
+    pub refused: Option<String>,
+    /// Whether that is because the work is too much for one CPU: no budget keeps any promise.
+    #[serde(skip)]
+    pub overloaded: bool,
+    /// Budgets, or the proof that there are none.
+    #[serde(flatten)]
+    pub budgets: Option<Budgets>,
 }
 
 /// The budgets of a service.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Budgets {
-    /// The least budget at each period, and the choice.
-    pub sizing: Sizing,
     /// By what they were found.
     pub rule: Rule,
     /// The periods that were looked at, and why these.
-    pub range: PeriodsLookedAt,
+    pub periods: PeriodsLookedAt,
+    /// The least budget at each period, and the choice.
+    #[serde(flatten)]
+    pub sizing: Sizing,
+    /// The reservation of the choice, as TOML to paste.
+    pub stanza: Option<String>,
+    /// Why the description with it would not be admitted.
+    pub does_not_fit: Option<String>,
     /// The reservation of the choice, its margin included.
+    #[serde(skip)]
     pub reservation: Option<Reservation>,
+}
+
+impl ServiceSizing {
+    /// The service with its mode, in words.
+    pub fn name(&self) -> String {
+        match &self.mode {
+            Some(mode) => format!("{} in mode {mode}", self.service),
+            None => self.service.clone(),
+        }
+    }
+
+    /// Whether it is shown that no budget keeps every promise at these periods.
+    pub fn is_infeasible(&self) -> bool {
+        let none = |budgets: &Budgets| budgets.sizing.best.is_none();
+        self.overloaded || self.budgets.as_ref().is_some_and(none)
+    }
 }
 
 /// By what a budget was found.
@@ -82,18 +150,40 @@ pub enum Rule {
     AsOnOwnCpu,
 }
 
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Promises(kind) => {
+                write!(out, "least budget of a {kind} server that keeps every promise")
+            }
+            Self::AsOnOwnCpu => out.write_str(
+                "W(P): least budget of a deferrable server under which the tasks run as on a CPU of \
+                 their own (Li 2021, section 3.2)",
+            ),
+        }
+    }
+}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
 /// Which periods were looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeriodsLookedAt {
     /// The shortest.
+    #[serde(rename = "low_ns", with = "nanoseconds")]
     pub low: Duration,
     /// The longest.
+    #[serde(rename = "high_ns", with = "nanoseconds")]
     pub high: Duration,
     /// Why these.
     pub why: String,
 }
 
-/// Sizes every chosen service in every mode.
+/// Sizes every chosen service, and the own tasks of every domain, in every mode.
 ///
 /// # Errors
 /// What is wrong with the description or the question; a service that cannot be sized is none.
@@ -101,7 +191,20 @@ pub fn size_services(
     description: &Description,
     inputs: &InputFiles,
     options: &SizingOptions<'_>,
-) -> Result<Vec<ServiceSizing>, ExperimentError> {
+) -> Result<Vec<ServiceSizing>, AssessmentError> {
+    refuse_what_is_only_simulated(description)?;
+    // Sizing goes by the modes of the system; what domains call their own modes is written into them.
+    let description = &description.with_inline_modes();
+    let mut domains = description.domains.values();
+    if description.services.is_empty() && domains.all(|domain| domain.tasks.is_empty()) {
+        return Err(AssessmentError::Empty {
+            what: "no tasks, so there is nothing to size",
+        });
+    }
+    if let Some(name) = options.service {
+        let services = &description.services;
+        named("service", name, services.get(name), services.keys())?;
+    }
     let mut answers = Vec::new();
     for mode in modes(description) {
         for (name, service) in &mode.services {
@@ -115,12 +218,7 @@ pub fn size_services(
                 service,
                 options,
             };
-            answers.push(ServiceSizing {
-                mode: mode.mode.map(Into::into),
-                service: (*name).into(),
-                domain: service.domain.clone(),
-                outcome: one.outcome(inputs)?,
-            });
+            answers.push(one.answer(inputs)?);
         }
     }
     Ok(answers)
@@ -129,14 +227,40 @@ pub fn size_services(
 /// One service in one mode.
 struct One<'a> {
     description: &'a Description,
-    mode: &'a InMode<'a>,
+    mode: &'a ModeContent<'a>,
     name: &'a str,
     service: &'a Service,
     options: &'a SizingOptions<'a>,
 }
 
 impl One<'_> {
-    fn outcome(&self, inputs: &InputFiles) -> Result<Outcome, ExperimentError> {
+    fn answer(&self, inputs: &InputFiles) -> Result<ServiceSizing, AssessmentError> {
+        let mut answer = ServiceSizing {
+            mode: self.mode.mode.map(Into::into),
+            service: self.name.into(),
+            domain: self.service.domain.clone(),
+            refused: None,
+            overloaded: false,
+            budgets: None,
+        };
+        match self.sizing(inputs)? {
+            Ok(budgets) => answer.budgets = Some(budgets),
+            Err(NotSized::Because(why)) => answer.refused = Some(why),
+            Err(NotSized::Analysis(AnalysisError::Invalid { what })) => {
+                return Err(AnalysisError::Invalid { what }.into());
+            }
+            Err(NotSized::Analysis(error)) => {
+                answer.overloaded = matches!(error, AnalysisError::Overloaded { .. });
+                answer.refused = Some(error.to_string());
+            }
+        }
+        Ok(answer)
+    }
+
+    fn sizing(
+        &self,
+        inputs: &InputFiles,
+    ) -> Result<Result<Budgets, NotSized>, AssessmentError> {
         let poisson = |s: &Service| {
             let mut tasks = s.tasks.values();
             tasks.all(|task| matches!(task.arrivals, Arrivals::Poisson { .. }))
@@ -146,42 +270,31 @@ impl One<'_> {
             .then(|| unanalysed(self.description, self.name))
             .flatten()
         {
-            return Ok(Outcome::NotSized(why));
+            return Ok(Err(NotSized::Because(why)));
         }
         let sharing = self.mode.services_in(&self.service.domain);
         if let Some((other, _)) = sharing
             .iter()
             .find(|(name, other)| *name != self.name && (poisson(other) || poisson(self.service)))
         {
-            return Ok(Outcome::NotSized(format!(
+            return Ok(Err(NotSized::Because(format!(
                 "service \"{other}\" spends the budget of domain \"{}\" as well, and the theory is \
                  for one queue; give it a domain of its own",
                 self.service.domain
-            )));
+            ))));
         }
-        let sized = if poisson(self.service) {
+        Ok(if poisson(self.service) {
             let known = match execution_times(self.name, self.service, inputs, None) {
                 Ok(known) => known,
-                Err(error @ ExperimentError::NotCalibrated { .. }) => {
-                    return Ok(Outcome::NotSized(error.to_string()));
+                Err(error @ AssessmentError::NotCalibrated { .. }) => {
+                    return Ok(Err(NotSized::Because(error.to_string())));
                 }
                 Err(error) => return Err(error),
             };
             self.by_promises(&known)
         } else {
             self.as_on_own_cpu(&sharing, inputs)
-        };
-        match sized {
-            Ok(sized) => Ok(Outcome::Sized(Box::new(sized))),
-            Err(NotSized::Because(why)) => Ok(Outcome::NotSized(why)),
-            Err(NotSized::Analysis(AnalysisError::Invalid { what })) => {
-                Err(AnalysisError::Invalid { what }.into())
-            }
-            Err(NotSized::Analysis(error @ AnalysisError::Overloaded { .. })) => {
-                Ok(Outcome::Overloaded(error.to_string()))
-            }
-            Err(NotSized::Analysis(error)) => Ok(Outcome::NotSized(error.to_string())),
-        }
+        })
     }
 
     /// The least budgets that keep the promises of a service with Poisson tasks.
@@ -425,21 +538,14 @@ impl One<'_> {
 
     /// Why the back end takes no budget at this period.
     fn refusal(&self, period: Duration) -> Option<String> {
-        let kind = self.backend();
-        let request = ReservationRequest {
-            domain: self.service.domain.clone(),
-            target: Target::Processes(Vec::new()),
-            interface: ResourceInterface {
-                budget: period,
-                period,
-                priority: self.priority(),
-                cpus: self.cpus(),
-            },
-            backend: kind,
-            options: BackendOptions::default(),
+        let interface = ResourceInterface {
+            budget: period,
+            period,
+            priority: self.priority(),
+            cpus: self.cpus(),
         };
-        let checked = backend(kind).check_interface(&request, self.options.host);
-        checked.err().map(|error| error.to_string())
+        let domain = &self.service.domain;
+        self.options.host.refusal(domain, self.backend(), &interface)
     }
 
     fn priority(&self) -> Priority {
@@ -467,8 +573,7 @@ impl One<'_> {
 
     fn sized(&self, sizing: Sizing, rule: Rule, range: PeriodsLookedAt) -> Budgets {
         let smallest = self.backend().traits().smallest_budget;
-        let choice = sizing.best.and_then(|index| sizing.choices.get(index));
-        let reservation = choice.and_then(|choice| {
+        let reservation = sizing.choice().and_then(|choice| {
             Some(Reservation {
                 budget: Some(choice.with_margin?.max(smallest).min(choice.period)),
                 period: Some(choice.period),
@@ -482,13 +587,72 @@ impl One<'_> {
                 ..Reservation::on(self.backend(), self.cpus())
             })
         });
+        let mode = self.mode.mode;
+        let domain = &self.service.domain;
+        let stanza = reservation
+            .as_ref()
+            .map(|reservation| stanza(mode, domain, reservation, &sizing));
+        let does_not_fit = reservation.as_ref().and_then(|reservation| {
+            let pasted = with_reservation(self.description, mode, domain, reservation);
+            misfit(&pasted, mode, self.options.host)
+        });
         Budgets {
-            sizing,
             rule,
-            range,
+            periods: range,
+            sizing,
+            stanza,
+            does_not_fit,
             reservation,
         }
     }
+}
+
+/// Why the reservations of the mode do not fit its hosts, if so.
+fn misfit(description: &Description, mode: Option<&str>, host: &dyn HostFit) -> Option<String> {
+    let modes = modes(description);
+    let in_mode = modes.iter().find(|one| one.mode == mode)?;
+    let mut resolved = BTreeMap::new();
+    for domain in in_mode.reservations.keys() {
+        match in_mode.resolved(domain) {
+            Ok(Some(one)) => resolved.insert((*domain).to_owned(), one),
+            Ok(None) => continue,
+            Err(error) => return Some(error.to_string()),
+        };
+    }
+    host.misfit(&resolved)
+}
+
+/// The reservation as a table of a description, with how its budget came about.
+fn stanza(mode: Option<&str>, domain: &str, reservation: &Reservation, sizing: &Sizing) -> String {
+    let table = match mode {
+        Some(mode) => format!("modes.{mode}.reservations.{domain}"),
+        None => format!("domains.{domain}.reservation"),
+    };
+    let cpus: Vec<String> = reservation.cpus.iter().map(ToString::to_string).collect();
+    let mut lines = vec![format!("[{table}]")];
+    if let Some(choice) = sizing.choice() {
+        lines.push(format!(
+            "# least budget {} ({:.2} %), and a margin of {} points of bandwidth",
+            choice.budget.unwrap_or_default(),
+            choice.bandwidth().unwrap_or_default() * 100.0,
+            sizing.margin.0
+        ));
+    }
+    lines.push(format!("backend = \"{}\"", reservation.backend));
+    for (key, value) in [
+        ("budget", reservation.budget),
+        ("period", reservation.period),
+    ] {
+        if let Some(value) = value {
+            lines.push(format!("{key} = \"{value}\""));
+        }
+    }
+    if let Some(kind) = reservation.server {
+        lines.push(format!("server = \"{kind}\""));
+    }
+    lines.push(format!("priority = {}", reservation.priority.0));
+    lines.push(format!("cpus = [{}]", cpus.join(", ")));
+    lines.join("\n") + "\n"
 }
 
 /// Why a service has no budgets.
@@ -525,7 +689,7 @@ fn near_hyperperiod(hyperperiod: Duration) -> Vec<Duration> {
 
 /// The description with `reservation` in place of the domain's in that mode, as it would be after
 /// pasting it.
-pub fn with_reservation(
+fn with_reservation(
     description: &Description,
     mode: Option<&str>,
     domain: &str,

@@ -16,7 +16,7 @@ use tailbound_measurement::{
 };
 use tailbound_model::{BackendKind, Service, Variant};
 
-use crate::holding::Holding;
+use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
@@ -306,11 +306,11 @@ impl Calibrating<'_> {
             }
             _ => Vec::new(),
         };
-        let holding = Holding::take(&requests, None, self.stop)?;
+        let lease = ReservationLease::take(&requests, None, self.stop)?;
         let busy = calibrations.busy(&case.service);
         let plan = self.plan(testbed, &case.service, case.condition, busy)?;
         let round = calibration_round(&plan, self.stop)?;
-        holding.release()?;
+        lease.release()?;
         Ok(round)
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::interfaces::{DeferrableSupply, SupplyBound};
 use tailbound_analysis::resolution::{WithFallen, with_agents, with_fallen};
@@ -15,14 +16,16 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use super::Given;
-use super::admission::Held;
-use crate::ExperimentError;
-use crate::in_mode::{InMode, modes};
+use crate::schedulability::Given;
+use crate::schedulability::admission::Held;
+use crate::AssessmentError;
+use crate::mode_content::{ModeContent, modes};
 
 /// What the protocol means for the tasks of one domain in one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtocolVerdict {
+    /// The protocol.
+    pub protocol: ChangeProtocol,
     /// The mode before.
     pub from: String,
     /// The mode after.
@@ -31,6 +34,38 @@ pub struct ProtocolVerdict {
     pub domain: String,
     /// What is guaranteed, or why nothing is.
     pub found: Result<InTransit, String>,
+}
+
+impl ProtocolVerdict {
+    /// Why deadlines may be missed, if so.
+    pub fn objection(&self) -> Option<String> {
+        let why = self.found.as_ref().err()?;
+        let (from, to, domain) = (&self.from, &self.to, &self.domain);
+        Some(format!(
+            "the change from mode {from} to {to} is not shown to keep the deadlines of {domain}: {why}"
+        ))
+    }
+}
+
+impl Serialize for ProtocolVerdict {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let found = self.found.as_ref();
+        let (kept, why) = (found.ok(), found.err());
+        let ns = |time: Option<Duration>| time.map(Duration::as_nanos);
+        let mut fields = out.serialize_struct("ProtocolVerdict", 10)?;
+        fields.serialize_field("protocol", &self.protocol)?;
+        fields.serialize_field("from", &self.from)?;
+        fields.serialize_field("to", &self.to)?;
+        fields.serialize_field("domain", &self.domain)?;
+        fields.serialize_field("schedulable", &kept.is_some())?;
+        fields.serialize_field("offset_ns", &ns(kept.and_then(|one| one.offset)))?;
+        let bound = ns(kept.map(|one| one.latency_bound));
+        fields.serialize_field("latency_bound_ns", &bound)?;
+        fields.serialize_field("why", &why)?;
+        fields.serialize_field("method", &kept.map(|one| one.theorem))?;
+        fields.serialize_field("assumptions", ASSUMPTIONS)?;
+        fields.end()
+    }
 }
 
 /// A change in which no deadline is missed.
@@ -55,7 +90,7 @@ pub const ASSUMPTIONS: &[&str] = &[
 
 /// A mode with what its domains get.
 struct Judged<'a> {
-    mode: InMode<'a>,
+    mode: ModeContent<'a>,
     held: Held,
 }
 
@@ -64,7 +99,7 @@ struct Judged<'a> {
 ///
 /// # Errors
 /// A reservation that cannot be derived.
-pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, ExperimentError> {
+pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, AssessmentError> {
     let changes = &description.mode_changes;
     if changes.protocol == ChangeProtocol::None || description.modes.is_empty() {
         return Ok(Vec::new());
@@ -89,6 +124,7 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Expe
                     Err(why) => Err(why),
                 };
                 verdicts.push(ProtocolVerdict {
+                    protocol: changes.protocol,
                     from: from.clone(),
                     to: to.clone(),
                     domain: domain.clone(),
@@ -191,7 +227,7 @@ fn stays(found: Vec<ModeChange>) -> Result<InTransit, String> {
 }
 
 /// The tasks of a domain as described.
-fn released(domain: &str, mode: &InMode<'_>) -> BTreeMap<String, Service> {
+fn released(domain: &str, mode: &ModeContent<'_>) -> BTreeMap<String, Service> {
     let services = mode.services_in(domain).into_iter();
     let services = services.map(|(name, service)| (name.to_owned(), service.clone()));
     services.collect()
@@ -309,7 +345,7 @@ impl OnTheWay {
 }
 
 /// The tasks of a domain in a mode, as one scheduler ranks them.
-fn tasks(domain: &str, mode: &InMode<'_>) -> Result<Vec<ModeTask>, String> {
+fn tasks(domain: &str, mode: &ModeContent<'_>) -> Result<Vec<ModeTask>, String> {
     match mode.services_in(domain).as_slice() {
         [] => Ok(Vec::new()),
         [(_, one)] => tasks_of_mode(&one.tasks, one.scheduling).map_err(|error| error.to_string()),

@@ -14,7 +14,7 @@ use crate::ExperimentError;
 
 /// How a service is driven.
 #[derive(Clone, Debug)]
-pub struct Drive<'a> {
+pub struct LoadRun<'a> {
     /// The description that the service is of.
     pub description: &'a Description,
     /// The folder that relative paths start from.
@@ -37,7 +37,7 @@ pub struct Drive<'a> {
     pub busy: Option<BusyRate>,
 }
 
-impl Drive<'_> {
+impl LoadRun<'_> {
     /// Drives the service and returns its latencies.
     ///
     /// # Errors

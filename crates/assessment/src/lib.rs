@@ -1,0 +1,20 @@
+//! Questions about a description, answered by analysis and simulation alone.
+//!
+//! The command line, the Python package and experiments ask them here, so that all of them get the same
+//! answers. Every result serialises itself: lengths of time are integers of nanoseconds in fields whose
+//! names end in `_ns`. The crate knows neither the kernel nor a daemon; what depends on a host comes in as
+//! a [`sizing::HostFit`], and files come in as [`tailbound_model::InputFiles`].
+
+pub mod analysis;
+mod error;
+pub mod execution_times;
+pub mod mode_content;
+pub mod prediction;
+pub mod protocols;
+pub mod schedulability;
+pub mod simulated;
+pub mod simulation;
+pub mod sizing;
+pub mod task_set;
+
+pub use error::AssessmentError;

@@ -1,0 +1,86 @@
+//! Simulations of all hosts of a description.
+
+use serde::Serialize;
+use tailbound_analysis::resolution::Deployment;
+use tailbound_model::{Description, InputFiles, Variant};
+use tailbound_simulator::ENGINE;
+use tailbound_simulator::host::{
+    HostQuery, HostSimulation, Kept, MOST_EVENTS, Promise, promises,
+};
+use tailbound_time::Duration;
+
+use crate::AssessmentError;
+use crate::prediction::variant_named;
+
+/// What is simulated of a description.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimulationQuery<'a> {
+    /// The mode; the initial one where `None`.
+    pub mode: Option<&'a str>,
+    /// The variant of the experiment; as described where `None`.
+    pub variant: Option<&'a str>,
+    /// The seed in place of the description's.
+    pub seed: Option<u64>,
+    /// What is released before and counts for nothing.
+    pub warm_up: Duration,
+    /// How long releases count after the warm-up.
+    pub duration: Duration,
+}
+
+/// What a simulation found of all hosts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SimulationAnswer {
+    /// The simulator's version: what another one finds may differ.
+    pub engine: u32,
+    /// The description's name.
+    pub name: String,
+    /// The mode.
+    pub mode: Option<String>,
+    /// The variant.
+    pub variant: Option<String>,
+    /// Every host.
+    pub hosts: Vec<HostSimulation>,
+    /// What is promised, and whether it was kept.
+    pub promises: Vec<Promise>,
+}
+
+/// Simulates every host of a description by `simulate_host`, which may record what it sees.
+///
+/// # Errors
+/// The description has no such mode or variant, or a host cannot be simulated.
+pub fn simulate<E: From<AssessmentError>>(
+    description: &Description,
+    inputs: &InputFiles,
+    query: &SimulationQuery<'_>,
+    simulate_host: impl Fn(&HostQuery<'_>) -> Result<HostSimulation, E>,
+) -> Result<SimulationAnswer, E> {
+    let as_described = Variant::as_described();
+    let variant = match query.variant {
+        Some(name) => variant_named(description, name)?,
+        None => &as_described,
+    };
+    let deployment = Deployment::of(description, query.mode, variant);
+    let hosted = deployment.map_err(AssessmentError::from)?.description;
+    let mut hosts = Vec::new();
+    for host in hosted.hosts.keys() {
+        hosts.push(simulate_host(&HostQuery {
+            description: &hosted,
+            host,
+            inputs,
+            seed: query.seed.unwrap_or(description.seed),
+            warm_up: query.warm_up,
+            duration: query.duration,
+            kept: Kept::Classes,
+            most_events: MOST_EVENTS,
+        })?);
+    }
+    let mode = query.mode.or(description.initial_mode.as_deref());
+    Ok(SimulationAnswer {
+        engine: ENGINE,
+        name: description.name.clone(),
+        mode: mode.map(Into::into),
+        variant: query.variant.map(Into::into),
+        promises: promises(&hosted, &hosts),
+        hosts,
+    })
+}

@@ -1,0 +1,362 @@
+//! Whether a host can do what a description asks of it, decided before anything is started.
+
+use std::collections::BTreeMap;
+
+use tailbound_enforcement::admission::{Standing, admit, check_request};
+use tailbound_enforcement::backends::backend;
+use tailbound_enforcement::binding::other_server;
+use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
+use tailbound_linux::HostCapabilities;
+
+use serde::Serialize;
+use tailbound_analysis::resolution::{
+    Deployment, ResolvedDomain, unenforceable, with_agents, with_fallen,
+};
+use tailbound_analysis::transitions::{Transition, transitions};
+use tailbound_assessment::protocols::{ProtocolVerdict, protocols};
+use tailbound_assessment::sizing::HostFit;
+use tailbound_distribution::nanoseconds;
+use tailbound_model::{
+    BackendKind, BackendOptions, CpuSet, Description, ResourceInterface, Variant,
+};
+use tailbound_time::Duration;
+
+use crate::ExperimentError;
+
+/// Why a host cannot do what a variant asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The host, or our rights on it, lack something; the variant itself may be sound.
+    Lacking(String),
+    /// The variant asks for more than there is, or for what no back end can do.
+    TooMuch(String),
+}
+
+impl std::fmt::Display for Obstacle {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Lacking(reason) | Self::TooMuch(reason)) = self;
+        out.write_str(reason)
+    }
+}
+
+impl From<AdmissionError> for Obstacle {
+    fn from(error: AdmissionError) -> Self {
+        Self::TooMuch(error.to_string())
+    }
+}
+
+/// Why `host` cannot enforce a variant whose domains get `resolved`, if so. What other reservations
+/// hold on the host at the time does not count here.
+pub fn obstacle(
+    resolved: &BTreeMap<String, ResolvedDomain>,
+    host: &HostCapabilities,
+) -> Option<Obstacle> {
+    if let Some(why) = other_server(resolved) {
+        return Some(Obstacle::TooMuch(why));
+    }
+    let requests = resolved
+        .iter()
+        .filter(|(_, one)| one.backend.enforces())
+        .map(|(domain, one)| ReservationRequest {
+            options: one.options,
+            ..request(domain, &one.interface, one.backend)
+        })
+        .collect::<Vec<_>>();
+    fits(&requests, host).err()
+}
+
+/// What is asked for is judged first, so that it is told on hosts that lack the means, too.
+fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), Obstacle> {
+    for request in requests {
+        check_request(request, host)?;
+    }
+    let standing: Vec<Standing> = requests.iter().cloned().map(Standing::from_start).collect();
+    admit(&[], &standing, host)?;
+    for request in requests {
+        let missing = backend(request.backend).missing_for(request, host);
+        if !missing.is_empty() {
+            let backend = request.backend;
+            let lacking = EnforcementError::Missing { backend, missing };
+            return Err(Obstacle::Lacking(lacking.to_string()));
+        }
+        backend(request.backend).check_interface(request, host)?;
+    }
+    Ok(())
+}
+
+/// Whether a host can hold a description, in every variant and every mode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostCheck {
+    /// The description's name.
+    pub name: String,
+    /// The budgets of every variant.
+    pub reservations: Vec<CheckedReservation>,
+    /// The variants that ask for more than there is.
+    pub unfit: Vec<UnfitVariant>,
+    /// The modes that ask for more than there is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfit_modes: Vec<UnfitMode>,
+    /// How long changes between modes take at most.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub transitions: Vec<Transition>,
+    /// What the protocol of mode changes keeps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<ProtocolVerdict>,
+    /// The variants for which the host, or our rights on it, lack something.
+    #[serde(skip)]
+    pub lacking: Vec<UnfitVariant>,
+}
+
+/// The budget of a domain in a variant.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckedReservation {
+    /// The variant.
+    pub variant: String,
+    /// The domain.
+    pub domain: String,
+    /// The back end.
+    pub backend: BackendKind,
+    /// The budget.
+    #[serde(rename = "budget_ns", with = "nanoseconds")]
+    pub budget: Duration,
+    /// The period.
+    #[serde(rename = "period_ns", with = "nanoseconds")]
+    pub period: Duration,
+    /// Budget / period.
+    pub bandwidth: f64,
+    /// The CPUs.
+    pub cpus: CpuSet,
+}
+
+/// A variant that cannot be enforced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnfitVariant {
+    /// The variant.
+    pub variant: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// A mode that asks for more than there is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnfitMode {
+    /// The mode.
+    pub mode: String,
+    /// Why it does not fit.
+    pub reason: String,
+}
+
+impl HostCheck {
+    /// Resolves every variant and every mode of a description and admits it to `host`; applies nothing.
+    ///
+    /// # Errors
+    /// A reservation that cannot be derived.
+    pub fn of(description: &Description, host: &HostCapabilities) -> Result<Self, ExperimentError> {
+        let unenforceable = unenforceable(description);
+        let mut check = Self {
+            name: description.name.clone(),
+            reservations: Vec::new(),
+            unfit: Vec::new(),
+            unfit_modes: Vec::new(),
+            transitions: Vec::new(),
+            protocols: Vec::new(),
+            lacking: Vec::new(),
+        };
+        for variant in &description.experiment.variants {
+            let resolved = Deployment::of_run(description, variant)?.reserved;
+            let found = match &unenforceable {
+                Some(reason) => Some(Obstacle::TooMuch(reason.clone())),
+                None => obstacle(&resolved, host),
+            };
+            let unfit = |reason| UnfitVariant {
+                variant: variant.name.clone(),
+                reason,
+            };
+            match found {
+                None => {}
+                Some(Obstacle::TooMuch(reason)) => check.unfit.push(unfit(reason)),
+                Some(Obstacle::Lacking(reason)) => check.lacking.push(unfit(reason)),
+            }
+            check.reservations.extend(checked(&variant.name, resolved));
+        }
+        if unenforceable.is_none() {
+            check.unfit_modes = unfit_modes(description, host, |_| true)?;
+            check.transitions = transitions(description)?;
+            check.protocols = protocols(description)?;
+        }
+        Ok(check)
+    }
+
+    /// Everything that stands against the description, in words.
+    pub fn objections(&self) -> Vec<String> {
+        let variants = self.unfit.iter();
+        let variants = variants.map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
+        let modes = self.unfit_modes.iter();
+        let modes = modes.map(|one| format!("mode {} does not fit: {}", one.mode, one.reason));
+        let protocols = self.protocols.iter().filter_map(ProtocolVerdict::objection);
+        variants.chain(modes).chain(protocols).collect()
+    }
+}
+
+/// Those of the wanted modes, also with domains fallen back, that the host cannot hold: as described, and
+/// with what agents take before all domains.
+///
+/// # Errors
+/// A reservation that cannot be derived.
+pub fn unfit_modes(
+    description: &Description,
+    host: &HostCapabilities,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<UnfitMode>, ExperimentError> {
+    let all = with_fallen(description)?;
+    let with_agents = with_agents(&all.description);
+    let mut unfit = Vec::new();
+    let modes = all.description.modes.keys();
+    for mode in modes.filter(|mode| is_wanted(all.mode_of(mode))) {
+        let deployment = Deployment::of(&with_agents, Some(mode), &Variant::as_described())?;
+        if let Some(Obstacle::TooMuch(reason)) = obstacle(&deployment.reserved, host) {
+            let mode = mode.clone();
+            unfit.push(UnfitMode { mode, reason });
+        }
+    }
+    Ok(unfit)
+}
+
+/// The budgets of a variant's reservations.
+fn checked(variant: &str, resolved: BTreeMap<String, ResolvedDomain>) -> Vec<CheckedReservation> {
+    let each = resolved.into_iter().filter_map(|(domain, resolved)| {
+        let interface = resolved.enforced_interface()?;
+        Some(CheckedReservation {
+            variant: variant.into(),
+            domain,
+            backend: resolved.backend,
+            budget: interface.budget,
+            period: interface.period,
+            bandwidth: interface.bandwidth().as_f64(),
+            cpus: interface.cpus,
+        })
+    });
+    each.collect()
+}
+
+/// A host as it was probed, for what sizing asks of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbedHost<'a>(pub &'a HostCapabilities);
+
+impl HostFit for ProbedHost<'_> {
+    fn refusal(
+        &self,
+        domain: &str,
+        kind: BackendKind,
+        interface: &ResourceInterface,
+    ) -> Option<String> {
+        let request = request(domain, interface, kind);
+        let checked = backend(kind).check_interface(&request, self.0);
+        checked.err().map(|error| error.to_string())
+    }
+
+    fn misfit(&self, reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
+        match obstacle(reserved, self.0) {
+            Some(Obstacle::TooMuch(reason)) => Some(reason),
+            Some(Obstacle::Lacking(_)) | None => None,
+        }
+    }
+}
+
+/// A request for no process in particular: who gets the time does not matter for whether there is enough.
+fn request(domain: &str, interface: &ResourceInterface, backend: BackendKind) -> ReservationRequest {
+    ReservationRequest {
+        domain: domain.into(),
+        target: Target::Processes(Vec::new()),
+        interface: interface.clone(),
+        backend,
+        options: BackendOptions::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tailbound_linux::capabilities::{Feature, Finding};
+    use tailbound_model::{Cpu, Priority};
+
+    fn host(features: &[Feature]) -> HostCapabilities {
+        let mut host = HostCapabilities {
+            online_cpus: [0, 1].into(),
+            rt_runtime_us: Some(950_000),
+            rt_period_us: Some(1_000_000),
+            ..HostCapabilities::default()
+        };
+        for &feature in features {
+            let works = Finding {
+                works: true,
+                found: "a test says so".into(),
+                remedy: String::new(),
+            };
+            host.findings.insert(feature, works);
+        }
+        host
+    }
+
+    fn able() -> HostCapabilities {
+        host(&Feature::ALL)
+    }
+
+    fn asked(domain: &str, budget_us: u64, cpu: u32) -> (String, ResolvedDomain) {
+        let interface = ResourceInterface {
+            budget: Duration::from_micros(budget_us),
+            period: Duration::from_millis(10),
+            priority: Priority(90),
+            cpus: [Cpu(cpu)].into(),
+        };
+        let backend = BackendKind::default();
+        let server_kind = None;
+        let one = ResolvedDomain {
+            backend,
+            interface,
+            server_kind,
+            options: BackendOptions::default(),
+        };
+        (domain.into(), one)
+    }
+
+    #[test]
+    fn what_fits_has_no_obstacle() {
+        let resolved = [asked("a", 6_000, 0), asked("b", 9_000, 1)].into();
+        assert_eq!(obstacle(&resolved, &able()), None);
+    }
+
+    #[test]
+    fn more_than_a_cpu_has_is_too_much() {
+        let alone = [asked("a", 9_900, 0)].into();
+        let found = obstacle(&alone, &able());
+        assert!(
+            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("93%")),
+            "{found:?}"
+        );
+        let together = [asked("a", 5_000, 0), asked("b", 5_000, 0)].into();
+        let found = obstacle(&together, &able());
+        assert!(
+            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("\"b\"")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_too_much() {
+        let found = obstacle(&[asked("a", 1_000, 7)].into(), &able());
+        assert!(
+            matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("CPU 7 is not online")),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_host_without_the_means_lacks_them() {
+        let found = obstacle(&[asked("a", 1_000, 0)].into(), &host(&[]));
+        assert!(
+            matches!(&found, Some(Obstacle::Lacking(why)) if why.contains("SCHED_FIFO")),
+            "{found:?}"
+        );
+    }
+}

@@ -1,0 +1,4 @@
+//! Experiments without a host.
+#![allow(clippy::unwrap_used)]
+
+mod admission;
