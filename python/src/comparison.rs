@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
 use tailbound_distribution::{
-    DistanceError, Distribution, Evidence, Interval, Provenance, kolmogorov_smirnov, wasserstein1_up_to,
+    DistanceError, Distribution, Evidence, Interval, Provenance, kolmogorov_smirnov,
+    wasserstein1_up_to,
 };
 use tailbound_time::Duration;
 

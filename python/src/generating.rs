@@ -59,8 +59,7 @@ pub fn generate(
         let text = to_toml(&described).map_err(|error| error.to_string())?;
         Ok((tasks, text))
     };
-    let made: Result<_, String> =
-        interruptible(python, move || (0..sets).map(one).collect())?;
+    let made: Result<_, String> = interruptible(python, move || (0..sets).map(one).collect())?;
     made.map_err(|error| invalid(python, error))
 }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
+use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
 use tailbound_analysis::slotted::{
     ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling,
 };
-use tailbound_analysis::response_time::{PoissonQueue, ResponseTimes};
 use tailbound_assessment::prediction::PredictedResponses;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::ReservationServer;

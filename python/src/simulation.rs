@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::simulation::{self, SimulationQuery};
 use tailbound_simulator::host::{
-    DomainResult, Growth, HostError, HostQuery, HostSimulation, TaskResult, lay_out,
-    simulate_host, simulate_layout,
+    DomainResult, Growth, HostError, HostQuery, HostSimulation, TaskResult, lay_out, simulate_host,
+    simulate_layout,
 };
 use tailbound_simulator::traces::{Detail, ScheduleWindow};
 use tailbound_time::Duration;
@@ -141,7 +141,9 @@ fn recorded(
         });
         let jobs = exact.jobs.iter().map(|job| {
             let (release, completion) = (job.release, job.completion);
-            (job.task, job.number, release, job.due, completion, job.missed)
+            (
+                job.task, job.number, release, job.due, completion, job.missed,
+            )
         });
         schedules.push((
             laid.title(query.host),

@@ -139,11 +139,7 @@ pub fn global_test(
     found.map_err(|error| refused(python, &error))
 }
 
-fn global(
-    tasks: &[SporadicTask],
-    cpus: u32,
-    test: &str,
-) -> Result<Option<GlobalVerdict>, Refused> {
+fn global(tasks: &[SporadicTask], cpus: u32, test: &str) -> Result<Option<GlobalVerdict>, Refused> {
     let ns = |bound: Option<Duration>| bound.map(Duration::as_nanos);
     let (accepted, bounds, method, assumptions) = match test {
         "fp" => {

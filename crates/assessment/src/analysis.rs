@@ -87,11 +87,16 @@ fn objections_in(mode: &ModeVerdict) -> Vec<String> {
     };
     let (missed, undecided) = (named(Verdict::Missed), named(Verdict::Undecided));
     if !missed.is_empty() {
-        objections.push(format!("a deadline can be missed{place}: {}", missed.join(", ")));
+        objections.push(format!(
+            "a deadline can be missed{place}: {}",
+            missed.join(", ")
+        ));
     }
     if !undecided.is_empty() {
         let undecided = undecided.join(", ");
-        objections.push(format!("not shown to meet its deadline{place}: {undecided}"));
+        objections.push(format!(
+            "not shown to meet its deadline{place}: {undecided}"
+        ));
     }
     for cpu in mode.cpus.iter().filter(|cpu| !cpu.admitted) {
         let (host, number) = (&cpu.host, cpu.cpu);

@@ -297,5 +297,10 @@ pub fn variant_named<'a>(
 ) -> Result<&'a Variant, AssessmentError> {
     let all = &description.experiment.variants;
     let found = all.iter().find(|variant| variant.name == name);
-    named("variant", name, found, all.iter().map(|variant| &variant.name))
+    named(
+        "variant",
+        name,
+        found,
+        all.iter().map(|variant| &variant.name),
+    )
 }

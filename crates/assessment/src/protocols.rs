@@ -16,10 +16,10 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use crate::schedulability::Given;
-use crate::schedulability::admission::Held;
 use crate::AssessmentError;
 use crate::mode_content::{ModeContent, modes};
+use crate::schedulability::Given;
+use crate::schedulability::admission::Held;
 
 /// What the protocol means for the tasks of one domain in one change.
 #[derive(Clone, Debug, PartialEq, Eq)]

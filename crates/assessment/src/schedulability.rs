@@ -6,6 +6,7 @@ mod order;
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
 use tailbound_analysis::interfaces::{
     DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, ResponseBound, SupplyBound,
@@ -14,7 +15,6 @@ use tailbound_analysis::interfaces::{
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
-use serde::Serialize;
 use tailbound_distribution::{Distribution, nanoseconds};
 use tailbound_model::{Description, InputFiles, ReservationServer, Service, Task};
 use tailbound_time::Duration;

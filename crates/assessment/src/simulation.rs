@@ -4,9 +4,7 @@ use serde::Serialize;
 use tailbound_analysis::resolution::Deployment;
 use tailbound_model::{Description, InputFiles, Variant};
 use tailbound_simulator::ENGINE;
-use tailbound_simulator::host::{
-    HostQuery, HostSimulation, Kept, MOST_EVENTS, Promise, promises,
-};
+use tailbound_simulator::host::{HostQuery, HostSimulation, Kept, MOST_EVENTS, Promise, promises};
 use tailbound_time::Duration;
 
 use crate::AssessmentError;

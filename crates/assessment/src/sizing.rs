@@ -257,10 +257,7 @@ impl One<'_> {
         Ok(answer)
     }
 
-    fn sizing(
-        &self,
-        inputs: &InputFiles,
-    ) -> Result<Result<Budgets, NotSized>, AssessmentError> {
+    fn sizing(&self, inputs: &InputFiles) -> Result<Result<Budgets, NotSized>, AssessmentError> {
         let poisson = |s: &Service| {
             let mut tasks = s.tasks.values();
             tasks.all(|task| matches!(task.arrivals, Arrivals::Poisson { .. }))
@@ -545,7 +542,9 @@ impl One<'_> {
             cpus: self.cpus(),
         };
         let domain = &self.service.domain;
-        self.options.host.refusal(domain, self.backend(), &interface)
+        self.options
+            .host
+            .refusal(domain, self.backend(), &interface)
     }
 
     fn priority(&self) -> Priority {

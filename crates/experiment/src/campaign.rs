@@ -13,7 +13,6 @@ use tailbound_report::Warning;
 use tailbound_time::Duration;
 
 use crate::calibrations::{Calibrating, Calibrations, Condition};
-use tailbound_assessment::execution_times::{CalibratedTimes, Known, execution_times};
 use crate::host_check::{Obstacle, obstacle};
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
@@ -21,6 +20,7 @@ use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::{Deployment, unenforceable};
+use tailbound_assessment::execution_times::{CalibratedTimes, Known, execution_times};
 
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);

@@ -190,7 +190,8 @@ impl HostCheck {
     /// Everything that stands against the description, in words.
     pub fn objections(&self) -> Vec<String> {
         let variants = self.unfit.iter();
-        let variants = variants.map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
+        let variants =
+            variants.map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
         let modes = self.unfit_modes.iter();
         let modes = modes.map(|one| format!("mode {} does not fit: {}", one.mode, one.reason));
         let protocols = self.protocols.iter().filter_map(ProtocolVerdict::objection);
@@ -264,7 +265,11 @@ impl HostFit for ProbedHost<'_> {
 }
 
 /// A request for no process in particular: who gets the time does not matter for whether there is enough.
-fn request(domain: &str, interface: &ResourceInterface, backend: BackendKind) -> ReservationRequest {
+fn request(
+    domain: &str,
+    interface: &ResourceInterface,
+    backend: BackendKind,
+) -> ReservationRequest {
     ReservationRequest {
         domain: domain.into(),
         target: Target::Processes(Vec::new()),

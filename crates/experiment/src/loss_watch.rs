@@ -215,7 +215,11 @@ mod tests {
     fn the_first_loss_is_told_once_and_kept() {
         let own = std::process::id();
         let (sender, told) = mpsc::channel();
-        let mut seen = vec![None, Some(holding("store", own)), Some(holding("store", own))];
+        let mut seen = vec![
+            None,
+            Some(holding("store", own)),
+            Some(holding("store", own)),
+        ];
         let ask = move || seen.pop().flatten();
         let tell = move |loss: &str| sender.send(loss.to_owned()).unwrap();
         let watch = LossWatch::over(ask, Duration::ZERO, vec!["store".into()], tell).unwrap();

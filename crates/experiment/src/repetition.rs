@@ -13,8 +13,8 @@ use tailbound_time::Duration;
 
 use crate::calibrations::Condition;
 use crate::load_run::{LoadRun, generator_cpu};
-use crate::reservation_lease::ReservationLease;
 use crate::mode_changes::Watch;
+use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::Deployment;

@@ -15,15 +15,15 @@ use tailbound_report::{
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
-use crate::campaign::{CampaignOptions, host};
 use crate::calibrations::Calibrations;
-use tailbound_assessment::execution_times::Known;
-use tailbound_assessment::prediction::{FAITHFUL, predict_service};
+use crate::campaign::{CampaignOptions, host};
 use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
-use tailbound_assessment::simulated::{Span, simulated};
 use crate::result_folder::{requests_path, write_calibrations, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
+use tailbound_assessment::execution_times::Known;
+use tailbound_assessment::prediction::{FAITHFUL, predict_service};
+use tailbound_assessment::simulated::{Span, simulated};
 
 /// How much the time of a request may change from its calibration to the end of a run.
 const TOLERATED_DRIFT: f64 = 0.1;
@@ -149,7 +149,8 @@ impl<'a> Findings<'a> {
         for (name, service) in &description.services {
             let domain = deployment.reserved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
-            let found = predict_service(name, service, &known[name], server, &SharpPoints::default())?;
+            let found =
+                predict_service(name, service, &known[name], server, &SharpPoints::default())?;
             if let (Some(why), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
                     what: format!("no prediction of {name} in variant {}: {why}", variant.name),

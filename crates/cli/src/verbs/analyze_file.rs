@@ -58,7 +58,8 @@ const CPUS: [&str; 5] = ["mode", "CPU", "reservations", "load", "admitted"];
 
 /// Tasks, services under EDF, CPUs and changes of mode as tables for people, and as one with a row for each in CSV.
 fn render(analysis: &Analysis, output: &Output) -> Result<(), Failure> {
-    let rows = |of: fn(&ModeVerdict) -> Vec<Vec<String>>| analysis.modes.iter().flat_map(of).collect();
+    let rows =
+        |of: fn(&ModeVerdict) -> Vec<Vec<String>>| analysis.modes.iter().flat_map(of).collect();
     let tasks: Vec<Vec<String>> = rows(|mode| {
         let name = mode.mode.as_deref().unwrap_or("-");
         mode.tasks
@@ -101,7 +102,11 @@ fn render(analysis: &Analysis, output: &Output) -> Result<(), Failure> {
             true => String::new(),
             false => format!("{}\n\n", table(&SERVICES, &services)),
         };
-        let changes: Vec<Vec<String>> = analysis.transitions.iter().map(transitions::cells).collect();
+        let changes: Vec<Vec<String>> = analysis
+            .transitions
+            .iter()
+            .map(transitions::cells)
+            .collect();
         let end = match changes.is_empty() {
             true => String::new(),
             false => format!("\n{}\n", table(&transitions::HEADER, &changes)),
@@ -170,9 +175,8 @@ const CSV: [&str; 11] = [
 ];
 
 fn csv_rows(analysis: &Analysis) -> Vec<Vec<String>> {
-    let number = |time: Option<Duration>| {
-        time.map_or(String::new(), |time| time.as_nanos().to_string())
-    };
+    let number =
+        |time: Option<Duration>| time.map_or(String::new(), |time| time.as_nanos().to_string());
     let mut rows = Vec::new();
     for mode in &analysis.modes {
         let name = mode.mode.clone().unwrap_or_default();

@@ -44,7 +44,10 @@ pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), F
 }
 
 /// Simulates a host, and writes its schedule where that is asked for.
-fn one_host(arguments: &SimulateArguments, query: &HostQuery<'_>) -> Result<HostSimulation, Failure> {
+fn one_host(
+    arguments: &SimulateArguments,
+    query: &HostQuery<'_>,
+) -> Result<HostSimulation, Failure> {
     match &arguments.export_schedule {
         None => simulate_host(query).map_err(Failure::from_error),
         Some(folder) => {
@@ -64,7 +67,11 @@ fn say_assumptions(hosts: &[HostSimulation], output: &Output) {
     }
 }
 
-fn print(answer: &SimulationAnswer, percentiles: &[Percentile], output: &Output) -> Result<(), Failure> {
+fn print(
+    answer: &SimulationAnswer,
+    percentiles: &[Percentile],
+    output: &Output,
+) -> Result<(), Failure> {
     let labels: Vec<String> = percentiles.iter().map(ToString::to_string).collect();
     let mut header = vec![
         "host", "domain", "task", "CPU", "jobs", "missed", "depleted",

@@ -47,15 +47,14 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         server: server_kind(arguments.load.server)?,
         host: &ProbedHost(&host),
     };
-    let sizings =
-        size_services(description, &inputs, &options).map_err(|error| match error {
-            AssessmentError::Empty { .. } => Failure::with_help(
-                error.to_string(),
-                "describe one with its tasks and SLOs, or size a queue without a file: tailbound size \
+    let sizings = size_services(description, &inputs, &options).map_err(|error| match error {
+        AssessmentError::Empty { .. } => Failure::with_help(
+            error.to_string(),
+            "describe one with its tasks and SLOs, or size a queue without a file: tailbound size \
                  --rate 200/s --service 2ms --slo p99=30ms --period 1ms..100ms",
-            ),
-            error => Failure::from_assessment(error),
-        })?;
+        ),
+        error => Failure::from_assessment(error),
+    })?;
     export_html(arguments.export_html.as_deref(), &description.name, || {
         sizings.iter().map(grid).collect()
     })?;

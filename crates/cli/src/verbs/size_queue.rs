@@ -75,7 +75,9 @@ fn render(
     for assumption in &found.assumptions {
         output.detail(format!("taken for granted: {assumption}"));
     }
-    let chosen = found.choice().and_then(|choice| Some((choice.with_margin?, choice.period)));
+    let chosen = found
+        .choice()
+        .and_then(|choice| Some((choice.with_margin?, choice.period)));
     let stanza = chosen.map(|(budget, period)| {
         format!(
             "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"

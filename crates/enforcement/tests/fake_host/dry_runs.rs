@@ -25,12 +25,24 @@ const NAMED: [(&str, &str); 9] = [
     ("kind = \"process\"\ncommand = [\"a\"]", DEFERRABLE),
     ("kind = \"process\"\nbuiltin = \"cpu-hog\"", DEFERRABLE),
     ("kind = \"process\"\npids = [100, 400]", DEFERRABLE),
-    ("kind = \"process\"\ncommand = [\"a\"]", "backend = \"deadline\""),
-    ("kind = \"process\"\ncommand = [\"a\"]", "backend = \"rt-group\""),
-    ("kind = \"process\"\ncommand = [\"a\"]", "backend = \"cfs-quota\""),
+    (
+        "kind = \"process\"\ncommand = [\"a\"]",
+        "backend = \"deadline\"",
+    ),
+    (
+        "kind = \"process\"\ncommand = [\"a\"]",
+        "backend = \"rt-group\"",
+    ),
+    (
+        "kind = \"process\"\ncommand = [\"a\"]",
+        "backend = \"cfs-quota\"",
+    ),
     ("kind = \"container\"\ncgroup = \"machine/one\"", DEFERRABLE),
     ("kind = \"qemu-vm\"\nmachine = { pid = OWN }", DEFERRABLE),
-    ("kind = \"qemu-vm\"\nmachine = { qmp = \"QMP\" }", DEFERRABLE),
+    (
+        "kind = \"qemu-vm\"\nmachine = { qmp = \"QMP\" }",
+        DEFERRABLE,
+    ),
 ];
 const DEFERRABLE: &str = "backend = \"ds-freeze\"";
 const XEN: (&str, &str) = ("kind = \"xen-vm\"", "backend = \"xen-rtds\"");
@@ -85,7 +97,9 @@ fn journaled(directory: &Path) -> Vec<Change> {
     let journal = files.map(|file| file.unwrap().path());
     let texts = journal.filter_map(|path| std::fs::read_to_string(path).ok());
     let text: String = texts.collect();
-    let lines = text.lines().map(|line| &line[line.find('{').unwrap_or(0)..]);
+    let lines = text
+        .lines()
+        .map(|line| &line[line.find('{').unwrap_or(0)..]);
     let records = lines.filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let intents = records.filter(|record| record["record"] == "intent");
     intents
@@ -108,7 +122,11 @@ fn answer_as_monitor(listener: UnixListener, vcpu: u32) {
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();
         let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-        writeln!(stream, r#"{{"QMP": {{"version": {{}}, "capabilities": []}}}}"#).unwrap();
+        writeln!(
+            stream,
+            r#"{{"QMP": {{"version": {{}}, "capabilities": []}}}}"#
+        )
+        .unwrap();
         while let Some(Ok(line)) = lines.next() {
             let answer = match line.contains("query-cpus-fast") {
                 true => format!(r#"[{{"cpu-index": 0, "thread-id": {vcpu}}}]"#),
@@ -151,7 +169,11 @@ fn a_dry_run_plans_what_a_run_journals() {
         let plans = enforcer(&dry, state_directory().path())
             .plan(&requested)
             .unwrap();
-        assert_eq!(dry.snapshot(), before, "{members}: a dry run changed something");
+        assert_eq!(
+            dry.snapshot(),
+            before,
+            "{members}: a dry run changed something"
+        );
         let mut applied = requested.clone();
         if let tailbound_enforcement::Target::Processes(pids) = &mut applied[0].target {
             let stands_in = pids.contains(&STAND_IN);
