@@ -145,8 +145,8 @@ mod tests {
         let view = TopView::of(Some(&sample(100, 100, 5)), &sample(200, 400, 45));
         let expected = "\
 tailbound: 1 reservations in force
-domain           back end   CPUs   budget   period   used             depleted       overrun p99  state
-worker           ds-freeze  1      4ms      10ms     ████████░░ 75%   +40 of 45      50us         in force
+domain     back end   CPUs   budget   period   used           depleted       overrun p99  state
+worker     ds-freeze  1      4ms      10ms     ████████░░ 75% +40 of 45      50us         in force
 
 
 noise: managers up to 30us late (p99), 1 replenishments missed, 0 periods stalled, 0ns held by throttling

@@ -122,7 +122,7 @@ impl ReservationRow {
         let use_share = ledger.and_then(|ledger| {
             let reserved = since(earlier.map(|one| one.reserved), ledger.reserved);
             let used = since(earlier.map(|one| one.consumed), ledger.consumed);
-            (reserved > Duration::ZERO).then(|| used.as_secs_f64() / reserved.as_secs_f64())
+            (reserved > Duration::ZERO).then(|| used.as_nanos() as f64 / reserved.as_nanos() as f64)
         });
         let depletions_total = ledger.map(|ledger| ledger.depletions);
         let depletions_before = earlier.map_or(0, |ledger| ledger.depletions);
