@@ -121,6 +121,7 @@ fn lost(status: &DaemonStatus, domains: &[String]) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::collections::BTreeMap;
     use std::sync::mpsc;
 
     use tailbound_control::{
@@ -175,6 +176,7 @@ mod tests {
             watchdog: WatchdogStatus::default(),
             recovered: Recovery::default(),
             ended: Vec::new(),
+            subsystems: BTreeMap::new(),
         }
     }
 

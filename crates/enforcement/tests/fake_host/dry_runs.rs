@@ -8,12 +8,13 @@ use std::thread;
 
 use tailbound_analysis::resolution::Deployment;
 use tailbound_enforcement::binding::{self, StartedProcesses};
-use tailbound_enforcement::fake_kernel::FakeKernel;
+
 use tailbound_enforcement::{Change, ReservationRequest};
 use tailbound_linux::thread::current_thread_id;
 use tailbound_linux::xen::{Vcpu, VcpuSetting};
 use tailbound_model::Variant;
 
+use super::fake_kernel::FakeKernel;
 use super::stage::*;
 
 /// The process that a run starts, and the one that stands in for it in a dry run.

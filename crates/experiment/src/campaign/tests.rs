@@ -64,6 +64,7 @@ impl Measurable for FakeRig {
             let refusal = tailbound_control::Refusal {
                 message: "no room".into(),
                 kind: tailbound_control::RefusalKind::Admission,
+                reason: None,
             };
             return Err(ClientError::Refused(refusal).into());
         }
