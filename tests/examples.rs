@@ -113,12 +113,14 @@ fn every_example_checks_predicts_and_simulates() {
 }
 
 #[test]
-fn every_example_says_what_to_look_at() {
+fn every_example_says_how_its_results_are_read() {
     for path in descriptions() {
         let folder = Path::new(&path).parent().unwrap();
         let readme = repository::root().join(folder).join("README.md");
         let text = fs::read_to_string(&readme).unwrap_or_default();
-        assert!(text.contains("## What to look at"), "{}", readme.display());
+        let headings = ["## The report", "## Results"];
+        let explained = headings.iter().any(|heading| text.contains(heading));
+        assert!(explained, "{}: none of {headings:?}", readme.display());
     }
 }
 

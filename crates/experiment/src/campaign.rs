@@ -72,11 +72,7 @@ pub fn run(
     }
     let seed = options.seed.unwrap_or(loaded.description.seed);
     let mut findings = Findings::new(loaded, inputs, seed, &options.out);
-    let mut deployments = BTreeMap::new();
-    for variant in &loaded.description.experiment.variants {
-        let deployment = Deployment::of_run(&loaded.description, variant)?;
-        deployments.insert(variant.name.clone(), deployment);
-    }
+    let deployments = deployments(loaded)?;
     let simulated_only = options.simulate_only
         || !host_is_fit(
             &loaded.description.experiment.variants,
@@ -133,6 +129,19 @@ pub fn run(
         measure_all(&mut rig, &deployments, &mut findings, observer);
     }
     Ok(findings.into_results(options))
+}
+
+/// The deployment of each variant, by its name.
+fn deployments(
+    loaded: &LoadedDescription,
+) -> Result<BTreeMap<String, Deployment>, ExperimentError> {
+    let variants = loaded.description.experiment.variants.iter();
+    variants
+        .map(|variant| {
+            let deployment = Deployment::of_run(&loaded.description, variant)?;
+            Ok((variant.name.clone(), deployment))
+        })
+        .collect()
 }
 
 /// What is known of every service's execution times in one variant.
