@@ -1,6 +1,6 @@
 # What people and CI type. Each target is thin: the work is in tools/ and in cargo.
 #
-# There is one build profile, cargo's `dev` (optimised dependencies, overflow checks on), for the
+# There is one build profile, cargo's `dev` (optimised where computing is, overflow checks on), for the
 # tests and the demo, so that nothing is compiled twice. Only `make bench` and `make install`
 # compile with optimisation for release.
 
