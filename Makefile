@@ -15,7 +15,7 @@ SUBMAKE := $(MAKE)
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test lint python zookeeper test-xen test-agent-static fuzz bench install clean
+.PHONY: help setup setup-demo demo build test lint loom python zookeeper test-xen test-agent-static fuzz bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,7 +38,7 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 test: setup ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
 	@tools/beside $(LOGS)/java.log tools/java -- \
 		tools/beside $(LOGS)/python-packages.log tools/python --install -- \
-		nice $(SUBMAKE) --no-print-directory lint build
+		nice $(SUBMAKE) --no-print-directory lint build loom
 	TAILBOUND_BIN_DIR=$(BINARIES) $(CARGO) test $(FLAGS) --no-fail-fast
 	@tools/python
 	@tools/check-advisories
@@ -46,6 +46,11 @@ test: setup ## What CI runs: formatting, clippy, tidiness, every test, every doc
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(FLAGS) --all-targets -- -D warnings
+
+# In a folder of its own, since the flag changes every package that is compiled.
+loom: ## Run the memory that threads share in every interleaving with up to three preemptions
+	RUSTFLAGS="$(RUSTFLAGS) --cfg loom" LOOM_MAX_PREEMPTIONS=3 $(CARGO) test --locked --lib \
+		--package tailbound-shared-memory --target-dir $(or $(CARGO_TARGET_DIR),target)/loom
 
 python: ## Build the Python package, install it in a virtual environment below target/, test it there
 	@tools/python

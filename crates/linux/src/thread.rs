@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
 
+use tailbound_shared_memory::Doorbell;
 use tailbound_time::Duration;
 
 use crate::clock::timespec;
@@ -135,6 +136,16 @@ impl WakeUp {
     /// Quietens it; whether it had been signalled.
     pub fn take(&self) -> bool {
         (&self.0).read(&mut [0; 8]).is_ok()
+    }
+}
+
+impl Doorbell for WakeUp {
+    fn ring(&self) {
+        self.signal();
+    }
+
+    fn silence(&self) {
+        self.take();
     }
 }
 

@@ -230,7 +230,9 @@ impl Held {
             host: host.into(),
             cpu,
             domains: domains.to_vec(),
-            load: here().filter(|(_, one)| !one.is_cap()).map(share).sum(),
+            // The sum of none is a negative zero.
+            load: (here().filter(|(_, one)| !one.is_cap()).map(share))
+                .fold(0.0, |sum, share| sum + share),
             admitted: failures.is_empty(),
             failures,
             method: method.into(),

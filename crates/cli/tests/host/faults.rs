@@ -254,11 +254,20 @@ fn a_reservation_taken_back_in_mid_run_makes_the_measurement_invalid() {
     bench.write("fault.toml", &description("robbed", SYNTHETIC, "synthetic"));
     let mut child = bench.start(&["run", "fault.toml", "--out", "out"]);
     bench.until_said("measuring reserved");
+    // It is said before the reservation is asked for.
+    let in_force = || {
+        let status = bench.client()?.status().ok()?;
+        (!status.reservations.is_empty()).then_some(())
+    };
+    while in_force().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "{}", bench.said());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
     bench.run(&["revert", "--all"]).expect(0, &["robbed"]);
     assert_eq!(child.wait().unwrap().code(), Some(1));
     let said = bench.said();
     assert!(
-        said.contains("the reservation of robbed has ended")
+        said.contains("the reservation of \"robbed\" was taken back by `tailbound revert --all`")
             && said.contains("this measurement is not valid"),
         "{said}"
     );

@@ -19,11 +19,11 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use self::boost::Boost;
 use self::escape::EscapeSign;
+use super::budget_seqlock::BudgetSeqlock;
 use super::error::ManagerError;
 use super::ledger::{Ledger, STALL};
 use super::manager::{Detection, ManagerOptions};
 use super::pace::Pace;
-use super::posted::PostedBudget;
 use tailbound_reservation::metered_server::{
     Actions, ChangeAt, ClosedPeriod, FixedGridServer, ServerParameters, StopLead, Switch,
 };
@@ -113,7 +113,7 @@ pub(super) struct ServedState {
     pub(super) priority: Priority,
     pub(super) ledger: Arc<Ledger>,
     pub(super) freeze: Arc<FreezeControl>,
-    pub(super) posted: Arc<PostedBudget>,
+    pub(super) budget_seqlock: Arc<BudgetSeqlock>,
     /// The number of the last posted budget that was taken up.
     posted_seen: u64,
     /// Where its alarm lies in the poll set.
@@ -184,7 +184,7 @@ impl ServedState {
             priority: domain.priority,
             ledger,
             freeze: Arc::new(FreezeControl(freeze)),
-            posted: Arc::default(),
+            budget_seqlock: Arc::default(),
             posted_seen: 0,
             place: None,
             origin: domain.first_replenishment,
@@ -275,13 +275,19 @@ impl ServedState {
         };
         let opened = server.opens_at(now);
         if let Some(opened) = opened {
-            show(&self.posted, opened, server);
-            take_posted(&self.posted, &mut self.posted_seen, server, now, used);
+            show(&self.budget_seqlock, opened, server);
+            take_posted(
+                &self.budget_seqlock,
+                &mut self.posted_seen,
+                server,
+                now,
+                used,
+            );
         }
         let (actions, closed) = server.replenish(now, used);
         if let Some(opened) = opened {
             // The period may have changed.
-            show(&self.posted, opened, server);
+            show(&self.budget_seqlock, opened, server);
         }
         if let Some(closed) = closed {
             self.enter(&closed, now);
@@ -298,7 +304,13 @@ impl ServedState {
             return Some(self.origin.unwrap_or(now).max(now));
         };
         // What was posted before is older than this.
-        take_posted(&self.posted, &mut self.posted_seen, server, now, used);
+        take_posted(
+            &self.budget_seqlock,
+            &mut self.posted_seen,
+            server,
+            now,
+            used,
+        );
         let in_force_at = match at {
             ChangeAt::NextReplenishment => server.in_force_at(Instant::ORIGIN)?,
             ChangeAt::ReplenishmentFrom(from) => server.in_force_at(from)?,
@@ -306,7 +318,7 @@ impl ServedState {
         };
         let changed = server.change(parameters, at, now, used);
         if let Some(opened) = server.opened_at() {
-            show(&self.posted, opened, server);
+            show(&self.budget_seqlock, opened, server);
         }
         if let Some((actions, closed)) = changed {
             if let Some(closed) = closed {
@@ -474,20 +486,20 @@ impl ServedState {
 }
 
 /// Shows what whoever posts a budget has to know.
-fn show(posted: &PostedBudget, opened: Instant, server: &FixedGridServer) {
+fn show(budget_seqlock: &BudgetSeqlock, opened: Instant, server: &FixedGridServer) {
     let unsettled = server.changes_period() || !server.has_room();
-    posted.show(opened, server.parameters().period, unsettled);
+    budget_seqlock.show(opened, server.parameters().period, unsettled);
 }
 
 /// Tells the server of the latest posted budget, if it is news.
 fn take_posted(
-    posted: &PostedBudget,
+    budget_seqlock: &BudgetSeqlock,
     seen: &mut u64,
     server: &mut FixedGridServer,
     now: Instant,
     used: Duration,
 ) {
-    if let Some((budget, from)) = posted.take(seen) {
+    if let Some((budget, from)) = budget_seqlock.take(seen) {
         let period = server.parameters().period;
         let parameters = ServerParameters { budget, period };
         // Nothing is to be done before the replenishment.

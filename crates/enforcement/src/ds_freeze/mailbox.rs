@@ -1,17 +1,14 @@
-//! How requests reach a running manager without ever making it wait.
+//! What a running manager is asked, and the mailbox through which requests and notes reach it.
 //!
-//! A requester puts a request into the only slot and signals; the manager looks in between
-//! wake-ups with `try_lock` alone. Whoever holds the slot signals after letting go of it, so a
-//! missed try is made up for. Everything is allocated before, and freed after, by the requester.
-//!
-//! What needs no answer is a [`Note`]: it is left in the mailbox, and who leaves it goes on at once.
+//! The mailbox itself, which never makes the manager wait, is [`tailbound_shared_memory::Mailbox`]; its
+//! bells are eventfds here, which the manager polls beside its other descriptors.
 
+use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
 
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::thread::{PollSet, WakeUp};
+use tailbound_shared_memory::Mailbox;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::domain::ServedState;
@@ -20,6 +17,9 @@ use tailbound_reservation::metered_server::{ChangeAt, ServerParameters};
 /// So long a requester looks for the answer without sleeping: to be woken takes longer than most
 /// answers do.
 const LOOKED_FOR: Duration = Duration::from_micros(50);
+
+/// The longest sleep of a requester between two looks.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
 
 /// What a manager can be asked.
 #[derive(Debug)]
@@ -69,126 +69,35 @@ pub(super) enum Reply {
     Full,
 }
 
-#[derive(Debug)]
-struct Slot {
-    request: Option<Request>,
-    reply: Option<Reply>,
-    notes: Vec<Note>,
+/// The mailbox of a manager.
+pub(super) type ManagerMailbox = Mailbox<Request, Reply, Note, WakeUp>;
+
+/// A mailbox with its two eventfds.
+pub(super) fn open_mailbox() -> io::Result<ManagerMailbox> {
+    Ok(Mailbox::new(MOST_NOTES, WakeUp::new()?, WakeUp::new()?))
 }
 
-/// The slot between one manager and those who ask it.
-#[derive(Debug)]
-pub(super) struct Mailbox {
-    slot: Mutex<Slot>,
-    /// One requester at a time.
-    turn: Mutex<()>,
-    /// Wakes the manager.
-    pub(super) wake: WakeUp,
-    /// Wakes the requester.
-    answered: WakeUp,
-    /// Whether there is an answer, for one who looks without sleeping.
-    has_reply: AtomicBool,
-}
-
-impl Mailbox {
-    pub(super) fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            slot: Mutex::new(Slot {
-                request: None,
-                reply: None,
-                notes: Vec::with_capacity(MOST_NOTES),
-            }),
-            turn: Mutex::default(),
-            wake: WakeUp::new()?,
-            answered: WakeUp::new()?,
-            has_reply: AtomicBool::new(false),
-        })
-    }
-
-    /// Asks and waits for the answer; `None` if none came within `at_most`, and then the request
-    /// is withdrawn.
-    pub(super) fn ask(&self, request: Request, at_most: Duration) -> Option<Reply> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        self.answered.take();
-        self.has_reply.store(false, Ordering::Release);
-        let began = Monotonic.now();
-        let give_up = began.saturating_add(at_most);
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        (slot.request, slot.reply) = (Some(request), None);
-        drop(slot);
-        self.wake.signal();
-        let look_until = began.saturating_add(LOOKED_FOR);
-        while !self.has_reply.load(Ordering::Acquire) && Monotonic.now() < look_until {
-            std::hint::spin_loop();
-        }
-        let mut waiting = PollSet::with_capacity(1);
-        waiting.push(Some(self.answered.as_fd()));
-        loop {
-            let left = give_up.saturating_since(Monotonic.now());
-            if let Some(outcome) = self.outcome(left.is_zero()) {
-                return outcome;
+/// Asks and waits for the answer; `None` if none came within `at_most`, and then the request is
+/// withdrawn.
+pub(super) fn ask(mailbox: &ManagerMailbox, request: Request, at_most: Duration) -> Option<Reply> {
+    let mut answered = PollSet::with_capacity(1);
+    answered.push(Some(mailbox.answered().as_fd()));
+    // From the first wait, which begins at once where nobody else asks.
+    let mut give_up = None;
+    mailbox.ask(request, || {
+        let Some(give_up) = give_up else {
+            let began = Monotonic.now();
+            give_up = Some(began.saturating_add(at_most));
+            let look_until = began.saturating_add(LOOKED_FOR);
+            while !mailbox.has_reply() && Monotonic.now() < look_until {
+                std::hint::spin_loop();
             }
-            if waiting.wait(left.min(Duration::from_millis(20))).is_err() {
-                return self.outcome(true).flatten();
-            }
-            self.answered.take();
-        }
-    }
-
-    /// The answer, if there is one; `Some(None)` if there is none and the request was withdrawn.
-    fn outcome(&self, withdraw: bool) -> Option<Option<Reply>> {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let reply = slot.reply.take();
-        let over = reply.is_some() || withdraw;
-        if over {
-            slot.request = None;
-        }
-        drop(slot);
-        // The manager may have come by while the slot was held, for a note if not for the request.
-        self.wake.signal();
-        over.then_some(reply)
-    }
-
-    /// Leaves a note; whether there was room for it, which there is unless the manager is stuck.
-    pub(super) fn leave(&self, note: Note) -> bool {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = slot.notes.len() < MOST_NOTES;
-        if has_room {
-            slot.notes.push(note);
-        }
-        drop(slot);
-        self.wake.signal();
-        has_room
-    }
-
-    /// For the manager: takes the notes that were left, in order, and answers the request that waits,
-    /// if there is one; whether there was anything. Never waits.
-    pub(super) fn take_up<M>(
-        &self,
-        manager: &mut M,
-        heed: impl Fn(&mut M, Note),
-        answer: impl FnOnce(&mut M, &mut Request) -> Reply,
-    ) -> bool {
-        let mut slot = match self.slot.try_lock() {
-            Ok(slot) => slot,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
+            return true;
         };
-        let slot = &mut *slot;
-        let mut some = !slot.notes.is_empty();
-        for note in slot.notes.drain(..) {
-            heed(manager, note);
-        }
-        if slot.reply.is_none()
-            && let Some(request) = &mut slot.request
-        {
-            some = true;
-            slot.reply = Some(answer(manager, request));
-            self.has_reply.store(true, Ordering::Release);
-            self.answered.signal();
-        }
-        some
-    }
+        let left = give_up.saturating_since(Monotonic.now());
+        let slept = answered.wait(left.min(LONGEST_SLEEP));
+        slept.is_ok() && Monotonic.now() < give_up
+    })
 }
 
 #[cfg(test)]
@@ -198,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_once() {
-        let mailbox = Mailbox::new().expect("eventfd");
+        let mailbox = open_mailbox().expect("eventfd");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut answers = 0;
@@ -218,7 +127,11 @@ mod tests {
                 }
             });
             for _ in 0..3 {
-                let reply = mailbox.ask(Request::Remove("a".into()), Duration::from_secs(20));
+                let reply = ask(
+                    &mailbox,
+                    Request::Remove("a".into()),
+                    Duration::from_secs(20),
+                );
                 assert!(matches!(reply, Some(Reply::Unknown)));
             }
         });
@@ -226,8 +139,12 @@ mod tests {
 
     #[test]
     fn a_request_that_nobody_takes_is_withdrawn() {
-        let mailbox = Mailbox::new().expect("eventfd");
-        let reply = mailbox.ask(Request::Remove("a".into()), Duration::from_millis(5));
+        let mailbox = open_mailbox().expect("eventfd");
+        let reply = ask(
+            &mailbox,
+            Request::Remove("a".into()),
+            Duration::from_millis(5),
+        );
         assert!(reply.is_none());
         let gone = |_: &mut (), _: &mut Request| panic!("the request should be gone");
         assert!(!mailbox.take_up(&mut (), |(), _| {}, gone));
@@ -235,7 +152,7 @@ mod tests {
 
     #[test]
     fn notes_are_taken_once_in_order_and_as_many_as_there_is_room_for() {
-        let mailbox = Mailbox::new().expect("eventfd");
+        let mailbox = open_mailbox().expect("eventfd");
         let note = |domain: u64| Note::Unboost { domain };
         for domain in 0..MOST_NOTES as u64 {
             assert!(mailbox.leave(note(domain)));

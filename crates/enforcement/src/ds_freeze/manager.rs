@@ -10,17 +10,18 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
 use tailbound_linux::memory::{lock_touched_pages, touch_stack};
 use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_current_thread};
 use tailbound_model::Cpu;
+use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::audit::Bell;
 
 use super::RealTimeLimit;
+use super::budget_seqlock::BudgetSeqlock;
 use super::domain::{FreezeControl, LONGEST_BOOST, ServedDomain, ServedState, checked_parameters};
 use super::error::ManagerError;
 use super::heartbeat::HeartbeatRow;
 use super::ledger::{Ledger, LedgerSnapshot};
-use super::mailbox::{MOST_NOTES, Mailbox, Note, Reply, Request};
-use super::posted::PostedBudget;
+use super::mailbox::{MOST_NOTES, Note, Reply, Request, ask, open_mailbox};
 use super::service_loop::{MOST_DOMAINS, ServiceLoop, Shared};
 use tailbound_reservation::metered_server::{ChangeAt, MOST_PENDING, StopLead};
 
@@ -98,7 +99,7 @@ struct ServedHandle {
     number: u64,
     ledger: Arc<Ledger>,
     freeze: Arc<FreezeControl>,
-    posted: Arc<PostedBudget>,
+    budget_seqlock: Arc<BudgetSeqlock>,
 }
 
 /// The manager of one CPU. Dropping it stops it and leaves every domain thawed.
@@ -135,7 +136,7 @@ impl CpuManager {
     ) -> Result<Self, ManagerError> {
         let descriptor = |cause| ManagerError::Descriptor { cause };
         let shared = Arc::new(Shared {
-            mailbox: Mailbox::new().map_err(descriptor)?,
+            mailbox: open_mailbox().map_err(descriptor)?,
             stop: AtomicBool::new(false),
             wake_ups: AtomicU64::new(0),
         });
@@ -270,7 +271,7 @@ impl CpuManager {
         // Nobody takes up what is posted where the thread has ended.
         let lives = self.thread.as_ref().is_some_and(|it| !it.is_finished());
         let now = Monotonic.now();
-        let post = |from| handle.posted.post(parameters, from, now);
+        let post = |from| handle.budget_seqlock.post(parameters, from, now);
         if let Some(in_force_at) = from.filter(|_| lives).and_then(post) {
             return Ok(in_force_at);
         }
@@ -281,7 +282,7 @@ impl CpuManager {
         });
         if asked.is_err() {
             // What was posted too late must not be taken up later on.
-            handle.posted.withdraw();
+            handle.budget_seqlock.withdraw();
         }
         match asked? {
             Reply::InForce(instant) => Ok(instant),
@@ -365,7 +366,7 @@ impl CpuManager {
             return Ok(());
         };
         self.shared.stop.store(true, Ordering::Release);
-        self.shared.mailbox.wake.signal();
+        self.shared.mailbox.wake().ring();
         let give_up = Monotonic.now() + PATIENCE;
         while !thread.is_finished() && Monotonic.now() < give_up {
             let _slept = sleep_until(Monotonic.now() + Duration::from_micros(200));
@@ -385,7 +386,7 @@ impl CpuManager {
     }
 
     fn ask(&self, request: Request) -> Result<Reply, ManagerError> {
-        let reply = self.shared.mailbox.ask(request, PATIENCE);
+        let reply = ask(&self.shared.mailbox, request, PATIENCE);
         reply.ok_or_else(|| self.unresponsive())
     }
 
@@ -420,7 +421,7 @@ fn handle_of(state: &ServedState) -> ServedHandle {
         number: state.number,
         ledger: Arc::clone(&state.ledger),
         freeze: Arc::clone(&state.freeze),
-        posted: Arc::clone(&state.posted),
+        budget_seqlock: Arc::clone(&state.budget_seqlock),
     }
 }
 

@@ -14,6 +14,7 @@
 //! docs/decisions/0001-ds-freeze.md.
 
 mod allowance;
+mod budget_seqlock;
 pub mod error;
 pub mod heartbeat;
 pub mod ledger;
@@ -23,7 +24,6 @@ mod pace;
 mod domain;
 mod histogram;
 mod mailbox;
-mod posted;
 mod service_loop;
 
 pub use domain::{LONGEST_BOOST, SMALLEST_BUDGET, ServedDomain};

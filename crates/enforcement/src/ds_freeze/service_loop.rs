@@ -10,13 +10,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_linux::thread::{PollSet, Readiness};
+use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::RealTimeLimit;
 use super::allowance::{Allowance, Standing};
 use super::domain::{LONGEST_BOOST, ServedState};
 use super::heartbeat::HeartbeatRow;
-use super::mailbox::{Mailbox, Note, Reply, Request};
+use super::mailbox::{ManagerMailbox, Note, Reply, Request};
 
 /// How many domains one manager serves at most: what its tables have room for.
 pub(super) const MOST_DOMAINS: usize = 64;
@@ -32,7 +33,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// What the loop shares with its handle.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) mailbox: Mailbox,
+    pub(super) mailbox: ManagerMailbox,
     pub(super) stop: AtomicBool,
     pub(super) wake_ups: AtomicU64,
 }
@@ -86,7 +87,7 @@ impl ServiceLoop {
             let mut busy = self.look_after_domains(intended) | self.keep_to_the_allowance();
             let mail = self.polled.readiness(self.mail_place) == Readiness::Readable;
             if mail {
-                self.shared.mailbox.wake.take();
+                self.shared.mailbox.wake().silence();
                 busy |= self.read_mail();
             }
             idle_in_a_row = if busy { 0 } else { idle_in_a_row + 1 };
@@ -256,7 +257,7 @@ impl ServiceLoop {
     /// Fills the poll set anew; within the room that it has.
     fn enlist(&mut self) {
         self.polled.clear();
-        self.mail_place = self.polled.push(Some(self.shared.mailbox.wake.as_fd()));
+        self.mail_place = self.polled.push(Some(self.shared.mailbox.wake().as_fd()));
         for domain in &mut self.domains {
             domain.enlist(&mut self.polled);
         }
