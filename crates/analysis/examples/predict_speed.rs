@@ -8,34 +8,16 @@ use std::time::Instant;
 
 use tailbound_analysis::{ServiceQuery, predict};
 use tailbound_distribution::{Distribution, Evidence, Provenance};
-use tailbound_model::{
-    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
-};
+use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Service, Task};
 use tailbound_time::{Duration, Rate};
 
 fn service(rate: &str) -> Result<Service, Box<dyn Error>> {
     let rate: Rate = rate.parse()?;
-    let task = Task {
-        arrivals: Arrivals::Poisson { rate },
-        execution_time: ExecutionTime::Calibrated { expected: None },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-        vcpu: None,
-        sections: Vec::new(),
-        boost: None,
-    };
-    Ok(Service {
-        domain: "domain".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:socket".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: [("task".to_string(), task)].into(),
-        slos: Vec::new(),
-    })
+    let task = Task::of(
+        Arrivals::Poisson { rate },
+        ExecutionTime::Calibrated { expected: None },
+    );
+    Ok(Service::of("domain", "unix:socket", [("task", task)]))
 }
 
 /// `count` values around `mean_us`, with a long right tail; the same in every run.

@@ -10,8 +10,7 @@ use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{ServiceQuery, SporadicTask, predict};
 use tailbound_distribution::Shape;
 use tailbound_model::{
-    Arrivals, ExecutionTime, InputFiles, Priority, Protocol, ReservationServer, Scheduling,
-    Service, Task,
+    Arrivals, ExecutionTime, InputFiles, Priority, ReservationServer, Scheduling, Service, Task,
 };
 use tailbound_simulator::workload::releases;
 use tailbound_simulator::{Simulation, SimulationQuery, simulate};
@@ -68,31 +67,25 @@ fn name(index: usize) -> String {
 
 fn service(scheduling: Scheduling, numbers: &[Numbers]) -> Service {
     let task = |(execution, period, deadline, offset): &Numbers| Task {
-        arrivals: Arrivals::Periodic {
-            period: ns(*period),
-            offset: ns(*offset),
-        },
-        execution_time: ExecutionTime::Constant {
-            value: ns(*execution),
-        },
         deadline: deadline.map(ns),
-        priority: None,
-        request: None,
-        clients: 1,
-        vcpu: None,
-        sections: Vec::new(),
-        boost: None,
+        ..Task::of(
+            Arrivals::Periodic {
+                period: ns(*period),
+                offset: ns(*offset),
+            },
+            ExecutionTime::Constant {
+                value: ns(*execution),
+            },
+        )
     };
     let tasks = numbers.iter().enumerate();
     Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
         scheduling,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks.map(|(index, one)| (name(index), task(one))).collect(),
-        slos: Vec::new(),
+        ..Service::of(
+            "d",
+            "unix:s",
+            tasks.map(|(index, one)| (name(index), task(one))),
+        )
     }
 }
 

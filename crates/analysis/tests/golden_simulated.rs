@@ -107,11 +107,7 @@ impl Sink for Shares {
 }
 
 fn plan(setting: &Setting) -> Plan {
-    let level = |members| Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    };
+    let level = |members| Level::of(members);
     let inside = level(vec![Member::Task(Task::of_rank(Rank::Fixed(0)))]);
     let (rule, budget, period) = match setting.server {
         Server::Dedicated => return Plan::on_one_cpu(inside),

@@ -28,11 +28,7 @@ fn sets() -> impl Strategy<Value = Vec<(u64, u64)>> {
 /// The longest response of each task to its jobs of one hyperperiod.
 fn simulated(set: &[(u64, u64)]) -> Vec<Duration> {
     let members = (0..set.len() as u64).map(|rank| Member::Task(Task::of_rank(Rank::Fixed(rank))));
-    let plan = Plan::on_one_cpu(Level {
-        preemptive: true,
-        quantum: None,
-        members: members.collect(),
-    });
+    let plan = Plan::on_one_cpu(Level::of(members.collect()));
     let tasks = set.iter().map(|(period_ns, work)| PeriodicTask {
         offset: 0,
         period_ns: *period_ns,

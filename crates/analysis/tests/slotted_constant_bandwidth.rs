@@ -29,11 +29,7 @@ fn served(
     period: Duration,
     jobs: impl IntoIterator<Item = (Instant, Duration)>,
 ) -> Vec<Duration> {
-    let level = |member| Level {
-        preemptive: true,
-        quantum: None,
-        members: vec![member],
-    };
+    let level = |member| Level::of(vec![member]);
     let plan = Plan::on_one_cpu(level(Member::Reservation(Reservation {
         rank: Rank::Fixed(0),
         rule: Rule::Server(ServerKind::ConstantBandwidth),

@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use tailbound_enforcement::{Changed, Enforcer};
-use tailbound_model::ResourceInterface;
-use tailbound_time::{Duration, Instant};
+use tailbound_enforcement::{Changed, Enforcer, ReservationChange};
+use tailbound_time::Duration;
 
 use crate::protocol::Refusal;
 
@@ -22,16 +21,11 @@ pub trait ReservationControl: Send {
     /// Why not all is written yet.
     fn end_changes(&mut self) -> Result<(), Refusal>;
 
-    /// Changes what an active reservation gives, in force no earlier than an instant.
+    /// Changes what an active reservation gives.
     ///
     /// # Errors
     /// Why the old one still holds.
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal>;
+    fn change_from(&mut self, change: ReservationChange<'_>) -> Result<Changed, Refusal>;
 
     /// Lets a domain run without budget for so long at most, if its back end can.
     ///
@@ -59,13 +53,8 @@ impl ReservationControl for Enforcer {
         Ok(Enforcer::end_changes(self)?)
     }
 
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal> {
-        Ok(Enforcer::change_from(self, domain, interface, not_before)?)
+    fn change_from(&mut self, change: ReservationChange<'_>) -> Result<Changed, Refusal> {
+        Ok(Enforcer::change_from(self, change)?)
     }
 
     fn boost(

@@ -1,11 +1,12 @@
 //! The daemon's directory: its socket, its lock, its log, and the journals of the enforcer.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tailbound_linux::control_socket::try_lock_exclusively;
+use tailbound_linux::own_directory::{self, NotOwnDirectory};
 use tailbound_linux::process::effective_uid;
 
 /// The longest path that the address of a Unix socket takes, in bytes (unix(7)).
@@ -70,27 +71,13 @@ impl StateDirectory {
                 path: self.path.clone(),
             });
         }
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.path)
-            .map_err(|source| self.unusable(&self.path, source))?;
-        let found =
-            fs::symlink_metadata(&self.path).map_err(|source| self.unusable(&self.path, source))?;
-        let uid = effective_uid();
-        let reason = if !found.is_dir() {
-            "it is no directory, or a symbolic link".to_owned()
-        } else if found.uid() != uid {
-            format!("it belongs to uid {}", found.uid())
-        } else if found.mode() & 0o022 != 0 {
-            format!("its mode is {:o}", found.mode() & 0o7777)
-        } else {
-            return Ok(());
-        };
-        Err(StateDirectoryError::Unsafe {
-            path: self.path.clone(),
-            reason,
-            uid,
+        own_directory::prepare(&self.path).map_err(|error| match error {
+            NotOwnDirectory::Unusable(source) => self.unusable(&self.path, source),
+            NotOwnDirectory::Unsafe { reason } => StateDirectoryError::Unsafe {
+                path: self.path.clone(),
+                reason,
+                uid: effective_uid(),
+            },
         })
     }
 
@@ -181,7 +168,7 @@ impl StateDirectory {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use super::*;
 

@@ -17,7 +17,7 @@ use tailbound_enforcement::{EnforcementError, Recovery, recover};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::{peer_credentials, wait_readable};
 use tailbound_linux::process::{effective_uid, own_thread};
-use tailbound_linux::scheduling::{Scheduling, scheduling_of, set_scheduling};
+use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of, set_scheduling};
 use tailbound_linux::thread::WakeUp;
 use tailbound_time::{Clock, Duration};
 
@@ -180,7 +180,7 @@ pub fn run(options: &DaemonOptions) -> Result<(), DaemonError> {
 /// Our ordinary threads stay below the domains, and a real-time thread must not reap children (the
 /// guardian does); so a real-time policy of whoever started us is left.
 fn leave_real_time() {
-    use Scheduling::{Batch, Idle, Other};
+    use SchedulingSetting::{Batch, Idle, Other};
     match scheduling_of(own_thread()) {
         Ok(Other { .. } | Batch { .. } | Idle) => {}
         found => match set_scheduling(own_thread(), Other { nice: 0 }) {

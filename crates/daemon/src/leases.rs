@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use tailbound_enforcement::{
-    Changed, EnforcementStatus, LedgerSummary, Plan, Probe, ReservationRequest,
+    Changed, EnforcementStatus, LedgerSummary, Plan, Probe, ReservationChange, ReservationRequest,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::ResourceInterface;
-use tailbound_time::{Duration, Instant};
+use tailbound_time::Duration;
 
 use tailbound_control::ReservationControl;
 use tailbound_control::origin::{EndReason, Ending, Endings, Origin, Peer};
@@ -434,17 +434,12 @@ impl<R: Reservations> ReservationControl for Leases<R> {
         self.reservations.end_changes()
     }
 
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal> {
+    fn change_from(&mut self, change: ReservationChange<'_>) -> Result<Changed, Refusal> {
         if self.closing {
             return Err(Refusal::shutting_down());
         }
         // No owner comes or goes, and looking for that would take longer than the change.
-        self.reservations.change_from(domain, interface, not_before)
+        self.reservations.change_from(change)
     }
 
     fn boost(

@@ -19,7 +19,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::control_socket::{ProcessHandle, begin_session, wait_readable};
 use tailbound_linux::memory::lock_touched_pages;
 use tailbound_linux::process::own_thread;
-use tailbound_linux::scheduling::{Scheduling, affinity_of, set_affinity, set_scheduling};
+use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, set_affinity, set_scheduling};
 use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_model::CpuSet;
 use tailbound_time::{Clock, Duration, Instant};
@@ -327,7 +327,7 @@ fn restart(watch: Watch, program: io::Result<PathBuf>) {
     // The lock goes, so that the daemon may have it.
     drop(watch);
     // What there was to do before everything else is done.
-    if let Err(error) = set_scheduling(own_thread(), Scheduling::Other { nice: 0 }) {
+    if let Err(error) = set_scheduling(own_thread(), SchedulingSetting::Other { nice: 0 }) {
         note(format_args!("watchdog: cannot leave real time: {error}"));
     }
     let program = match program {

@@ -131,6 +131,15 @@ pub struct Inheritance {
     pub affinity: Option<CpuSet>,
 }
 
+/// Where a reservation is planned.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// What the host can do.
+    pub host: &'a HostCapabilities,
+    /// The state of its kernel, which is only read.
+    pub view: &'a dyn KernelView,
+}
+
 /// A way to make the kernel give a domain its CPU time.
 ///
 /// Back ends plan and declare; they never touch the kernel themselves. `host` is what was probed,
@@ -140,7 +149,9 @@ pub trait Backend: Send + Sync {
     fn kind(&self) -> BackendKind;
 
     /// What it needs and `host` lacks; empty if it works here.
-    fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement>;
+    fn missing(&self, _host: &HostCapabilities) -> Vec<MissingRequirement> {
+        Vec::new()
+    }
 
     /// What it needs for a request, its options included, and `host` lacks.
     fn missing_for(
@@ -157,19 +168,16 @@ pub trait Backend: Send + Sync {
     /// What is out of range and what would be in it.
     fn check_interface(
         &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-    ) -> Result<(), AdmissionError>;
+        _request: &ReservationRequest,
+        _host: &HostCapabilities,
+    ) -> Result<(), AdmissionError> {
+        Ok(())
+    }
 
-    /// What would be changed to serve `request`; `view` is only read.
+    /// What would be changed on `site` to serve `request`.
     ///
     /// # Errors
     /// If the target has gone or is of a kind that it cannot take, or the kernel's state cannot be
     /// read.
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError>;
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError>;
 }

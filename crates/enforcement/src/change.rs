@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tailbound_linux::scheduling::{RESET_ON_FORK, Scheduling, format_cpu_list};
+use tailbound_linux::scheduling::{SchedulingSetting, format_cpu_list};
 use tailbound_linux::xen::{VcpuSetting, words_to_set};
 use tailbound_model::CpuSet;
 
@@ -66,58 +66,16 @@ pub enum Change {
     },
 }
 
-/// A scheduling policy with its parameters, in the kernel's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "policy")]
-pub enum SchedulingSetting {
-    /// SCHED_OTHER.
-    Other {
-        /// The nice value, -20 to 19.
-        nice: i8,
-    },
-    /// SCHED_BATCH.
-    Batch {
-        /// The nice value, -20 to 19.
-        nice: i8,
-    },
-    /// SCHED_IDLE.
-    Idle,
-    /// SCHED_FIFO.
-    Fifo {
-        /// 1 to 99.
-        priority: u8,
-        /// Whether children start as SCHED_OTHER.
-        reset_on_fork: bool,
-    },
-    /// SCHED_RR.
-    RoundRobin {
-        /// 1 to 99.
-        priority: u8,
-        /// Whether children start as SCHED_OTHER.
-        reset_on_fork: bool,
-    },
-    /// SCHED_DEADLINE.
-    Deadline {
-        /// sched_runtime, in nanoseconds.
-        runtime_ns: u64,
-        /// sched_deadline, in nanoseconds.
-        deadline_ns: u64,
-        /// sched_period, in nanoseconds.
-        period_ns: u64,
-        /// SCHED_FLAG_RESET_ON_FORK and the other flags, as the kernel numbers them.
-        flags: u64,
-    },
-}
-
 /// Fixed priorities above all domains and below the managers: those of agents.
 const AGENT_PRIORITIES: std::ops::RangeInclusive<u8> = 91..=97;
 
-impl SchedulingSetting {
-    /// Whether a thread is scheduled as an agent: its domain's priority is not for it, so that it comes
-    /// before what else runs there.
-    pub fn is_of_agent(&self) -> bool {
-        matches!(self, Self::Fifo { priority, .. } if AGENT_PRIORITIES.contains(priority))
-    }
+/// Whether a thread is scheduled as an agent: its domain's priority is not for it, so that it comes
+/// before what else runs there.
+pub fn is_of_agent(setting: SchedulingSetting) -> bool {
+    let SchedulingSetting::Fifo { priority, .. } = setting else {
+        return false;
+    };
+    AGENT_PRIORITIES.contains(&priority)
 }
 
 impl Change {
@@ -221,114 +179,6 @@ impl fmt::Display for Change {
                 "xl {}",
                 words_to_set(*domain, *vcpu, *setting).join(" ")
             ),
-        }
-    }
-}
-
-impl fmt::Display for SchedulingSetting {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reset = |reset: bool| if reset { " flags=RESET_ON_FORK" } else { "" };
-        match *self {
-            Self::Other { nice } => write!(out, "{{policy=SCHED_OTHER nice={nice}}}"),
-            Self::Batch { nice } => write!(out, "{{policy=SCHED_BATCH nice={nice}}}"),
-            Self::Idle => write!(out, "{{policy=SCHED_IDLE}}"),
-            Self::Fifo {
-                priority,
-                reset_on_fork,
-            } => write!(
-                out,
-                "{{policy=SCHED_FIFO priority={priority}{}}}",
-                reset(reset_on_fork)
-            ),
-            Self::RoundRobin {
-                priority,
-                reset_on_fork,
-            } => write!(
-                out,
-                "{{policy=SCHED_RR priority={priority}{}}}",
-                reset(reset_on_fork)
-            ),
-            Self::Deadline {
-                runtime_ns,
-                deadline_ns,
-                period_ns,
-                flags,
-            } => write!(
-                out,
-                "{{policy=SCHED_DEADLINE runtime={runtime_ns} deadline={deadline_ns} period={period_ns}{}}}",
-                reset(flags & RESET_ON_FORK != 0)
-            ),
-        }
-    }
-}
-
-impl From<Scheduling> for SchedulingSetting {
-    fn from(setting: Scheduling) -> Self {
-        match setting {
-            Scheduling::Other { nice } => Self::Other { nice },
-            Scheduling::Batch { nice } => Self::Batch { nice },
-            Scheduling::Idle => Self::Idle,
-            Scheduling::Fifo {
-                priority,
-                reset_on_fork,
-            } => Self::Fifo {
-                priority,
-                reset_on_fork,
-            },
-            Scheduling::RoundRobin {
-                priority,
-                reset_on_fork,
-            } => Self::RoundRobin {
-                priority,
-                reset_on_fork,
-            },
-            Scheduling::Deadline {
-                runtime_ns,
-                deadline_ns,
-                period_ns,
-                flags,
-            } => Self::Deadline {
-                runtime_ns,
-                deadline_ns,
-                period_ns,
-                flags,
-            },
-        }
-    }
-}
-
-impl From<SchedulingSetting> for Scheduling {
-    fn from(setting: SchedulingSetting) -> Self {
-        use SchedulingSetting as S;
-        match setting {
-            S::Other { nice } => Self::Other { nice },
-            S::Batch { nice } => Self::Batch { nice },
-            S::Idle => Self::Idle,
-            S::Fifo {
-                priority,
-                reset_on_fork,
-            } => Self::Fifo {
-                priority,
-                reset_on_fork,
-            },
-            S::RoundRobin {
-                priority,
-                reset_on_fork,
-            } => Self::RoundRobin {
-                priority,
-                reset_on_fork,
-            },
-            S::Deadline {
-                runtime_ns,
-                deadline_ns,
-                period_ns,
-                flags,
-            } => Self::Deadline {
-                runtime_ns,
-                deadline_ns,
-                period_ns,
-                flags,
-            },
         }
     }
 }

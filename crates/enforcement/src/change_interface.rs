@@ -1,5 +1,6 @@
 //! Gives an active reservation another budget, period or priority.
 
+use crate::change::is_of_agent;
 use crate::error::EnforcementError;
 use crate::executor::{make, members, undo_after};
 use crate::journal::Journal;
@@ -92,7 +93,7 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
             Change::SetScheduling { tid, setting }
                 if kernel
                     .scheduling(*tid)
-                    .is_ok_and(|now| now != *setting && !now.is_of_agent()) =>
+                    .is_ok_and(|now| now != *setting && !is_of_agent(now)) =>
             {
                 policies.push(change.clone());
             }
@@ -108,7 +109,7 @@ fn differing(kernel: &dyn KernelState, journal: &Journal, plan: &Plan) -> Vec<Ch
             let change = Change::SetScheduling { tid, setting };
             let differs = kernel
                 .scheduling(tid)
-                .is_ok_and(|now| now != setting && !now.is_of_agent());
+                .is_ok_and(|now| now != setting && !is_of_agent(now));
             if differs && !policies.contains(&change) {
                 policies.push(change);
             }

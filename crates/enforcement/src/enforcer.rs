@@ -11,7 +11,7 @@ use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, BackendOptions, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
-pub use self::changes::Changed;
+pub use self::changes::{Changed, ReservationChange};
 pub use self::members::{Probe, Sight};
 use crate::admission::{Holding, Standing, admit_from, check_request};
 use crate::audit::{AuditSummary, AuditedDomain};
@@ -26,7 +26,7 @@ use crate::machine::with_emulator;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
 use crate::registry::{HeldElsewhere, HostRegistry};
-use crate::{Change, Plan, ReservationRequest, Target};
+use crate::{Change, Plan, ReservationRequest, Site, Target};
 
 /// Everything that is enforced by one [`Enforcer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -255,7 +255,13 @@ impl Enforcer {
     /// What a request that has been admitted changes.
     fn plan_for(&self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
         let view = self.kernel.as_ref();
-        let plan = backend(request.backend).plan(request, &self.host, view)?;
+        let plan = backend(request.backend).plan(
+            request,
+            Site {
+                host: &self.host,
+                view,
+            },
+        )?;
         let plan = with_emulator(plan, &self.host, view);
         Ok(with_cpuset(plan, &self.host, view))
     }

@@ -31,10 +31,12 @@ mod thaw;
 pub use audit::AuditSummary;
 pub use backend::{
     Backend, Inheritance, MachineThreads, Manager, MissingRequirement, Plan, ReservationRequest,
-    Target,
+    Site, Target,
 };
-pub use change::{Change, SchedulingSetting};
-pub use enforcer::{Changed, DomainStatus, EnforcementStatus, Enforcer, Probe, Sight};
+pub use change::Change;
+pub use enforcer::{
+    Changed, DomainStatus, EnforcementStatus, Enforcer, Probe, ReservationChange, Sight,
+};
 pub use error::{AdmissionError, AdmissionRefusal, EnforcementError, PlanError};
 pub use journal::state_directory;
 pub use kernel::{KernelState, KernelView};
@@ -42,3 +44,4 @@ pub use linux_kernel::LinuxKernel;
 pub use managers::{FreezeManagers, LedgerSummary, Managers};
 pub use recovery::{Recovery, recover, standing_reservations};
 pub use registry::HostRegistry;
+pub use tailbound_linux::scheduling::SchedulingSetting;

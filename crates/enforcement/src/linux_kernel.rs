@@ -80,7 +80,7 @@ impl KernelView for LinuxKernel {
     }
 
     fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting> {
-        scheduling::scheduling_of(tid).map(Into::into)
+        scheduling::scheduling_of(tid)
     }
 
     fn affinity(&self, tid: u32) -> io::Result<CpuSet> {
@@ -173,7 +173,7 @@ impl KernelState for LinuxKernel {
         let passes = [io::ErrorKind::PermissionDenied, io::ErrorKind::ResourceBusy];
         retry(
             |error| deadline && passes.contains(&error.kind()),
-            || scheduling::set_scheduling(tid, setting.into()),
+            || scheduling::set_scheduling(tid, setting),
         )
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::backends::descendants_that;
+use crate::change::is_of_agent;
 use crate::error::EnforcementError;
 use crate::executor::{ROUNDS, make, members};
 use crate::journal::{HeldDomain, Journal, Previous};
@@ -24,7 +25,7 @@ pub(crate) fn treat_newcomers(
             if let Some(setting) = plan.inheritance.scheduling
                 && kernel
                     .scheduling(tid)
-                    .is_ok_and(|now| now != setting && !now.is_of_agent())
+                    .is_ok_and(|now| now != setting && !is_of_agent(now))
             {
                 changes.push(Change::SetScheduling { tid, setting });
             }

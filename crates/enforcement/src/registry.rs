@@ -7,13 +7,14 @@
 //! Only root enters: a reservation takes real-time policies and cgroups of root's, and a lock that
 //! another user could hold would let that user keep root waiting.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::namespaces::{path_as_seen_by, processes_with_another};
+use tailbound_linux::own_directory::{self, NotOwnDirectory};
 use tailbound_linux::process::effective_uid;
 
 use crate::admission::Holding;
@@ -105,22 +106,10 @@ impl HostRegistry {
         if self.is_of_this_host && uid != 0 {
             return Err(EnforcementError::NotRoot { uid });
         }
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.directory);
-        made.map_err(|error| self.unusable(error))?;
-        let found = fs::symlink_metadata(&self.directory).map_err(|error| self.unusable(error))?;
-        let problem = if !found.is_dir() {
-            "it is no directory".to_owned()
-        } else if found.uid() != uid {
-            format!("it belongs to uid {}", found.uid())
-        } else if found.mode() & 0o022 != 0 {
-            format!("its mode is {:o}", found.mode() & 0o7777)
-        } else {
-            return Ok(());
-        };
-        Err(self.unusable(io::Error::other(problem)))
+        own_directory::prepare(&self.directory).map_err(|error| match error {
+            NotOwnDirectory::Unusable(error) => self.unusable(error),
+            NotOwnDirectory::Unsafe { reason } => self.unusable(io::Error::other(reason)),
+        })
     }
 
     /// Refuses where another daemon has another registry, so that neither counts what the other holds.

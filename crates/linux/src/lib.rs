@@ -11,6 +11,7 @@ pub mod file_room;
 pub mod host_facts;
 pub mod memory;
 pub mod namespaces;
+pub mod own_directory;
 pub mod perf;
 pub mod polling;
 pub mod process;

@@ -1,7 +1,9 @@
-//! Scheduling policies and affinity of threads, our own and others'.
+//! SchedulingSetting policies and affinity of threads, our own and others'.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::{fmt, io};
+
+use serde::{Deserialize, Serialize};
 
 /// SCHED_FLAG_RESET_ON_FORK: children start as SCHED_OTHER.
 pub const RESET_ON_FORK: u64 = 0x01;
@@ -15,8 +17,9 @@ const SCHED_DEADLINE: u32 = 6;
 const SCHED_EXT: u32 = 7;
 
 /// A thread's scheduling policy with its parameters (sched_setattr(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduling {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "policy")]
+pub enum SchedulingSetting {
     /// SCHED_OTHER; also told of SCHED_EXT, which threads enter by themselves.
     Other {
         /// The nice value, -20 to 19.
@@ -56,6 +59,43 @@ pub enum Scheduling {
     },
 }
 
+impl fmt::Display for SchedulingSetting {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reset = |reset: bool| if reset { " flags=RESET_ON_FORK" } else { "" };
+        match *self {
+            Self::Other { nice } => write!(out, "{{policy=SCHED_OTHER nice={nice}}}"),
+            Self::Batch { nice } => write!(out, "{{policy=SCHED_BATCH nice={nice}}}"),
+            Self::Idle => write!(out, "{{policy=SCHED_IDLE}}"),
+            Self::Fifo {
+                priority,
+                reset_on_fork,
+            } => write!(
+                out,
+                "{{policy=SCHED_FIFO priority={priority}{}}}",
+                reset(reset_on_fork)
+            ),
+            Self::RoundRobin {
+                priority,
+                reset_on_fork,
+            } => write!(
+                out,
+                "{{policy=SCHED_RR priority={priority}{}}}",
+                reset(reset_on_fork)
+            ),
+            Self::Deadline {
+                runtime_ns,
+                deadline_ns,
+                period_ns,
+                flags,
+            } => write!(
+                out,
+                "{{policy=SCHED_DEADLINE runtime={runtime_ns} deadline={deadline_ns} period={period_ns}{}}}",
+                reset(flags & RESET_ON_FORK != 0)
+            ),
+        }
+    }
+}
+
 /// `struct sched_attr` of linux/sched/types.h, in its first published size of 48 bytes, which
 /// every kernel with sched_setattr takes.
 #[repr(C)]
@@ -71,29 +111,29 @@ struct SchedAttr {
     period: u64,
 }
 
-impl From<Scheduling> for SchedAttr {
-    fn from(setting: Scheduling) -> Self {
+impl From<SchedulingSetting> for SchedAttr {
+    fn from(setting: SchedulingSetting) -> Self {
         let flags = |reset| if reset { RESET_ON_FORK } else { 0 };
         let base = Self {
             size: size_of::<Self>() as u32,
             ..Self::default()
         };
         match setting {
-            Scheduling::Other { nice } => Self {
+            SchedulingSetting::Other { nice } => Self {
                 policy: SCHED_OTHER,
                 nice: nice.into(),
                 ..base
             },
-            Scheduling::Batch { nice } => Self {
+            SchedulingSetting::Batch { nice } => Self {
                 policy: SCHED_BATCH,
                 nice: nice.into(),
                 ..base
             },
-            Scheduling::Idle => Self {
+            SchedulingSetting::Idle => Self {
                 policy: SCHED_IDLE,
                 ..base
             },
-            Scheduling::Fifo {
+            SchedulingSetting::Fifo {
                 priority,
                 reset_on_fork,
             } => Self {
@@ -102,7 +142,7 @@ impl From<Scheduling> for SchedAttr {
                 flags: flags(reset_on_fork),
                 ..base
             },
-            Scheduling::RoundRobin {
+            SchedulingSetting::RoundRobin {
                 priority,
                 reset_on_fork,
             } => Self {
@@ -111,7 +151,7 @@ impl From<Scheduling> for SchedAttr {
                 flags: flags(reset_on_fork),
                 ..base
             },
-            Scheduling::Deadline {
+            SchedulingSetting::Deadline {
                 runtime_ns,
                 deadline_ns,
                 period_ns,
@@ -129,23 +169,23 @@ impl From<Scheduling> for SchedAttr {
 }
 
 impl SchedAttr {
-    fn setting(self) -> io::Result<Scheduling> {
+    fn setting(self) -> io::Result<SchedulingSetting> {
         let reset_on_fork = self.flags & RESET_ON_FORK != 0;
         let nice = self.nice.clamp(-20, 19) as i8;
         let priority = self.priority.min(99) as u8;
         Ok(match self.policy {
-            SCHED_OTHER | SCHED_EXT => Scheduling::Other { nice },
-            SCHED_BATCH => Scheduling::Batch { nice },
-            SCHED_IDLE => Scheduling::Idle,
-            SCHED_FIFO => Scheduling::Fifo {
+            SCHED_OTHER | SCHED_EXT => SchedulingSetting::Other { nice },
+            SCHED_BATCH => SchedulingSetting::Batch { nice },
+            SCHED_IDLE => SchedulingSetting::Idle,
+            SCHED_FIFO => SchedulingSetting::Fifo {
                 priority,
                 reset_on_fork,
             },
-            SCHED_RR => Scheduling::RoundRobin {
+            SCHED_RR => SchedulingSetting::RoundRobin {
                 priority,
                 reset_on_fork,
             },
-            SCHED_DEADLINE => Scheduling::Deadline {
+            SCHED_DEADLINE => SchedulingSetting::Deadline {
                 runtime_ns: self.runtime,
                 deadline_ns: self.deadline,
                 period_ns: self.period,
@@ -182,7 +222,7 @@ fn positive(tid: u32) -> io::Result<libc::pid_t> {
 ///
 /// # Errors
 /// `NotFound` if it has gone; else what sched_getattr says.
-pub fn scheduling_of(tid: u32) -> io::Result<Scheduling> {
+pub fn scheduling_of(tid: u32) -> io::Result<SchedulingSetting> {
     let tid = positive(tid)?;
     let mut attributes = SchedAttr::default();
     // SAFETY: the kernel writes at most the size passed, which is that of `attributes`.
@@ -207,7 +247,7 @@ pub fn scheduling_of(tid: u32) -> io::Result<Scheduling> {
 /// `NotFound` if it has gone; else what sched_setattr says: `PermissionDenied` (EPERM) also where
 /// the affinity of a SCHED_DEADLINE thread is narrower than its root domain, `ResourceBusy`
 /// (EBUSY) where SCHED_DEADLINE bandwidth is used up.
-pub fn set_scheduling(tid: u32, setting: Scheduling) -> io::Result<()> {
+pub fn set_scheduling(tid: u32, setting: SchedulingSetting) -> io::Result<()> {
     let tid = positive(tid)?;
     let attributes = SchedAttr::from(setting);
     // SAFETY: the kernel reads `attributes.size` bytes, the size of `attributes`.
@@ -340,7 +380,9 @@ mod tests {
         let own = std::process::id();
         assert!(matches!(
             scheduling_of(own).unwrap(),
-            Scheduling::Other { .. } | Scheduling::Batch { .. } | Scheduling::Idle
+            SchedulingSetting::Other { .. }
+                | SchedulingSetting::Batch { .. }
+                | SchedulingSetting::Idle
         ));
         assert!(!affinity_of(own).unwrap().is_empty());
     }
@@ -380,12 +422,12 @@ mod tests {
             priority in 1_u8..=99, reset_on_fork: bool, nice in -20_i8..=19,
         ) {
             let settings = [
-                Scheduling::Other { nice },
-                Scheduling::Batch { nice },
-                Scheduling::Idle,
-                Scheduling::Fifo { priority, reset_on_fork },
-                Scheduling::RoundRobin { priority, reset_on_fork },
-                Scheduling::Deadline { runtime_ns, deadline_ns, period_ns, flags },
+                SchedulingSetting::Other { nice },
+                SchedulingSetting::Batch { nice },
+                SchedulingSetting::Idle,
+                SchedulingSetting::Fifo { priority, reset_on_fork },
+                SchedulingSetting::RoundRobin { priority, reset_on_fork },
+                SchedulingSetting::Deadline { runtime_ns, deadline_ns, period_ns, flags },
             ];
             for setting in settings {
                 prop_assert_eq!(SchedAttr::from(setting).setting().unwrap(), setting);

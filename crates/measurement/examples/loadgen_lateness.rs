@@ -145,28 +145,15 @@ fn run(
     let clients = 4;
     let rate = Rate::per_second(f64::from(rate) / f64::from(clients)).ok_or("no rate")?;
     let task = Task {
-        arrivals: Arrivals::Poisson { rate },
-        execution_time: ExecutionTime::Constant {
-            value: Duration::from_micros(5),
-        },
-        deadline: None,
-        priority: None,
-        request: None,
         clients,
-        vcpu: None,
-        sections: Vec::new(),
-        boost: None,
+        ..Task::of(
+            Arrivals::Poisson { rate },
+            ExecutionTime::Constant {
+                value: Duration::from_micros(5),
+            },
+        )
     };
-    let service = Service {
-        domain: "benchmark".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: endpoint.to_string(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: [("work".to_string(), task)].into(),
-        slos: Vec::new(),
-    };
+    let service = Service::of("benchmark", endpoint.to_string(), [("work", task)]);
     let mut plan = LoadPlan::new("synthetic", service, endpoint.clone());
     plan.warm_up = Duration::from_millis(200);
     plan.duration = Duration::from_secs(options.seconds);

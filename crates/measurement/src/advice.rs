@@ -332,6 +332,19 @@ mod tests {
         std::fs::write(path, text).unwrap();
     }
 
+    /// Four CPUs, of which CPU 1 has this governor and these siblings.
+    fn put_cpus(root: &Path, governor: &str, siblings: &str) {
+        let cpu = "sys/devices/system/cpu";
+        put(root, &format!("{cpu}/online"), "0-3\n");
+        let files = [
+            ("cpufreq/scaling_governor", governor),
+            ("topology/thread_siblings_list", siblings),
+        ];
+        for (file, text) in files {
+            put(root, &format!("{cpu}/cpu1/{file}"), &format!("{text}\n"));
+        }
+    }
+
     fn query(served: &[u32], housekeeping: &[u32]) -> AdviceQuery<'static> {
         let set = |cpus: &[u32]| cpus.iter().map(|cpu| Cpu(*cpu)).collect();
         AdviceQuery {
@@ -353,18 +366,7 @@ mod tests {
     #[test]
     fn a_quiet_host_needs_no_word() {
         let folder = tempfile::tempdir().unwrap();
-        let cpu = "sys/devices/system/cpu";
-        put(folder.path(), &format!("{cpu}/online"), "0-3\n");
-        put(
-            folder.path(),
-            &format!("{cpu}/cpu1/cpufreq/scaling_governor"),
-            "performance\n",
-        );
-        put(
-            folder.path(),
-            &format!("{cpu}/cpu1/topology/thread_siblings_list"),
-            "1\n",
-        );
+        put_cpus(folder.path(), "performance", "1");
         put(
             folder.path(),
             "proc/sys/kernel/sched_rt_runtime_us",
@@ -387,18 +389,7 @@ mod tests {
     #[test]
     fn each_flaw_of_a_host_is_told_with_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
-        let cpu = "sys/devices/system/cpu";
-        put(folder.path(), &format!("{cpu}/online"), "0-3\n");
-        put(
-            folder.path(),
-            &format!("{cpu}/cpu1/cpufreq/scaling_governor"),
-            "schedutil\n",
-        );
-        put(
-            folder.path(),
-            &format!("{cpu}/cpu1/topology/thread_siblings_list"),
-            "1,3\n",
-        );
+        put_cpus(folder.path(), "schedutil", "1,3");
         put(folder.path(), "proc/sys/kernel/sched_rt_runtime_us", "-1\n");
         put(
             folder.path(),

@@ -298,14 +298,9 @@ mod tests {
 
     fn service(protocol: Protocol, setup: Vec<Request>) -> Service {
         Service {
-            domain: "d".into(),
             protocol,
-            endpoint: "unix:s".into(),
-            scheduling: Scheduling::Fifo,
-            max_in_flight: None,
             setup,
-            tasks: BTreeMap::new(),
-            slos: Vec::new(),
+            ..Service::of("d", "unix:s", BTreeMap::<String, Task>::new())
         }
     }
 
@@ -377,18 +372,13 @@ mod tests {
 
     #[test]
     fn rate_monotonic_priorities_follow_the_gaps() {
-        let task = |arrivals| Task {
-            arrivals,
-            execution_time: ExecutionTime::Constant {
-                value: Duration::from_millis(1),
-            },
-            deadline: None,
-            priority: None,
-            request: None,
-            clients: 1,
-            vcpu: None,
-            sections: Vec::new(),
-            boost: None,
+        let task = |arrivals| {
+            Task::of(
+                arrivals,
+                ExecutionTime::Constant {
+                    value: Duration::from_millis(1),
+                },
+            )
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.scheduling = Scheduling::RateMonotonic;
@@ -406,18 +396,14 @@ mod tests {
     fn deadlines_make_priorities() {
         let ms = Duration::from_millis;
         let task = |period_ms: u64, deadline_ms: Option<u64>| Task {
-            arrivals: Arrivals::Periodic {
-                period: ms(period_ms),
-                offset: Duration::ZERO,
-            },
-            execution_time: ExecutionTime::Constant { value: ms(1) },
             deadline: deadline_ms.map(ms),
-            priority: None,
-            request: None,
-            clients: 1,
-            vcpu: None,
-            sections: Vec::new(),
-            boost: None,
+            ..Task::of(
+                Arrivals::Periodic {
+                    period: ms(period_ms),
+                    offset: Duration::ZERO,
+                },
+                ExecutionTime::Constant { value: ms(1) },
+            )
         };
         let mut service = service(Protocol::Synthetic, vec![]);
         service.tasks = BTreeMap::from([

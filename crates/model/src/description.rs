@@ -207,6 +207,12 @@ impl Domain {
         }
     }
 
+    /// The local mode that it falls back to where its agent does not answer, with its name.
+    pub fn fallback_mode(&self) -> Option<(&String, &LocalMode)> {
+        let fallback = self.agent.as_ref()?.fallback.as_ref()?;
+        self.modes.get_key_value(fallback)
+    }
+
     /// Whether one of its own tasks is soft, by its aperiodic policy.
     pub fn has_soft(&self, task: &str) -> bool {
         let aperiodic = self.aperiodic.as_ref();

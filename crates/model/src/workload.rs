@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, Rate};
 
-use crate::description::Task;
+use crate::description::{Protocol, Scheduling, Service, Task};
 
 /// When the jobs of a task are released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -268,6 +268,27 @@ fn mean_of_bins(bins: &[Bin]) -> Option<Duration> {
     }
     let mean = weighted.checked_div(all)?;
     u64::try_from(mean).ok().map(Duration::from_nanos)
+}
+
+impl Service {
+    /// A synthetic service of these tasks, first in, first out, of which nothing else is said.
+    pub fn of<Name: Into<String>>(
+        domain: impl Into<String>,
+        endpoint: impl Into<String>,
+        tasks: impl IntoIterator<Item = (Name, Task)>,
+    ) -> Self {
+        let tasks = tasks.into_iter().map(|(name, task)| (name.into(), task));
+        Self {
+            domain: domain.into(),
+            protocol: Protocol::Synthetic,
+            endpoint: endpoint.into(),
+            scheduling: Scheduling::default(),
+            max_in_flight: None,
+            setup: Vec::new(),
+            tasks: tasks.collect(),
+            slos: Vec::new(),
+        }
+    }
 }
 
 impl Task {

@@ -90,32 +90,15 @@ pub(crate) fn cpus_without_domains(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tailbound_enforcement::DomainStatus;
     use tailbound_linux::process::process_started;
-    use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
-    use tailbound_time::Duration;
 
     use super::*;
+    use crate::standing_arm::standing_arm;
 
     #[test]
     fn a_process_with_the_number_of_one_that_has_ended_is_no_agent() {
         let pid = std::process::id();
-        let arm = DomainStatus {
-            domain: "arm".into(),
-            target: Target::Processes(vec![pid]),
-            interface: ResourceInterface {
-                budget: Duration::from_millis(4),
-                period: Duration::from_millis(10),
-                priority: Priority(50),
-                cpus: [Cpu(0)].into(),
-            },
-            backend: BackendKind::DsFreeze,
-            options: BackendOptions::default(),
-            threads: 1,
-            ledger: None,
-            audit: None,
-        };
-        let standing = EnforcementStatus { domains: vec![arm] };
+        let standing = standing_arm();
         let at = process_started(pid).unwrap();
         let may = |started: Option<u64>, uid: u32| {
             let started = started.map(|at| ("arm".to_owned(), [(pid, at)].into()));

@@ -11,6 +11,8 @@ pub mod journal;
 pub mod metrics;
 pub mod modes;
 pub mod resumption;
+#[cfg(test)]
+mod standing_arm;
 mod trigger_feed;
 
 use std::collections::BTreeSet;

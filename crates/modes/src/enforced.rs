@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use tailbound_control::{ReservationControl, SharedControl};
-use tailbound_enforcement::EnforcementStatus;
 use tailbound_enforcement::admission::limits_of;
+use tailbound_enforcement::{EnforcementStatus, ReservationChange};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, Cpu, ResourceInterface};
+use tailbound_model::{BackendKind, Cpu};
 use tailbound_time::{Clock, Duration, Fraction, Instant};
 
 use crate::manager::Reservations;
@@ -65,13 +65,9 @@ impl<C: Clock> Reservations for Enforced<C> {
         let _later = self.control().end_changes();
     }
 
-    fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Instant, String> {
-        let changed = self.control().change_from(domain, interface, not_before);
+    fn change(&mut self, change: ReservationChange<'_>) -> Result<Instant, String> {
+        let (domain, interface) = (change.domain, change.interface);
+        let changed = self.control().change_from(change);
         let changed = changed.map_err(|refusal| refusal.message)?;
         let now = self.clock.now();
         let Some(known) = self.domains.get_mut(domain) else {
@@ -140,7 +136,7 @@ mod tests {
     use tailbound_enforcement::{
         Changed, DomainStatus, Inheritance, Plan, ReservationRequest, Target,
     };
-    use tailbound_model::{BackendOptions, Priority};
+    use tailbound_model::{BackendOptions, Priority, ResourceInterface};
     use tailbound_time::VirtualClock;
 
     use super::*;
@@ -182,17 +178,12 @@ mod tests {
             Ok(())
         }
 
-        fn change_from(
-            &mut self,
-            domain: &str,
-            interface: &ResourceInterface,
-            _not_before: Instant,
-        ) -> Result<Changed, Refusal> {
+        fn change_from(&mut self, change: ReservationChange<'_>) -> Result<Changed, Refusal> {
             let plan = Plan {
                 request: ReservationRequest {
-                    domain: domain.into(),
+                    domain: change.domain.into(),
                     target: Target::Processes(Vec::new()),
-                    interface: interface.clone(),
+                    interface: change.interface.clone(),
                     backend: BackendKind::CfsQuota,
                     options: BackendOptions::default(),
                 },
@@ -221,6 +212,14 @@ mod tests {
         Enforced::new(control, standing, VirtualClock::default())
     }
 
+    fn at_once(interface: &ResourceInterface) -> ReservationChange<'_> {
+        ReservationChange {
+            domain: "a",
+            interface,
+            not_before: Instant::ORIGIN,
+        }
+    }
+
     fn at_ms(ms: u64) -> Instant {
         Instant::from_nanos(ms * 1_000_000)
     }
@@ -229,9 +228,8 @@ mod tests {
     fn what_the_kernel_goes_over_to_is_in_force_a_period_before_the_change_later() {
         let standing = standing(&[("a", interface(5, 100))]);
         let mut enforced = holding(None, &standing);
-        let change = |enforced: &mut Enforced<_>, interface| {
-            enforced.change("a", &interface, Instant::ORIGIN).unwrap()
-        };
+        let change =
+            |enforced: &mut Enforced<_>, interface| enforced.change(at_once(&interface)).unwrap();
         assert_eq!(change(&mut enforced, interface(1, 10)), at_ms(100));
         // The kernel may be in the first of these periods still.
         enforced.clock.set(at_ms(1));
@@ -244,7 +242,7 @@ mod tests {
     fn a_manager_knows_when_it_is_in_force() {
         let standing = standing(&[("a", interface(5, 100))]);
         let mut enforced = holding(Some(at_ms(7)), &standing);
-        let changed = enforced.change("a", &interface(1, 10), Instant::ORIGIN);
+        let changed = enforced.change(at_once(&interface(1, 10)));
         assert_eq!(changed, Ok(at_ms(7)));
     }
 

@@ -8,9 +8,7 @@ use tailbound_modes::agent::{Session, Step, SwitchError, TaskError};
 use tailbound_modes::wire::{AgentClock, AgentMessage, HostMessage, Name, TaskLists, Text};
 use tailbound_time::{ClockId, Instant};
 
-fn name(text: &str) -> Name {
-    text.parse().unwrap()
-}
+use crate::stage::{change, name, welcome};
 
 fn session() -> Session {
     let clock = AgentClock {
@@ -18,24 +16,6 @@ fn session() -> Session {
         boot: Text::new("boot"),
     };
     Session::new(name("camera"), Text::new("agent"), clock)
-}
-
-fn welcome(change: u64) -> HostMessage {
-    HostMessage::Welcome {
-        domain: name("camera"),
-        mode: Some(name("idle")),
-        change,
-    }
-}
-
-fn change(number: u64, mode: &str, stop: &[&str], start: &[&str]) -> HostMessage {
-    let names = |list: &[&str]| list.iter().map(|text| name(text)).collect();
-    HostMessage::Change {
-        change: number,
-        mode: name(mode),
-        start: names(start),
-        stop: names(stop),
-    }
 }
 
 fn at(nanoseconds: u64) -> Instant {

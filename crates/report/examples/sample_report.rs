@@ -11,10 +11,7 @@ use std::path::PathBuf;
 use tailbound_report::{Axis, Theme, plots, render_html, render_svg};
 
 fn main() -> std::io::Result<()> {
-    let folder: PathBuf = std::env::args_os()
-        .nth(1)
-        .unwrap_or_else(|| ".".into())
-        .into();
+    let folder = PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| ".".into()));
     std::fs::create_dir_all(&folder)?;
     let report = sample::sample_report();
     std::fs::write(folder.join("report.html"), render_html(&report))?;

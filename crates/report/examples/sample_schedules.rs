@@ -10,10 +10,7 @@ use std::path::PathBuf;
 use tailbound_report::{SchedulePage, Theme, render_schedule_html, render_schedule_svg};
 
 fn main() -> std::io::Result<()> {
-    let folder: PathBuf = std::env::args_os()
-        .nth(1)
-        .unwrap_or_else(|| ".".into())
-        .into();
+    let folder = PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| ".".into()));
     std::fs::create_dir_all(&folder)?;
     let pictures = sample_schedule::sample_schedules();
     for (index, picture) in pictures.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tailbound_simulator::traces::{TimelineMark, TimelineSlice, TimelineTrack};
 use tailbound_time::Duration;
 
-use crate::html::{PAGE_STYLE, escaped};
+use crate::html::{escaped, head};
 use crate::palette::{Palette, Theme};
 use crate::run_report::{ModeChange, RunReport};
 use crate::wording::{exactly, readable};
@@ -45,16 +45,9 @@ pub fn render_timeline_svg(picture: &TimelinePicture, theme: Theme) -> String {
 pub fn render_timeline_html(picture: &TimelinePicture, tailbound_version: &str) -> String {
     let title = escaped(&picture.title);
     let version = escaped(tailbound_version);
+    let head = head(&picture.title, tailbound_version, &[]);
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"Tailbound {version}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{title} \u{b7} Tailbound</title>\n\
-         <style>{PAGE_STYLE}</style>\n</head>\n<body>\n\
-         <header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
+        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
          <p class=\"facts\"><span>{about}</span></p></header>\n<main>\n\
          <section><figure class=\"plot schedule\"><div class=\"scroll\" tabindex=\"0\" \
          role=\"region\" aria-label=\"Timeline: {title}\">{svg}</div></figure></section>\n</main>\n\

@@ -14,7 +14,7 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::time::Instant;
 
 use tailbound_distribution::{Evidence, Provenance};
-use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Protocol, Scheduling, Service, parse};
+use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Service, parse};
 use tailbound_simulator::hierarchy::{
     Completion, Level, Member, PeriodicJobs, PeriodicTask, Plan, PlanError, Rank, Reservation,
     Rule, ServerKind, Sink, Source, Task, simulate_plan,
@@ -30,11 +30,7 @@ fn periods_ns() -> impl Iterator<Item = u64> + Clone {
 }
 
 fn level(members: impl Iterator<Item = Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members: members.collect(),
-    }
+    Level::of(members.collect())
 }
 
 fn by_rank(period_ns: u64) -> Member {
@@ -83,16 +79,7 @@ fn queue_service(rate: Rate) -> Service {
             value: Duration::from_secs(1),
         },
     );
-    Service {
-        domain: "benchmark".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:none".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: [("job".to_string(), task)].into(),
-        slos: Vec::new(),
-    }
+    Service::of("benchmark", "unix:none", [("job", task)])
 }
 
 struct Round {

@@ -15,11 +15,7 @@ use tailbound_simulator::{Overheads, Tick};
 use tailbound_time::Duration;
 
 fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
+    Level::of(members)
 }
 
 /// Two CPUs with a deferrable server, which has two tasks inside, above two tasks of lower rank.

@@ -163,10 +163,8 @@ impl Sink for Found {
 
 /// The service's tasks inside of its reservation, which is alone on its CPU.
 fn plan(query: &SimulationQuery<'_>) -> Plan {
-    let inside = Level {
-        preemptive: true,
-        quantum: None,
-        members: query
+    let inside = Level::of(
+        query
             .service
             .tasks
             .values()
@@ -177,22 +175,18 @@ fn plan(query: &SimulationQuery<'_>) -> Plan {
                 )))
             })
             .collect(),
-    };
+    );
     let Some((budget, period)) = query.server.budget_and_period() else {
         return Plan::on_one_cpu(inside);
     };
-    Plan::on_one_cpu(Level {
-        preemptive: true,
-        quantum: None,
-        members: vec![Member::Reservation(Reservation {
-            rank: Rank::Fixed(0),
-            rule: query.server.into(),
-            budget,
-            period,
-            phase: query.grid_phase,
-            inside,
-        })],
-    })
+    Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
+        rank: Rank::Fixed(0),
+        rule: query.server.into(),
+        budget,
+        period,
+        phase: query.grid_phase,
+        inside,
+    })]))
 }
 
 fn collect(

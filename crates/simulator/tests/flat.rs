@@ -48,11 +48,7 @@ impl Sink for Calls {
 
 /// The tasks, inside of so many reservations without a limit that take turns with nobody.
 fn plan(ranks: &[Rank], depth: usize, in_general: bool) -> Plan {
-    let level = |members| Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    };
+    let level = |members| Level::of(members);
     let unlimited = |inside| {
         Member::Reservation(Reservation {
             rank: Rank::Fixed(0),

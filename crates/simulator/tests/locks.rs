@@ -37,11 +37,7 @@ fn plan(cpus: usize, locking: Locking, tasks: &[Sections]) -> Plan {
         locks: vec![locking; LOCKS],
         ..Plan::global(
             cpus,
-            Level {
-                preemptive: true,
-                quantum: None,
-                members: tasks.iter().enumerate().map(member).collect(),
-            },
+            Level::of(tasks.iter().enumerate().map(member).collect()),
         )
     }
 }
@@ -159,11 +155,7 @@ fn nonsense_is_refused_with_a_reason() {
         ends(&several, &[]),
         Err(PlanError::CeilingOnSeveralCpus { cpus: 2 })
     );
-    let root = |members| Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    };
+    let root = |members| Level::of(members);
     let unknown = with(Locking::None, vec![(LOCKS, 0, 1)]);
     assert_eq!(
         unknown,

@@ -1,9 +1,7 @@
 //! Small schedules that can be followed by hand, one per rule of a reservation server.
 
 use proptest::prelude::*;
-use tailbound_model::{
-    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
-};
+use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Scheduling, Service, Task};
 use tailbound_simulator::workload::{Release, releases};
 use tailbound_simulator::{SimulationError, SimulationQuery, simulate};
 use tailbound_time::{Duration, Instant};
@@ -85,37 +83,21 @@ fn a_dedicated_cpu_never_waits() {
 }
 
 fn task(period_ms: u64, offset_ms: u64, execution_ms: u64) -> Task {
-    Task {
-        arrivals: Arrivals::Periodic {
+    Task::of(
+        Arrivals::Periodic {
             period: ms(period_ms),
             offset: ms(offset_ms),
         },
-        execution_time: ExecutionTime::Constant {
+        ExecutionTime::Constant {
             value: ms(execution_ms),
         },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-        vcpu: None,
-        sections: Vec::new(),
-        boost: None,
-    }
+    )
 }
 
 fn service(scheduling: Scheduling, tasks: &[(&str, Task)]) -> Service {
-    let tasks = tasks
-        .iter()
-        .map(|(name, task)| ((*name).into(), task.clone()));
     Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
         scheduling,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks.collect(),
-        slos: Vec::new(),
+        ..Service::of("d", "unix:s", tasks.iter().cloned())
     }
 }
 

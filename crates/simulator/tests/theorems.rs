@@ -72,18 +72,14 @@ fn work_conserving() -> Vec<Level> {
 }
 
 fn alone(rule: Rule, budget_ns: u64, period_ns: u64, phase: u64, inside: Level) -> Plan {
-    Plan::on_one_cpu(Level {
-        preemptive: true,
-        quantum: None,
-        members: vec![Member::Reservation(Reservation {
-            rank: Rank::Fixed(0),
-            rule,
-            budget: ns(budget_ns),
-            period: ns(period_ns),
-            phase: ns(phase),
-            inside,
-        })],
-    })
+    Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
+        rank: Rank::Fixed(0),
+        rule,
+        budget: ns(budget_ns),
+        period: ns(period_ns),
+        phase: ns(phase),
+        inside,
+    })]))
 }
 
 proptest! {

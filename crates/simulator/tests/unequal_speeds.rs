@@ -19,11 +19,7 @@ fn ranked(rank: u64) -> Member {
 }
 
 fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
+    Level::of(members)
 }
 
 /// The ends of jobs, one of each task, of which the releases and work in ms are given.

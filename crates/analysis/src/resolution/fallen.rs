@@ -82,11 +82,7 @@ impl WithFallen {
 /// The domains that have a fallback which is not what a mode puts them into.
 fn falling<'a>(description: &'a Description, mode: &Mode) -> Vec<&'a str> {
     let domains = description.domains.iter().filter(|(name, domain)| {
-        let fallback = domain
-            .agent
-            .as_ref()
-            .and_then(|agent| agent.fallback.as_ref());
-        let there = fallback.filter(|local| domain.modes.contains_key(*local));
+        let there = domain.fallback_mode().map(|(name, _)| name);
         let is_in = mode.domains.get(*name);
         there.is_some() && is_in != there
     });

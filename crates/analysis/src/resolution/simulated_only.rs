@@ -2,7 +2,7 @@
 
 use tailbound_model::{
     BackendKind, Description, Domain, DomainKind, HostScheduling, Members, Placement, Precedence,
-    Protocol, Service,
+    Service,
 };
 
 /// Why a domain and what runs in it is known to simulation alone, if so: no analysis and no back end
@@ -96,14 +96,8 @@ fn missing_members(name: &str, domain: &Domain) -> Option<String> {
 /// A domain's own tasks in the form of a service, for rules that go by tasks; `None` if it has none.
 pub fn own_tasks(name: &str, domain: &Domain) -> Option<Service> {
     (!domain.tasks.is_empty()).then(|| Service {
-        domain: name.to_owned(),
-        protocol: Protocol::Synthetic,
-        endpoint: String::new(),
         scheduling: domain.scheduling,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: domain.tasks.clone(),
-        slos: Vec::new(),
+        ..Service::of(name, "", domain.tasks.clone())
     })
 }
 

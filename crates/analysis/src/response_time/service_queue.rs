@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Evidence, Interval};
-use tailbound_model::{
-    Arrivals, ExecutionTime, Protocol, ReservationServer, Scheduling, Service, Task,
-};
+use tailbound_model::{Arrivals, ExecutionTime, ReservationServer, Scheduling, Service, Task};
 use tailbound_time::{Duration, Rate};
 
 use super::lattice::Law;
@@ -96,28 +94,12 @@ impl PoissonQueue {
                 .solve()?
                 .prediction(&format!("response time of {name}"), points);
         }
-        let task = Task {
-            arrivals: Arrivals::Poisson { rate: self.rate },
-            execution_time: ExecutionTime::Calibrated { expected: None },
-            deadline: None,
-            priority: None,
-            request: None,
-            clients: 1,
-            vcpu: None,
-            boost: None,
-            sections: Vec::new(),
-        };
+        let task = Task::of(
+            Arrivals::Poisson { rate: self.rate },
+            ExecutionTime::Calibrated { expected: None },
+        );
         let job = "job".to_owned();
-        let service = Service {
-            domain: name.to_owned(),
-            protocol: Protocol::Synthetic,
-            endpoint: String::new(),
-            scheduling: Scheduling::Fifo,
-            max_in_flight: None,
-            setup: Vec::new(),
-            tasks: [(job.clone(), task)].into(),
-            slos: Vec::new(),
-        };
+        let service = Service::of(name, "", [(job.clone(), task)]);
         let query = ServiceQuery {
             name,
             service: &service,

@@ -207,12 +207,8 @@ impl Numbers {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::nanosecond_task::task;
     use super::*;
-
-    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
-        let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
-    }
 
     fn responses(tasks: &[SporadicTask]) -> Vec<u64> {
         let found = response_times(tasks).unwrap();

@@ -210,12 +210,8 @@ fn interference_before_deadline(other: &GlobalTask, response: u64, deadline_ns: 
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::nanosecond_task::task;
     use super::*;
-
-    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
-        let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
-    }
 
     #[test]
     fn the_density_bound_is_exact() {

@@ -23,3 +23,18 @@ mod window_demand;
 pub use priority_assignment::PriorityOrder;
 pub use response_time::{NoResponseTime, ResponseTimes, TaskResponse};
 pub use utilisation::compare_utilisation;
+
+#[cfg(test)]
+mod nanosecond_task {
+    #![allow(clippy::unwrap_used)]
+
+    use tailbound_time::Duration;
+
+    use crate::SporadicTask;
+
+    /// A task of the unit tests, its lengths in nanoseconds.
+    pub(super) fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
+        let ns = Duration::from_nanos;
+        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
+    }
+}

@@ -417,12 +417,8 @@ pub(super) fn hyperperiod_up_to(limit: u64, tasks: &[SporadicTask]) -> Option<u6
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::nanosecond_task::task;
     use super::*;
-
-    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
-        let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
-    }
 
     fn both(tasks: &[SporadicTask]) -> bool {
         let quick = quick_processor_demand(tasks).unwrap();

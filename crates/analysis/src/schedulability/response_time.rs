@@ -408,12 +408,8 @@ fn hyperperiod_ends(tasks: &[SporadicTask], jobs: u64, period_ns: u64) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use super::super::nanosecond_task::task;
     use super::*;
-
-    fn task(execution_ns: u64, period_ns: u64, deadline_ns: u64) -> SporadicTask {
-        let ns = Duration::from_nanos;
-        SporadicTask::new(ns(execution_ns), ns(period_ns), ns(deadline_ns)).unwrap()
-    }
 
     fn analysed(tasks: &[SporadicTask], blocking: &[u64]) -> Vec<TaskResponse> {
         let blocking: Vec<_> = blocking.iter().copied().map(Duration::from_nanos).collect();

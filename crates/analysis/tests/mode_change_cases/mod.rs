@@ -180,11 +180,7 @@ impl Ground {
 
     fn plan(&self, modes: &Modes) -> Plan {
         let member = |rank| Member::Task(Task::of_rank(Rank::Fixed(rank)));
-        let inside = Level {
-            preemptive: true,
-            quantum: None,
-            members: modes.ranks().map(member).collect(),
-        };
+        let inside = Level::of(modes.ranks().map(member).collect());
         let Self::Reserved {
             rule,
             budget_ns,
@@ -194,18 +190,14 @@ impl Ground {
         else {
             return Plan::on_one_cpu(inside);
         };
-        Plan::on_one_cpu(Level {
-            preemptive: true,
-            quantum: None,
-            members: vec![Member::Reservation(Reservation {
-                rank: Rank::Fixed(0),
-                rule: rule.clone(),
-                budget: ns(*budget_ns),
-                period: ns(*period_ns),
-                phase: ns(*phase),
-                inside,
-            })],
-        })
+        Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
+            rank: Rank::Fixed(0),
+            rule: rule.clone(),
+            budget: ns(*budget_ns),
+            period: ns(*period_ns),
+            phase: ns(*phase),
+            inside,
+        })]))
     }
 }
 

@@ -7,11 +7,12 @@ use tailbound_control::{Refusal, RefusalKind, ReservationControl, WatchdogStatus
 use tailbound_daemon::leases::Reservations;
 use tailbound_daemon::service::Protection;
 use tailbound_enforcement::{
-    Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationRequest, Target,
+    Changed, DomainStatus, EnforcementStatus, Inheritance, Plan, ReservationChange,
+    ReservationRequest, Target,
 };
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, Priority, ResourceInterface};
-use tailbound_time::{Duration, Instant};
+use tailbound_time::Duration;
 
 /// A request for `domain` that every host of the fakes admits.
 pub fn request(domain: &str) -> ReservationRequest {
@@ -72,14 +73,9 @@ fn plan_for(request: &ReservationRequest) -> Plan {
 }
 
 impl ReservationControl for FakeKernel {
-    fn change_from(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Changed, Refusal> {
-        let plan = self.change(domain, interface)?;
-        let in_force_at = Some(not_before);
+    fn change_from(&mut self, change: ReservationChange<'_>) -> Result<Changed, Refusal> {
+        let plan = self.change(change.domain, change.interface)?;
+        let in_force_at = Some(change.not_before);
         Ok(Changed { plan, in_force_at })
     }
 

@@ -16,7 +16,7 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{
     boot_id, die_with_parent, own_thread, process_started, send_signal,
 };
-use tailbound_linux::scheduling::{Scheduling, affinity_of, scheduling_of};
+use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, scheduling_of};
 use tailbound_model::{
     AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
     ResourceInterface, TaskProcesses, TaskStart,
@@ -61,7 +61,7 @@ pub struct Shares {
 }
 
 /// What one process is, for comparing.
-pub type Before = (String, Scheduling, String);
+pub type Before = (String, SchedulingSetting, String);
 
 /// Two busy processes with their reservations.
 pub struct ModesStage {

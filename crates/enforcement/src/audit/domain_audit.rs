@@ -10,6 +10,7 @@ use super::record::{Adoption, AdoptionRecord};
 use super::rules::{Fault, Rules, Seen, Verdict, is_real_time};
 use super::{AuditSummary, AuditedDomain};
 use crate::SchedulingSetting;
+use crate::change::is_of_agent;
 use crate::executor::members;
 use crate::kernel::{KernelState, KernelView};
 
@@ -345,7 +346,7 @@ pub(super) fn demote(
     to: SchedulingSetting,
 ) -> io::Result<bool> {
     let outcome = kernel.scheduling(tid).and_then(|now| {
-        let ours = is_real_time(now) && !now.is_of_agent() && now != to;
+        let ours = is_real_time(now) && !is_of_agent(now) && now != to;
         match ours {
             true => kernel.set_scheduling(tid, to).map(|()| true),
             false => Ok(false),

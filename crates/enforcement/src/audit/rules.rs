@@ -3,6 +3,7 @@
 use tailbound_model::CpuSet;
 
 use crate::SchedulingSetting;
+use crate::change::is_of_agent;
 
 /// How the threads of one of the domain's groups are to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl Rules {
     ) -> Option<(SchedulingSetting, Fault)> {
         use SchedulingSetting as S;
         let wanted = self.scheduling?;
-        if seen.is_of_agent() {
+        if is_of_agent(seen) {
             return None;
         }
         let highest = match wanted {
@@ -218,7 +219,7 @@ mod tests {
             prop_assert!(seen.affinity.is_subset(&rules.cpus));
             prop_assert_eq!(rules.judge(false, &seen), Verdict::default());
             if let SchedulingSetting::Fifo { priority, reset_on_fork } = seen.scheduling {
-                prop_assert!(seen.scheduling.is_of_agent() || (priority <= 50 && reset_on_fork));
+                prop_assert!(is_of_agent(seen.scheduling) || (priority <= 50 && reset_on_fork));
             }
         }
     }

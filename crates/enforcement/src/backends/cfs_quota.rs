@@ -11,7 +11,7 @@ use super::target::not_supported;
 use super::{Members, check_range, lacking, legacy_group, own_group, whole_microseconds, write};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
-use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest};
+use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site};
 
 /// A cap.
 pub struct CfsQuota;
@@ -68,12 +68,8 @@ impl Backend for CfsQuota {
         check_range(request, "the kernel takes no other quota")
     }
 
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let Site { host, view } = site;
         let v2_root = host.cgroup_v2_root.as_deref();
         let members = Members::with_descendants(request, v2_root, view)?;
         let interface = &request.interface;
@@ -92,10 +88,7 @@ impl Backend for CfsQuota {
                 .into());
             }
         };
-        changes.extend(members.threads.iter().map(|&tid| Change::SetAffinity {
-            tid,
-            cpus: interface.cpus.clone(),
-        }));
+        changes.extend(members.affinity_changes(&interface.cpus));
         let single = request.target.single_threads().is_some();
         Ok(Plan {
             request: request.clone(),

@@ -16,7 +16,7 @@ use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
     Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
-    Target,
+    Site, Target,
 };
 
 /// Ticks that a budget spans at least where it is only enforced at ticks: a burst ends up to one
@@ -69,12 +69,8 @@ impl Backend for Deadline {
         )
     }
 
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let Site { host, view } = site;
         let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
         let threads = reserved_threads(request, &members)?;
         let interface = &request.interface;

@@ -1,13 +1,11 @@
 //! `dedicated`: CPUs of its own, the baseline of a full CPU.
 
-use tailbound_linux::HostCapabilities;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_model::BackendKind;
 
 use super::Members;
-use crate::error::{AdmissionError, EnforcementError};
-use crate::kernel::KernelView;
-use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest};
+use crate::error::EnforcementError;
+use crate::{Backend, Inheritance, Plan, ReservationRequest, Site};
 
 /// Sets the affinity, and leaves it to the caller to keep others off those CPUs.
 pub struct Dedicated;
@@ -17,30 +15,11 @@ impl Backend for Dedicated {
         BackendKind::Dedicated
     }
 
-    fn missing(&self, _: &HostCapabilities) -> Vec<MissingRequirement> {
-        Vec::new()
-    }
-
-    fn check_interface(
-        &self,
-        _: &ReservationRequest,
-        _: &HostCapabilities,
-    ) -> Result<(), AdmissionError> {
-        Ok(())
-    }
-
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let Site { host, view } = site;
         let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let cpus = &request.interface.cpus;
-        let changes = members.threads.iter().map(|&tid| Change::SetAffinity {
-            tid,
-            cpus: cpus.clone(),
-        });
+        let changes = members.affinity_changes(cpus);
         let single = request.target.single_threads().is_some();
         Ok(Plan {
             request: request.clone(),

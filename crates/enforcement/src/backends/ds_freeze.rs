@@ -9,13 +9,15 @@ use tailbound_time::Duration;
 
 use super::target::{not_supported, reading};
 use super::{
-    Members, THREADED_ROOT_PREFIX, check_range, lacking, leave_real_time_groups, own_group, write,
+    Members, THREADED_ROOT_PREFIX, all_lacking, check_range, leave_real_time_groups, own_group,
+    write,
 };
+use crate::change::is_of_agent;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
     Backend, Change, Inheritance, Manager, MissingRequirement, Plan, ReservationRequest,
-    SchedulingSetting, Target,
+    SchedulingSetting, Site, Target,
 };
 
 /// CPU time that the kernel takes to stop one thread of a group and let it run again, rounded up: 7 microseconds
@@ -42,10 +44,7 @@ impl Backend for DsFreeze {
                 "SCHED_FIFO for the domain and its manager",
             ),
         ];
-        let missing = needs
-            .iter()
-            .filter_map(|(feature, needed)| lacking(host, *feature, needed));
-        missing.collect()
+        all_lacking(host, &needs)
     }
 
     fn check_interface(
@@ -59,12 +58,8 @@ impl Backend for DsFreeze {
         )
     }
 
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let Site { host, view } = site;
         let root = host.cgroup_v2_root.as_deref().ok_or_else(|| {
             not_supported(request, "finds no cgroup v2 here", "see tailbound doctor")
         })?;
@@ -97,7 +92,7 @@ impl Backend for DsFreeze {
                 });
             }
         }
-        let is_agent = |tid: u32| view.scheduling(tid).is_ok_and(|now| now.is_of_agent());
+        let is_agent = |tid: u32| view.scheduling(tid).is_ok_and(is_of_agent);
         let threads = groups.iter().flat_map(|(_, threads)| threads);
         for &tid in threads.filter(|tid| !is_agent(**tid)) {
             changes.push(Change::SetScheduling { tid, setting });

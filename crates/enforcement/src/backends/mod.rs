@@ -70,6 +70,14 @@ fn lacking(host: &HostCapabilities, feature: Feature, needed: &str) -> Option<Mi
     })
 }
 
+/// The requirements whose features `host` lacks.
+fn all_lacking(host: &HostCapabilities, needs: &[(Feature, &str)]) -> Vec<MissingRequirement> {
+    let missing = needs.iter();
+    missing
+        .filter_map(|(feature, needed)| lacking(host, *feature, needed))
+        .collect()
+}
+
 /// Our own directory in cgroup v2.
 fn own_group(v2_root: &Path) -> PathBuf {
     v2_root.join("tailbound")

@@ -1,12 +1,10 @@
 //! `none`: the kernel's default, for comparison.
 
-use tailbound_linux::HostCapabilities;
 use tailbound_model::BackendKind;
 
 use super::Members;
-use crate::error::{AdmissionError, EnforcementError};
-use crate::kernel::KernelView;
-use crate::{Backend, Inheritance, MissingRequirement, Plan, ReservationRequest};
+use crate::error::EnforcementError;
+use crate::{Backend, Inheritance, Plan, ReservationRequest, Site};
 
 /// Changes nothing.
 pub struct Unreserved;
@@ -16,24 +14,8 @@ impl Backend for Unreserved {
         BackendKind::None
     }
 
-    fn missing(&self, _: &HostCapabilities) -> Vec<MissingRequirement> {
-        Vec::new()
-    }
-
-    fn check_interface(
-        &self,
-        _: &ReservationRequest,
-        _: &HostCapabilities,
-    ) -> Result<(), AdmissionError> {
-        Ok(())
-    }
-
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let Site { host, view } = site;
         let members = Members::of(request, host.cgroup_v2_root.as_deref(), view)?;
         Ok(Plan {
             request: request.clone(),

@@ -4,11 +4,11 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 
 use super::target::not_supported;
-use super::{Members, check_range, lacking, legacy_group, whole_microseconds, write};
+use super::{Members, all_lacking, check_range, legacy_group, whole_microseconds, write};
 use crate::error::{AdmissionError, EnforcementError};
-use crate::kernel::KernelView;
 use crate::{
     Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
+    Site,
 };
 
 /// A real-time group.
@@ -27,10 +27,7 @@ impl Backend for RtGroup {
             ),
             (Feature::SchedFifo, "SCHED_FIFO for the domain"),
         ];
-        let missing = needs
-            .iter()
-            .filter_map(|(feature, needed)| lacking(host, *feature, needed));
-        missing.collect()
+        all_lacking(host, &needs)
     }
 
     fn check_interface(
@@ -43,12 +40,8 @@ impl Backend for RtGroup {
         check_range(request, "the kernel enforces group budgets at ticks")
     }
 
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        host: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let Site { host, view } = site;
         let root = host.cgroup_v1_roots.get("cpu").ok_or_else(|| {
             not_supported(request, "finds no cgroup v1 cpu hierarchy", "use ds-freeze")
         })?;
@@ -70,10 +63,7 @@ impl Backend for RtGroup {
             write(&directory, "cpu.rt_runtime_us", budget_us.to_string()),
         ];
         let single = request.target.single_threads().is_some();
-        changes.extend(members.threads.iter().map(|&tid| Change::SetAffinity {
-            tid,
-            cpus: interface.cpus.clone(),
-        }));
+        changes.extend(members.affinity_changes(&interface.cpus));
         changes.extend(moves(&members, single, &directory));
         changes.extend(
             members

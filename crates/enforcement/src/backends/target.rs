@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use tailbound_model::CpuSet;
+
+use crate::Change;
 use crate::backend::{ReservationRequest, Target};
 use crate::error::PlanError;
 use crate::kernel::KernelView;
@@ -20,6 +23,14 @@ pub(crate) struct Members {
 }
 
 impl Members {
+    /// The changes that keep the threads on these CPUs.
+    pub fn affinity_changes(&self, cpus: &CpuSet) -> impl Iterator<Item = Change> {
+        self.threads.iter().map(|&tid| Change::SetAffinity {
+            tid,
+            cpus: cpus.clone(),
+        })
+    }
+
     /// Looks them up, and the descendants that processes of the target have already.
     pub fn with_descendants(
         request: &ReservationRequest,

@@ -15,7 +15,9 @@ use super::{check_range, lacking, whole_microseconds};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::journal::HeldDomain;
 use crate::kernel::KernelView;
-use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Target};
+use crate::{
+    Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site, Target,
+};
 
 /// Budgets of virtual CPUs.
 pub struct XenRtds;
@@ -42,12 +44,8 @@ impl Backend for XenRtds {
         whole_microseconds(request, request.interface.period).map(drop)
     }
 
-    fn plan(
-        &self,
-        request: &ReservationRequest,
-        _: &HostCapabilities,
-        view: &dyn KernelView,
-    ) -> Result<Plan, EnforcementError> {
+    fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
+        let view = site.view;
         let Target::XenDomain(domain) = &request.target else {
             return Err(not_supported(
                 request,

@@ -25,6 +25,17 @@ pub struct Changed {
     pub in_force_at: Option<Instant>,
 }
 
+/// Another interface for a domain.
+#[derive(Clone, Copy, Debug)]
+pub struct ReservationChange<'a> {
+    /// Whose.
+    pub domain: &'a str,
+    /// What it gets.
+    pub interface: &'a ResourceInterface,
+    /// The instant before which it is not in force.
+    pub not_before: Instant,
+}
+
 impl Enforcer {
     /// Begins changes that are made one soon after another, all in one turn: other enforcers over the
     /// same directory wait until [`Enforcer::end_changes`], so what they hold is looked up once, and
@@ -61,7 +72,11 @@ impl Enforcer {
         domain: &str,
         interface: &ResourceInterface,
     ) -> Result<Plan, EnforcementError> {
-        let changed = self.change_from(domain, interface, Instant::ORIGIN)?;
+        let changed = self.change_from(ReservationChange {
+            domain,
+            interface,
+            not_before: Instant::ORIGIN,
+        })?;
         Ok(changed.plan)
     }
 
@@ -73,10 +88,13 @@ impl Enforcer {
     /// As [`Enforcer::change`].
     pub fn change_from(
         &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
+        change: ReservationChange<'_>,
     ) -> Result<Changed, EnforcementError> {
+        let ReservationChange {
+            domain,
+            interface,
+            not_before,
+        } = change;
         let held = self.journal.history().domain(domain);
         let held = held.ok_or_else(|| self.not_active(domain))?;
         let old = held.standing();

@@ -4,7 +4,7 @@ use tailbound_enforcement::{Backend, Change, Enforcer, ReservationRequest, Targe
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, threads_of};
-use tailbound_linux::scheduling::{Scheduling, set_affinity, set_scheduling};
+use tailbound_linux::scheduling::{SchedulingSetting, set_affinity, set_scheduling};
 use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -176,14 +176,12 @@ fn patiently(attempt: impl Fn() -> Result<Outcome, String>) -> Result<Outcome, S
     outcome
 }
 
-fn gives_the_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
-    if !bench.enforces() {
-        return Ok(NO_BUDGET);
-    }
+/// Whether a program that spins in so many threads gets the budget.
+fn a_program_gets_the_budget(bench: &Bench<'_>, threads: u32) -> Result<Outcome, String> {
     patiently(|| {
         let (start, end) = bench.schedule();
         let _hog = bench.hog(end);
-        let busy = Program::start(bench.spinning(1), end + bench.period * 10, &[]);
+        let busy = Program::start(bench.spinning(threads), end + bench.period * 10, &[]);
         let (mut enforcer, _directory) = bench.enforcer();
         let request = bench.request(Target::Processes(vec![busy.pid()]));
         enforcer
@@ -193,6 +191,13 @@ fn gives_the_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         enforcer.revert_all().map_err(|error| error.to_string())?;
         bench.judge(share)
     })
+}
+
+fn gives_the_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if !bench.enforces() {
+        return Ok(NO_BUDGET);
+    }
+    a_program_gets_the_budget(bench, 1)
 }
 
 fn replenishes_on_a_grid(bench: &Bench<'_>) -> Result<Outcome, String> {
@@ -261,19 +266,7 @@ fn threads_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
     if !bench.back_end.kind().traits().thread_groups {
         return Ok(Outcome::Declared("it has no budget for several threads"));
     }
-    patiently(|| {
-        let (start, end) = bench.schedule();
-        let _hog = bench.hog(end);
-        let busy = Program::start(bench.spinning(4), end + bench.period * 10, &[]);
-        let (mut enforcer, _directory) = bench.enforcer();
-        let request = bench.request(Target::Processes(vec![busy.pid()]));
-        enforcer
-            .apply(&[request])
-            .map_err(|error| error.to_string())?;
-        let share = bench.share(&[busy.pid()], start, end);
-        enforcer.revert_all().map_err(|error| error.to_string())?;
-        bench.judge(share)
-    })
+    a_program_gets_the_budget(bench, 4)
 }
 
 fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
@@ -424,7 +417,7 @@ fn peculiar(bench: &Bench<'_>) -> Program {
     };
     let busy = Program::start(bench.spinning(threads), end, &[]);
     let pid = busy.pid();
-    set_scheduling(pid, Scheduling::Batch { nice: 3 }).unwrap();
+    set_scheduling(pid, SchedulingSetting::Batch { nice: 3 }).unwrap();
     let first = bench.host.online_cpus.first().copied().unwrap_or(0);
     set_affinity(pid, &[first].into()).unwrap();
     busy

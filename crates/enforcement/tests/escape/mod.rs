@@ -13,7 +13,7 @@ use tailbound_enforcement::{Backend, Enforcer, ReservationRequest, Target, backe
 use tailbound_linux::capabilities::Feature;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, started, threads_of};
-use tailbound_linux::scheduling::{Scheduling, affinity_of, scheduling_of};
+use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, scheduling_of};
 use tailbound_linux::{HostCapabilities, cgroup};
 use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration};
@@ -97,11 +97,11 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn is_fifo(tid: u32, wanted: u8) -> bool {
-    matches!(scheduling_of(tid), Ok(Scheduling::Fifo { priority, .. }) if priority == wanted)
+    matches!(scheduling_of(tid), Ok(SchedulingSetting::Fifo { priority, .. }) if priority == wanted)
 }
 
 fn is_ordinary(tid: u32) -> bool {
-    matches!(scheduling_of(tid), Ok(Scheduling::Other { .. }))
+    matches!(scheduling_of(tid), Ok(SchedulingSetting::Other { .. }))
 }
 
 /// The least share of a CPU that a process had in a few looks: a stall of the host makes it larger at times.
@@ -242,7 +242,7 @@ fn children_that_exist_are_taken_in_and_later_ones_adopted() {
     let flagged = |tid| {
         matches!(
             scheduling_of(tid),
-            Ok(Scheduling::Fifo {
+            Ok(SchedulingSetting::Fifo {
                 reset_on_fork: true,
                 ..
             })

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::process::{die_with_parent, own_thread};
-use tailbound_linux::scheduling::{Scheduling, set_affinity, set_scheduling};
+use tailbound_linux::scheduling::{SchedulingSetting, set_affinity, set_scheduling};
 use tailbound_time::{Clock, Duration, Instant};
 
 const ROLE: &str = "TAILBOUND_ESCAPE_ROLE";
@@ -99,7 +99,7 @@ fn role() {
             let _slept = sleep_until(end);
         }
         "raise" => {
-            let setting = Scheduling::Fifo {
+            let setting = SchedulingSetting::Fifo {
                 priority: number as u8,
                 reset_on_fork: false,
             };

@@ -6,7 +6,9 @@ use std::path::Path;
 use super::fake_kernel::{FakeKernel, FakeManagers};
 use proptest::prelude::*;
 use tailbound_enforcement::admission::limits_of;
-use tailbound_enforcement::{Enforcer, KernelState, KernelView, ReservationRequest, Target};
+use tailbound_enforcement::{
+    Enforcer, KernelState, KernelView, ReservationChange, ReservationRequest, Target,
+};
 use tailbound_model::BackendKind;
 use tailbound_time::{Duration, Fraction, Instant};
 
@@ -56,9 +58,11 @@ impl Stage {
 
     fn change_from(&mut self, place: usize, budget_ms: u64, from: u64) -> Result<Instant, String> {
         let interface = interface(budget_ms, PERIOD_MS, 80, &[1]);
-        let changed = self
-            .enforcer
-            .change_from(NAMES[place], &interface, at(from));
+        let changed = self.enforcer.change_from(ReservationChange {
+            domain: NAMES[place],
+            interface: &interface,
+            not_before: at(from),
+        });
         let changed = changed.map_err(|error| error.to_string())?;
         Ok(changed.in_force_at.expect("it has a manager"))
     }
@@ -100,7 +104,11 @@ fn new_reservations_wait_for_what_is_given_back_whoever_holds_it() {
 fn a_period_that_changes_lets_nobody_in_before_it_has() {
     let mut stage = stage(&[50, 10]);
     let shorter = interface(10, 50, 80, &[1]);
-    let changed = stage.enforcer.change_from("one", &shorter, Instant::ORIGIN);
+    let changed = stage.enforcer.change_from(ReservationChange {
+        domain: "one",
+        interface: &shorter,
+        not_before: Instant::ORIGIN,
+    });
     assert_eq!(changed.unwrap().in_force_at, Some(at(200)));
     stage.managers.replenish_at(at(150));
     assert_eq!(stage.change(1, 20), Ok(at(200)));
@@ -146,7 +154,11 @@ fn a_change_without_a_manager_counts_for_the_old_period() {
     let small = interface(10, PERIOD_MS, 80, &[1]);
     assert_eq!(
         enforcer
-            .change_from("one", &small, Instant::ORIGIN)
+            .change_from(ReservationChange {
+                domain: "one",
+                interface: &small,
+                not_before: Instant::ORIGIN
+            })
             .unwrap()
             .in_force_at,
         None
@@ -154,7 +166,11 @@ fn a_change_without_a_manager_counts_for_the_old_period() {
     kernel.wait_until(at(30));
     let large = interface(80, PERIOD_MS, 80, &[1]);
     enforcer
-        .change_from("two", &large, Instant::ORIGIN)
+        .change_from(ReservationChange {
+            domain: "two",
+            interface: &large,
+            not_before: Instant::ORIGIN,
+        })
         .unwrap();
     assert_eq!(kernel.now(), at(100));
 }

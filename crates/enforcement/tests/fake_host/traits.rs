@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tailbound_enforcement::backends::{self, backend};
-use tailbound_enforcement::{Change, Plan, ReservationRequest, Target};
+use tailbound_enforcement::{Change, Plan, ReservationRequest, Site, Target};
 use tailbound_model::{BackendKind, Precedence};
 use tailbound_time::Duration;
 
@@ -29,7 +29,13 @@ fn plans_are_as_the_table_says() {
         let plan = |target: Option<Target>| {
             let mut request = smallest(kind);
             request.target = target.unwrap_or(request.target);
-            back_end.plan(&request, &host, &kernel)
+            back_end.plan(
+                &request,
+                Site {
+                    host: &host,
+                    view: &kernel,
+                },
+            )
         };
         let own = plan(None).unwrap();
         assert_eq!(!own.changes.is_empty(), traits.enforces, "{kind}");

@@ -12,7 +12,7 @@ use tailbound_time::Duration;
 
 use super::{Feature, Finding, HostCapabilities, Preemption};
 use crate::cgroup::{self, Hierarchy};
-use crate::scheduling::{self, Scheduling, format_cpu_list, parse_cpu_list};
+use crate::scheduling::{self, SchedulingSetting, format_cpu_list, parse_cpu_list};
 
 const ROOT_REMEDY: &str = "run as root, or give CAP_SYS_NICE (setcap, or AmbientCapabilities= in \
                            a systemd unit)";
@@ -425,7 +425,7 @@ fn probe_policies(host: &mut HostCapabilities) {
 fn try_fifo() -> Result<String, String> {
     let own = crate::process::own_thread();
     let before = scheduling::scheduling_of(own).map_err(|error| error.to_string())?;
-    let fifo = Scheduling::Fifo {
+    let fifo = SchedulingSetting::Fifo {
         priority: 1,
         reset_on_fork: true,
     };
@@ -440,7 +440,7 @@ fn try_deadline(online: &BTreeSet<u32>) -> Result<String, String> {
     // The thread may be asked to run on fewer CPUs than its root domain has; the kernel refuses
     // that, and widening what we allow ourselves costs nothing.
     scheduling::set_affinity(own, online).map_err(|error| error.to_string())?;
-    let deadline = Scheduling::Deadline {
+    let deadline = SchedulingSetting::Deadline {
         runtime_ns: 100_000,
         deadline_ns: 100_000_000,
         period_ns: 100_000_000,
@@ -463,7 +463,7 @@ fn try_deadline(online: &BTreeSet<u32>) -> Result<String, String> {
         )
     })?;
     // It leaves while running and before its zero-lag time, so no bandwidth leaks.
-    scheduling::set_scheduling(own, Scheduling::Other { nice: 0 })
+    scheduling::set_scheduling(own, SchedulingSetting::Other { nice: 0 })
         .map_err(|error| error.to_string())?;
     Ok("a thread of ours can be SCHED_DEADLINE".into())
 }

@@ -1,6 +1,5 @@
 //! Services for tests: in a temporary folder, gone with the test.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -42,17 +41,7 @@ pub fn periodic(period: Duration, offset: Duration) -> Arrivals {
 }
 
 pub fn task(arrivals: Arrivals, execution: Duration) -> Task {
-    Task {
-        arrivals,
-        execution_time: ExecutionTime::Constant { value: execution },
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-        vcpu: None,
-        sections: Vec::new(),
-        boost: None,
-    }
+    Task::of(arrivals, ExecutionTime::Constant { value: execution })
 }
 
 pub fn command(words: &[&str]) -> Request {
@@ -68,17 +57,8 @@ pub fn repeated(words: &[&str], repeat: u32) -> Request {
 
 pub fn service(protocol: Protocol, tasks: &[(&str, Task)]) -> Service {
     Service {
-        domain: "d".into(),
         protocol,
-        endpoint: String::new(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks
-            .iter()
-            .map(|(name, task)| (name.to_string(), task.clone()))
-            .collect::<BTreeMap<_, _>>(),
-        slos: Vec::new(),
+        ..Service::of("d", "", tasks.iter().cloned())
     }
 }
 

@@ -22,8 +22,8 @@ pub use jobs::{Recorded, Selection, recorded_jobs};
 
 use crate::BackendKind;
 use crate::description::{
-    Arrivals, Builtin, Description, Domain, DomainKind, ExecutionTime, Experiment, Protocol,
-    Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
+    Arrivals, Builtin, Description, Domain, DomainKind, ExecutionTime, Experiment, Reservation,
+    SCHEMA_VERSION, Service, Task,
 };
 use crate::host::Host;
 use crate::interface::Cpu;
@@ -57,16 +57,7 @@ pub fn description(recorded: &Recorded, jobs_file: PathBuf) -> Description {
     };
     let host = Host::of([Cpu(0)].into());
     let task = Task::of(Arrivals::Trace { file: jobs_file }, ExecutionTime::Trace {});
-    let service = Service {
-        domain: name.clone(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:recorded.sock".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: [("job".to_string(), task)].into(),
-        slos: Vec::new(),
-    };
+    let service = Service::of(name.clone(), "unix:recorded.sock", [("job", task)]);
     let threads: Vec<String> = recorded
         .threads
         .iter()

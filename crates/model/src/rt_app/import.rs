@@ -13,7 +13,7 @@ use super::timeline::{Job, NoPattern, Pattern, pattern};
 use crate::BackendKind;
 use crate::description::{
     Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Experiment,
-    Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task,
+    Reservation, SCHEMA_VERSION, Service, Task,
 };
 use crate::host::Host;
 use crate::interface::{Cpu, Priority};
@@ -457,16 +457,7 @@ fn service(name: &str, jobs: &[Job], cycle_us: u64, delay_us: u64) -> Service {
                 .collect()
         }
     };
-    Service {
-        domain: name.to_owned(),
-        protocol: Protocol::Synthetic,
-        endpoint: format!("unix:{name}.sock"),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks,
-        slos: Vec::new(),
-    }
+    Service::of(name, format!("unix:{name}.sock"), tasks)
 }
 
 fn why(error: NoPattern) -> (&'static str, &'static str) {

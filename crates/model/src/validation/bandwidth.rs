@@ -115,12 +115,7 @@ fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'
     let mut fallen = held.clone();
     let mut larger = false;
     for (name, domain) in &check.description.domains {
-        let fallback = domain
-            .agent
-            .as_ref()
-            .and_then(|agent| agent.fallback.as_ref());
-        let Some((fallback, local)) = fallback.and_then(|local| domain.modes.get_key_value(local))
-        else {
+        let Some((fallback, local)) = domain.fallback_mode() else {
             continue;
         };
         // Without a reservation of its own, it is that of the domain itself.

@@ -21,12 +21,7 @@ pub(super) fn unchanging(check: &mut Check<'_>) {
             let of_mode = check.reservation_in(mode, name);
             compare(check, name, (first, &of_first), here, of_mode);
         }
-        let fallback = domain
-            .agent
-            .as_ref()
-            .and_then(|agent| agent.fallback.as_ref());
-        let Some((fallback, local)) = fallback.and_then(|local| domain.modes.get_key_value(local))
-        else {
+        let Some((fallback, local)) = domain.fallback_mode() else {
             continue;
         };
         let here = super::reservation_of_local_mode(name, fallback);

@@ -7,12 +7,11 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
-    Agent, AgentLink, AgentListeners, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin,
-    Builtin, ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
-    Host, HostOverheads, HostScheduling, LocalMode, Metric, Mode, ModeChanges, Percent,
-    PercentagePoints, Percentile, Placement, PoissonState, Priority, Protocol, Request,
-    RequestsMeanwhile, Reservation, Scheduling, Service, Slo, Task, TaskStart, Trigger, Variant,
-    WhenEmpty,
+    Agent, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, Builtin,
+    ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
+    LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints, Percentile, Placement,
+    PoissonState, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling, Service,
+    Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -67,14 +66,8 @@ pub fn description() -> impl Strategy<Value = Description> {
 
 fn host() -> Host {
     Host {
-        cpus: (0..CPUS).map(Cpu).collect(),
         housekeeping: BTreeSet::from([Cpu(CPUS - 1)]),
-        scheduling: HostScheduling::default(),
-        placement: Placement::default(),
-        speeds: Vec::new(),
-        overheads: HostOverheads::default(),
-        agents: AgentListeners::default(),
-        major_frame: None,
+        ..Host::of((0..CPUS).map(Cpu).collect())
     }
 }
 
@@ -210,28 +203,9 @@ fn domain_and_service() -> impl Strategy<Value = (Domain, Option<Service>)> {
 
 fn domain(cpus: BTreeSet<Cpu>) -> Domain {
     Domain {
-        host: None,
-        inside: None,
-        kind: DomainKind::Process,
-        command: Vec::new(),
-        builtin: None,
-        pids: Vec::new(),
-        cgroup: None,
-        machine: None,
-        instances: 1,
         cpus,
-        cpu_bound: false,
-        windows: Vec::new(),
-        locks: BTreeMap::new(),
-        reservation: None,
-        scheduling: Scheduling::default(),
         placement: Placement::Partitioned,
-        quantum: None,
-        preemptive: true,
-        aperiodic: None,
-        tasks: BTreeMap::new(),
-        modes: BTreeMap::new(),
-        agent: None,
+        ..Domain::of(DomainKind::Process)
     }
 }
 
@@ -374,18 +348,13 @@ fn task(protocol: Protocol) -> impl Strategy<Value = Task> {
     );
     (parts, request(protocol)).prop_map(
         |((arrivals, execution_time, deadline, clients), request)| Task {
-            arrivals,
-            execution_time,
             deadline,
-            priority: None,
             request: request.map(|request| match request {
                 Request::Redis { command, .. } => Request::Redis { command, repeat: 1 },
                 http => http,
             }),
             clients,
-            vcpu: None,
-            sections: Vec::new(),
-            boost: None,
+            ..Task::of(arrivals, execution_time)
         },
     )
 }

@@ -5,12 +5,11 @@
 use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
-use tailbound_enforcement::DomainStatus;
 use tailbound_linux::process::process_started;
-use tailbound_model::{Cpu, Priority, ResourceInterface};
 use tailbound_modes::manager::journal::Fate;
 
 use super::*;
+use crate::standing_arm::standing_arm;
 
 fn table() -> ModeTable {
     let text = r#"
@@ -30,32 +29,12 @@ fn table() -> ModeTable {
     tailbound_modes::described::table_of(&description).unwrap()
 }
 
-fn standing() -> EnforcementStatus {
-    let own = std::process::id();
-    let arm = DomainStatus {
-        domain: "arm".into(),
-        target: Target::Processes(vec![own]),
-        interface: ResourceInterface {
-            budget: Duration::from_millis(4),
-            period: Duration::from_millis(10),
-            priority: Priority(50),
-            cpus: [Cpu(0)].into(),
-        },
-        backend: BackendKind::DsFreeze,
-        options: BackendOptions::default(),
-        threads: 1,
-        ledger: None,
-        audit: None,
-    };
-    EnforcementStatus { domains: vec![arm] }
-}
-
 fn loaded() -> Loaded {
     let own = std::process::id();
     let at = process_started(own).unwrap();
     let started = [("arm".to_owned(), [(own, at)].into())].into();
     let idle_time = Some(Duration::from_secs(5));
-    Loaded::new(table(), &standing(), &started, None, idle_time).unwrap()
+    Loaded::new(table(), &standing_arm(), &started, None, idle_time).unwrap()
 }
 
 fn begins() -> Record {

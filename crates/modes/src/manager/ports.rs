@@ -1,27 +1,22 @@
 //! What the host mode manager needs of the world.
 
-use tailbound_model::ResourceInterface;
+use tailbound_enforcement::ReservationChange;
 use tailbound_time::{Duration, Instant};
 
 /// The reservations of a host.
 pub trait Reservations {
     /// Changes follow, one soon after another. Until [`Reservations::end_changes`] nobody else on this host
     /// may change reservations, so nothing is waited for meanwhile.
-    fn begin_changes(&mut self);
+    fn begin_changes(&mut self) {}
 
     /// For now there are no more; more may begin later, in the same transition.
-    fn end_changes(&mut self);
+    fn end_changes(&mut self) {}
 
-    /// Gives a domain another interface, in force no earlier than an instant; when it is.
+    /// Gives a domain another interface; when it is in force.
     ///
     /// # Errors
     /// Why not; then the old interface holds.
-    fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Instant, String>;
+    fn change(&mut self, change: ReservationChange<'_>) -> Result<Instant, String>;
 
     /// Whether a change can be asked for before it may hold. If not, it is asked for when it may.
     fn can_wait(&self, domain: &str) -> bool;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
+use tailbound_enforcement::ReservationChange;
 use tailbound_enforcement::ds_freeze::{ChangeAt, StopLead};
 use tailbound_model::{AgentPlace, ChangePolicy, Cpu, Priority, RequestsMeanwhile, TaskStart};
 use tailbound_reservation::metered_server::{FixedGridServer, ServerParameters};
@@ -93,20 +94,12 @@ impl Clock for Host {
 }
 
 impl Reservations for Host {
-    fn begin_changes(&mut self) {}
-
-    fn end_changes(&mut self) {}
-
-    fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Instant, String> {
+    fn change(&mut self, change: ReservationChange<'_>) -> Result<Instant, String> {
+        let (domain, interface) = (change.domain, change.interface);
         let mut stage = self.0.borrow_mut();
         let now = stage.now;
         assert!(
-            stage.can_wait || not_before <= now,
+            stage.can_wait || change.not_before <= now,
             "this back end cannot wait"
         );
         let server = stage.servers.get_mut(domain).unwrap();
@@ -114,8 +107,8 @@ impl Reservations for Host {
             budget: interface.budget,
             period: interface.period,
         };
-        let in_force_at = server.in_force_at(not_before).ok_or("too many")?;
-        let at = ChangeAt::ReplenishmentFrom(not_before);
+        let in_force_at = server.in_force_at(change.not_before).ok_or("too many")?;
+        let at = ChangeAt::ReplenishmentFrom(change.not_before);
         assert!(server.change(parameters, at, now, Duration::ZERO).is_none());
         Ok(in_force_at)
     }

@@ -1,5 +1,6 @@
 //! What a transition asks for, carried out.
 
+use tailbound_enforcement::ReservationChange;
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -107,7 +108,11 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             domain: asking,
             interface: asked,
         });
-        let changed = self.reservations.change(&domain, interface, not_before);
+        let changed = self.reservations.change(ReservationChange {
+            domain: &domain,
+            interface,
+            not_before,
+        });
         if changed.is_ok() {
             let domain = domain.clone();
             self.note(|| Record::Accepted { domain });

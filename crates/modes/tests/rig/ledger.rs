@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tailbound_enforcement::ReservationChange;
 use tailbound_linux::clock::Monotonic;
 use tailbound_model::ResourceInterface;
 use tailbound_modes::manager::Reservations;
@@ -49,19 +50,11 @@ impl Ledger {
 }
 
 impl Reservations for Ledger {
-    fn begin_changes(&mut self) {}
-
-    fn end_changes(&mut self) {}
-
-    fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Instant, String> {
+    fn change(&mut self, change: ReservationChange<'_>) -> Result<Instant, String> {
+        let (domain, interface) = (change.domain, change.interface);
         let now = Monotonic.now();
         // As the next replenishment.
-        let from = (now + Duration::from_millis(1)).max(not_before);
+        let from = (now + Duration::from_millis(1)).max(change.not_before);
         let held = self.held.get_mut(domain).expect("a domain of the table");
         held.retain(|(begins, _)| *begins < from);
         held.push((from, interface.clone()));

@@ -3,6 +3,7 @@
 mod background;
 mod data;
 mod escape;
+mod head;
 mod sections;
 mod sizing;
 
@@ -14,12 +15,13 @@ use crate::schedule::{self, SchedulePicture};
 use crate::{RunReport, plots, tables, timeline};
 
 pub(crate) use escape::escaped;
+pub(crate) use head::head;
 pub use sizing::{SizingGrid, SizingPage, SizingPoint, render_sizing_html};
 
 const CHART_SCRIPT: &str = include_str!("../../assets/uPlot.iife.min.js");
 const CHART_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const PAGE_SCRIPT: &str = include_str!("../../assets/page.js");
-pub(crate) const PAGE_STYLE: &str = include_str!("../../assets/page.css");
+const PAGE_STYLE: &str = include_str!("../../assets/page.css");
 
 /// The report as an HTML page. It holds its own scripts, styles and data, loads nothing, and its
 /// content security policy forbids any script but ours, whatever the names in the report are.
@@ -51,25 +53,16 @@ pub fn render_html_with_schedules(report: &RunReport, schedules: &[SchedulePictu
         background::repeat(report),
     ]
     .concat();
+    let head = head(
+        &report.name,
+        &report.tailbound_version,
+        &[CHART_SCRIPT, PAGE_SCRIPT],
+    );
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:; script-src {} {}; base-uri 'none'; \
-         form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"Tailbound {}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n\
-         <title>{} \u{b7} Tailbound</title>\n\
-         <style>{CHART_STYLE}</style>\n<style>{PAGE_STYLE}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#promises\">Skip to the results</a>\n\
+        "{head}<a class=\"skip\" href=\"#promises\">Skip to the results</a>\n\
          {sections}\
          <script type=\"application/json\" id=\"report-data\">{}</script>\n\
          <script>{CHART_SCRIPT}</script>\n<script>{PAGE_SCRIPT}</script>\n</body>\n</html>\n",
-        script_hash(CHART_SCRIPT),
-        script_hash(PAGE_SCRIPT),
-        escaped(&report.tailbound_version),
-        escaped(&report.name),
         escape::escaped_json(&data),
     )
 }

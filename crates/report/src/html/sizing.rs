@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tailbound_time::Duration;
 
 use super::escape::{escaped, escaped_json};
-use super::{CHART_SCRIPT, CHART_STYLE, PAGE_STYLE, script_hash};
+use super::{CHART_SCRIPT, head};
 use crate::palette::Theme;
 use crate::wording::exactly;
 
@@ -76,24 +76,18 @@ pub fn render_sizing_html(page: &SizingPage) -> String {
         "grids": page.grids.iter().map(grid_data).collect::<Vec<_>>(),
     });
     let sections: String = page.grids.iter().enumerate().map(section).collect();
+    let head = head(
+        &page.title,
+        &page.tailbound_version,
+        &[CHART_SCRIPT, SIZING_SCRIPT],
+    );
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:; script-src {} {}; base-uri 'none'; \
-         form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"Tailbound {version}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{title} \u{b7} Tailbound</title>\n\
-         <style>{CHART_STYLE}</style>\n<style>{PAGE_STYLE}</style>\n</head>\n<body>\n\
-         <header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
+        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
          <p class=\"facts\"><span>reservations by period and bandwidth</span></p></header>\n\
          <main>\n{sections}</main>\n<footer><p>Made by Tailbound {version}. Plots by uPlot (MIT). \
          This page is complete: it loads nothing from anywhere.</p></footer>\n\
          <script type=\"application/json\" id=\"sizing-data\">{data}</script>\n\
          <script>{CHART_SCRIPT}</script>\n<script>{SIZING_SCRIPT}</script>\n</body>\n</html>\n",
-        script_hash(CHART_SCRIPT),
-        script_hash(SIZING_SCRIPT),
         version = escaped(&page.tailbound_version),
         title = escaped(&page.title),
         data = escaped_json(&data.to_string()),

@@ -1,7 +1,7 @@
 //! Pictures of schedules as a page of their own, and as a part of a report.
 
 use super::{SchedulePicture, draw, rows};
-use crate::html::{PAGE_STYLE, escaped};
+use crate::html::{escaped, head};
 use crate::palette::Palette;
 use crate::wording::readable;
 
@@ -18,16 +18,9 @@ pub struct SchedulePage {
 
 /// The page. It has no script, holds its own style, and loads nothing.
 pub fn render_schedule_html(page: &SchedulePage) -> String {
+    let head = head(&page.title, &page.tailbound_version, &[]);
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"Tailbound {version}\">\n\
-         <link rel=\"icon\" href=\"data:,\">\n<title>{title} \u{b7} Tailbound</title>\n\
-         <style>{PAGE_STYLE}</style>\n</head>\n<body>\n\
-         <header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
+        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
          <p class=\"facts\"><span>simulated schedule</span></p></header>\n<main>\n{}</main>\n\
          <footer><p>Made by Tailbound {version}. This page is complete: it loads nothing from \
          anywhere.</p></footer>\n</body>\n</html>\n",

@@ -17,11 +17,7 @@ fn task(rank: u64) -> Member {
 }
 
 fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
+    Level::of(members)
 }
 
 fn reservation(rank: u64, rule: Rule, interface: (u64, u64), members: Vec<Member>) -> Member {

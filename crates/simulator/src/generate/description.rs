@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_model::{
     Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, Protocol, Reservation, SCHEMA_VERSION, Scheduling, Service, Task, Variant,
+    Experiment, Host, Reservation, SCHEMA_VERSION, Scheduling, Service, Task, Variant,
 };
 use tailbound_time::Duration;
 
@@ -82,14 +82,8 @@ pub fn description(
         (name, described(task))
     });
     let service = Service {
-        domain: SET.into(),
-        protocol: Protocol::Synthetic,
-        endpoint: format!("unix:{SET}.sock"),
         scheduling: frame.scheduling,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks.collect(),
-        slos: Vec::new(),
+        ..Service::of(SET, format!("unix:{SET}.sock"), tasks)
     };
     let here = Host::of([Cpu(0)].into());
     Ok(Description {

@@ -46,6 +46,15 @@ impl Plan {
 }
 
 impl Level {
+    /// A preemptive level where members of equal rank run to the end.
+    pub fn of(members: Vec<Member>) -> Self {
+        Self {
+            preemptive: true,
+            quantum: None,
+            members,
+        }
+    }
+
     /// How many members it has, virtual CPUs of guests counted one by one.
     pub(crate) fn positions(&self) -> usize {
         let members = self.members.iter();

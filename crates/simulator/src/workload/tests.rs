@@ -3,41 +3,14 @@
 use proptest::prelude::*;
 use tailbound_distribution::Distribution;
 use tailbound_model::{
-    Arrivals, Bin, ExecutionTime, Gaps, PoissonState, Protocol, SampleCount, Scheduling, Task,
-    TracedJob,
+    Arrivals, Bin, ExecutionTime, Gaps, PoissonState, SampleCount, Task, TracedJob,
 };
 use tailbound_time::Rate;
 
 use super::*;
 
-fn task(arrivals: Arrivals, execution_time: ExecutionTime) -> Task {
-    Task {
-        arrivals,
-        execution_time,
-        deadline: None,
-        priority: None,
-        request: None,
-        clients: 1,
-        vcpu: None,
-        sections: Vec::new(),
-        boost: None,
-    }
-}
-
 fn service(tasks: &[(&str, Task)]) -> Service {
-    Service {
-        domain: "d".into(),
-        protocol: Protocol::Synthetic,
-        endpoint: "unix:s".into(),
-        scheduling: Scheduling::Fifo,
-        max_in_flight: None,
-        setup: Vec::new(),
-        tasks: tasks
-            .iter()
-            .map(|(name, task)| ((*name).into(), task.clone()))
-            .collect(),
-        slos: Vec::new(),
-    }
+    Service::of("d", "unix:s", tasks.iter().cloned())
 }
 
 fn ms(value: u64) -> Duration {
@@ -54,7 +27,7 @@ fn poisson_task(per_second: f64) -> Task {
         min: ms(1),
         max: ms(2),
     };
-    task(Arrivals::Poisson { rate }, execution)
+    Task::of(Arrivals::Poisson { rate }, execution)
 }
 
 fn all(service: &Service, horizon: Duration, seed: u64) -> Vec<Release> {
@@ -67,7 +40,7 @@ fn periodic_jobs_start_at_the_offset_and_end_before_the_horizon() {
         period: ms(10),
         offset: ms(3),
     };
-    let found = all(&service(&[("p", task(arrivals, one_ms()))]), ms(23), 1);
+    let found = all(&service(&[("p", Task::of(arrivals, one_ms()))]), ms(23), 1);
     let times: Vec<_> = found.iter().map(|r| r.at.as_nanos()).collect();
     assert_eq!(times, [3_000_000, 13_000_000]);
     assert!(found.iter().all(|r| r.execution == Some(ms(1))));
@@ -81,7 +54,7 @@ fn sporadic_gaps_stay_in_their_range() {
         offset: ms(2),
     };
     let found = all(
-        &service(&[("s", task(arrivals, one_ms()))]),
+        &service(&[("s", Task::of(arrivals, one_ms()))]),
         Duration::from_secs(50),
         7,
     );
@@ -125,7 +98,7 @@ fn modulated_counts(states: &[(Option<f64>, u64)], processes: u32) -> Vec<f64> {
     let arrivals = Arrivals::MarkovModulatedPoisson {
         states: states.collect(),
     };
-    let mut tides = task(arrivals, one_ms());
+    let mut tides = Task::of(arrivals, one_ms());
     tides.clients = processes;
     let mut counts = vec![0.0; processes as usize];
     for release in all(&service(&[("t", tides)]), Duration::from_secs(1), 11) {
@@ -190,7 +163,7 @@ fn modulated_arrivals_that_nobody_has_checked_are_refused_or_empty() {
     let states = vec![state; 2];
     let service = service(&[(
         "t",
-        task(Arrivals::MarkovModulatedPoisson { states }, one_ms()),
+        Task::of(Arrivals::MarkovModulatedPoisson { states }, one_ms()),
     )]);
     let refused = releases(&service, ms(1), 1, &InputFiles::default());
     assert!(
@@ -220,7 +193,7 @@ fn traces_and_samples_come_from_the_inputs() {
     let execution = ExecutionTime::Samples {
         file: "times.csv".into(),
     };
-    let service = service(&[("t", task(arrivals, execution))]);
+    let service = service(&[("t", Task::of(arrivals, execution))]);
     assert!(matches!(
         releases(&service, ms(100), 1, &InputFiles::default()),
         Err(WorkloadError::InputMissing { .. })
@@ -268,7 +241,7 @@ fn impossible_tasks_are_named() {
         (reversed, "min_gap 9ms is above"),
         (overlapping, "(jobs - 1) x spacing 12ms is above gap 10ms"),
     ] {
-        let service = service(&[("x", task(arrivals, one_ms()))]);
+        let service = service(&[("x", Task::of(arrivals, one_ms()))]);
         let error = releases(&service, ms(100), 1, &InputFiles::default()).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
@@ -305,7 +278,7 @@ proptest! {
     ) {
         let state = |rate, mean_stay| PoissonState { rate, mean_stay };
         let states = vec![state(Rate::per_second(rate), ms(40)), state(None, ms(9))];
-        let tides = task(Arrivals::MarkovModulatedPoisson { states }, one_ms());
+        let tides = Task::of(Arrivals::MarkovModulatedPoisson { states }, one_ms());
         let service = service(&[("a", poisson_task(rate)), ("b", tides)]);
         let long = all(&service, ms(short + more), seed);
         prop_assert!(long.is_sorted_by_key(|r| r.at));
@@ -326,12 +299,12 @@ fn jobs_drawn_one_by_one_are_the_listed_ones() {
         period: ms(5),
         offset: ms(0),
     };
-    let mut twice = task(periodic, one_ms());
+    let mut twice = Task::of(periodic, one_ms());
     twice.clients = 2;
     let service = service(&[
         ("b", poisson_task(200.0)),
         ("a", twice),
-        ("c", task(sporadic, one_ms())),
+        ("c", Task::of(sporadic, one_ms())),
     ]);
     let listed = all(&service, ms(2_000), 7);
     let inputs = InputFiles::default();
@@ -358,7 +331,7 @@ fn bursts_have_their_jobs_at_their_distance() {
         },
         offset: ms(4),
     };
-    let described = task(arrivals, one_ms());
+    let described = Task::of(arrivals, one_ms());
     let rate = described.mean_rate().unwrap().as_per_second();
     let found = all(&service(&[("b", described)]), Duration::from_secs(300), 5);
     // 20,000 bursts of a mean gap of 15 ms; the deviation of their number is some 27.
@@ -385,7 +358,7 @@ fn exponential_gaps_have_a_shortest_and_a_mean() {
         offset: Duration::ZERO,
     };
     let found = all(
-        &service(&[("e", task(arrivals, one_ms()))]),
+        &service(&[("e", Task::of(arrivals, one_ms()))]),
         Duration::from_secs(300),
         5,
     );
@@ -428,7 +401,7 @@ fn histograms_are_drawn_bin_by_bin() {
     let mut inputs = InputFiles::default();
     inputs.insert_histogram("h.csv", bins);
     let drawn = |time| {
-        let service = service(&[("h", task(arrivals.clone(), time))]);
+        let service = service(&[("h", Task::of(arrivals.clone(), time))]);
         releases(&service, Duration::from_secs(40), 3, &inputs).unwrap()
     };
     let found = drawn(inline);
@@ -451,7 +424,7 @@ fn traced_jobs_keep_their_own_execution_times() {
     let arrivals = Arrivals::Trace {
         file: "jobs.csv".into(),
     };
-    let service = service(&[("t", task(arrivals, ExecutionTime::Trace {}))]);
+    let service = service(&[("t", Task::of(arrivals, ExecutionTime::Trace {}))]);
     let job = |release, execution| TracedJob {
         release: ms(release),
         execution,

@@ -10,11 +10,7 @@ use tailbound_time::Duration;
 use super::sets::{Set, a_set, ns};
 
 fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
+    Level::of(members)
 }
 
 /// The hard tasks by rank, and behind them in the tree (in front by rank, if need be) the soft one.

@@ -14,11 +14,7 @@ pub fn task(rank: u64) -> Member {
 
 /// A preemptive level without turns.
 pub fn level(members: Vec<Member>) -> Level {
-    Level {
-        preemptive: true,
-        quantum: None,
-        members,
-    }
+    Level::of(members)
 }
 
 /// A reservation of a fixed rank.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Serialize, Serializer};
 use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
-use tailbound_linux::scheduling::{Scheduling, set_scheduling};
+use tailbound_linux::scheduling::{SchedulingSetting, set_scheduling};
 use tailbound_linux::thread::{ThreadError, current_thread_id};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -151,7 +151,7 @@ fn visit(cpu: u32, change: bool, until: Instant) -> Result<Duration, ThreadError
                 break;
             }
             if change {
-                let rank = Scheduling::Fifo {
+                let rank = SchedulingSetting::Fifo {
                     priority: WATCHER + (visit % 2) as u8,
                     reset_on_fork: true,
                 };

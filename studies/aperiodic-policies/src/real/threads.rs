@@ -6,7 +6,7 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until, thread_cpu_time};
 use tailbound_linux::memory::touch_stack;
-use tailbound_linux::scheduling::{Scheduling, set_scheduling};
+use tailbound_linux::scheduling::{SchedulingSetting, set_scheduling};
 use tailbound_linux::thread::{
     ThreadError, current_thread_id, make_current_thread_fifo, pin_current_thread,
 };
@@ -315,7 +315,7 @@ fn set_fifo(tid: u32, priority: u8) -> std::io::Result<()> {
     let reset_on_fork = true;
     set_scheduling(
         tid,
-        Scheduling::Fifo {
+        SchedulingSetting::Fifo {
             priority,
             reset_on_fork,
         },
@@ -441,7 +441,7 @@ mod tests {
                 }
                 started => started.unwrap(),
             };
-            let rank = Scheduling::Fifo {
+            let rank = SchedulingSetting::Fifo {
                 priority: 5,
                 reset_on_fork: true,
             };

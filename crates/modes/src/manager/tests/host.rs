@@ -1,5 +1,7 @@
 //! A host and its agents, which do as they are told, or not.
 
+use tailbound_enforcement::ReservationChange;
+
 use super::*;
 
 /// How an agent behaves.
@@ -127,16 +129,12 @@ impl Reservations for Host {
         assert!(before, "ended twice");
     }
 
-    fn change(
-        &mut self,
-        domain: &str,
-        interface: &ResourceInterface,
-        not_before: Instant,
-    ) -> Result<Instant, String> {
+    fn change(&mut self, change: ReservationChange<'_>) -> Result<Instant, String> {
+        let (domain, interface) = (change.domain, change.interface);
         let mut stage = self.0.borrow_mut();
         assert!(stage.changing, "others may change reservations meanwhile");
         let now = Instant::from_nanos(stage.now);
-        assert!(not_before <= now, "this back end cannot wait");
+        assert!(change.not_before <= now, "this back end cannot wait");
         if let Some(noted) = &stage.noted {
             let asks = Record::Asks {
                 domain: domain.into(),
