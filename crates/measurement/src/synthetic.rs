@@ -27,7 +27,7 @@ const IDLE_WAIT: Duration = Duration::from_millis(100);
 
 /// How much of its own CPU time the service charges to the first job after an idle time; more than
 /// this was not for that job (looking at `stop`, clients that came and went).
-const MOST_OVERHEAD: Duration = Duration::from_micros(50);
+pub const MOST_OVERHEAD: Duration = Duration::from_micros(50);
 
 /// How the synthetic service runs.
 #[derive(Clone, Debug)]
