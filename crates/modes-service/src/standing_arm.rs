@@ -15,7 +15,7 @@ pub(crate) fn standing_arm() -> EnforcementStatus {
             priority: Priority(50),
             cpus: [Cpu(0)].into(),
         },
-        backend: BackendKind::DsFreeze,
+        backend: BackendKind::default(),
         options: BackendOptions::default(),
         threads: 1,
         ledger: None,
