@@ -53,7 +53,7 @@ pub struct Prediction {
     pub per_task: BTreeMap<String, Distribution>,
     /// The method by name, with its source.
     pub method: String,
-    /// What the method takes for granted.
+    /// The assumptions of the method.
     pub assumptions: Vec<String>,
     /// The mean response time, where it is known more sharply than from the distribution.
     #[serde(skip)]

@@ -20,7 +20,7 @@ pub struct Analysis {
     /// How long changes between modes take at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<Transition>,
-    /// What the protocol of mode changes keeps.
+    /// The verdict on the protocol of mode changes, for each change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolVerdict>,
 }

@@ -16,7 +16,7 @@ pub enum AssessmentError {
     /// The description has nothing that the question is about.
     #[error("the description has {what}")]
     Empty {
-        /// What is missing, and so cannot be answered.
+        /// The missing part, without which there is no answer.
         what: &'static str,
     },
     /// Only simulation answers for the description.

@@ -89,7 +89,7 @@ pub fn predict_service(
     Ok(prediction)
 }
 
-/// What is asked of the services of a description.
+/// The questions about the services of a description.
 #[derive(Clone, Copy, Debug)]
 pub struct PredictionQuery<'a> {
     /// Only this service.
@@ -120,16 +120,16 @@ pub struct PredictionAnswer {
     pub service: String,
     /// The variant.
     pub variant: String,
-    /// What was known of the execution times.
+    /// The source of the execution times.
     pub from: String,
     /// Why there is no distribution.
     pub refused: Option<String>,
-    /// What is known of the response times.
+    /// The answers about the response times.
     #[serde(flatten)]
     pub responses: Option<PredictedResponses>,
 }
 
-/// What is known of predicted response times.
+/// The answers about predicted response times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictedResponses {
     /// The load, in CPUs.
@@ -145,7 +145,7 @@ pub struct PredictedResponses {
     pub shares: Vec<ShareBounds>,
     /// The method by name, with its source.
     pub method: String,
-    /// What the method takes for granted.
+    /// The assumptions of the method.
     pub assumptions: Vec<String>,
     /// The distribution's provenance and values.
     pub distribution: Distribution,

@@ -26,7 +26,7 @@ pub struct FixedPriorityAnswer {
     pub tasks: Vec<TaskAnswer>,
     /// The method, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// The assumptions of the method.
     pub assumptions: &'static [&'static str],
 }
 
@@ -115,7 +115,7 @@ pub struct DemandAnswer {
     pub why: Option<String>,
     /// The method, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// The assumptions of the method.
     pub assumptions: &'static [&'static str],
     /// The method of the response times.
     pub response_time_method: &'static str,

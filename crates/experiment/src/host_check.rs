@@ -99,7 +99,7 @@ pub struct HostCheck {
     /// How long changes between modes take at most.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<Transition>,
-    /// What the protocol of mode changes keeps.
+    /// The verdict on the protocol of mode changes, for each change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolVerdict>,
     /// The variants for which the host, or our rights on it, lack something.

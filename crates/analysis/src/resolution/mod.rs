@@ -33,7 +33,7 @@ pub struct ResolvedDomain {
     pub interface: ResourceInterface,
     /// The described rule of its server, where that is described.
     pub server_kind: Option<ServerKind>,
-    /// What is set that only this back end and others like it know.
+    /// The options that only some back ends take.
     pub options: BackendOptions,
 }
 

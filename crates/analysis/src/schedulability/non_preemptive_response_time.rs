@@ -24,7 +24,7 @@ use crate::sporadic_task::{SporadicTask, check_range, total_execution};
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for non-preemptive fixed priorities (Davis, \
      Burns, Bril & Lukkien 2007)";
-/// What the method takes for granted.
+/// The assumptions of the method.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU or bus that is always available",
     "fixed priorities; a job that has begun is not preempted",

@@ -70,7 +70,7 @@ pub struct SlottedPrediction {
     pub slot: Duration,
     /// The method by name, with its source.
     pub method: String,
-    /// What the method takes for granted.
+    /// The assumptions of the method.
     pub assumptions: Vec<String>,
     /// The load, in CPUs.
     pub utilisation: f64,
