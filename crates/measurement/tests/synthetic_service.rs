@@ -25,7 +25,7 @@ fn every_request_is_answered_and_recorded() {
         Protocol::Synthetic,
         &[
             ("a", task(periodic(ms(5), ms(0)), us(500))),
-            ("b", task(periodic(ms(10), ms(3)), us(100))),
+            ("b", task(periodic(ms(10), ms(3)), us(400))),
         ],
     );
     service.tasks.get_mut("b").unwrap().clients = 3;
