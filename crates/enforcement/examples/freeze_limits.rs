@@ -9,7 +9,8 @@
 //! its budget would be used up, freezes it, and reads its CPU time once: two wake-ups, two writes
 //! and one reading, which no server of budgets can do without. An ordinary busy program runs beside
 //! the domain. With `--tasks` the domain has so many busy threads: the kernel wakes each of them to stop it,
-//! at the domain's priority, and `stop` is the CPU time that the domain takes for that after its budget.
+//! at the domain's priority, and `stop` is the CPU time that the domain takes for that after its budget; `wait`
+//! is how long the ordinary program could not run, budget included.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../tests/ds_freeze_domain/mod.rs"]
@@ -25,7 +26,7 @@ use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_time::{Clock, Duration, Instant};
 
-const INTERFACES_US: [(u64, u64); 2] = [(400, 1_000), (4_000, 10_000)];
+const INTERFACES_US: [(u64, u64); 3] = [(400, 1_000), (4_000, 10_000), (30_000, 100_000)];
 
 /// One row; all times in nanoseconds.
 #[derive(Debug, Serialize)]
@@ -42,6 +43,10 @@ struct Row {
     /// CPU time of the domain from the freeze on: what its tasks need to stop.
     stop_p50_ns: u64,
     stop_p99_ns: u64,
+    /// Gaps of more than 0.3 ms in which the ordinary program did not run.
+    wait_p50_ns: u64,
+    wait_p90_ns: u64,
+    wait_p99_ns: u64,
     /// CPU time per period, and as a share of a CPU.
     cost_per_period_ns: u64,
     overhead: f64,
@@ -113,6 +118,10 @@ fn measure(budget: Duration, period: Duration, seconds: f64, tasks: u32) -> Row 
     seen.serve(&domain, begin, budget, period, periods);
     let own = thread_cpu_time().saturating_sub(own_before);
     domain.finish();
+    let served = begin + period..=begin + length;
+    let waits = neighbour.finish_with_waits();
+    let waits = waits.into_iter().filter(|(end, _)| served.contains(end));
+    let mut waits: Vec<Duration> = waits.map(|(_, wait)| wait).collect();
     Row {
         budget_ns: budget.as_nanos(),
         period_ns: period.as_nanos(),
@@ -125,6 +134,9 @@ fn measure(budget: Duration, period: Duration, seconds: f64, tasks: u32) -> Row 
         read_p50_ns: quantile_ns(&mut seen.read, 0.5),
         stop_p50_ns: quantile_ns(&mut seen.stopped, 0.5),
         stop_p99_ns: quantile_ns(&mut seen.stopped, 0.99),
+        wait_p50_ns: quantile_ns(&mut waits, 0.5),
+        wait_p90_ns: quantile_ns(&mut waits, 0.9),
+        wait_p99_ns: quantile_ns(&mut waits, 0.99),
         cost_per_period_ns: (own / periods.max(1)).as_nanos(),
         overhead: own.as_secs_f64() / (period * periods).as_secs_f64(),
     }
@@ -197,7 +209,7 @@ fn quantile_ns(values: &mut [Duration], share: f64) -> u64 {
 
 fn print_table(rows: &[Row]) {
     println!(
-        "{:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>7} {:>7} | {:>9} {:>7}",
+        "{:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>7} {:>7} | {:>8} {:>8} {:>8} | {:>9} {:>7}",
         "B/P",
         "late50",
         "late99",
@@ -207,6 +219,9 @@ fn print_table(rows: &[Row]) {
         "read",
         "stop",
         "stop99",
+        "wait50",
+        "wait90",
+        "wait99",
         "cost/P",
         "cost"
     );
@@ -218,7 +233,7 @@ fn print_table(rows: &[Row]) {
             Duration::from_nanos(row.period_ns)
         );
         println!(
-            "{interface:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>7} {:>7} | {:>9} {:>6.2}%",
+            "{interface:>12} | {:>7} {:>7} | {:>7} {:>7} {:>7} {:>7} | {:>7} {:>7} | {:>8} {:>8} {:>8} | {:>9} {:>6.2}%",
             us(row.late_p50_ns),
             us(row.late_p99_ns),
             us(row.freeze_p50_ns),
@@ -227,6 +242,9 @@ fn print_table(rows: &[Row]) {
             us(row.read_p50_ns),
             us(row.stop_p50_ns),
             us(row.stop_p99_ns),
+            us(row.wait_p50_ns),
+            us(row.wait_p90_ns),
+            us(row.wait_p99_ns),
             us(row.cost_per_period_ns),
             row.overhead * 100.0
         );

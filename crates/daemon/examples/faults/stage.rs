@@ -229,7 +229,7 @@ impl Stage {
                 let since = Instant::now();
                 thread::sleep(GOES_ON);
                 operation.over.store(true, Ordering::Relaxed);
-                let found = self.way_back(before, within, daemon, since);
+                let found = self.way_back(before, within, (daemon, &mut standing), since);
                 standing.undo();
                 self.settle(operation, before, found, within)
             }
@@ -303,7 +303,7 @@ impl Stage {
         &mut self,
         before: &Snapshot,
         within: Duration,
-        daemon: u32,
+        (daemon, standing): (u32, &mut Standing),
         since: Instant,
     ) -> Result<Duration, Vec<String>> {
         match self.trial.fault.way_back() {
@@ -324,6 +324,11 @@ impl Stage {
             // All but the journal, which stays where nothing can be removed: the revert at the end takes it.
             Err(why) if self.trial.fault == Fault::ReadOnly && why.starts_with(JOURNAL_STAYS) => {}
             outcome => outcome.map_err(|why| vec![why])?,
+        }
+        if self.trial.fault == Fault::CpuUnplugged {
+            // While a CPU is away, the kernel takes it out of every thread's affinity: what a revert leaves
+            // shows when the CPU is back.
+            standing.undo();
         }
         self.until_as_before(before, began, within)
     }

@@ -94,9 +94,11 @@ pub fn be_load_if_told() {
     if std::io::stdin().read_exact(&mut go).is_err() {
         std::process::exit(1);
     }
-    let bursts = run_load(load);
-    let text: Vec<String> = bursts.iter().map(u64::to_string).collect();
-    println!("BURSTS {}", text.join(" "));
+    let (bursts, waits) = run_load(load);
+    for (word, lengths) in [("BURSTS", bursts), ("WAITS", waits)] {
+        let text: Vec<String> = lengths.iter().map(u64::to_string).collect();
+        println!("{word} {}", text.join(" "));
+    }
     std::process::exit(0);
 }
 
@@ -105,14 +107,17 @@ struct BurstWatch {
     begun: AtomicU64,
     seen: AtomicU64,
     bursts: Mutex<Vec<u64>>,
+    /// The gaps between them: when each ended, and how long it was.
+    waits: Mutex<Vec<u64>>,
 }
 
-fn run_load(load: Load) -> Vec<u64> {
+fn run_load(load: Load) -> (Vec<u64>, Vec<u64>) {
     let start = Monotonic.now();
     let watch = Arc::new(BurstWatch {
         begun: AtomicU64::new(start.as_nanos()),
         seen: AtomicU64::new(start.as_nanos()),
         bursts: Mutex::new(Vec::with_capacity(100_000)),
+        waits: Mutex::new(Vec::with_capacity(100_000)),
     });
     let together = Arc::new(Barrier::new(load.threads as usize));
     let threads: Vec<_> = (0..load.threads)
@@ -132,8 +137,8 @@ fn run_load(load: Load) -> Vec<u64> {
     for thread in threads {
         thread.join().expect("load thread");
     }
-    let bursts = watch.bursts.lock().expect("bursts");
-    bursts.clone()
+    let lengths = |of: &Mutex<Vec<u64>>| of.lock().expect("lengths").clone();
+    (lengths(&watch.bursts), lengths(&watch.waits))
 }
 
 fn burn(load: Load, end: Instant, watch: &BurstWatch) {
@@ -146,6 +151,8 @@ fn burn(load: Load, end: Instant, watch: &BurstWatch) {
             let mut bursts = watch.bursts.lock().expect("bursts");
             if bursts.len() < bursts.capacity() {
                 bursts.push(before.saturating_sub(begun));
+                let mut waits = watch.waits.lock().expect("waits");
+                waits.extend([now.as_nanos(), now.as_nanos() - before]);
             }
         }
         if now >= end {
@@ -226,12 +233,29 @@ impl TestDomain {
 
     /// Waits until its programs end by themselves; the bursts (ns) that each saw.
     pub fn finish(&mut self) -> Vec<Vec<u64>> {
+        self.lengths("BURSTS")
+    }
+
+    /// The same for the waits between bursts: until when a program could not run, and for how long.
+    #[allow(dead_code)] // Only `freeze_limits` asks.
+    pub fn finish_with_waits(&mut self) -> Vec<(Instant, Duration)> {
+        let all = self.lengths("WAITS");
+        let pairs = all.iter().flat_map(|one| one.chunks_exact(2));
+        pairs
+            .map(|pair| {
+                let length = Duration::from_nanos(pair[1]);
+                (Instant::from_nanos(pair[0]), length)
+            })
+            .collect()
+    }
+
+    fn lengths(&mut self, word: &str) -> Vec<Vec<u64>> {
         let mut all = Vec::new();
         for mut child in self.children.drain(..) {
             let output = child.stdout.take().expect("stdout");
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 // A test harness may have written on the same line before.
-                if let Some((_, numbers)) = line.split_once("BURSTS") {
+                if let Some((_, numbers)) = line.split_once(word) {
                     all.push(numbers.split_whitespace().flat_map(str::parse).collect());
                 }
             }
