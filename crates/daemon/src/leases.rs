@@ -129,10 +129,19 @@ pub struct Leases<R> {
     origins: BTreeMap<String, Origin>,
     connections: BTreeSet<ConnectionId>,
     peers: BTreeMap<ConnectionId, Peer>,
+    announcements: BTreeMap<ConnectionId, Announcement>,
     endings: Endings,
     next_connection: u64,
     next_origin: u64,
     closing: bool,
+}
+
+/// Reservations that a connection has asked for, and that wait for a watchdog before they are made.
+#[derive(Debug)]
+struct Announcement {
+    domains: BTreeSet<String>,
+    /// The first of them that was reverted meanwhile.
+    reverted: Option<String>,
 }
 
 /// Leases that several threads use.
@@ -147,6 +156,7 @@ impl<R: Reservations> Leases<R> {
             origins: BTreeMap::new(),
             connections: BTreeSet::new(),
             peers: BTreeMap::new(),
+            announcements: BTreeMap::new(),
             endings: Endings::default(),
             next_connection: 0,
             next_origin: 1,
@@ -175,6 +185,7 @@ impl<R: Reservations> Leases<R> {
     pub fn disconnect(&mut self, id: ConnectionId) -> Vec<Refusal> {
         self.connections.remove(&id);
         self.peers.remove(&id);
+        self.announcements.remove(&id);
         for owner in self.owners.values_mut() {
             if *owner == Owner::Connection(id) {
                 *owner = Owner::Abandoned;
@@ -191,11 +202,27 @@ impl<R: Reservations> Leases<R> {
         self.reservations.plan(requests)
     }
 
+    /// Notes that the connection `id` asks for `requests`, which [`Leases::apply`] is to make: a revert
+    /// that comes before then takes them back all the same.
+    pub fn announce(&mut self, id: ConnectionId, requests: &[ReservationRequest]) {
+        let domains = requests.iter().map(|request| request.domain.clone());
+        let announcement = Announcement {
+            domains: domains.collect(),
+            reverted: None,
+        };
+        self.announcements.insert(id, announcement);
+    }
+
+    /// Forgets an announcement that [`Leases::apply`] will not follow.
+    pub fn withdraw(&mut self, id: ConnectionId) {
+        self.announcements.remove(&id);
+    }
+
     /// Makes all of `requests` for the connection `id`, or none.
     ///
     /// # Errors
     /// Why none was made. A connection that has ended gets nothing: what it asked for just before
-    /// would have no owner.
+    /// would have no owner. Nor does one whose announcement was reverted.
     pub fn apply(
         &mut self,
         id: ConnectionId,
@@ -209,6 +236,16 @@ impl<R: Reservations> Leases<R> {
             return Err(Refusal::new(
                 RefusalKind::NotConnected,
                 "the connection that asked has ended; connect again",
+            ));
+        }
+        let announcement = self.announcements.remove(&id);
+        if let Some(domain) = announcement.and_then(|announcement| announcement.reverted) {
+            return Err(Refusal::new(
+                RefusalKind::NotActive,
+                format!(
+                    "domain \"{domain}\" was reverted while its reservation waited for a watchdog, so \
+                     nothing was reserved; ask again"
+                ),
             ));
         }
         let result = self.reservations.apply(requests);
@@ -288,6 +325,11 @@ impl<R: Reservations> Leases<R> {
             Selection::Domain(domain) => vec![domain.clone()],
             Selection::Domains(domains) => domains.iter().rev().cloned().collect(),
         };
+        // What has no members was there; what is announced is not yet.
+        let mut announced = match reason {
+            EndReason::Empty {} => BTreeSet::new(),
+            EndReason::Reverted { .. } | EndReason::Daemon {} => self.revert_announced(selection),
+        };
         let mut reverted = Vec::new();
         let mut failures = Vec::new();
         if self.reservations.active().is_empty() {
@@ -301,16 +343,33 @@ impl<R: Reservations> Leases<R> {
                         reason: reason.clone(),
                         domain: domain.clone(),
                     });
+                    announced.remove(&domain);
                     reverted.push(domain);
                 }
+                Err(refusal)
+                    if refusal.kind == RefusalKind::NotActive && announced.contains(&domain) => {}
                 Err(refusal) => failures.push(refusal),
             }
         }
+        reverted.extend(announced);
         self.reconcile();
         match Refusal::join(failures) {
             None => Ok(reverted),
             Some(refusal) => Err(refusal),
         }
+    }
+
+    /// Reverts what is announced and named by `selection`: none of such an announcement will be made.
+    fn revert_announced(&mut self, selection: &Selection) -> BTreeSet<String> {
+        let mut reverted = BTreeSet::new();
+        for announcement in self.announcements.values_mut() {
+            let named = announcement.domains.iter();
+            for domain in named.filter(|domain| selection.includes(domain)) {
+                announcement.reverted.get_or_insert_with(|| domain.clone());
+                reverted.insert(domain.clone());
+            }
+        }
+        reverted
     }
 
     /// Takes back what the reservation of `domain` changed, and keeps its budget booked.

@@ -3,7 +3,7 @@
 //! - [`leases`]: who answers for which reservation, a pure state machine;
 //! - [`service`], [`connection`], [`daemon`]: answering requests, however clients behave;
 //! - [`subsystems`]: the list of what lives in the daemon beside reservations;
-//! - [`guardian`], [`watch_channel`], [`watchdog`], [`watchdog_watch`], [`stuck`], [`stop_detector`]: the
+//! - [`guardian`], [`watch_channel`], [`watchdog`], [`watchdog_watch`], [`liveness`], [`stop_detector`]: the
 //!   process that takes everything back if the daemon cannot, and what watches it.
 
 pub mod connection;
@@ -11,12 +11,12 @@ pub mod daemon;
 pub mod detachment;
 pub mod guardian;
 pub mod leases;
+pub mod liveness;
 pub mod metrics;
 pub mod occupancy;
 pub mod reservations;
 pub mod service;
 pub mod stop_detector;
-pub mod stuck;
 pub mod subsystems;
 pub mod watch_channel;
 pub mod watchdog;

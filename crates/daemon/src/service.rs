@@ -306,8 +306,14 @@ impl<R: Reservations + Send + 'static> Service<R> {
         lease: Lease,
         when_empty: BTreeMap<String, WhenEmpty>,
     ) -> Result<Response, Refusal> {
-        self.core.protection.ensure()?;
-        self.refuse_watchdog_as_target(requests)?;
+        // A watchdog may take seconds to start: whoever reverts meanwhile does not wait for it.
+        self.leases().announce(id, requests);
+        let protection = self.core.protection.ensure();
+        let prepared = protection.and_then(|()| self.refuse_watchdog_as_target(requests));
+        if let Err(refusal) = prepared {
+            self.leases().withdraw(id);
+            return Err(refusal);
+        }
         let started = start_times(requests);
         let result = {
             let mut leases = self.leases();

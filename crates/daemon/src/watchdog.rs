@@ -27,7 +27,7 @@ use tailbound_time::{Clock, Duration, Instant};
 use crate::daemon::NO_CPU;
 use crate::detachment;
 use crate::stop_detector::{Finding, Sighting, StopDetector};
-use crate::stuck::{StuckDetector, Verdict};
+use crate::liveness::{LivenessDetector, Verdict};
 use crate::subsystems;
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
 use tailbound_control::state_directory::StateDirectory;
@@ -129,8 +129,8 @@ struct Watch {
     view: WatchdogView,
     /// The daemon's process, as the handle is of it.
     daemon_pid: u32,
-    detector: StuckDetector,
-    loop_detector: StuckDetector,
+    detector: LivenessDetector,
+    loop_detector: LivenessDetector,
     stop_detector: StopDetector,
     /// The CPUs that we may use; [`Watch::keep_off`] takes from these.
     allowed: BTreeSet<u32>,
@@ -159,8 +159,8 @@ impl Watch {
             journals,
             view: WatchdogView::open(heartbeat.as_fd()).map_err(system("read the heartbeat"))?,
             daemon_pid: daemon,
-            detector: StuckDetector::default(),
-            loop_detector: StuckDetector::patient(),
+            detector: LivenessDetector::default(),
+            loop_detector: LivenessDetector::patient(),
             stop_detector: StopDetector::default(),
             allowed: affinity_of(own_thread()).unwrap_or_default(),
             _lock: lock,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tailbound_control::{Client, Lease};
-use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, machine};
+use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, virtual_machine};
 use tailbound_linux::process::die_with_parent;
 use tailbound_linux::scheduling::affinity_of;
 use tailbound_model::{
@@ -149,7 +149,7 @@ impl Guest {
             qmp: Some(self.qmp.clone()),
             ..Machine::default()
         };
-        machine::target(&machine, emulator_cpus).unwrap()
+        virtual_machine::target(&machine, emulator_cpus).unwrap()
     }
 }
 

@@ -6,4 +6,5 @@ mod fakes;
 mod frame_properties;
 mod hostile_clients;
 mod lease_properties;
-mod mode_loading;
+mod mode_tables;
+mod revert_order;

@@ -7,7 +7,7 @@ use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
 use tailbound_model::{Description, Members};
 
 use crate::backend::{ReservationRequest, Target};
-use crate::machine::{self, MachineError};
+use crate::virtual_machine::{self, MachineError};
 
 /// Why a described domain is nothing of this host that can have a reservation.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ pub fn target(
             Target::Processes(started.to_vec())
         }
         Members::Machine(machine) => {
-            let found = machine::target(machine, description.emulator_cpus(domain));
+            let found = virtual_machine::target(machine, description.emulator_cpus(domain));
             found.map_err(|source| BindingError::Machine {
                 domain: name.to_owned(),
                 source,

@@ -17,10 +17,10 @@ pub mod error;
 pub mod journal;
 pub mod kernel;
 pub mod linux_kernel;
-pub mod machine;
 pub mod managers;
 pub mod recovery;
 pub mod registry;
+pub mod virtual_machine;
 
 mod change_interface;
 mod confinement;

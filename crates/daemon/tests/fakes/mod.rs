@@ -1,7 +1,7 @@
 //! Reservations and protection without a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 
 use tailbound_control::{Refusal, RefusalKind, ReservationControl, WatchdogStatus};
 use tailbound_daemon::leases::Reservations;
@@ -194,6 +194,38 @@ impl Protection for AlwaysProtected {
             pid: Some(1),
             ..WatchdogStatus::default()
         }
+    }
+}
+
+/// A watchdog that takes long to start: each request waits at the first barrier when it asks for the watchdog,
+/// and goes on from the second.
+#[derive(Clone)]
+pub struct SlowlyProtected {
+    pub asked: Arc<Barrier>,
+    pub started: Arc<Barrier>,
+}
+
+impl SlowlyProtected {
+    /// One that two threads meet at: who asks for a reservation, and the test.
+    pub fn new() -> Self {
+        Self {
+            asked: Arc::new(Barrier::new(2)),
+            started: Arc::new(Barrier::new(2)),
+        }
+    }
+}
+
+impl Protection for SlowlyProtected {
+    fn ensure(&self) -> Result<(), Refusal> {
+        self.asked.wait();
+        self.started.wait();
+        Ok(())
+    }
+
+    fn serves(&self, _cpus: &CpuSet) {}
+
+    fn status(&self) -> WatchdogStatus {
+        WatchdogStatus::default()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Whether there is enough CPU time for what is asked, decided before anything is changed: what the host
 //! allows and what holds on it, for the one answer of [`tailbound_analysis::admission`].
 
-mod pending;
+mod replacement;
 
-pub use pending::{Holding, Pending, UNKNOWN, admit_from};
+pub use replacement::{Holding, Pending, UNKNOWN, admit_from};
 use tailbound_analysis::admission::{self, BudgetRule, HostLimits, RealTimeLimit, Reserved};
 use tailbound_linux::host_facts::Throttling;
 use tailbound_linux::scheduling::format_cpu_list;

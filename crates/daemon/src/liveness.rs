@@ -32,7 +32,7 @@ pub enum Verdict {
 
 /// Remembers what it saw at the last looks.
 #[derive(Debug)]
-pub struct StuckDetector {
+pub struct LivenessDetector {
     looks: u32,
     suspect: Option<Suspect>,
     expected_at: Option<Instant>,
@@ -45,7 +45,7 @@ struct Suspect {
     looks: u32,
 }
 
-impl Default for StuckDetector {
+impl Default for LivenessDetector {
     fn default() -> Self {
         Self {
             looks: LOOKS,
@@ -55,7 +55,7 @@ impl Default for StuckDetector {
     }
 }
 
-impl StuckDetector {
+impl LivenessDetector {
     /// A detector for a thread of ordinary priority.
     pub fn patient() -> Self {
         Self {
@@ -153,7 +153,7 @@ mod tests {
 
     /// Follows the detector's wish when to look, until it finds the manager stuck.
     fn found_stuck_at(promised: Instant, until: Instant) -> Option<Instant> {
-        let mut detector = StuckDetector::default();
+        let mut detector = LivenessDetector::default();
         let mut now = ms(0);
         while now < until {
             match detector.look(now, &[pulse(promised, now, 1)]) {
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_is_of_ordinary_priority_has_seconds_to_come_back_after_a_stall() {
-        let mut detector = StuckDetector::patient();
+        let mut detector = LivenessDetector::patient();
         let mut now = ms(60_000);
         let mut looks = 0;
         while let Verdict::LookAgainAt(again) = detector.look(now, &[pulse(ms(10), now, 1)]) {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_stall_of_the_whole_machine_is_forgiven() {
-        let mut detector = StuckDetector::default();
+        let mut detector = LivenessDetector::default();
         let first = detector.look(ms(0), &[pulse(ms(10), ms(0), 1)]);
         assert!(matches!(first, Verdict::LookAgainAt(_)));
         // Everything stood still for a minute, again and again; the manager has had no chance.
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_late_manager_that_goes_on_is_not_stuck() {
-        let mut detector = StuckDetector::default();
+        let mut detector = LivenessDetector::default();
         let mut now = ms(10_000);
         for beats in 0..20 {
             match detector.look(now, &[pulse(ms(10), now, beats)]) {
@@ -221,7 +221,7 @@ mod tests {
             period in 1_u64..2_000,
             delays in prop::collection::vec(0_u64..400, 1..50),
         ) {
-            let mut detector = StuckDetector::default();
+            let mut detector = LivenessDetector::default();
             let mut now = ms(0);
             for (beats, delay) in delays.iter().enumerate() {
                 let until = now + Duration::from_millis(period);
