@@ -26,8 +26,8 @@ use tailbound_time::{Clock, Duration, Instant};
 
 use crate::daemon::NO_CPU;
 use crate::detachment;
-use crate::stop_detector::{Finding, Sighting, StopDetector};
 use crate::liveness::{LivenessDetector, Verdict};
+use crate::stop_detector::{Finding, Sighting, StopDetector};
 use crate::subsystems;
 use crate::watch_channel::{ChannelError, Order, Report, WatchChannel};
 use tailbound_control::state_directory::StateDirectory;

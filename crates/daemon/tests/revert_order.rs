@@ -30,7 +30,9 @@ fn apply_then_revert(selection: Selection) -> (Response, Response, Vec<String>) 
     thread::scope(|threads| {
         let applied = threads.spawn(|| service.answer(first, true, apply).0);
         watchdog.asked.wait();
-        let reverted = service.answer(second, true, Request::Revert { selection }).0;
+        let reverted = service
+            .answer(second, true, Request::Revert { selection })
+            .0;
         watchdog.started.wait();
         let applied = applied.join().unwrap();
         (applied, reverted, kernel.active().into_iter().collect())

@@ -22,10 +22,10 @@ use crate::executor::{carry_out, members, take_back};
 use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
 use crate::kernel::KernelState;
 use crate::linux_kernel::LinuxKernel;
-use crate::virtual_machine::with_emulator;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
 use crate::registry::{HeldElsewhere, HostRegistry};
+use crate::virtual_machine::with_emulator;
 use crate::{Change, Plan, ReservationRequest, Site, Target};
 
 /// Everything that is enforced by one [`Enforcer`].

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use serde::de::{IntoDeserializer, value};
 use serde::{Deserialize, Serialize};
 
 mod probe;
@@ -82,30 +83,6 @@ impl Feature {
         Self::XenRtds,
     ];
 
-    /// The name in `TAILBOUND_WITHOUT` and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CgroupV2 => "cgroup-v2",
-            Self::FreezerV2 => "freezer-v2",
-            Self::ThreadedCgroups => "threaded-cgroups",
-            Self::CpuV2 => "cpu-v2",
-            Self::CpusetV2 => "cpuset-v2",
-            Self::QuotaV1 => "quota-v1",
-            Self::QuotaBurst => "quota-burst",
-            Self::RtRuntimeV1 => "rt-runtime-v1",
-            Self::CpusetV1 => "cpuset-v1",
-            Self::SchedFifo => "sched-fifo",
-            Self::SchedDeadline => "sched-deadline",
-            Self::HrtickDl => "hrtick-dl",
-            Self::RtThrottling => "rt-throttling",
-            Self::FairServer => "fair-server",
-            Self::PerfCgroupEvents => "perf-cgroup-events",
-            Self::SchedExt => "sched-ext",
-            Self::LockMemory => "lock-memory",
-            Self::XenRtds => "xen-rtds",
-        }
-    }
-
     /// The features that are nothing without this one.
     pub const fn supports(self) -> &'static [Self] {
         match self {
@@ -122,32 +99,27 @@ impl Feature {
     }
 }
 
+/// The name in `TAILBOUND_WITHOUT` and in results.
 impl fmt::Display for Feature {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.pad(self.name())
+        self.serialize(out)
     }
 }
 
 /// A text that names no [`Feature`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("\"{name}\" is no feature; the features are {}", known_features())]
+#[error("\"{name}\" is no feature; the features are {}", Feature::ALL.map(|one| one.to_string()).join(", "))]
 pub struct UnknownFeature {
     /// The text.
     pub name: String,
-}
-
-fn known_features() -> String {
-    Feature::ALL.map(Feature::name).join(", ")
 }
 
 impl FromStr for Feature {
     type Err = UnknownFeature;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL
-            .into_iter()
-            .find(|feature| feature.name() == name.trim());
-        found.ok_or_else(|| UnknownFeature { name: name.into() })
+        let read = Self::deserialize(name.trim().into_deserializer());
+        read.map_err(|_: value::Error| UnknownFeature { name: name.into() })
     }
 }
 
@@ -301,10 +273,10 @@ mod tests {
     #[test]
     fn features_are_told_by_name() {
         for feature in Feature::ALL {
-            assert_eq!(feature.name().parse(), Ok(feature));
-            let json = serde_json_name(feature);
-            assert_eq!(json, feature.name());
+            assert_eq!(feature.to_string().parse(), Ok(feature));
+            assert_eq!(format!(" {feature}").parse(), Ok(feature));
         }
+        assert_eq!(format!("{:>12}", Feature::CgroupV2), "   cgroup-v2");
         assert!(
             "freezer"
                 .parse::<Feature>()
@@ -312,16 +284,6 @@ mod tests {
                 .to_string()
                 .contains("freezer-v2")
         );
-    }
-
-    /// The name that serde gives a feature.
-    fn serde_json_name(feature: Feature) -> String {
-        use serde::de::IntoDeserializer;
-        let name = feature.name();
-        let read: Result<Feature, serde::de::value::Error> =
-            Feature::deserialize(name.into_deserializer());
-        assert_eq!(read.as_ref(), Ok(&feature));
-        name.into()
     }
 
     #[test]

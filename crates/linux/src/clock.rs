@@ -4,6 +4,8 @@ use std::io;
 
 use tailbound_time::{Clock, ClockId, Duration, Instant};
 
+use crate::system_call::{check, timespec};
+
 /// CLOCK_MONOTONIC: what timers and sleeps of the kernel use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic;
@@ -89,14 +91,6 @@ pub fn sleep_until(instant: Instant) -> io::Result<()> {
     }
 }
 
-/// `nanoseconds` in the kernel's form.
-pub(crate) fn timespec(nanoseconds: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
-    }
-}
-
 /// Steps CLOCK_REALTIME by `seconds`. A step and the opposite step leave the clock exactly as it would be
 /// without both; CLOCK_MONOTONIC does not notice.
 ///
@@ -108,18 +102,13 @@ pub fn step_wall_clock(seconds: i64) -> io::Result<()> {
     step.modes = libc::ADJ_SETOFFSET;
     step.time.tv_sec = seconds as libc::time_t;
     // SAFETY: `step` is a valid place for the request and the answer.
-    match unsafe { libc::adjtimex(&mut step) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    check(unsafe { libc::adjtimex(&mut step) }).map(drop)
 }
 
 fn read_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = timespec(0);
     // SAFETY: `now` is a valid place for the answer.
-    if unsafe { libc::clock_gettime(clock, &mut now) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::clock_gettime(clock, &mut now) })?;
     Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
@@ -143,7 +132,7 @@ mod tests {
 
     #[test]
     fn own_clocks_can_be_read_by_id() {
-        let tid = crate::thread::current_thread_id();
+        let tid = crate::process::own_thread();
         let before = thread_cpu_time();
         let by_id = cpu_time_of_thread(tid).expect("own thread");
         assert!(by_id >= before && by_id <= thread_cpu_time());

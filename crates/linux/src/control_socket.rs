@@ -5,10 +5,14 @@ use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::ptr;
 
 use tailbound_time::Duration;
+
+use crate::system_call::{check, descriptor, timespec};
 
 /// The most descriptors that one message carries.
 pub const DESCRIPTORS_MAX: usize = 8;
@@ -58,31 +62,52 @@ pub fn peer_credentials(stream: &UnixStream) -> io::Result<PeerCredentials> {
 ///
 /// # Errors
 /// `WouldBlock` if there is no room within `limit`; else what the kernel says.
-pub fn connect_within(path: &std::path::Path, limit: Duration) -> io::Result<UnixStream> {
-    use std::os::unix::ffi::OsStrExt;
+pub fn connect_within(path: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let stream = unix_socket(0)?;
+    // The limit of sends bounds connecting as well (unix(7), socket(7)).
+    let limit = std::time::Duration::from_nanos(limit.as_nanos().max(1_000_000));
+    stream.set_write_timeout(Some(limit))?;
+    connect(&stream, path)?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
+}
+
+/// Connects to the socket at `path` without ever blocking, not even on a listener whose queue is full.
+///
+/// # Errors
+/// `WouldBlock` where the queue is full, `InvalidInput` where the path is too long or holds a zero
+/// byte, and what the kernel says.
+pub fn connect_non_blocking(path: &Path) -> io::Result<UnixStream> {
+    let stream = unix_socket(libc::SOCK_NONBLOCK)?;
+    connect(&stream, path)?;
+    Ok(stream)
+}
+
+/// A socket that is not connected yet.
+fn unix_socket(flags: libc::c_int) -> io::Result<UnixStream> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
+    // SAFETY: takes three integers, and makes a descriptor.
+    unsafe { descriptor(libc::socket(libc::AF_UNIX, kind, 0)) }.map(UnixStream::from)
+}
+
+fn connect(stream: &UnixStream, path: &Path) -> io::Result<()> {
     let bytes = path.as_os_str().as_bytes();
     // SAFETY: all zeros is a valid address.
     let mut address: libc::sockaddr_un = unsafe { mem::zeroed() };
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
-        return Err(io::ErrorKind::InvalidInput.into());
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "a Unix socket's path has at most 107 bytes and none of them is zero",
+        ));
     }
     for (place, byte) in address.sun_path.iter_mut().zip(bytes) {
         *place = *byte as libc::c_char;
     }
-    // SAFETY: takes three integers.
-    let raw = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    check(raw)?;
-    // SAFETY: the descriptor is new and ours alone.
-    let stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
-    // The limit of sends bounds connecting as well (unix(7), socket(7)).
-    let limit = std::time::Duration::from_nanos(limit.as_nanos().max(1_000_000));
-    stream.set_write_timeout(Some(limit))?;
     let length = mem::size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: the address lives through the call and is as long as told, zeros at its end included.
-    check(unsafe { libc::connect(stream.as_raw_fd(), ptr::from_ref(&address).cast(), length) })?;
-    stream.set_write_timeout(None)?;
-    Ok(stream)
+    check(unsafe { libc::connect(stream.as_raw_fd(), ptr::from_ref(&address).cast(), length) })
+        .map(drop)
 }
 
 /// What was found at the end of a wait for one descriptor.
@@ -112,7 +137,7 @@ pub fn wait_readable(
             revents: 0,
         })
         .collect();
-    let limit = timeout.map(timespec);
+    let limit = timeout.map(|length| timespec(length.as_nanos()));
     let limit_pointer = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
     // SAFETY: `polled` and `limit` live through the call; the count is that of `polled`.
     let result = unsafe {
@@ -127,7 +152,7 @@ pub fn wait_readable(
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             return Ok(vec![Readiness::default(); descriptors.len()]);
         }
-        other => other?,
+        ready => _ = ready?,
     }
     let closed = libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL;
     Ok(polled
@@ -150,13 +175,6 @@ pub fn takes_short_write(descriptor: BorrowedFd<'_>) -> bool {
     // SAFETY: the pointer is to one local entry, as the count says.
     let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
     ready == 1 && polled.revents & libc::POLLOUT != 0
-}
-
-fn timespec(length: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: i64::try_from(length.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: (length.as_nanos() % 1_000_000_000) as i64,
-    }
 }
 
 /// Sends `payload` with `descriptors` in one message (SCM_RIGHTS; unix(7)); returns how many bytes
@@ -200,7 +218,7 @@ pub fn send_with_descriptors(
         }
         libc::sendmsg(stream.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL)
     };
-    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    Ok(check(sent)?.unsigned_abs())
 }
 
 /// Receives into `buffer`, with the descriptors that came along, all closed on exec; 0 bytes is the
@@ -236,8 +254,7 @@ pub fn receive_with_descriptors(
         }
         received
     };
-    let count = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
-    Ok((count, descriptors))
+    Ok((check(received)?.unsigned_abs(), descriptors))
 }
 
 /// Room for one control message of [`DESCRIPTORS_MAX`] descriptors, aligned as its header wants.
@@ -281,7 +298,7 @@ pub fn try_lock_exclusively(file: &File) -> io::Result<bool> {
     // SAFETY: the descriptor is open.
     let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     match check(result) {
-        Ok(()) => Ok(true),
+        Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
         Err(error) => Err(error),
     }
@@ -294,7 +311,7 @@ pub fn try_lock_exclusively(file: &File) -> io::Result<bool> {
 /// `PermissionDenied` if it leads a process group already.
 pub fn begin_session() -> io::Result<()> {
     // SAFETY: takes nothing.
-    check(unsafe { libc::setsid() })
+    check(unsafe { libc::setsid() }).map(drop)
 }
 
 /// A handle of a process that stays that of this process when its number is used again
@@ -310,14 +327,7 @@ impl ProcessHandle {
     /// # Errors
     /// `NotFound`-like (ESRCH) if there is none.
     pub fn open(pid: u32) -> io::Result<Self> {
-        let pid = libc::pid_t::try_from(pid)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a process number"))?;
-        // SAFETY: takes two integers.
-        let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let raw = RawFd::try_from(raw).unwrap_or(-1);
-        check(raw)?;
-        // SAFETY: the descriptor is new and ours alone; the kernel sets close-on-exec.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(raw) };
+        let descriptor = open_handle(pid, 0)?;
         Ok(Self { descriptor })
     }
 
@@ -326,17 +336,7 @@ impl ProcessHandle {
     /// # Errors
     /// ESRCH if the process has been reaped; `PermissionDenied` if it is not ours.
     pub fn kill(&self) -> io::Result<()> {
-        // SAFETY: the descriptor is open; a null siginfo is allowed.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                self.descriptor.as_raw_fd(),
-                libc::SIGKILL,
-                ptr::null::<libc::siginfo_t>(),
-                0,
-            )
-        };
-        check(libc::c_int::try_from(result).unwrap_or(-1))
+        send_by_handle(self.as_fd(), libc::SIGKILL)
     }
 
     /// Whether the process ended within `timeout`.
@@ -355,11 +355,25 @@ impl AsFd for ProcessHandle {
     }
 }
 
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+/// A handle of the process or thread `id` (pidfd_open(2)).
+pub(crate) fn open_handle(id: u32, flags: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: takes two integers, and makes a descriptor, which the kernel closes on exec.
+    unsafe { descriptor(libc::syscall(libc::SYS_pidfd_open, id, flags) as libc::c_int) }
+}
+
+/// Sends a signal to the process or thread of a handle.
+pub(crate) fn send_by_handle(handle: BorrowedFd<'_>, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is open; a null siginfo is allowed.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            handle.as_raw_fd(),
+            signal,
+            ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    check(result).map(drop)
 }
 
 #[cfg(test)]

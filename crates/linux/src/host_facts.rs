@@ -8,6 +8,8 @@ mod fingerprint;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crate::scheduling::parse_cpu_list;
+
 /// Facts about a host, read when asked for.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
@@ -85,8 +87,7 @@ impl HostFacts {
 
     /// The CPUs that are on, ascending.
     pub fn online_cpus(&self) -> Vec<u32> {
-        let listed = self.read("/sys/devices/system/cpu/online");
-        listed.map(|list| parse_cpu_list(&list)).unwrap_or_default()
+        cpus_in(self.read("/sys/devices/system/cpu/online"))
     }
 
     /// The frequency governor of a CPU, if its frequency is governed at all.
@@ -105,8 +106,7 @@ impl HostFacts {
 
     /// The other logical CPUs of the same core, ascending.
     pub fn smt_siblings(&self, cpu: u32) -> Vec<u32> {
-        let listed = self.of_cpu(cpu, "topology/thread_siblings_list");
-        let mut cpus = listed.map(|list| parse_cpu_list(&list)).unwrap_or_default();
+        let mut cpus = cpus_in(self.of_cpu(cpu, "topology/thread_siblings_list"));
         cpus.retain(|other| *other != cpu);
         cpus
     }
@@ -124,7 +124,7 @@ impl HostFacts {
         for interrupt in &mut interrupts {
             let file = |name: &str| self.read(&format!("/proc/irq/{}/{name}", interrupt.number));
             let listed = file("effective_affinity_list").or_else(|| file("smp_affinity_list"));
-            interrupt.affinity = listed.map(|list| parse_cpu_list(&list)).unwrap_or_default();
+            interrupt.affinity = cpus_in(listed);
         }
         interrupts
     }
@@ -168,9 +168,7 @@ impl HostFacts {
 
     /// The kernel's release as major and minor number.
     pub fn kernel_version(&self) -> Option<(u32, u32)> {
-        let release = self.read("/proc/sys/kernel/osrelease")?;
-        let mut parts = release.split(|c: char| !c.is_ascii_digit());
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+        version_of_release(&self.read("/proc/sys/kernel/osrelease")?)
     }
 
     /// What identifies the host and may influence timing, by name; what is unknown is left out.
@@ -183,21 +181,16 @@ impl HostFacts {
     }
 }
 
-/// The CPUs of a list such as `0-3,5,8-9`, ascending; what is no list yields none.
-pub fn parse_cpu_list(text: &str) -> Vec<u32> {
-    /// Above any machine: a list may not make us fill the memory.
-    const MOST_CPUS: u32 = 1 << 16;
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        match (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
-            (Ok(first), Ok(last)) if first <= last && last < MOST_CPUS => cpus.extend(first..=last),
-            _ => return Vec::new(),
-        }
-    }
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus
+/// The CPUs of a list such as `0-3,5,8-9`, ascending; without a list, or for what is no list, none.
+fn cpus_in(list: Option<String>) -> Vec<u32> {
+    let cpus = parse_cpu_list(&list.unwrap_or_default()).unwrap_or_default();
+    cpus.into_iter().collect()
+}
+
+/// The first two numbers of a release such as `6.18.44-x`.
+pub(crate) fn version_of_release(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// One `cpuN` line of /proc/stat.
@@ -255,10 +248,11 @@ mod tests {
 
     #[test]
     fn reads_cpu_lists() {
-        assert_eq!(parse_cpu_list("0-2,5, 7-7\n"), [0, 1, 2, 5, 7]);
-        assert!(parse_cpu_list("").is_empty());
+        let listed = |text: &str| cpus_in(Some(text.to_owned()));
+        assert_eq!(listed("0-2,5, 7-7\n"), [0, 1, 2, 5, 7]);
+        assert!(listed("").is_empty() && cpus_in(None).is_empty());
         for wrong in ["a", "3-1", "1-", "0-4294967295"] {
-            assert!(parse_cpu_list(wrong).is_empty(), "{wrong}");
+            assert!(listed(wrong).is_empty(), "{wrong}");
         }
     }
 

@@ -17,6 +17,7 @@ pub mod polling;
 pub mod process;
 pub mod scheduling;
 pub mod spawn;
+mod system_call;
 pub mod task_group;
 pub mod task_process;
 pub mod thread;

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
+
+use crate::system_call::{check, descriptor};
 
 /// Keeps every page of this process in memory once it has been touched, so that a real-time
 /// thread never waits for the disk.
@@ -17,16 +19,7 @@ use std::sync::atomic::AtomicU64;
 pub fn lock_touched_pages() -> io::Result<()> {
     let flags = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
     // SAFETY: mlockall takes a number.
-    match unsafe { libc::mlockall(flags) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Takes [`lock_touched_pages`] back.
-pub fn unlock_pages() {
-    // SAFETY: munlockall takes nothing; it cannot fail in a way that matters.
-    let _always_zero = unsafe { libc::munlockall() };
+    check(unsafe { libc::mlockall(flags) }).map(drop)
 }
 
 /// Touches the next 64 KiB of the calling thread's stack, so that growing into them later does
@@ -63,20 +56,14 @@ impl SharedWords {
     /// # Errors
     /// What memfd_create, ftruncate, fcntl or mmap report; InvalidInput where `count` is zero.
     pub fn create(count: usize) -> io::Result<Self> {
-        // SAFETY: the name is a valid C string; a non-negative answer is a descriptor of ours.
-        let file = unsafe {
-            let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-            match libc::memfd_create(c"tailbound-shared-words".as_ptr(), flags) {
-                -1 => return Err(io::Error::last_os_error()),
-                descriptor => File::from_raw_fd(descriptor),
-            }
-        };
+        let name = c"tailbound-shared-words".as_ptr();
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: the name is a valid C string, and a descriptor is made.
+        let file = File::from(unsafe { descriptor(libc::memfd_create(name, flags)) }?);
         file.set_len(byte_length(count)? as u64)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: fcntl on a descriptor of ours with a number.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
         Self::map(file, count)
     }
 

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::process::{thread_name, user_of};
+use crate::process::{numbered_entries, thread_name, user_of};
 
 /// The path by which this process reaches the file that process `pid` knows as `path`.
 pub fn path_as_seen_by(pid: u32, path: &Path) -> PathBuf {
@@ -23,11 +23,7 @@ pub fn processes_with_another(directory: &Path, name: &str) -> io::Result<Vec<u3
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     let ours = identity(directory)?;
     let mut others = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let number = entry?.file_name();
-        let Some(pid) = number.to_str().and_then(|text| text.parse::<u32>().ok()) else {
-            continue;
-        };
+    for pid in numbered_entries("/proc")? {
         // Whoever is root only in a user namespace of its own has another user here.
         let is_named = thread_name(pid).is_ok_and(|found| found == name);
         if !is_named || !user_of(pid).is_ok_and(|user| user == 0) {
@@ -43,7 +39,6 @@ pub fn processes_with_another(directory: &Path, name: &str) -> io::Result<Vec<u3
             others.push(pid);
         }
     }
-    others.sort_unstable();
     Ok(others)
 }
 

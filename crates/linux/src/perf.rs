@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tailbound_time::{Duration, Instant};
+
+use crate::system_call::{check, descriptor};
 
 /// The kernel's shortest period of a CPU clock event (kernel/events/core.c).
 pub const SHORTEST_ALARM: Duration = Duration::from_micros(10);
@@ -145,10 +147,9 @@ impl CgroupAlarm {
         let period_ns: u64 = length.max(SHORTEST_ALARM).as_nanos();
         self.take();
         // SAFETY: the ioctl reads one u64 through the pointer.
-        match unsafe { libc::ioctl(self.event.as_raw_fd(), PERF_EVENT_IOC_PERIOD, &period_ns) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        let armed =
+            unsafe { libc::ioctl(self.event.as_raw_fd(), PERF_EVENT_IOC_PERIOD, &period_ns) };
+        check(armed).map(drop)
     }
 
     /// Whether it has gone off since it was last asked, and when first.
@@ -213,22 +214,19 @@ fn open_event(cgroup: &File, cpu: u32, first: Duration) -> io::Result<File> {
         clockid: libc::CLOCK_MONOTONIC,
         ..EventAttributes::default()
     };
-    // SAFETY: the attributes are valid and as long as they say; the kernel reads them only.
-    let descriptor = unsafe {
-        libc::syscall(
+    // SAFETY: the attributes are valid and as long as they say; the kernel reads them only, and makes a
+    // descriptor.
+    let event = unsafe {
+        descriptor(libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
             cgroup.as_raw_fd(),
             cpu as libc::c_int,
             -1 as libc::c_int,
             PERF_FLAG_PID_CGROUP | PERF_FLAG_FD_CLOEXEC,
-        )
+        ) as libc::c_int)
     };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that is ours.
-    Ok(unsafe { File::from_raw_fd(descriptor as libc::c_int) })
+    event.map(File::from)
 }
 
 /// Maps the head page and one page of records: without a ring, poll never waits on an event.

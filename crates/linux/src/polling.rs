@@ -4,13 +4,13 @@
 //! a millisecond timeout would make the one wait for the other.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailbound_time::Duration;
+
+use crate::system_call::{check, descriptor, timespec};
 
 /// What a registered descriptor is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,15 +60,9 @@ impl Poller {
     /// # Errors
     /// What the kernel says, such as too many open files.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointer is passed.
-        let number = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if number < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-        let epoll = unsafe { OwnedFd::from_raw_fd(number) };
         Ok(Self {
-            epoll,
+            // SAFETY: no pointer is passed, and a descriptor is made.
+            epoll: unsafe { descriptor(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?,
             ready: Vec::with_capacity(EVENTS_PER_WAIT),
         })
     }
@@ -117,10 +111,7 @@ impl Poller {
                 &raw mut event,
             )
         };
-        if outcome < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+        check(outcome).map(drop)
     }
 
     /// Waits until something is ready, or `timeout` passed (`None`: for ever; zero: not at all).
@@ -214,10 +205,7 @@ fn ppoll_then_epoll(
     events: &mut [libc::epoll_event],
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
-    let limit = timeout.map(|length| libc::timespec {
-        tv_sec: (length.as_nanos() / 1_000_000_000) as libc::time_t,
-        tv_nsec: (length.as_nanos() % 1_000_000_000) as libc::c_long,
-    });
+    let limit = timeout.map(|length| timespec(length.as_nanos()));
     let limit_pointer = limit
         .as_ref()
         .map_or(std::ptr::null(), |limit| &raw const *limit);
@@ -228,13 +216,10 @@ fn ppoll_then_epoll(
     };
     // SAFETY: one pollfd is passed and counted, and `limit` lives across the call.
     let count = unsafe { libc::ppoll(&raw mut watched, 1, limit_pointer, std::ptr::null()) };
-    if count < 0 {
-        return Err(io::Error::last_os_error());
+    match check(count)? {
+        0 => Ok(0),
+        _ => epoll_wait_ms(epoll, events, 0),
     }
-    if count == 0 {
-        return Ok(0);
-    }
-    epoll_wait_ms(epoll, events, 0)
 }
 
 fn epoll_wait_ms(
@@ -252,48 +237,6 @@ fn epoll_wait_ms(
         )
     };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
-}
-
-/// Connects to the Unix socket at `path` without ever blocking, not even on a listener whose queue
-/// is full.
-///
-/// # Errors
-/// `WouldBlock` where the queue is full, `InvalidInput` where the path is too long or holds a zero
-/// byte, and what the kernel says.
-pub fn connect_unix_non_blocking(path: &Path) -> io::Result<UnixStream> {
-    let bytes = path.as_os_str().as_bytes();
-    // SAFETY: all zeros is a valid, empty address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a Unix socket's path has at most 107 bytes and none of them is zero",
-        ));
-    }
-    for (place, byte) in address.sun_path.iter_mut().zip(bytes) {
-        *place = *byte as libc::c_char;
-    }
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointer is passed.
-    let number = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    // SAFETY: `address` is a whole sockaddr_un, and its size is passed.
-    let outcome = unsafe {
-        libc::connect(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_un>() as libc::socklen_t,
-        )
-    };
-    if outcome < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(UnixStream::from(socket))
 }
 
 /// Opens a device for reading and writing, such that neither ever blocks.
@@ -317,11 +260,7 @@ pub fn open_non_blocking(path: &Path) -> io::Result<std::fs::File> {
 /// What the kernel says.
 pub fn wake_current_thread_on_time() -> io::Result<()> {
     // SAFETY: this option takes a number and touches no memory.
-    let outcome = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) };
-    if outcome < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0_u64, 0_u64, 0_u64) }).map(drop)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::str::FromStr;
 
 use crate::cgroup::hierarchies;
 
@@ -27,7 +28,7 @@ fn read_proc(path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn gone(error: io::Error) -> io::Error {
+pub(crate) fn gone(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "no such process"),
         _ => error,
@@ -41,7 +42,7 @@ fn malformed(path: &str) -> io::Error {
     )
 }
 
-fn numbered_entries(directory: &str) -> io::Result<Vec<u32>> {
+pub(crate) fn numbered_entries(directory: &str) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(directory).map_err(gone)? {
         let name = entry.map_err(gone)?.file_name();
@@ -110,16 +111,18 @@ fn stat_fields(tid: u32) -> io::Result<Vec<String>> {
     Ok(rest.split_whitespace().map(str::to_owned).collect())
 }
 
+/// A field of /proc/TID/stat, counted from the third on.
+fn stat_field<T: FromStr>(fields: &[String], place: usize) -> io::Result<T> {
+    let field = fields.get(place).and_then(|text| text.parse().ok());
+    field.ok_or_else(|| malformed("/proc/TID/stat"))
+}
+
 /// The parent of process `pid`.
 ///
 /// # Errors
 /// `NotFound` if it has gone.
 pub fn parent_of(pid: u32) -> io::Result<u32> {
-    let fields = stat_fields(pid)?;
-    fields
-        .get(1)
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| malformed("/proc/PID/stat"))
+    stat_field(&stat_fields(pid)?, 1)
 }
 
 /// When thread `tid` started, in clock ticks since boot; with the number it names one thread for
@@ -132,7 +135,7 @@ pub fn started(tid: u32) -> io::Result<u64> {
     if has_exited(&fields) {
         return Err(exited());
     }
-    start_time(&fields)
+    stat_field(&fields, 19)
 }
 
 /// When process `pid` started, as [`started`]; but a process lives for as long as any of its
@@ -143,15 +146,12 @@ pub fn started(tid: u32) -> io::Result<u64> {
 /// `NotFound` if it has gone: every thread has exited, reaped or not.
 pub fn process_started(pid: u32) -> io::Result<u64> {
     let fields = stat_fields(pid)?;
-    let threads: u64 = fields
-        .get(17)
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| malformed("/proc/PID/stat"))?;
+    let threads: u64 = stat_field(&fields, 17)?;
     // A zombie counts itself until it is reaped, a thread that has exited is not counted.
     if has_exited(&fields) && threads <= 1 {
         return Err(exited());
     }
-    start_time(&fields)
+    stat_field(&fields, 19)
 }
 
 fn has_exited(stat: &[String]) -> bool {
@@ -160,12 +160,6 @@ fn has_exited(stat: &[String]) -> bool {
 
 fn exited() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "it has exited")
-}
-
-fn start_time(stat: &[String]) -> io::Result<u64> {
-    stat.get(19)
-        .and_then(|text| text.parse().ok())
-        .ok_or_else(|| malformed("/proc/TID/stat"))
 }
 
 /// Why a process goes on no more by itself.
@@ -229,9 +223,7 @@ fn is_frozen(pid: u32) -> bool {
 /// # Errors
 /// `NotFound` if it has gone.
 pub fn state_letter(pid: u32) -> io::Result<char> {
-    let fields = stat_fields(pid)?;
-    let letter = fields.first().and_then(|field| field.chars().next());
-    letter.ok_or_else(|| malformed("/proc/PID/stat"))
+    stat_field(&stat_fields(pid)?, 0)
 }
 
 /// The processes that have taken a lock of `file` by flock(2), while the lock is held; a process that was
@@ -290,11 +282,8 @@ pub fn processes_with_open(file: &fs::File) -> io::Result<Vec<u32>> {
 /// If /proc cannot be read.
 pub fn children_of(pid: u32) -> io::Result<Vec<u32>> {
     // /proc/PID/task/TID/children needs CONFIG_PROC_CHILDREN; parents work everywhere.
-    let all = numbered_entries("/proc")?;
-    Ok(all
-        .into_iter()
-        .filter(|&child| parent_of(child).is_ok_and(|parent| parent == pid))
-        .collect())
+    let children = parents()?.into_iter().filter(|(_, parent)| *parent == pid);
+    Ok(children.map(|(child, _)| child).collect())
 }
 
 /// The parent of every process, in one look at /proc.

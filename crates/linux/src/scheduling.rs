@@ -5,6 +5,8 @@ use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+use crate::system_call::check;
+
 /// SCHED_FLAG_RESET_ON_FORK: children start as SCHED_OTHER.
 pub const RESET_ON_FORK: u64 = 0x01;
 
@@ -202,8 +204,7 @@ impl SchedAttr {
 }
 
 /// No such thread, as the kind of error that the rest of Tailbound looks for.
-fn last_error() -> io::Error {
-    let error = io::Error::last_os_error();
+fn gone(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "no such thread"),
         _ => error,
@@ -235,9 +236,7 @@ pub fn scheduling_of(tid: u32) -> io::Result<SchedulingSetting> {
             0_u32,
         )
     };
-    if outcome != 0 {
-        return Err(last_error());
-    }
+    check(outcome).map_err(gone)?;
     attributes.setting()
 }
 
@@ -259,10 +258,7 @@ pub fn set_scheduling(tid: u32, setting: SchedulingSetting) -> io::Result<()> {
             0_u32,
         )
     };
-    if outcome != 0 {
-        return Err(last_error());
-    }
-    Ok(())
+    check(outcome).map(drop).map_err(gone)
 }
 
 /// Words of a CPU mask: enough for 8192 CPUs, the most that Linux can be built for on x86-64.
@@ -284,9 +280,7 @@ pub fn affinity_of(tid: u32) -> io::Result<BTreeSet<u32>> {
             mask.as_mut_ptr(),
         )
     };
-    if outcome < 0 {
-        return Err(last_error());
-    }
+    check(outcome).map_err(gone)?;
     let cpus = (0..MASK_WORDS as u32 * 64)
         .filter(|cpu| mask[(cpu / 64) as usize] & (1 << (cpu % 64)) != 0);
     Ok(cpus.collect())
@@ -298,27 +292,39 @@ pub fn affinity_of(tid: u32) -> io::Result<BTreeSet<u32>> {
 /// `NotFound` if it has gone, `InvalidInput` if none of `cpus` may be used; else what
 /// sched_setaffinity says.
 pub fn set_affinity(tid: u32, cpus: &BTreeSet<u32>) -> io::Result<()> {
-    let tid = positive(tid)?;
-    let mut mask = [0_u64; MASK_WORDS];
+    set_mask(positive(tid)?, &mask_of(cpus)?).map_err(gone)
+}
+
+/// CPUs as the kernel takes them.
+pub(crate) type CpuMask = [u64; MASK_WORDS];
+
+/// The mask of CPUs.
+///
+/// # Errors
+/// `InvalidInput` if no kernel has one of them.
+pub(crate) fn mask_of(cpus: &BTreeSet<u32>) -> io::Result<CpuMask> {
+    let mut mask = [0; MASK_WORDS];
     for &cpu in cpus {
         let word = mask.get_mut((cpu / 64) as usize).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("no CPU {cpu} exists"))
         })?;
         *word |= 1 << (cpu % 64);
     }
+    Ok(mask)
+}
+
+/// Sets the CPUs of a thread, 0 for the calling one; allocates nothing.
+pub(crate) fn set_mask(tid: libc::pid_t, mask: &CpuMask) -> io::Result<()> {
     // SAFETY: the kernel reads at most the length passed, which is that of `mask`.
     let outcome = unsafe {
         libc::syscall(
             libc::SYS_sched_setaffinity,
             tid,
-            size_of_val(&mask),
+            size_of_val(mask),
             mask.as_ptr(),
         )
     };
-    if outcome != 0 {
-        return Err(last_error());
-    }
-    Ok(())
+    check(outcome).map(drop)
 }
 
 /// Reads a list of CPUs as the kernel prints it, such as `0-3,8`.

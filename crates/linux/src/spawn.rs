@@ -5,6 +5,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
+use crate::process::die_with_parent;
+use crate::scheduling::{mask_of, set_mask};
+use crate::system_call::check;
+
 /// Starts `command` on `cpus` (the caller's own if empty), in a process group of its own, to be
 /// killed by the kernel when the calling *thread* ends: call it from a thread that outlives the
 /// program, such as the main one.
@@ -12,36 +16,14 @@ use std::process::{Child, Command};
 /// # Errors
 /// What the kernel says: the program is not there, may not be run, or no such CPU is allowed.
 pub fn spawn_on(command: &mut Command, cpus: &BTreeSet<u32>) -> io::Result<Child> {
-    let set = if cpus.is_empty() {
-        None
-    } else {
-        Some(cpu_set(cpus)?)
+    let mask = match cpus.is_empty() {
+        true => None,
+        false => Some(mask_of(cpus)?),
     };
-    let parent = std::process::id();
-    command.process_group(0);
-    let prepare = move || -> io::Result<()> {
-        // SAFETY: prctl with PR_SET_PDEATHSIG takes plain integers and is async-signal-safe.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: getppid has no arguments and cannot fail.
-        if unsafe { libc::getppid() } as u32 != parent {
-            // The parent went before the signal was armed: nobody would end us.
-            return Err(io::Error::from(io::ErrorKind::NotConnected));
-        }
-        if let Some(set) = &set {
-            // SAFETY: `set` is a valid cpu_set_t of the size given and outlives the call.
-            let refused = unsafe {
-                libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), set) != 0
-            };
-            if refused {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: the closure makes only async-signal-safe system calls and allocates nothing.
-    unsafe { command.pre_exec(prepare) };
+    die_with_parent(command.process_group(0));
+    let pin = move || mask.as_ref().map_or(Ok(()), |mask| set_mask(0, mask));
+    // SAFETY: the closure makes one system call, which is async-signal-safe, and allocates nothing.
+    unsafe { command.pre_exec(pin) };
     command.spawn()
 }
 
@@ -64,29 +46,7 @@ pub fn kill_group(child: &Child) -> io::Result<()> {
 fn signal_group(child: &Child, signal: libc::c_int) -> io::Result<()> {
     let group = i32::try_from(child.id()).map_err(io::Error::other)?;
     // SAFETY: kill takes plain integers; a negative id means the process group.
-    if unsafe { libc::kill(-group, signal) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-fn cpu_set(cpus: &BTreeSet<u32>) -> io::Result<libc::cpu_set_t> {
-    // SAFETY: an all-zero cpu_set_t is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for cpu in cpus {
-        let index = *cpu as usize;
-        if index >= libc::CPU_SETSIZE as usize {
-            let text = format!(
-                "CPU {cpu} is beyond the {} that a set holds",
-                libc::CPU_SETSIZE
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        // SAFETY: the index was checked against the size of the set.
-        unsafe { libc::CPU_SET(index, &mut set) };
-    }
-    Ok(set)
+    check(unsafe { libc::kill(-group, signal) }).map(drop)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use tailbound_time::{Clock, Duration};
 
 use crate::cgroup;
-use crate::clock::{Monotonic, timespec};
+use crate::clock::Monotonic;
+use crate::system_call::{check, timespec};
 
 /// A cgroup with its freezer, opened beforehand: switching it opens no file.
 #[derive(Debug)]
@@ -105,12 +106,9 @@ impl TaskGroup {
         // SAFETY: one pollfd is passed and counted; it and `limit` live through the call.
         let outcome =
             unsafe { libc::ppoll(&raw mut polled, 1, &raw const limit, std::ptr::null()) };
-        if outcome >= 0 {
-            return Ok(());
-        }
-        match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            error => Err(error),
+        match check(outcome) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            outcome => outcome.map(drop),
         }
     }
 }

@@ -3,14 +3,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::ptr;
 
 use tailbound_time::Duration;
 
-use crate::control_socket::ProcessHandle;
-use crate::process;
+use crate::control_socket::{ProcessHandle, open_handle, send_by_handle};
+use crate::process::{self, gone};
 use crate::thread::current_cpu;
 
 /// What the threads of a process are about, counted.
@@ -168,7 +167,7 @@ impl TaskProcess {
     /// # Errors
     /// `NotFound` if it has ended and was reaped; `PermissionDenied` if it is not ours.
     pub fn stop(&self) -> io::Result<Stopping> {
-        send(self.handle.as_fd(), libc::SIGSTOP)?;
+        send_by_handle(self.handle.as_fd(), libc::SIGSTOP).map_err(gone)?;
         // With a signal pending it makes no thread any more.
         let told = Told::EveryThread;
         Ok(match self.shown()? {
@@ -189,7 +188,7 @@ impl TaskProcess {
     /// # Errors
     /// `NotFound` if it has ended and was reaped; `PermissionDenied` if it is not ours.
     pub fn resume(&self) -> io::Result<()> {
-        send(self.handle.as_fd(), libc::SIGCONT)
+        send_by_handle(self.handle.as_fd(), libc::SIGCONT).map_err(gone)
     }
 
     fn tell_threads(&self) -> io::Result<Told> {
@@ -216,13 +215,14 @@ impl TaskProcess {
     }
 
     fn tell_thread(&self, tid: u32) -> io::Result<()> {
-        let thread = open_thread(tid)?;
+        // Signals to such a handle go to that thread alone (PIDFD_THREAD).
+        let thread = open_handle(tid, libc::O_EXCL).map_err(gone)?;
         // Listed before, and still there: the handle is that of this process's thread.
         fs::metadata(format!("/proc/{}/task/{tid}", self.pid)).map_err(gone)?;
         if self.has_ended()? {
             return Err(io::Error::new(io::ErrorKind::NotFound, "it has ended"));
         }
-        send(thread.as_fd(), libc::SIGSTOP)
+        send_by_handle(thread.as_fd(), libc::SIGSTOP).map_err(gone)
     }
 
     /// What /proc shows of the process; `None` where it has ended and was reaped.
@@ -269,44 +269,9 @@ fn none_if_gone(error: io::Error) -> io::Result<Vec<u32>> {
     }
 }
 
-/// A handle of one thread (pidfd_open(2) with PIDFD_THREAD); signals to it go to that thread alone.
-fn open_thread(tid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: takes two integers.
-    let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, tid, libc::O_EXCL) };
-    match RawFd::try_from(raw) {
-        // SAFETY: the descriptor is new and ours alone; the kernel sets close-on-exec.
-        Ok(raw) if raw >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(raw) }),
-        _ => Err(gone(io::Error::last_os_error())),
-    }
-}
-
 /// Whether the kernel does not know that a thread may have a handle.
 fn is_unknown_to_kernel(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS))
-}
-
-fn send(handle: BorrowedFd<'_>, signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: the descriptor is open; a null siginfo is allowed.
-    let outcome = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            handle.as_raw_fd(),
-            signal,
-            ptr::null::<libc::siginfo_t>(),
-            0,
-        )
-    };
-    match outcome {
-        0 => Ok(()),
-        _ => Err(gone(io::Error::last_os_error())),
-    }
-}
-
-fn gone(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(libc::ESRCH) => io::Error::new(io::ErrorKind::NotFound, "no such process"),
-        _ => error,
-    }
 }
 
 #[cfg(test)]

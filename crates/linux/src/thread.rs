@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use tailbound_shared_memory::Doorbell;
 use tailbound_time::Duration;
 
-use crate::clock::timespec;
+use crate::process::own_thread;
+use crate::scheduling::{SchedulingSetting, set_affinity, set_scheduling};
+use crate::system_call::{check, descriptor, timespec};
 
 /// Why a thread could not be set up as asked.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +44,6 @@ pub enum ThreadError {
     },
 }
 
-/// The kernel's id of the calling thread.
-pub fn current_thread_id() -> u32 {
-    // SAFETY: gettid takes nothing and cannot fail.
-    (unsafe { libc::gettid() }) as u32
-}
-
 /// The CPU that the calling thread runs on now.
 pub fn current_cpu() -> Option<u32> {
     // SAFETY: sched_getcpu takes nothing; -1 means unknown.
@@ -59,25 +55,13 @@ pub fn current_cpu() -> Option<u32> {
 /// # Errors
 /// [`ThreadError::NoSuchCpu`] where the kernel will not have it there.
 pub fn pin_current_thread(cpu: u32) -> Result<(), ThreadError> {
-    if cpu as usize >= libc::CPU_SETSIZE as usize {
-        return Err(ThreadError::NoSuchCpu(cpu));
-    }
-    // SAFETY: an all-zero cpu_set_t is an empty set; `cpu` is below CPU_SETSIZE.
-    let outcome = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
-    };
-    match outcome {
-        0 => Ok(()),
-        _ => Err(match io::Error::last_os_error() {
-            cause if cause.raw_os_error() == Some(libc::EINVAL) => ThreadError::NoSuchCpu(cpu),
-            cause => ThreadError::System {
-                attempt: "set the CPU affinity of a thread",
-                cause,
-            },
-        }),
-    }
+    set_affinity(own_thread(), &[cpu].into()).map_err(|cause| match cause.kind() {
+        io::ErrorKind::InvalidInput => ThreadError::NoSuchCpu(cpu),
+        _ => ThreadError::System {
+            attempt: "set the CPU affinity of a thread",
+            cause,
+        },
+    })
 }
 
 /// Makes the calling thread SCHED_FIFO at `priority` (1 to 99); its children start as
@@ -89,23 +73,17 @@ pub fn make_current_thread_fifo(priority: u8) -> Result<(), ThreadError> {
     if !(1..=99).contains(&priority) {
         return Err(ThreadError::FifoOutOfRange(priority));
     }
-    let parameters = libc::sched_param {
-        sched_priority: i32::from(priority),
+    let fifo = SchedulingSetting::Fifo {
+        priority,
+        reset_on_fork: true,
     };
-    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: `parameters` is valid for the length of the call; 0 is the calling thread.
-    match unsafe { libc::sched_setscheduler(0, policy, &parameters) } {
-        0 => Ok(()),
-        _ => Err(match io::Error::last_os_error() {
-            cause if cause.raw_os_error() == Some(libc::EPERM) => {
-                ThreadError::FifoNotPermitted { priority }
-            }
-            cause => ThreadError::System {
-                attempt: "make a thread SCHED_FIFO",
-                cause,
-            },
-        }),
-    }
+    set_scheduling(own_thread(), fifo).map_err(|cause| match cause.kind() {
+        io::ErrorKind::PermissionDenied => ThreadError::FifoNotPermitted { priority },
+        _ => ThreadError::System {
+            attempt: "make a thread SCHED_FIFO",
+            cause,
+        },
+    })
 }
 
 /// A counter that wakes whoever polls it (eventfd); safe to share between threads.
@@ -118,13 +96,9 @@ impl WakeUp {
     /// # Errors
     /// What `eventfd` reports, such as too many open files.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: eventfd takes two numbers; a non-negative answer is a descriptor that is ours.
-        unsafe {
-            match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
-                -1 => Err(io::Error::last_os_error()),
-                descriptor => Ok(Self(File::from_raw_fd(descriptor))),
-            }
-        }
+        // SAFETY: takes two numbers, and makes a descriptor.
+        let made = unsafe { descriptor(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) };
+        Ok(Self(File::from(made?)))
     }
 
     /// Wakes whoever waits; never blocks.
@@ -222,15 +196,15 @@ impl PollSet {
                 std::ptr::null(),
             )
         };
-        if outcome >= 0 {
+        let Err(cause) = check(outcome) else {
             return Ok(());
-        }
+        };
         for entry in &mut self.entries {
             entry.revents = 0;
         }
-        match io::Error::last_os_error() {
-            cause if cause.kind() == io::ErrorKind::Interrupted => Ok(()),
-            cause => Err(cause),
+        match cause.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            _ => Err(cause),
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::AsRawFd;
 
 use tailbound_time::Instant;
 
-use crate::clock::timespec;
+use crate::system_call::{check, descriptor, timespec};
 
 /// A one-shot timer on CLOCK_MONOTONIC (timerfd). Its expiry is an interrupt on the CPU that armed it,
 /// and wakes who waits for it, if anybody does.
@@ -19,13 +19,14 @@ impl ExpiryTimer {
     /// # Errors
     /// What timerfd_create reports, such as too many open files.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: timerfd_create takes two numbers; a non-negative answer is a descriptor of ours.
-        unsafe {
-            match libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) {
-                -1 => Err(io::Error::last_os_error()),
-                descriptor => Ok(Self(File::from_raw_fd(descriptor))),
-            }
-        }
+        // SAFETY: takes two numbers, and makes a descriptor.
+        let made = unsafe {
+            descriptor(libc::timerfd_create(
+                libc::CLOCK_MONOTONIC,
+                libc::TFD_CLOEXEC,
+            ))
+        };
+        Ok(Self(File::from(made?)))
     }
 
     /// Arms it for `instant` of CLOCK_MONOTONIC in place of what it was armed for; a past instant
@@ -48,10 +49,7 @@ impl ExpiryTimer {
                 std::ptr::null_mut(),
             )
         };
-        match outcome {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        check(outcome).map(drop)
     }
 
     /// Waits for the expiry; at once where it was before.

@@ -3,10 +3,9 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// The context identifier of the host.
-pub const HOST_CID: u32 = libc::VMADDR_CID_HOST;
+use crate::system_call::{check, descriptor};
 
 /// The context identifier by which a machine reaches itself.
 pub const LOCAL_CID: u32 = libc::VMADDR_CID_LOCAL;
@@ -34,16 +33,12 @@ impl VsockStream {
                 mem::size_of::<libc::sockaddr_vm>() as libc::socklen_t,
             )
         };
-        if outcome < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        check(outcome)?;
         let mut non_blocking: libc::c_int = 1;
         // SAFETY: the pointer is to a local of the type that FIONBIO reads.
         let outcome =
             unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONBIO, &raw mut non_blocking) };
-        if outcome < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        check(outcome)?;
         Ok(Self(File::from(socket)))
     }
 }
@@ -94,10 +89,9 @@ impl VsockListener {
                 mem::size_of::<libc::sockaddr_vm>() as libc::socklen_t,
             )
         };
+        check(outcome)?;
         // SAFETY: listen takes two numbers.
-        if outcome < 0 || unsafe { libc::listen(socket.as_raw_fd(), 64) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        check(unsafe { libc::listen(socket.as_raw_fd(), 64) })?;
         Ok(Self(socket))
     }
 
@@ -108,20 +102,15 @@ impl VsockListener {
     pub fn accept(&self) -> io::Result<(VsockStream, u32)> {
         let mut peer = address(0, 0);
         let mut length = mem::size_of::<libc::sockaddr_vm>() as libc::socklen_t;
-        // SAFETY: the pointers are to locals of the length given.
-        let number = unsafe {
-            libc::accept4(
+        // SAFETY: the pointers are to locals of the length given, and a descriptor is made.
+        let socket = unsafe {
+            descriptor(libc::accept4(
                 self.0.as_raw_fd(),
                 (&raw mut peer).cast(),
                 &raw mut length,
                 libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-            )
-        };
-        if number < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(number) };
+            ))
+        }?;
         Ok((VsockStream(File::from(socket)), peer.svm_cid))
     }
 }
@@ -141,13 +130,8 @@ pub fn has_loopback() -> bool {
 
 fn socket(flags: libc::c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | flags;
-    // SAFETY: no pointer is passed.
-    let number = unsafe { libc::socket(libc::AF_VSOCK, kind, 0) };
-    if number < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    // SAFETY: no pointer is passed, and a descriptor is made.
+    unsafe { descriptor(libc::socket(libc::AF_VSOCK, kind, 0)) }
 }
 
 fn address(cid: u32, port: u32) -> libc::sockaddr_vm {

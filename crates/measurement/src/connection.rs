@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use tailbound_linux::clock::{Monotonic, sleep_until};
-use tailbound_linux::polling::connect_unix_non_blocking;
+use tailbound_linux::control_socket::connect_non_blocking;
 use tailbound_model::Protocol;
 use tailbound_time::{Clock, Duration};
 
@@ -115,7 +115,7 @@ fn connect(endpoint: &Endpoint) -> io::Result<Stream> {
     };
     let give_up = Monotonic.now() + CONNECT_LIMIT;
     loop {
-        match connect_unix_non_blocking(path) {
+        match connect_non_blocking(path) {
             // The queue of the listener is full; it may be throttled.
             Err(error)
                 if error.kind() == io::ErrorKind::WouldBlock && Monotonic.now() < give_up =>

@@ -11,8 +11,9 @@ use std::thread::JoinHandle;
 use tailbound_enforcement::EnforcementStatus;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::Monotonic;
+use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::set_affinity;
-use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo};
+use tailbound_linux::thread::make_current_thread_fifo;
 use tailbound_modes::control::{ModesRefusal, ModesStatus, RunningDescription};
 use tailbound_modes::enforced::{Enforced, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
@@ -308,7 +309,7 @@ struct Work {
 impl Work {
     fn run(mut self, mut manager: Manager) {
         if !self.own_cpus.is_empty()
-            && let Err(error) = set_affinity(current_thread_id(), &self.own_cpus)
+            && let Err(error) = set_affinity(own_thread(), &self.own_cpus)
         {
             note(format_args!("mode changes may hold agents up: {error}"));
         }

@@ -151,7 +151,7 @@ fn feature_rows(host: &HostCapabilities) -> ([&'static str; 4], Vec<Vec<String>>
         .map(|feature| {
             let finding = host.finding(*feature);
             vec![
-                feature.name().into(),
+                feature.to_string(),
                 yes(finding.works),
                 finding.found,
                 finding.remedy,

@@ -9,8 +9,9 @@ use std::process::{Child, Command, Stdio};
 
 use tailbound_linux::capabilities::Feature;
 use tailbound_linux::clock::{Monotonic, sleep_until, thread_cpu_time};
+use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::affinity_of;
-use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_current_thread};
+use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_linux::{HostCapabilities, process};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -110,7 +111,7 @@ fn run_tasks(cpu: u32) -> BTreeMap<&'static str, (u32, Vec<Logged>)> {
                 }
             });
             let jobs = jobs.collect();
-            (current_thread_id(), jobs)
+            (own_thread(), jobs)
         };
         let thread = std::thread::Builder::new().name(format!("tb {name}:x"));
         (name, thread.spawn(work).unwrap())

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 
 use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
 use tailbound_linux::memory::{lock_touched_pages, touch_stack};
-use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo, pin_current_thread};
+use tailbound_linux::process::own_thread;
+use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_model::Cpu;
 use tailbound_shared_memory::Doorbell;
 use tailbound_time::{Clock, Duration, Instant};
@@ -444,9 +445,9 @@ fn spawn(
             let good = ready.is_ok();
             if good && let Some(heartbeat) = &work.heartbeat {
                 let until = Monotonic.now() + work.heartbeat_margin;
-                heartbeat.begin(cpu.0, std::process::id(), current_thread_id(), until);
+                heartbeat.begin(cpu.0, std::process::id(), own_thread(), until);
             }
-            let told = report.send(ready.map(|()| current_thread_id()));
+            let told = report.send(ready.map(|()| own_thread()));
             drop(report);
             if good && told.is_ok() {
                 work.run();

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tailbound_linux::control_socket::connect_non_blocking;
 use tailbound_linux::control_socket::{PeerCredentials, peer_credentials};
-use tailbound_linux::polling::connect_unix_non_blocking;
 
 /// How long a monitor may take for all that it is asked.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ impl Monitor {
     /// # Errors
     /// If nobody is there, or somebody else.
     pub fn connect(path: &Path) -> Result<Self, MonitorError> {
-        let stream = connect_unix_non_blocking(path)?;
+        let stream = connect_non_blocking(path)?;
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(PATIENCE))?;
         let listener = peer_credentials(&stream)?;

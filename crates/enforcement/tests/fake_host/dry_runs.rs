@@ -10,7 +10,7 @@ use tailbound_analysis::resolution::Deployment;
 use tailbound_enforcement::binding::{self, StartedProcesses};
 
 use tailbound_enforcement::{Change, ReservationRequest};
-use tailbound_linux::thread::current_thread_id;
+use tailbound_linux::process::own_thread;
 use tailbound_linux::xen::{Vcpu, VcpuSetting};
 use tailbound_model::Variant;
 
@@ -144,7 +144,7 @@ fn a_dry_run_plans_what_a_run_journals() {
     let (_keep, wait) = mpsc::channel::<()>();
     let vcpu = thread::Builder::new().name("CPU 0/TCG".into());
     vcpu.spawn(move || {
-        told.send(current_thread_id()).unwrap();
+        told.send(own_thread()).unwrap();
         // Ends with the test.
         let _ended = wait.recv();
     })

@@ -2,7 +2,6 @@
 //! own, which are gone when it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,13 +11,19 @@ use tailbound_time::Duration;
 
 use super::{Feature, Finding, HostCapabilities, Preemption};
 use crate::cgroup::{self, Hierarchy};
+use crate::host_facts::version_of_release;
 use crate::scheduling::{self, SchedulingSetting, format_cpu_list, parse_cpu_list};
 
 const ROOT_REMEDY: &str = "run as root, or give CAP_SYS_NICE (setcap, or AmbientCapabilities= in \
                            a systemd unit)";
 
 pub(super) fn probe() -> HostCapabilities {
-    let (kernel_release, kernel_version) = kernel();
+    let of_kernel = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+        text.map(|text| text.trim().to_owned())
+    };
+    let kernel_release = of_kernel("osrelease").unwrap_or_else(|_| "unknown".into());
+    let kernel_version = of_kernel("version").unwrap_or_default();
     let config = kernel_config(&kernel_release);
     let hierarchies = cgroup::hierarchies().unwrap_or_default();
     let mut host = HostCapabilities {
@@ -42,58 +47,48 @@ pub(super) fn probe() -> HostCapabilities {
     probe_policies(&mut host);
     probe_throttling(&mut host);
     probe_debugfs(&mut host);
-    let extensible = Path::new("/sys/kernel/sched_ext/state");
-    let extensible = finding(
-        fs::read_to_string(extensible)
-            .map(|state| format!("sched_ext is {}", state.trim()))
-            .map_err(|_| "no /sys/kernel/sched_ext".into()),
-        "nothing here needs it; it takes Linux 6.12 with CONFIG_SCHED_CLASS_EXT",
-    );
-    host.findings.insert(Feature::SchedExt, extensible);
-    host.findings.insert(Feature::LockMemory, lock_memory());
-    host.findings.insert(Feature::XenRtds, xen_rtds());
+    let extensible = fs::read_to_string("/sys/kernel/sched_ext/state")
+        .map(|state| format!("sched_ext is {}", state.trim()))
+        .map_err(|_| "no /sys/kernel/sched_ext".into());
+    let remedy = "nothing here needs it; it takes Linux 6.12 with CONFIG_SCHED_CLASS_EXT";
+    host.note(Feature::SchedExt, extensible, remedy);
+    let remedy = "ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit";
+    host.note(Feature::LockMemory, lock_memory(), remedy);
+    let remedy = match crate::xen::is_control_domain() {
+        true => "boot Xen, built with SCHED_RTDS, with sched=rtds; run as root with xl on the PATH",
+        false => "run in dom0 of a Xen that was built with SCHED_RTDS and booted with sched=rtds",
+    };
+    host.note(Feature::XenRtds, xen_rtds(), remedy);
     host
 }
 
-/// A finding of what was found, or of why it does not work.
-fn finding(outcome: Result<String, String>, remedy: &str) -> Finding {
-    match outcome {
-        Ok(found) => Finding {
-            works: true,
-            found,
-            remedy: String::new(),
-        },
-        Err(found) => Finding {
-            works: false,
-            found,
-            remedy: remedy.into(),
-        },
+impl HostCapabilities {
+    /// Notes what was found of a feature, or why it does not work and what helps.
+    fn note(&mut self, feature: Feature, outcome: Result<String, String>, remedy: &str) {
+        let works = outcome.is_ok();
+        let finding = Finding {
+            works,
+            found: outcome.unwrap_or_else(|lacking| lacking),
+            remedy: if works { "" } else { remedy }.into(),
+        };
+        self.findings.insert(feature, finding);
     }
 }
 
 /// Whether this is the control domain of a Xen host with a pool under RTDS.
-fn xen_rtds() -> Finding {
+fn xen_rtds() -> Result<String, String> {
     if !crate::xen::is_control_domain() {
-        return finding(
-            Err("this is no control domain of a Xen host".into()),
-            "run in dom0 of a Xen that was built with SCHED_RTDS and booted with sched=rtds",
-        );
+        return Err("this is no control domain of a Xen host".into());
     }
-    let pools = crate::xen::pools().map_err(|error| error.to_string());
-    let found = pools.and_then(|pools| {
-        let told: Vec<String> = pools
-            .iter()
-            .map(|pool| format!("{}: {}, {} CPUs", pool.name, pool.scheduler, pool.cpus))
-            .collect();
-        match pools.iter().any(|pool| pool.scheduler == "rtds") {
-            true => Ok(told.join("; ")),
-            false => Err(format!("no pool under rtds ({})", told.join("; "))),
-        }
-    });
-    finding(
-        found,
-        "boot Xen, built with SCHED_RTDS, with sched=rtds; run as root with xl on the PATH",
-    )
+    let pools = crate::xen::pools().map_err(|error| error.to_string())?;
+    let listed = pools
+        .iter()
+        .map(|pool| format!("{}: {}, {} CPUs", pool.name, pool.scheduler, pool.cpus));
+    let listed = Vec::from_iter(listed).join("; ");
+    match pools.iter().any(|pool| pool.scheduler == "rtds") {
+        true => Ok(listed),
+        false => Err(format!("no pool under rtds ({listed})")),
+    }
 }
 
 fn number_in<T: std::str::FromStr>(file: &str) -> Option<T> {
@@ -103,23 +98,6 @@ fn number_in<T: std::str::FromStr>(file: &str) -> Option<T> {
 fn cpus_in(file: &str) -> BTreeSet<u32> {
     let text = fs::read_to_string(file).unwrap_or_default();
     parse_cpu_list(&text).unwrap_or_default()
-}
-
-/// `uname -r` and `uname -v`.
-fn kernel() -> (String, String) {
-    // SAFETY: an all-zero utsname is valid, and uname fills it with terminated strings.
-    unsafe {
-        let mut names: libc::utsname = std::mem::zeroed();
-        if libc::uname(&mut names) != 0 {
-            return ("unknown".into(), String::new());
-        }
-        let text = |field: &[libc::c_char]| {
-            CStr::from_ptr(field.as_ptr())
-                .to_string_lossy()
-                .into_owned()
-        };
-        (text(&names.release), text(&names.version))
-    }
 }
 
 /// No list of options is longer, in bytes.
@@ -249,17 +227,11 @@ impl Drop for ProbeGroup {
 fn probe_cgroup_v2(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
     const MOUNT: &str = "mount it: mount -t cgroup2 none /sys/fs/cgroup/unified";
     const DELEGATE: &str = "run as root; without it, cgroups cannot be made there";
-    let mut add = |feature, outcome: Result<String, String>, remedy: &str| {
-        host.findings.insert(feature, finding(outcome, remedy));
-    };
     let Some(root) = hierarchies.iter().find(|hierarchy| hierarchy.unified) else {
-        add(
-            Feature::CgroupV2,
-            Err("no cgroup2 file system is mounted".into()),
-            MOUNT,
-        );
+        let unmounted = Err("no cgroup2 file system is mounted".into());
+        host.note(Feature::CgroupV2, unmounted, MOUNT);
         for &resting in Feature::CgroupV2.supports() {
-            add(resting, Err("there is no cgroup v2".into()), MOUNT);
+            host.note(resting, Err("there is no cgroup v2".into()), MOUNT);
         }
         return;
     };
@@ -272,22 +244,15 @@ fn probe_cgroup_v2(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
         Ok(_) => Ok(format!("{shown}, groups can be made")),
         Err(error) => Err(format!("{shown}, but no group can be made there: {error}")),
     };
-    add(Feature::CgroupV2, made, DELEGATE);
+    host.note(Feature::CgroupV2, made, DELEGATE);
     let file = |name: &str| match &group {
         Ok(group) if group.0.join(name).exists() => Ok(format!("{name} is there")),
         Ok(_) => Err(format!("a group has no {name}")),
         Err(error) => Err(format!("no group can be made: {error}")),
     };
-    add(
-        Feature::FreezerV2,
-        file("cgroup.freeze"),
-        "it takes Linux 5.2",
-    );
-    add(
-        Feature::ThreadedCgroups,
-        file("cgroup.threads"),
-        "it takes Linux 4.14",
-    );
+    let (freezer, threads) = (file("cgroup.freeze"), file("cgroup.threads"));
+    host.note(Feature::FreezerV2, freezer, "it takes Linux 5.2");
+    host.note(Feature::ThreadedCgroups, threads, "it takes Linux 4.14");
     let controller = |name: &str| match (&group, controllers.contains(name)) {
         (Ok(_), true) => Ok(format!("{shown} has the {name} controller")),
         (Err(error), _) => Err(format!("no group can be made: {error}")),
@@ -295,19 +260,14 @@ fn probe_cgroup_v2(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
     };
     const UNIFIED: &str = "it is in cgroup v1, or not built in; boot with \
                            systemd.unified_cgroup_hierarchy=1 to have it in v2";
-    add(Feature::CpuV2, controller("cpu"), UNIFIED);
-    add(Feature::CpusetV2, controller("cpuset"), UNIFIED);
+    host.note(Feature::CpuV2, controller("cpu"), UNIFIED);
+    host.note(Feature::CpusetV2, controller("cpuset"), UNIFIED);
     let alarm = match &group {
         Ok(group) => perf_alarm(&group.0, &host.online_cpus),
         Err(error) => Err(format!("no group can be made: {error}")),
     };
-    host.findings.insert(
-        Feature::PerfCgroupEvents,
-        finding(
-            alarm,
-            "run as root or with CAP_PERFMON; it takes CONFIG_CGROUP_PERF",
-        ),
-    );
+    let remedy = "run as root or with CAP_PERFMON; it takes CONFIG_CGROUP_PERF";
+    host.note(Feature::PerfCgroupEvents, alarm, remedy);
     host.cgroup_v2_root = Some(root);
     host.cgroup_v2_controllers = controllers;
 }
@@ -327,41 +287,27 @@ fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
                 .or_insert_with(|| hierarchy.root.clone());
         }
     }
-    let cpu = host.cgroup_v1_roots.get("cpu").cloned();
-    let quota = v1_files(cpu.as_deref(), "cpu", &["cpu.cfs_quota_us"]);
-    let real_time = v1_files(
-        cpu.as_deref(),
-        "cpu",
-        &["cpu.rt_runtime_us", "cpu.rt_period_us"],
-    );
-    let cpuset = host.cgroup_v1_roots.get("cpuset").cloned();
-    let cpuset = v1_files(
-        cpuset.as_deref(),
-        "cpuset",
-        &["cpuset.cpu_exclusive", "cpuset.sched_load_balance"],
-    );
-    const V1: &str = "mount it (mount -t cgroup -o CONTROLLER none DIRECTORY) if nothing uses the \
-                      controller in v2";
     const RT: &str = "it takes a kernel with CONFIG_RT_GROUP_SCHED (Debian's has it not) and the \
                       cpu controller in cgroup v1; the default back end needs neither";
-    host.findings.insert(
-        Feature::QuotaV1,
-        finding(quota, &V1.replace("CONTROLLER", "cpu")),
-    );
-    host.findings
-        .insert(Feature::RtRuntimeV1, finding(real_time, RT));
-    let burst = match cpu.as_deref() {
-        Some(_) => v1_files(cpu.as_deref(), "cpu", &["cpu.cfs_burst_us"]),
-        None => burst_v2(hierarchies),
+    let mount = |controller: &str| {
+        format!(
+            "mount it (mount -t cgroup -o {controller} none DIRECTORY) if nothing uses the \
+             controller in v2"
+        )
     };
-    host.findings.insert(
-        Feature::QuotaBurst,
-        finding(burst, "it takes Linux 5.14 and the cpu controller"),
-    );
-    host.findings.insert(
-        Feature::CpusetV1,
-        finding(cpuset, &V1.replace("CONTROLLER", "cpuset")),
-    );
+    let cpu = |files: &[&str]| v1_files(hierarchies, "cpu", files);
+    let burst = match host.cgroup_v1_roots.contains_key("cpu") {
+        true => cpu(&["cpu.cfs_burst_us"]),
+        false => burst_v2(hierarchies),
+    };
+    let exclusive = ["cpuset.cpu_exclusive", "cpuset.sched_load_balance"];
+    let cpuset = v1_files(hierarchies, "cpuset", &exclusive);
+    let real_time = cpu(&["cpu.rt_runtime_us", "cpu.rt_period_us"]);
+    host.note(Feature::QuotaV1, cpu(&["cpu.cfs_quota_us"]), &mount("cpu"));
+    host.note(Feature::RtRuntimeV1, real_time, RT);
+    let remedy = "it takes Linux 5.14 and the cpu controller";
+    host.note(Feature::QuotaBurst, burst, remedy);
+    host.note(Feature::CpusetV1, cpuset, &mount("cpuset"));
 }
 
 /// A group of cgroup v2 shows the files of a controller only where its parent hands the controller down, which
@@ -381,12 +327,13 @@ fn burst_v2(hierarchies: &[Hierarchy]) -> Result<String, String> {
     }
 }
 
-fn v1_files(root: Option<&Path>, controller: &str, files: &[&str]) -> Result<String, String> {
+fn v1_files(hierarchies: &[Hierarchy], controller: &str, files: &[&str]) -> Result<String, String> {
+    let root = v1_root(hierarchies, controller);
     let root = root.ok_or_else(|| format!("no cgroup v1 {controller} hierarchy is mounted"))?;
     if let Some(lacking) = files.iter().find(|file| !root.join(file).exists()) {
         return Err(format!("{} has no {lacking}", root.display()));
     }
-    match ProbeGroup::make(root) {
+    match ProbeGroup::make(&root) {
         Ok(_) => Ok(format!("{}, groups can be made", root.display())),
         Err(error) => Err(format!(
             "{}, but no group can be made there: {error}",
@@ -413,13 +360,10 @@ fn probe_policies(host: &mut HostCapabilities) {
         true => "; this kernel groups real-time threads: start from the root cpu cgroup",
         false => "",
     };
-    let fifo = finding(fifo, &format!("{ROOT_REMEDY}{group}"));
-    host.findings.insert(Feature::SchedFifo, fifo);
-    let deadline = finding(
-        deadline,
-        "run as root, with all CPUs allowed (taskset, cpuset), and free SCHED_DEADLINE bandwidth",
-    );
-    host.findings.insert(Feature::SchedDeadline, deadline);
+    host.note(Feature::SchedFifo, fifo, &format!("{ROOT_REMEDY}{group}"));
+    let remedy =
+        "run as root, with all CPUs allowed (taskset, cpuset), and free SCHED_DEADLINE bandwidth";
+    host.note(Feature::SchedDeadline, deadline, remedy);
 }
 
 fn try_fifo() -> Result<String, String> {
@@ -478,8 +422,7 @@ fn probe_throttling(host: &mut HostCapabilities) {
     };
     let remedy = "sysctl kernel.sched_rt_runtime_us=950000; without it a real-time loop takes a \
                   CPU whole";
-    host.findings
-        .insert(Feature::RtThrottling, finding(outcome, remedy));
+    host.note(Feature::RtThrottling, outcome, remedy);
 }
 
 fn probe_debugfs(host: &mut HostCapabilities) {
@@ -501,32 +444,24 @@ fn probe_debugfs(host: &mut HostCapabilities) {
                  /sys/kernel/debug/sched/features (locked kernels refuse)"
         }
     };
-    host.findings
-        .insert(Feature::HrtickDl, finding(hrtick, remedy));
+    host.note(Feature::HrtickDl, hrtick, remedy);
     let server = debug.join("sched/fair_server");
     let fair = match fs::read_to_string(server.join("cpu0/runtime")) {
         Ok(runtime) => Ok(format!(
             "it gives SCHED_OTHER {} ns a second on CPU 0",
             runtime.trim()
         )),
-        Err(_) if version_of(&host.kernel_release) >= Some((6, 12)) => Ok(format!(
+        Err(_) if version_of_release(&host.kernel_release) >= Some((6, 12)) => Ok(format!(
             "Linux {} has it; its setting cannot be read (debugfs); 50 ms a second is the default",
             host.kernel_release
         )),
         Err(_) => Err(format!("Linux {} has none", host.kernel_release)),
     };
     let remedy = "nothing here needs it: RT throttling protects the host instead";
-    host.findings
-        .insert(Feature::FairServer, finding(fair, remedy));
+    host.note(Feature::FairServer, fair, remedy);
 }
 
-/// The first two numbers of a release such as `6.18.44-x`.
-fn version_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
-fn lock_memory() -> Finding {
+fn lock_memory() -> Result<String, String> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -534,16 +469,12 @@ fn lock_memory() -> Finding {
     // SAFETY: getrlimit writes one rlimit.
     let outcome = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
     let privileged = privileges().contains("CAP_IPC_LOCK");
-    let found = match (privileged, outcome == 0, limit.rlim_cur) {
+    match (privileged, outcome == 0, limit.rlim_cur) {
         (true, ..) => Ok("CAP_IPC_LOCK".to_owned()),
         (_, true, libc::RLIM_INFINITY) => Ok("the memlock limit is unlimited".to_owned()),
         (_, true, bytes) => Err(format!("the memlock limit is {bytes} bytes")),
         _ => Err("the memlock limit cannot be read".to_owned()),
-    };
-    finding(
-        found,
-        "ulimit -l unlimited, or LimitMEMLOCK=infinity in a systemd unit",
-    )
+    }
 }
 
 #[cfg(test)]
@@ -554,9 +485,9 @@ mod tests {
 
     #[test]
     fn releases_are_understood() {
-        assert_eq!(version_of("6.18.44-fc"), Some((6, 18)));
-        assert_eq!(version_of("6.1-rc3"), Some((6, 1)));
-        assert_eq!(version_of("rubbish"), None);
+        assert_eq!(version_of_release("6.18.44-fc"), Some((6, 18)));
+        assert_eq!(version_of_release("6.1-rc3"), Some((6, 1)));
+        assert_eq!(version_of_release("rubbish"), None);
     }
 
     #[test]
@@ -576,7 +507,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_release_panics(release in "\\PC*") {
-            let _version = version_of(&release);
+            let _version = version_of_release(&release);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use tailbound_linux::control_socket::connect_non_blocking;
 use tailbound_linux::control_socket::peer_credentials;
-use tailbound_linux::polling::connect_unix_non_blocking;
 use tailbound_linux::process::effective_uid;
 use tailbound_time::Duration;
 
@@ -94,7 +94,7 @@ impl Connector for UnixConnector {
             address: self.address(),
             source,
         };
-        let stream = connect_unix_non_blocking(&self.path).map_err(unreachable)?;
+        let stream = connect_non_blocking(&self.path).map_err(unreachable)?;
         let peer = peer_credentials(&stream).map_err(unreachable)?;
         if peer.uid != 0 && peer.uid != self.trusted_uid {
             return Err(ConnectError::NotTrusted {

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use tailbound_linux::control_socket::connect_non_blocking;
 use tailbound_linux::control_socket::peer_credentials;
-use tailbound_linux::polling::connect_unix_non_blocking;
 use tailbound_time::{Duration, Instant};
 
 use super::connection::Channel;
@@ -79,7 +79,7 @@ impl Port {
     fn try_connect(&self) -> Result<UnixStream, String> {
         let (domain, path) = (&self.domain, self.path.display());
         let wrong = |error: io::Error| format!("the port of domain \"{domain}\", {path}: {error}");
-        let stream = connect_unix_non_blocking(&self.path).map_err(wrong)?;
+        let stream = connect_non_blocking(&self.path).map_err(wrong)?;
         let owner = peer_credentials(&stream).map_err(wrong)?.uid;
         match self.owners.contains(&owner) {
             true => Ok(stream),

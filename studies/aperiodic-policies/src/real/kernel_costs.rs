@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::{Serialize, Serializer};
 use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until};
+use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::{SchedulingSetting, set_scheduling};
-use tailbound_linux::thread::{ThreadError, current_thread_id};
+use tailbound_linux::thread::ThreadError;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::busy::BusyWork;
@@ -95,7 +96,7 @@ fn beside<T: Send>(
         let body = |(until, watcher)| other(until, watcher);
         let (second, other) = start(scope, cpu, priority, body)?;
         let body = move |until| {
-            let _begun = second.begin.send((until, current_thread_id()));
+            let _begun = second.begin.send((until, own_thread()));
             watch(until)
         };
         let (first, watcher) = start(scope, cpu, WATCHER, body)?;

@@ -6,10 +6,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use tailbound_linux::clock::{Monotonic, cpu_time_of_thread, sleep_until, thread_cpu_time};
 use tailbound_linux::memory::touch_stack;
+use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::{SchedulingSetting, set_scheduling};
-use tailbound_linux::thread::{
-    ThreadError, current_thread_id, make_current_thread_fifo, pin_current_thread,
-};
+use tailbound_linux::thread::{ThreadError, make_current_thread_fifo, pin_current_thread};
 use tailbound_simulator::hierarchy::{Completion, Job};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -140,7 +139,7 @@ pub fn start<'scope, 'env, M: Send + 'scope, T: Send + 'scope>(
         let ready = make_current_thread_fifo(priority).and_then(|()| pin_current_thread(cpu));
         touch_stack();
         let good = ready.is_ok();
-        let _gone = tell.send(ready.map(|()| current_thread_id()));
+        let _gone = tell.send(ready.map(|()| own_thread()));
         // Without a word something else failed, and nothing is run.
         let word = wait.recv().ok().filter(|_| good)?;
         let done = body(word);
@@ -295,7 +294,7 @@ fn hard(
     busy: &BusyWork,
     done: &Done,
 ) -> Executed {
-    let own = current_thread_id();
+    let own = own_thread();
     execute(jobs, span, busy, |job, end| match (end, after) {
         (Some(at), _) => done.one_more(at),
         (None, Some(after)) => {
