@@ -127,7 +127,6 @@ pub struct Client {
     /// What was seen of it when we connected.
     stop: Stop,
     daemon: u32,
-    release: String,
 }
 
 impl Client {
@@ -166,7 +165,6 @@ impl Client {
             listener: peer.pid,
             stop: Stop::default(),
             daemon: 0,
-            release: String::new(),
         };
         let hello = Request::Hello {
             client: concat!("tailbound ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -174,9 +172,8 @@ impl Client {
         // One that is stopped may be ended before it is looked at again.
         client.stop.look(peer.pid);
         match client.ask_within(&hello, limit) {
-            Ok(Response::Hello { release, pid }) => {
+            Ok(Response::Hello { pid, .. }) => {
                 client.daemon = pid;
-                client.release = release;
                 Ok(client)
             }
             Ok(other) => Err(nonsense(&other)),
@@ -217,11 +214,6 @@ impl Client {
     /// The daemon's process.
     pub fn daemon_pid(&self) -> u32 {
         self.daemon
-    }
-
-    /// The daemon's release.
-    pub fn daemon_release(&self) -> &str {
-        &self.release
     }
 
     /// What `requests` would change; changes nothing.

@@ -12,7 +12,7 @@ use tailbound_control::protocol::{Refusal, RefusalKind, Request, Response};
 use tailbound_time::Duration;
 
 use crate::leases::{ConnectionId, Reservations};
-use crate::service::{Afterwards, Counters, Service};
+use crate::service::{Counters, Service};
 
 /// How long a client may take.
 #[derive(Clone, Copy, Debug)]
@@ -113,9 +113,10 @@ impl<R: Reservations + Send + 'static> Connection<'_, R> {
                     return self.give_up(kind, &error.to_string());
                 }
             };
-            let (response, afterwards) = self.service.answer(self.id, self.trusted, request);
+            let ends = self.trusted && request == Request::Shutdown {};
+            let response = self.service.answer(self.id, self.trusted, request);
             let sent = self.send(&response);
-            if afterwards == Afterwards::End {
+            if ends {
                 return End::Shutdown;
             }
             match sent {

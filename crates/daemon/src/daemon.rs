@@ -457,11 +457,7 @@ struct Closing<'a, R: Reservations + Send + 'static> {
 
 impl<R: Reservations + Send + 'static> Drop for Closing<'_, R> {
     fn drop(&mut self) {
-        self.daemon
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.id);
+        self.daemon.open().remove(&self.id);
         self.daemon.wake.signal();
     }
 }

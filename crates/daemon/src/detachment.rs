@@ -1,7 +1,8 @@
 //! A daemon that leaves whoever started it: a session of its own, its log in the state directory.
 
+use std::fmt::Display;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,6 +25,12 @@ const QUOTED_BYTES: usize = 2048;
 #[error("{0}")]
 pub struct DetachError(String);
 
+impl DetachError {
+    fn of(error: impl Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// Runs `command`, a daemon, in a session of its own with its standard error in the log, and
 /// returns once it is ready, or there is another one.
 ///
@@ -34,12 +41,8 @@ pub fn detach(
     directory: &StateDirectory,
     limit: Duration,
 ) -> Result<(), DetachError> {
-    directory
-        .prepare()
-        .map_err(|error| DetachError(error.to_string()))?;
-    let log = directory
-        .open_log()
-        .map_err(|error| DetachError(error.to_string()))?;
+    directory.prepare().map_err(DetachError::of)?;
+    let log = directory.open_log().map_err(DetachError::of)?;
     let log_before = log.metadata().map_or(0, |found| found.len());
     leave_the_caller();
     let mut child = command
@@ -54,8 +57,7 @@ pub fn detach(
     let deadline = time::Instant::now() + std_duration(limit);
     while let Some(left) = remaining(deadline) {
         let left = Duration::from_nanos(left.as_nanos() as u64);
-        let ready = wait_readable(&[stdout.as_fd()], Some(left))
-            .map_err(|error| DetachError(error.to_string()))?;
+        let ready = wait_readable(&[stdout.as_fd()], Some(left)).map_err(DetachError::of)?;
         if !ready.iter().any(|one| one.readable || one.closed) {
             continue;
         }
@@ -65,9 +67,7 @@ pub fn detach(
         if line.trim_end() == READY_LINE {
             return Ok(());
         }
-        let status = child
-            .wait()
-            .map_err(|error| DetachError(error.to_string()))?;
+        let status = child.wait().map_err(DetachError::of)?;
         if status.code() == Some(ALREADY_RUNNING_STATUS.into()) {
             return Ok(());
         }
@@ -92,12 +92,7 @@ fn leave_the_caller() {
 }
 
 fn end_of_log(path: &Path, from: u64) -> String {
-    let text = fs::File::open(path).and_then(|mut file| {
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        Ok(text)
-    });
-    let text = text.unwrap_or_default();
+    let text = fs::read(path).unwrap_or_default();
     let begin = usize::try_from(from).unwrap_or(0);
     let added = text.get(begin..).unwrap_or(&text);
     let tail = added.get(added.len().saturating_sub(QUOTED_BYTES)..);

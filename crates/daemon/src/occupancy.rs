@@ -55,6 +55,14 @@ enum Vacancy {
     Waiting { since: Instant },
 }
 
+impl Vacancy {
+    fn since(self) -> Instant {
+        match self {
+            Self::Empty { since, .. } | Self::Waiting { since } => since,
+        }
+    }
+}
+
 /// The domains that were seen without members.
 #[derive(Clone, Debug, Default)]
 pub struct Occupancy {
@@ -88,17 +96,12 @@ impl Occupancy {
                 self.vacant.remove(domain);
                 None
             }
-            (None, Sight::Nobody) => {
-                let vacancy = Vacancy::Empty {
-                    since: now,
-                    rule: *rule,
-                };
-                self.vacant.insert(domain.clone(), vacancy);
-                None
-            }
-            (Some(Vacancy::Empty { since, .. }), Sight::Nobody) => {
-                let vacancy = Vacancy::Empty { since, rule: *rule };
-                self.vacant.insert(domain.clone(), vacancy);
+            (vacancy, Sight::Nobody) => {
+                let since = vacancy.map_or(now, Vacancy::since);
+                let vacant = Vacancy::Empty { since, rule: *rule };
+                self.vacant.insert(domain.clone(), vacant);
+                // What was seen once may have come between two members.
+                vacancy?;
                 match rule {
                     Rule::Hold => None,
                     Rule::Keep => Some(Step::Detach),
@@ -112,10 +115,8 @@ impl Occupancy {
 
     /// The reservation of `domain` has let go of the kernel's objects.
     pub fn detached(&mut self, domain: &str, now: Instant) {
-        let since = match self.vacant.get(domain) {
-            Some(Vacancy::Empty { since, .. } | Vacancy::Waiting { since }) => *since,
-            None => now,
-        };
+        let vacancy = self.vacant.get(domain).copied();
+        let since = vacancy.map_or(now, Vacancy::since);
         let vacancy = Vacancy::Waiting { since };
         self.vacant.insert(domain.to_owned(), vacancy);
     }

@@ -60,15 +60,6 @@ impl Counters {
     }
 }
 
-/// What an answer means for the daemon itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Afterwards {
-    /// Go on.
-    Continue,
-    /// End, once the answer is sent.
-    End,
-}
-
 /// `Service` is the daemon's state, shared by its connections.
 pub struct Service<R> {
     core: Arc<Core<R>>,
@@ -127,37 +118,19 @@ impl<R: Reservations + Send + 'static> Service<R> {
     }
 
     /// Answers a request of connection `id`; `trusted` if its user may change things.
-    pub fn answer(
-        &self,
-        id: ConnectionId,
-        trusted: bool,
-        request: Request,
-    ) -> (Response, Afterwards) {
+    pub fn answer(&self, id: ConnectionId, trusted: bool, request: Request) -> Response {
         Counters::count(&self.counters.requests);
-        if !trusted && !self.is_open_to_everyone(&request) {
-            return (
-                self.refused(Refusal::new(
-                    RefusalKind::NotPermitted,
-                    "only root and the daemon's own user may change or plan reservations; run the command as root (sudo)",
-                )),
-                Afterwards::Continue,
-            );
-        }
-        let ends = request == Request::Shutdown {};
-        let response = self
-            .carry_out(id, request)
-            .unwrap_or_else(|refusal| self.refused(refusal));
-        let afterwards = if ends {
-            Afterwards::End
-        } else {
-            Afterwards::Continue
+        let answered = match trusted || self.is_open_to_everyone(&request) {
+            true => self.carry_out(id, request),
+            false => Err(Refusal::new(
+                RefusalKind::NotPermitted,
+                "only root and the daemon's own user may change or plan reservations; run the command as root (sudo)",
+            )),
         };
-        (response, afterwards)
-    }
-
-    fn refused(&self, refusal: Refusal) -> Response {
-        Counters::count(&self.counters.refusals);
-        Response::Refused { refusal }
+        answered.unwrap_or_else(|refusal| {
+            Counters::count(&self.counters.refusals);
+            Response::Refused { refusal }
+        })
     }
 
     fn carry_out(&self, id: ConnectionId, request: Request) -> Result<Response, Refusal> {

@@ -82,7 +82,7 @@ impl Stage {
     }
 
     fn ask(&self, id: ConnectionId, request: Request) -> Response {
-        self.service.answer(id, true, request).0
+        self.service.answer(id, true, request)
     }
 
     fn ask_modes(
@@ -347,7 +347,7 @@ fn a_subsystem_says_what_of_it_is_open_to_everyone() {
     let asked_by_a_stranger = |name: &str, body: serde_json::Value| {
         let name = name.to_owned();
         let request = Request::Subsystem { name, body };
-        stage.service.answer(id, false, request).0
+        stage.service.answer(id, false, request)
     };
     let state = serde_json::to_value(ModesRequest::State {}).unwrap();
     let answer = asked_by_a_stranger(SUBSYSTEM, state.clone());

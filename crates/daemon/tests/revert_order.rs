@@ -28,11 +28,9 @@ fn apply_then_revert(selection: Selection) -> (Response, Response, Vec<String>) 
         when_empty: Default::default(),
     };
     thread::scope(|threads| {
-        let applied = threads.spawn(|| service.answer(first, true, apply).0);
+        let applied = threads.spawn(|| service.answer(first, true, apply));
         watchdog.asked.wait();
-        let reverted = service
-            .answer(second, true, Request::Revert { selection })
-            .0;
+        let reverted = service.answer(second, true, Request::Revert { selection });
         watchdog.started.wait();
         let applied = applied.join().unwrap();
         (applied, reverted, kernel.active().into_iter().collect())

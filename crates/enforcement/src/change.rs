@@ -92,54 +92,56 @@ impl Change {
 
     /// Whether both change the same thing, so that the one's effect hides the other's.
     pub fn same_object(&self, other: &Self) -> bool {
-        use Change as C;
-        match (self, other) {
-            (C::MakeCgroup { directory: a }, C::MakeCgroup { directory: b }) => a == b,
-            (
-                C::WriteFile { file: a, value },
-                C::WriteFile {
-                    file: b,
-                    value: other,
-                },
-            ) => {
-                // Controllers are switched on one by one in one file.
-                a == b && (!is_subtree_control(a) || value == other)
+        self.object() == other.object()
+    }
+
+    fn object(&self) -> Object<'_> {
+        match self {
+            Self::MakeCgroup { directory } => Object::Cgroup(directory),
+            // Controllers are switched on one by one in one file.
+            Self::WriteFile { file, value } => {
+                Object::File(file, is_subtree_control(file).then_some(value))
             }
-            (
-                C::MoveProcess {
-                    pid: a,
-                    directory: to,
-                },
-                C::MoveProcess {
-                    pid: b,
-                    directory: also_to,
-                },
-            ) => a == b && to == also_to,
-            (
-                C::MoveThread {
-                    tid: a,
-                    directory: to,
-                    ..
-                },
-                C::MoveThread {
-                    tid: b,
-                    directory: also_to,
-                    ..
-                },
-            ) => a == b && to == also_to,
-            (C::SetScheduling { tid: a, .. }, C::SetScheduling { tid: b, .. }) => a == b,
-            (C::SetAffinity { tid: a, .. }, C::SetAffinity { tid: b, .. }) => a == b,
-            (
-                C::SetXenVcpu {
-                    domain: a, vcpu: i, ..
-                },
-                C::SetXenVcpu {
-                    domain: b, vcpu: j, ..
-                },
-            ) => a == b && i == j,
-            _ => false,
+            Self::MoveProcess { pid, directory } => Object::ProcessIn(*pid, directory),
+            Self::MoveThread { tid, directory, .. } => Object::ThreadIn(*tid, directory),
+            Self::SetScheduling { tid, .. } => Object::Policy(*tid),
+            Self::SetAffinity { tid, .. } => Object::Affinity(*tid),
+            Self::SetXenVcpu { domain, vcpu, .. } => Object::XenVcpu(*domain, *vcpu),
         }
     }
+
+    /// The change that makes a cgroup.
+    pub(crate) fn mkdir(directory: &Path) -> Self {
+        Self::MakeCgroup {
+            directory: directory.to_owned(),
+        }
+    }
+
+    /// The change that writes to a control file of a cgroup.
+    pub(crate) fn write(directory: &Path, file: &str, value: impl Into<String>) -> Self {
+        Self::WriteFile {
+            file: directory.join(file),
+            value: value.into(),
+        }
+    }
+}
+
+/// The thing that a change is about.
+#[derive(PartialEq, Eq)]
+enum Object<'a> {
+    Cgroup(&'a Path),
+    /// A file; or what is written to it, where each value is a thing of its own.
+    File(&'a Path, Option<&'a String>),
+    ProcessIn(u32, &'a Path),
+    ThreadIn(u32, &'a Path),
+    Policy(u32),
+    Affinity(u32),
+    XenVcpu(u32, u32),
+}
+
+/// CPUs as the kernel lists them.
+pub(crate) fn cpu_list(cpus: &CpuSet) -> String {
+    format_cpu_list(cpus.iter().map(|cpu| cpu.0))
 }
 
 /// Whether the file switches the controllers of a cgroup's children.
@@ -167,8 +169,7 @@ impl fmt::Display for Change {
             }
             Self::SetScheduling { tid, setting } => write!(out, "sched_setattr({tid}, {setting})"),
             Self::SetAffinity { tid, cpus } => {
-                let cpus = format_cpu_list(cpus.iter().map(|cpu| cpu.0));
-                write!(out, "sched_setaffinity({tid}, {{{cpus}}})")
+                write!(out, "sched_setaffinity({tid}, {{{}}})", cpu_list(cpus))
             }
             Self::SetXenVcpu {
                 domain,

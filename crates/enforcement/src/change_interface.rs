@@ -36,6 +36,10 @@ pub(crate) fn change_interface(
     old: &ResourceInterface,
     not_before: Instant,
 ) -> Result<Option<Instant>, NotChanged> {
+    debug_assert_eq!(
+        old.cpus, plan.request.interface.cpus,
+        "a change keeps the CPUs"
+    );
     let domain = &plan.request.domain;
     let before = journal.last_sequence();
     let made = differing(kernel, journal, plan)
@@ -56,20 +60,13 @@ pub(crate) fn change_interface(
     outcome.map_err(
         |not_changed| match undo_after(kernel, journal, domain, before) {
             failures if failures.is_empty() => not_changed,
-            failures => half_done(not_changed, EnforcementError::NotRestored { failures }),
+            // What was changed before it failed could not be taken back.
+            failures => NotChanged {
+                cause: (not_changed.cause).and_then(EnforcementError::NotRestored { failures }),
+                may_hold: true,
+            },
         },
     )
-}
-
-/// What was changed before it failed could not be taken back.
-fn half_done(not_changed: NotChanged, also: EnforcementError) -> NotChanged {
-    NotChanged {
-        cause: EnforcementError::RollBack {
-            cause: Box::new(not_changed.cause),
-            also: Box::new(also),
-        },
-        may_hold: true,
-    }
 }
 
 /// The settings of the new plan that differ from what stands. Groups and places stay as they are;

@@ -10,10 +10,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tailbound_linux::scheduling::{format_cpu_list, parse_cpu_list};
+use tailbound_linux::scheduling::parse_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{Cpu, CpuSet, Precedence};
 
+use crate::change::cpu_list;
 use crate::kernel::KernelView;
 use crate::{Change, Plan, Target};
 
@@ -105,11 +106,9 @@ fn confine_in_v1(plan: &mut Plan, root: &Path, view: &dyn KernelView) -> Result<
             "CPUs {list} -> {}/cpuset.cpus",
             directory.display()
         ));
-        changes.push(Change::MakeCgroup {
-            directory: directory.clone(),
-        });
-        changes.push(write(&directory, "cpuset.cpus", &list));
-        changes.push(write(&directory, "cpuset.mems", &nodes));
+        changes.push(Change::mkdir(&directory));
+        changes.push(Change::write(&directory, "cpuset.cpus", list));
+        changes.push(Change::write(&directory, "cpuset.mems", nodes));
         changes.extend(subjects.into_iter().map(|id| enter(single, id, &directory)));
     }
     // After the affinities, so that what they were is put back once the cpuset is left.
@@ -169,17 +168,6 @@ fn cpus_of(text: &str) -> CpuSet {
     listed.into_iter().map(Cpu).collect()
 }
 
-fn cpu_list(cpus: &CpuSet) -> String {
-    format_cpu_list(cpus.iter().map(|cpu| cpu.0))
-}
-
-fn write(directory: &Path, file: &str, value: &str) -> Change {
-    Change::WriteFile {
-        file: directory.join(file),
-        value: value.to_owned(),
-    }
-}
-
 fn enter(single: bool, id: u32, directory: &Path) -> Change {
     let directory = directory.to_owned();
     match single {
@@ -206,9 +194,9 @@ fn confine_in_v2(plan: &mut Plan, root: &Path) -> Result<String, String> {
     };
     let list = cpu_list(&plan.request.interface.cpus);
     let cpuset = [
-        write(root, "cgroup.subtree_control", "+cpuset"),
-        write(&own, "cgroup.subtree_control", "+cpuset"),
-        write(&directory, "cpuset.cpus", &list),
+        Change::write(root, "cgroup.subtree_control", "+cpuset"),
+        Change::write(&own, "cgroup.subtree_control", "+cpuset"),
+        Change::write(&directory, "cpuset.cpus", list.as_str()),
     ];
     plan.changes.splice(made + 1..made + 1, cpuset);
     // Before the moves, so that what the affinities were is put back once the cpuset is left.

@@ -3,6 +3,7 @@
 mod changes;
 mod members;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -184,11 +185,16 @@ impl Enforcer {
         let own = self.journal.history().domains.iter();
         let own = own.filter(|held| Some(held.request.domain.as_str()) != without);
         let mut active: Vec<Holding> = own.map(HeldDomain::holding).collect();
-        match &self.changes {
-            Some((_, others)) => active.extend(others.iter().map(HeldElsewhere::holding)),
-            None => active.extend(self.held_by_others()?.iter().map(HeldElsewhere::holding)),
-        }
+        active.extend(self.others()?.iter().map(HeldElsewhere::holding));
         Ok(active)
+    }
+
+    /// What other enforcers hold, looked up once for changes that are made in one turn.
+    fn others(&self) -> Result<Cow<'_, [HeldElsewhere]>, EnforcementError> {
+        match &self.changes {
+            Some((_, others)) => Ok(Cow::Borrowed(others)),
+            None => self.held_by_others().map(Cow::Owned),
+        }
     }
 
     fn held_by_others(&self) -> Result<Vec<HeldElsewhere>, EnforcementError> {
@@ -273,14 +279,7 @@ impl Enforcer {
         let own = self.journal.history().domains.iter();
         // One whose interface is being changed is planned anew.
         let own = own.filter(|held| !planned.contains(&held.request.domain.as_str()));
-        let looked_up;
-        let others = match &self.changes {
-            Some((_, others)) => others,
-            None => {
-                looked_up = self.held_by_others()?;
-                &looked_up
-            }
-        };
+        let others = self.others()?;
         let mut owners: BTreeMap<u32, (&str, &str)> = BTreeMap::new();
         let own = own.map(|held| (held, ""));
         let others = others.iter();
@@ -340,6 +339,12 @@ impl Enforcer {
                 return Err(self.roll_back(&begun, cause));
             }
         }
+        debug_assert!(
+            plans
+                .iter()
+                .all(|plan| self.check_active(&plan.request.domain).is_ok()),
+            "what was carried out stands in the journal"
+        );
         Ok(plans)
     }
 
@@ -367,10 +372,7 @@ impl Enforcer {
     fn roll_back(&mut self, domains: &[&str], cause: EnforcementError) -> EnforcementError {
         match self.take_back_all(domains) {
             Ok(()) => cause,
-            Err(also) => EnforcementError::RollBack {
-                cause: Box::new(cause),
-                also: Box::new(also),
-            },
+            Err(also) => cause.and_then(also),
         }
     }
 
@@ -388,16 +390,22 @@ impl Enforcer {
             }
             Ok(()) => {}
         }
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(EnforcementError::NotRestored { failures }),
-        }
+        debug_assert!(
+            !failures.is_empty()
+                || domains
+                    .iter()
+                    .all(|domain| self.check_active(domain).is_err()),
+            "what was taken back does not stand in the journal"
+        );
+        all_restored(failures)
     }
 
     /// Takes back what stands of one reservation; what could not be put back.
     fn take_back_one(&mut self, domain: &str) -> Vec<String> {
         // First, or it would adopt again what is being given back.
-        self.managers.end_audit(domain);
+        if let Some(auditor) = self.managers.auditor() {
+            auditor.end(domain);
+        }
         let managers = Some(self.managers.as_mut());
         let (kernel, journal) = (self.kernel.as_mut(), &mut self.journal);
         take_back(kernel, journal, managers, domain)
@@ -503,12 +511,22 @@ impl Enforcer {
                 options: request.options,
                 threads,
                 ledger: self.managers.ledger(&request.domain),
-                audit: self.managers.audit_summary(&request.domain),
+                audit: self
+                    .managers
+                    .auditor()
+                    .and_then(|auditor| auditor.summary(&request.domain)),
             }
         });
         EnforcementStatus {
             domains: domains.collect(),
         }
+    }
+}
+
+fn all_restored(failures: Vec<String>) -> Result<(), EnforcementError> {
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(EnforcementError::NotRestored { failures }),
     }
 }
 

@@ -125,6 +125,16 @@ pub enum EnforcementError {
     },
 }
 
+impl EnforcementError {
+    /// The same, and what could not be taken back after it.
+    pub(crate) fn and_then(self, also: Self) -> Self {
+        Self::RollBack {
+            cause: Box::new(self),
+            also: Box::new(also),
+        }
+    }
+}
+
 /// More is asked for than there is, or what is asked for makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -206,14 +206,22 @@ fn hint(change: &Change, error: &io::Error) -> &'static str {
     }
 }
 
-/// The threads that belong to a domain now.
-pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTreeSet<u32> {
-    let mut threads = BTreeSet::new();
-    let mut groups = inheritance.cgroups.clone();
+/// The threads in a cgroup and below it.
+pub(crate) fn threads_below(kernel: &dyn KernelView, group: &Path) -> Vec<u32> {
+    let (mut groups, mut threads) = (vec![group.to_owned()], Vec::new());
     while let Some(group) = groups.pop() {
         threads.extend(kernel.threads_in(&group).unwrap_or_default());
         groups.extend(kernel.cgroups_below(&group).unwrap_or_default());
     }
+    threads
+}
+
+/// The threads that belong to a domain now.
+pub(crate) fn members(kernel: &dyn KernelView, inheritance: &Inheritance) -> BTreeSet<u32> {
+    let groups = inheritance.cgroups.iter();
+    let mut threads: BTreeSet<u32> = groups
+        .flat_map(|group| threads_below(kernel, group))
+        .collect();
     let mut pids: BTreeSet<u32> = inheritance.pids.iter().copied().collect();
     // A cgroup lists descendants by itself, orphans included.
     if inheritance.cgroups.is_empty() && !pids.is_empty() {
@@ -255,6 +263,11 @@ pub(crate) fn take_back(
     restore_newcomers(kernel, &held);
     thaw(kernel, journal, &held, &mut failures);
     if failures.is_empty() {
+        let left = journal.history().domain(domain);
+        debug_assert!(
+            left.is_some_and(|held| held.entries.is_empty()),
+            "no change of a domain stands when it ends"
+        );
         journal.append_taken_back(Record::Ended {
             domain: domain.into(),
         });
@@ -288,6 +301,7 @@ fn undo(
     held: &HeldDomain,
     failures: &mut Vec<String>,
 ) {
+    debug_assert_eq!(entry.domain, held.request.domain);
     let others = journal.history().domains.iter();
     let later = others
         .filter(|other| other.request.domain != entry.domain)

@@ -9,7 +9,7 @@ use tailbound_model::{Cpu, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::admission::real_time_limit;
-use crate::audit::{AuditSummary, AuditedDomain, Auditor, Bell, Notice};
+use crate::audit::{AuditedDomain, Auditor, Bell, Notice};
 use crate::ds_freeze::{
     ChangeAt, CpuManager, Heartbeat, LedgerSnapshot, ManagerError, ManagerOptions, ServedDomain,
 };
@@ -163,18 +163,8 @@ pub trait Managers: Send {
         Ok(())
     }
 
-    /// Leaves the members of a domain alone while its policy is changed, until [`Managers::audit`] or
-    /// [`Managers::resume_audit`].
-    fn hold_audit(&mut self, _domain: &str) {}
-
-    /// Audits the members of a domain again, by the rules of before.
-    fn resume_audit(&mut self, _domain: &str) {}
-
-    /// Ends the audit of a domain; adopted threads get back what they had.
-    fn end_audit(&mut self, _domain: &str) {}
-
-    /// What audits of a domain found.
-    fn audit_summary(&self, _domain: &str) -> Option<AuditSummary> {
+    /// Who audits members, once somebody does.
+    fn auditor(&self) -> Option<&Auditor> {
         None
     }
 }
@@ -184,7 +174,7 @@ pub trait Managers: Send {
 ///
 /// Replenishments lie at the multiples of each period on CLOCK_MONOTONIC, so that all grids of a
 /// host have one origin: admission rests on that.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct FreezeManagers {
     by_cpu: BTreeMap<Cpu, CpuManager>,
     heartbeat: Option<Heartbeat>,
@@ -192,17 +182,8 @@ pub struct FreezeManagers {
     /// Shared by the managers; made with the first of them, or of the audits.
     bell: Option<Bell>,
     auditor: Option<Auditor>,
-    notice: Notices,
-}
-
-/// Who is told of what audits correct.
-#[derive(Clone, Default)]
-struct Notices(Option<Notice>);
-
-impl std::fmt::Debug for Notices {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Notices")
-    }
+    /// Who is told of what audits correct.
+    notice: Option<Notice>,
 }
 
 impl FreezeManagers {
@@ -218,8 +199,10 @@ impl FreezeManagers {
     /// The same, with somebody to tell what audits of members correct.
     #[must_use]
     pub fn with_notice(self, notice: Notice) -> Self {
-        let notice = Notices(Some(notice));
-        Self { notice, ..self }
+        Self {
+            notice: Some(notice),
+            ..self
+        }
     }
 
     fn bell(&mut self) -> std::io::Result<Bell> {
@@ -262,6 +245,13 @@ impl FreezeManagers {
         let manager = manager.map_err(|error| error.to_string())?;
         self.by_cpu.insert(cpu, manager);
         Ok(())
+    }
+}
+
+fn all_done(failures: Vec<String>) -> Result<(), String> {
+    match failures.is_empty() {
+        true => Ok(()),
+        false => Err(failures.join("; ")),
     }
 }
 
@@ -345,19 +335,12 @@ impl Managers for FreezeManagers {
         let failures: Vec<String> = outcomes
             .filter_map(|outcome| outcome.err().map(|error| error.to_string()))
             .collect();
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(failures.join("; ")),
-        }
+        all_done(failures)
     }
 
     fn stop(&mut self, domain: &str) -> Result<(), String> {
         let mut failures = Vec::new();
-        let serving = self.by_cpu.iter();
-        let cpus: Vec<Cpu> = serving
-            .filter(|(_, manager)| manager.domains().iter().any(|name| name == domain))
-            .map(|(cpu, _)| *cpu)
-            .collect();
+        let cpus: Vec<Cpu> = self.serving(domain).map(CpuManager::cpu).collect();
         for cpu in cpus {
             let Some(manager) = self.by_cpu.get(&cpu) else {
                 continue;
@@ -372,10 +355,7 @@ impl Managers for FreezeManagers {
                 failures.push(error.to_string());
             }
         }
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(failures.join("; ")),
-        }
+        all_done(failures)
     }
 
     fn ledger(&self, domain: &str) -> Option<LedgerSummary> {
@@ -395,7 +375,7 @@ impl Managers for FreezeManagers {
         if self.auditor.is_none() {
             let start = |this: &mut Self| {
                 let (kernel, bell) = (LinuxKernel::new()?, this.bell()?);
-                Auditor::start(Box::new(kernel), bell, this.notice.0.clone())
+                Auditor::start(Box::new(kernel), bell, this.notice.clone())
             };
             let auditor = start(self).map_err(|error| format!("no audit of members: {error}"))?;
             self.auditor = Some(auditor);
@@ -406,26 +386,8 @@ impl Managers for FreezeManagers {
         Ok(())
     }
 
-    fn hold_audit(&mut self, domain: &str) {
-        if let Some(auditor) = &self.auditor {
-            auditor.hold(domain);
-        }
-    }
-
-    fn resume_audit(&mut self, domain: &str) {
-        if let Some(auditor) = &self.auditor {
-            auditor.resume(domain);
-        }
-    }
-
-    fn end_audit(&mut self, domain: &str) {
-        if let Some(auditor) = &self.auditor {
-            auditor.end(domain);
-        }
-    }
-
-    fn audit_summary(&self, domain: &str) -> Option<AuditSummary> {
-        self.auditor.as_ref()?.summary(domain)
+    fn auditor(&self) -> Option<&Auditor> {
+        self.auditor.as_ref()
     }
 }
 

@@ -205,17 +205,10 @@ pub(crate) fn held_by_others(
         }
         // It may end while we look; then it holds nothing.
         let (history, _) = History::read(&fs::read(&path).unwrap_or_default());
-        if history
-            .owner
-            .as_ref()
-            .is_some_and(|owner| owner_lives(owner, kernel))
-        {
-            let place = None;
+        let mut owner = history.owner.iter();
+        if owner.any(|owner| owner_lives(owner, kernel)) {
             let domains = history.domains.into_iter();
-            held.extend(domains.map(|held| HeldElsewhere {
-                held,
-                place: place.clone(),
-            }));
+            held.extend(domains.map(|held| HeldElsewhere { held, place: None }));
         }
     }
     Ok(held)

@@ -1,7 +1,6 @@
 //! The thread that audits: above all domains, below the managers.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -35,9 +34,10 @@ const NOTICE_EVERY: Duration = Duration::from_secs(10);
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Asks for a look at once. Ringing it allocates nothing and waits for nothing, so managers may.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Bell(Arc<BellParts>);
 
+#[derive(Debug)]
 struct BellParts {
     wake: WakeUp,
     rung: AtomicBool,
@@ -66,12 +66,6 @@ impl Bell {
     pub(crate) fn take(&self) -> bool {
         self.0.wake.take();
         self.0.rung.swap(false, Ordering::AcqRel)
-    }
-}
-
-impl fmt::Debug for Bell {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Bell")
     }
 }
 
@@ -109,12 +103,6 @@ impl Shared {
 pub struct Auditor {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-}
-
-impl fmt::Debug for Auditor {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Auditor")
-    }
 }
 
 impl Auditor {
@@ -193,7 +181,7 @@ impl Auditor {
         if let Ok(mut books) = self.shared.books.try_lock()
             && let Some(entry) = books.domains.get_mut(domain)
         {
-            entry.audit.set_period(period);
+            entry.audit.audited.period = period;
         }
     }
 
@@ -203,7 +191,7 @@ impl Auditor {
         let Some(mut entry) = books.domains.remove(domain) else {
             return;
         };
-        let path = entry.audit.audited().record.clone();
+        let path = entry.audit.audited.record.clone();
         let Books {
             kernel, records, ..
         } = &mut *books;
@@ -216,7 +204,7 @@ impl Auditor {
     /// What was found of a domain so far.
     pub fn summary(&self, domain: &str) -> Option<AuditSummary> {
         let books = self.shared.books();
-        Some(books.domains.get(domain)?.audit.summary().clone())
+        Some(books.domains.get(domain)?.audit.summary.clone())
     }
 }
 
@@ -252,7 +240,7 @@ fn look_at_all(books: &mut Books, rung: bool) -> (Instant, Vec<String>) {
     let begun = Monotonic.now();
     let total = |books: &Books| -> Duration {
         let costs = books.domains.values();
-        costs.map(|entry| entry.audit.summary().cost).sum()
+        costs.map(|entry| entry.audit.summary.cost).sum()
     };
     let deaf_until = books.last_look.saturating_add(total(books) * BELL_FACTOR);
     let at_once = rung && begun >= deaf_until;
@@ -271,16 +259,16 @@ fn look_at_all(books: &mut Books, rung: bool) -> (Instant, Vec<String>) {
         if begun < due && !at_once {
             continue;
         }
-        let path = &entry.audit.audited().record;
+        let path = &entry.audit.audited.record;
         let record = records
             .entry(path.clone())
             .or_insert_with(|| AdoptionRecord::new(path.clone()));
         let before = thread_cpu_time();
         entry.audit.look(kernel.as_mut(), record);
         let cost = thread_cpu_time().saturating_sub(before);
-        let all = others.saturating_sub(entry.audit.summary().cost) + cost;
-        let period = entry.audit.audited().period.max(SHORTEST_INTERVAL);
-        let summary = entry.audit.summary_mut();
+        let all = others.saturating_sub(entry.audit.summary.cost) + cost;
+        let period = entry.audit.audited.period.max(SHORTEST_INTERVAL);
+        let summary = &mut entry.audit.summary;
         summary.cost = cost;
         summary.interval = period.max(all * COST_FACTOR);
         let now = Monotonic.now();
@@ -301,7 +289,7 @@ fn look_at_all(books: &mut Books, rung: bool) -> (Instant, Vec<String>) {
 
 /// What corrections there were since the last notice, if it is time for one.
 fn notice_of(entry: &mut Entry, now: Instant) -> Option<String> {
-    let (summary, told) = (entry.audit.summary(), &entry.told);
+    let (summary, told) = (&entry.audit.summary, &entry.told);
     let news = summary.escapes() > told.escapes() || summary.failures > told.failures;
     let waits = |at: Instant| now < at.saturating_add(NOTICE_EVERY);
     if !news || entry.told_at.is_some_and(waits) {
@@ -310,7 +298,7 @@ fn notice_of(entry: &mut Entry, now: Instant) -> Option<String> {
     let line = format!(
         "domain \"{}\": since the last notice {} threads were brought back to its CPUs, {} above its \
          priority were set back, {} that left its groups lost its priority; {} corrections failed",
-        entry.audit.audited().domain,
+        entry.audit.audited.domain,
         summary.brought_back - told.brought_back,
         summary.set_back - told.set_back,
         summary.demoted - told.demoted,

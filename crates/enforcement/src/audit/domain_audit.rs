@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 
 use tailbound_model::CpuSet;
 
@@ -11,18 +10,14 @@ use super::rules::{Fault, Rules, Seen, Verdict, is_real_time};
 use super::{AuditSummary, AuditedDomain};
 use crate::SchedulingSetting;
 use crate::change::is_of_agent;
-use crate::executor::members;
+use crate::executor::{members, threads_below};
 use crate::kernel::{KernelState, KernelView};
 
 /// What is known of a member.
 #[derive(Clone, Debug)]
 struct Member {
-    /// When it started: tells it from a later thread of its number.
-    started: u64,
-    /// Its policy before we gave it another, if we did.
-    had: Option<SchedulingSetting>,
-    /// Its affinity before it was brought to the domain's CPUs, if an adoption did that.
-    had_affinity: Option<CpuSet>,
+    /// The thread, and what it had before it got something else.
+    before: Adoption,
     /// Where its adoption is recorded; the journal tells of the first members.
     slot: Option<usize>,
     /// Whether it runs without the domain's policy: it gave that up by itself, or was demoted.
@@ -40,9 +35,9 @@ const LOOKS_WITHOUT_ADOPTION: u64 = 1_000;
 /// The members of one domain. A look changes only what the rules call wrong.
 #[derive(Debug)]
 pub struct DomainAudit {
-    audited: AuditedDomain,
+    pub(super) audited: AuditedDomain,
     members: BTreeMap<u32, Member>,
-    summary: AuditSummary,
+    pub(super) summary: AuditSummary,
     /// From which look on children are adopted.
     adopts_from: u64,
 }
@@ -70,13 +65,16 @@ impl DomainAudit {
         self.summary.cpuset = self.audited.cpuset;
         for journaled in &self.audited.journaled {
             let known = self.members.get(&journaled.tid);
-            if known.is_some_and(|member| member.started == journaled.started) {
+            if known.is_some_and(|member| member.before.started == journaled.started) {
                 continue;
             }
             let member = Member {
-                started: journaled.started,
-                had: Some(journaled.had),
-                had_affinity: None,
+                before: Adoption {
+                    tid: journaled.tid,
+                    started: journaled.started,
+                    had: Some(journaled.had),
+                    affinity: None,
+                },
                 slot: None,
                 lowered: false,
                 strays: 0,
@@ -90,18 +88,9 @@ impl DomainAudit {
         &self.audited
     }
 
-    /// Goes on with another period.
-    pub fn set_period(&mut self, period: tailbound_time::Duration) {
-        self.audited.period = period;
-    }
-
     /// What was found so far.
     pub fn summary(&self) -> &AuditSummary {
         &self.summary
-    }
-
-    pub(super) fn summary_mut(&mut self) -> &mut AuditSummary {
-        &mut self.summary
     }
 
     /// Looks at every member once, and corrects what is wrong.
@@ -130,12 +119,8 @@ impl DomainAudit {
     fn listed(&self, kernel: &dyn KernelView) -> BTreeMap<u32, CpuSet> {
         let mut listed = BTreeMap::new();
         for (group, cpus) in &self.audited.groups {
-            let mut groups: Vec<PathBuf> = vec![group.clone()];
-            while let Some(group) = groups.pop() {
-                let threads = kernel.threads_in(&group).unwrap_or_default();
-                listed.extend(threads.into_iter().map(|tid| (tid, cpus.clone())));
-                groups.extend(kernel.cgroups_below(&group).unwrap_or_default());
-            }
+            let threads = threads_below(kernel, group).into_iter();
+            listed.extend(threads.map(|tid| (tid, cpus.clone())));
         }
         if let Some((inheritance, cpus)) = &self.audited.found_by {
             let threads = members(kernel, inheritance).into_iter();
@@ -205,7 +190,10 @@ impl DomainAudit {
         if !given || member.strays < STRAYS_BORNE {
             return Ok(false);
         }
-        let had = member.had.unwrap_or(SchedulingSetting::Other { nice: 0 });
+        let had = member
+            .before
+            .had
+            .unwrap_or(SchedulingSetting::Other { nice: 0 });
         let demoted = demote(kernel, tid, had)?;
         member.lowered |= demoted;
         self.summary.demoted += u64::from(demoted);
@@ -230,7 +218,7 @@ impl DomainAudit {
         if low == member.lowered {
             return Ok(());
         }
-        if kernel.started(tid)? != member.started {
+        if kernel.started(tid)? != member.before.started {
             self.forget(record, tid);
             return Ok(());
         }
@@ -248,31 +236,25 @@ impl DomainAudit {
         seen: &Seen,
         verdict: &Verdict,
     ) -> io::Result<()> {
-        let started = kernel.started(tid)?;
-        let (had, had_affinity) = (
-            verdict.scheduling.map(|_| seen.scheduling),
-            verdict.affinity.as_ref().map(|_| seen.affinity.clone()),
+        debug_assert!(
+            !self.members.contains_key(&tid),
+            "a member is enrolled once"
         );
-        let slot = match had.is_some() || had_affinity.is_some() {
-            true => {
-                let adoption = Adoption {
-                    tid,
-                    started,
-                    had,
-                    affinity: had_affinity.clone(),
-                };
-                // Whatever it is, it does not mean that the thread has ended.
-                Some(record.enter(&adoption).map_err(io::Error::other)?)
-            }
+        let before = Adoption {
+            tid,
+            started: kernel.started(tid)?,
+            had: verdict.scheduling.map(|_| seen.scheduling),
+            affinity: verdict.affinity.as_ref().map(|_| seen.affinity.clone()),
+        };
+        let slot = match before.had.is_some() || before.affinity.is_some() {
+            // Whatever the error is, it does not mean that the thread has ended.
+            true => Some(record.enter(&before).map_err(io::Error::other)?),
             false => None,
         };
-        let lowered = had.is_none() && !is_real_time(seen.scheduling);
         let member = Member {
-            started,
-            had,
-            had_affinity,
+            lowered: before.had.is_none() && !is_real_time(seen.scheduling),
+            before,
             slot,
-            lowered,
             strays: 0,
         };
         self.members.insert(tid, member);
@@ -290,7 +272,9 @@ impl DomainAudit {
         let Some(member) = self.members.get(&tid) else {
             return;
         };
-        let lives = kernel.started(tid).is_ok_and(|now| now == member.started);
+        let lives = kernel
+            .started(tid)
+            .is_ok_and(|now| now == member.before.started);
         let group = self.audited.groups.iter().find(|(group, _)| {
             let at = kernel.cgroup_of(tid, group);
             at.is_ok_and(|at| at.starts_with(group))
@@ -299,7 +283,7 @@ impl DomainAudit {
             // It moved between groups of the domain while they were listed.
             return;
         }
-        if let (true, Some(had)) = (lives, member.had) {
+        if let (true, Some(had)) = (lives, member.before.had) {
             match demote(kernel, tid, had) {
                 Ok(demoted) => self.summary.demoted += u64::from(demoted),
                 Err(_) => {
@@ -320,22 +304,14 @@ impl DomainAudit {
 
     /// Gives adopted members what they had before; the journal has the others.
     pub fn release(&mut self, kernel: &mut dyn KernelState, record: &mut AdoptionRecord) {
-        for (&tid, member) in &self.members {
-            let Some(slot) = member.slot else {
-                continue;
-            };
-            let adoption = Adoption {
-                tid,
-                started: member.started,
-                had: member.had,
-                affinity: member.had_affinity.clone(),
-            };
+        for member in std::mem::take(&mut self.members).into_values() {
             // What fails stays recorded.
-            if adoption.take_back(kernel).is_ok() {
+            if let Some(slot) = member.slot
+                && member.before.take_back(kernel).is_ok()
+            {
                 record.clear(slot);
             }
         }
-        self.members.clear();
     }
 }
 

@@ -140,6 +140,10 @@ impl AdoptionRecord {
 
     /// The thread of a slot has ended, or is as before.
     pub fn clear(&mut self, slot: usize) {
+        debug_assert!(
+            slot < self.slots && !self.free.contains(&slot),
+            "a slot that is cleared holds an adoption"
+        );
         // One that cannot be cleared names a thread that has ended, or is as it says.
         if let Some(file) = &self.file {
             let _harmless = file.write_all_at(&EMPTY, (slot * SLOT_BYTES) as u64);

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 
-use super::rt_group::moves;
 use super::target::not_supported;
-use super::{Members, check_range, lacking, legacy_group, own_group, whole_microseconds, write};
+use super::{Members, check_range, lacking, legacy_group, own_group, whole_microseconds};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site};
@@ -89,18 +88,13 @@ impl Backend for CfsQuota {
             }
         };
         changes.extend(members.affinity_changes(&interface.cpus));
-        let single = request.target.single_threads().is_some();
         Ok(Plan {
             request: request.clone(),
             changes,
             managers: Vec::new(),
             mapping: limit.mapping(request, v1_root.is_some()),
             inheritance: Inheritance {
-                pids: if single {
-                    Vec::new()
-                } else {
-                    members.processes
-                },
+                pids: members.heirs(request),
                 cgroups: vec![directory],
                 scheduling: None,
                 affinity: Some(interface.cpus.clone()),
@@ -144,7 +138,7 @@ impl Limit {
         let burst = self.burst_us.map(|burst_us| burst_us.to_string());
         files.extend(burst.map(|burst| (burst_file(legacy), burst)));
         let files = files.into_iter();
-        let writes = files.map(|(file, value)| write(directory, file, value));
+        let writes = files.map(|(file, value)| Change::write(directory, file, value));
         writes.collect()
     }
 
@@ -191,11 +185,9 @@ fn in_v1(
         members.check_unsplit(request, root, view)?;
     }
     let directory = legacy_group(root, &request.domain);
-    let mut changes = vec![Change::MakeCgroup {
-        directory: directory.clone(),
-    }];
+    let mut changes = vec![Change::mkdir(&directory)];
     changes.extend(limit.writes(&directory, true));
-    changes.extend(moves(members, single, &directory));
+    changes.extend(members.moves(single, &directory));
     Ok((changes, directory))
 }
 
@@ -212,7 +204,7 @@ fn in_v2(
         let burst = view.read_file(&cgroup.join("cpu.max.burst"));
         let burst_us = burst.ok().and_then(|text| text.trim().parse().ok());
         if burst_us.is_some_and(|burst_us: u64| burst_us > limit.quota_us) {
-            changes.push(write(&cgroup, "cpu.max.burst", "0"));
+            changes.push(Change::write(&cgroup, "cpu.max.burst", "0"));
         }
         changes.extend(limit.writes(&cgroup, false));
         return Ok((changes, cgroup));
@@ -228,16 +220,12 @@ fn in_v2(
     let parent = own_group(root);
     let directory = parent.join(&request.domain);
     let mut changes = vec![
-        write(root, "cgroup.subtree_control", "+cpu"),
-        Change::MakeCgroup {
-            directory: parent.clone(),
-        },
-        write(&parent, "cgroup.subtree_control", "+cpu"),
-        Change::MakeCgroup {
-            directory: directory.clone(),
-        },
+        Change::write(root, "cgroup.subtree_control", "+cpu"),
+        Change::mkdir(&parent),
+        Change::write(&parent, "cgroup.subtree_control", "+cpu"),
+        Change::mkdir(&directory),
     ];
     changes.extend(limit.writes(&directory, false));
-    changes.extend(moves(members, false, &directory));
+    changes.extend(members.moves(false, &directory));
     Ok((changes, directory))
 }

@@ -6,17 +6,18 @@
 
 use std::path::Path;
 
-use tailbound_linux::scheduling::{RESET_ON_FORK, format_cpu_list};
+use tailbound_linux::scheduling::RESET_ON_FORK;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, Cpu, CpuSet};
 
 use super::target::{not_supported, reading};
-use super::{Members, check_range, check_range_from, lacking, write};
+use super::{Members, check_range, check_range_from, lacking};
+use crate::change::cpu_list;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
     Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
-    Site, Target,
+    Site,
 };
 
 /// Ticks that a budget spans at least where it is only enforced at ticks: a burst ends up to one
@@ -107,11 +108,8 @@ impl Backend for Deadline {
                 cpu_list(&interface.cpus)
             ));
         }
-        changes.extend(
-            threads
-                .iter()
-                .map(|&tid| Change::SetScheduling { tid, setting }),
-        );
+        let policies = threads.iter();
+        changes.extend(policies.map(|&tid| Change::SetScheduling { tid, setting }));
         let others = members.threads.len() - threads.len();
         if others > 0 {
             mapping.push(format!(
@@ -125,18 +123,11 @@ impl Backend for Deadline {
             mapping,
             inheritance: Inheritance {
                 // Children come out of SCHED_DEADLINE by RESET_ON_FORK, into the same cpuset.
-                pids: match request.target {
-                    Target::Threads(_) | Target::Machine(_) => Vec::new(),
-                    _ => members.processes,
-                },
+                pids: members.heirs(request),
                 ..Inheritance::default()
             },
         })
     }
-}
-
-fn cpu_list(cpus: &CpuSet) -> String {
-    format_cpu_list(cpus.iter().map(|cpu| cpu.0))
 }
 
 /// The threads that get a budget: one per CPU.
@@ -144,12 +135,10 @@ fn reserved_threads(
     request: &ReservationRequest,
     members: &Members,
 ) -> Result<Vec<u32>, PlanError> {
-    let threads = match &request.target {
-        Target::Threads(_) | Target::Machine(_) => members.threads.clone(),
+    let threads = match request.target.single_threads() {
+        Some(_) => members.threads.clone(),
         // Of a process, the thread that it started with.
-        Target::Processes(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
-            members.processes.clone()
-        }
+        None => members.processes.clone(),
     };
     let cpus = request.interface.cpus.len();
     if threads.len() == cpus {
@@ -200,22 +189,20 @@ fn partition(
     let rest: CpuSet = rest.filter(|cpu| !taken.contains(cpu)).collect();
     if !rest.is_empty() {
         let directory = cpuset.join(REST);
-        changes.push(Change::MakeCgroup {
-            directory: directory.clone(),
-        });
-        changes.push(write(&directory, "cpuset.cpus", cpu_list(&rest)));
-        changes.push(write(&directory, "cpuset.mems", nodes.clone()));
+        changes.push(Change::mkdir(&directory));
+        changes.push(Change::write(&directory, "cpuset.cpus", cpu_list(&rest)));
+        changes.push(Change::write(&directory, "cpuset.mems", nodes.as_str()));
     }
     for cpu in &request.interface.cpus {
         let directory = cpuset.join(format!("{PARTITION_PREFIX}{cpu}"));
-        changes.push(Change::MakeCgroup {
-            directory: directory.clone(),
-        });
-        changes.push(write(&directory, "cpuset.cpus", cpu.to_string()));
-        changes.push(write(&directory, "cpuset.mems", nodes.clone()));
-        changes.push(write(&directory, "cpuset.cpu_exclusive", "1"));
+        changes.extend([
+            Change::mkdir(&directory),
+            Change::write(&directory, "cpuset.cpus", cpu.to_string()),
+            Change::write(&directory, "cpuset.mems", nodes.as_str()),
+            Change::write(&directory, "cpuset.cpu_exclusive", "1"),
+        ]);
     }
-    changes.push(write(cpuset, "cpuset.sched_load_balance", "0"));
+    changes.push(Change::write(cpuset, "cpuset.sched_load_balance", "0"));
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! `dedicated`: CPUs of its own, the baseline of a full CPU.
 
-use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_model::BackendKind;
 
 use super::Members;
+use crate::change::cpu_list;
 use crate::error::EnforcementError;
 use crate::{Backend, Inheritance, Plan, ReservationRequest, Site};
 
@@ -20,7 +20,6 @@ impl Backend for Dedicated {
         let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let cpus = &request.interface.cpus;
         let changes = members.affinity_changes(cpus);
-        let single = request.target.single_threads().is_some();
         Ok(Plan {
             request: request.clone(),
             changes: changes.collect(),
@@ -28,15 +27,11 @@ impl Backend for Dedicated {
             mapping: vec![format!(
                 "CPUs of its own -> affinity {{{}}}; budget and period are not enforced; others \
                  are not kept off",
-                format_cpu_list(cpus.iter().map(|cpu| cpu.0))
+                cpu_list(cpus)
             )],
             inheritance: Inheritance {
-                pids: if single {
-                    Vec::new()
-                } else {
-                    members.processes
-                },
-                cgroups: members.cgroup.into_iter().collect(),
+                cgroups: members.cgroup.iter().cloned().collect(),
+                pids: members.heirs(request),
                 scheduling: None,
                 affinity: Some(cpus.clone()),
             },

@@ -10,7 +10,6 @@ use tailbound_time::Duration;
 use super::target::{not_supported, reading};
 use super::{
     Members, THREADED_ROOT_PREFIX, all_lacking, check_range, leave_real_time_groups, own_group,
-    write,
 };
 use crate::change::is_of_agent;
 use crate::error::{AdmissionError, EnforcementError, PlanError};
@@ -98,15 +97,19 @@ impl Backend for DsFreeze {
             changes.push(Change::SetScheduling { tid, setting });
         }
         let managers: Vec<Manager> = groups.into_iter().map(|(group, _)| group).collect();
-        let single = request.target.single_threads().is_some();
+        debug_assert!(
+            changes.iter().all(|change| {
+                let thaws = |manager: &Manager| {
+                    Change::write(&manager.cgroup, "cgroup.freeze", "1") == *change
+                };
+                !is_freeze(change) || managers.iter().any(thaws)
+            }),
+            "each group that is frozen has a manager that thaws it"
+        );
         Ok(Plan {
             mapping: mapping(request, &managers),
             inheritance: Inheritance {
-                pids: if single {
-                    Vec::new()
-                } else {
-                    members.processes
-                },
+                pids: members.heirs(request),
                 cgroups: managers
                     .iter()
                     .map(|manager| manager.cgroup.clone())
@@ -119,6 +122,11 @@ impl Backend for DsFreeze {
             managers,
         })
     }
+}
+
+/// Whether a change freezes a group.
+fn is_freeze(change: &Change) -> bool {
+    matches!(change, Change::WriteFile { file, .. } if file.ends_with("cgroup.freeze"))
 }
 
 fn mapping(request: &ReservationRequest, managers: &[Manager]) -> Vec<String> {
@@ -222,18 +230,11 @@ fn group_of_processes(
     members.check_unsplit(request, root, view)?;
     let directory = own_group(root).join(&request.domain);
     changes.extend([
-        Change::MakeCgroup {
-            directory: own_group(root),
-        },
-        Change::MakeCgroup {
-            directory: directory.clone(),
-        },
-        write(&directory, "cgroup.freeze", "1"),
+        Change::mkdir(&own_group(root)),
+        Change::mkdir(&directory),
+        Change::write(&directory, "cgroup.freeze", "1"),
     ]);
-    changes.extend(members.processes.iter().map(|&pid| Change::MoveProcess {
-        pid,
-        directory: directory.clone(),
-    }));
+    changes.extend(members.moves(false, &directory));
     let manager = Manager {
         cpu,
         cgroup: directory,
@@ -250,7 +251,7 @@ fn group_in_place(
     let cpu = the_cpu(request)?;
     let cgroup = members.cgroup.clone();
     let cgroup = cgroup.ok_or_else(|| PlanError::EmptyTarget(request.domain.clone()))?;
-    changes.push(write(&cgroup, "cgroup.freeze", "1"));
+    changes.push(Change::write(&cgroup, "cgroup.freeze", "1"));
     Ok(vec![(Manager { cpu, cgroup }, members.threads.clone())])
 }
 
@@ -289,19 +290,15 @@ fn groups_of_threads(
     let here = home.is_ok_and(|home| home.starts_with(&parent));
     if !here {
         if let Some(groups) = groups_of_libvirt(request, root, members, view)? {
-            let freeze = |(group, _): &Group| write(&group.cgroup, "cgroup.freeze", "1");
+            let freeze = |(group, _): &Group| Change::write(&group.cgroup, "cgroup.freeze", "1");
             changes.extend(groups.iter().map(freeze));
             return Ok(groups);
         }
         members.check_unsplit(request, root, view)?;
     }
     changes.extend([
-        Change::MakeCgroup {
-            directory: own_group(root),
-        },
-        Change::MakeCgroup {
-            directory: parent.clone(),
-        },
+        Change::mkdir(&own_group(root)),
+        Change::mkdir(&parent),
         Change::MoveProcess {
             pid,
             directory: parent.clone(),
@@ -311,11 +308,9 @@ fn groups_of_threads(
     let mut add = |name: String, cpu: Cpu, threads: Vec<u32>| {
         let directory: PathBuf = parent.join(name);
         changes.extend([
-            Change::MakeCgroup {
-                directory: directory.clone(),
-            },
-            write(&directory, "cgroup.type", "threaded"),
-            write(&directory, "cgroup.freeze", "1"),
+            Change::mkdir(&directory),
+            Change::write(&directory, "cgroup.type", "threaded"),
+            Change::write(&directory, "cgroup.freeze", "1"),
         ]);
         changes.extend(threads.iter().map(|&tid| Change::MoveThread {
             tid,

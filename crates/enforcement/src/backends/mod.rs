@@ -113,13 +113,6 @@ pub(crate) fn leave_real_time_groups(
     moves.collect()
 }
 
-fn write(directory: &Path, file: &str, value: impl Into<String>) -> Change {
-    Change::WriteFile {
-        file: directory.join(file),
-        value: value.into(),
-    }
-}
-
 /// A length in the whole microseconds that control files count in.
 fn whole_microseconds(
     request: &ReservationRequest,

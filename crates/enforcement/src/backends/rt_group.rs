@@ -4,7 +4,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 
 use super::target::not_supported;
-use super::{Members, all_lacking, check_range, legacy_group, whole_microseconds, write};
+use super::{Members, all_lacking, check_range, legacy_group, whole_microseconds};
 use crate::error::{AdmissionError, EnforcementError};
 use crate::{
     Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, SchedulingSetting,
@@ -56,21 +56,14 @@ impl Backend for RtGroup {
         };
         // The period first: with no budget yet, any period is consistent with the parent's.
         let mut changes = vec![
-            Change::MakeCgroup {
-                directory: directory.clone(),
-            },
-            write(&directory, "cpu.rt_period_us", period_us.to_string()),
-            write(&directory, "cpu.rt_runtime_us", budget_us.to_string()),
+            Change::mkdir(&directory),
+            Change::write(&directory, "cpu.rt_period_us", period_us.to_string()),
+            Change::write(&directory, "cpu.rt_runtime_us", budget_us.to_string()),
         ];
         let single = request.target.single_threads().is_some();
         changes.extend(members.affinity_changes(&interface.cpus));
-        changes.extend(moves(&members, single, &directory));
-        changes.extend(
-            members
-                .threads
-                .iter()
-                .map(|&tid| Change::SetScheduling { tid, setting }),
-        );
+        changes.extend(members.moves(single, &directory));
+        changes.extend(members.policy_changes(setting));
         if !single {
             members.check_unsplit(request, root, view)?;
         }
@@ -87,39 +80,11 @@ impl Backend for RtGroup {
                 format!("priority {0} -> SCHED_FIFO {0}", interface.priority.0),
             ],
             inheritance: Inheritance {
-                pids: if single {
-                    Vec::new()
-                } else {
-                    members.processes
-                },
+                pids: members.heirs(request),
                 cgroups: vec![directory],
                 scheduling: Some(setting),
                 affinity: Some(interface.cpus.clone()),
             },
         })
-    }
-}
-
-/// Moves into a v1 group: of whole processes, or of single threads.
-pub(super) fn moves(members: &Members, single: bool, directory: &std::path::Path) -> Vec<Change> {
-    let directory = directory.to_owned();
-    match single {
-        true => members
-            .threads
-            .iter()
-            .map(|&tid| Change::MoveThread {
-                tid,
-                directory: directory.clone(),
-                legacy: true,
-            })
-            .collect(),
-        false => members
-            .processes
-            .iter()
-            .map(|&pid| Change::MoveProcess {
-                pid,
-                directory: directory.clone(),
-            })
-            .collect(),
     }
 }

@@ -6,10 +6,10 @@ use std::path::{Component, Path, PathBuf};
 
 use tailbound_model::CpuSet;
 
-use crate::Change;
 use crate::backend::{ReservationRequest, Target};
 use crate::error::PlanError;
 use crate::kernel::KernelView;
+use crate::{Change, SchedulingSetting};
 
 /// The processes and threads of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,38 @@ impl Members {
             tid,
             cpus: cpus.clone(),
         })
+    }
+
+    /// The changes that put them into a group: single threads into one of cgroup v1, or whole processes.
+    pub fn moves(&self, single: bool, directory: &Path) -> Vec<Change> {
+        let directory = || directory.to_owned();
+        let move_thread = |&tid: &u32| Change::MoveThread {
+            tid,
+            directory: directory(),
+            legacy: true,
+        };
+        let move_process = |&pid: &u32| Change::MoveProcess {
+            pid,
+            directory: directory(),
+        };
+        match single {
+            true => self.threads.iter().map(move_thread).collect(),
+            false => self.processes.iter().map(move_process).collect(),
+        }
+    }
+
+    /// The changes that give the threads a policy.
+    pub fn policy_changes(&self, setting: SchedulingSetting) -> impl Iterator<Item = Change> {
+        let threads = self.threads.iter();
+        threads.map(move |&tid| Change::SetScheduling { tid, setting })
+    }
+
+    /// The processes whose later threads belong to the domain: none where it has single threads.
+    pub fn heirs(self, request: &ReservationRequest) -> Vec<u32> {
+        match request.target.single_threads() {
+            Some(_) => Vec::new(),
+            None => self.processes,
+        }
     }
 
     /// Looks them up, and the descendants that processes of the target have already.
@@ -66,12 +98,11 @@ impl Members {
             Target::Machine(machine) => Self::of_threads(request, &machine.vcpus, view)?,
             Target::Cgroup(path) => Self::of_cgroup(request, path, v2_root, view)?,
             Target::XenDomain(name) => {
-                return Err(PlanError::TargetNotSupported {
-                    domain: request.domain.clone(),
-                    backend: request.backend,
-                    reason: format!("cannot reach into the Xen domain \"{name}\""),
-                    remedy: "choose back end xen-rtds for it".into(),
-                });
+                return Err(not_supported(
+                    request,
+                    format!("cannot reach into the Xen domain \"{name}\""),
+                    "choose back end xen-rtds for it",
+                ));
             }
         };
         if members.threads.is_empty() {
@@ -142,12 +173,7 @@ impl Members {
         v2_root: Option<&Path>,
         view: &dyn KernelView,
     ) -> Result<Self, PlanError> {
-        let refuse = |reason: &str, remedy: &str| PlanError::TargetNotSupported {
-            domain: request.domain.clone(),
-            backend: request.backend,
-            reason: reason.into(),
-            remedy: remedy.into(),
-        };
+        let refuse = |reason: &str, remedy: &str| not_supported(request, reason, remedy);
         let root = v2_root
             .ok_or_else(|| refuse("finds no cgroup v2 here", "name the processes instead"))?;
         let below = path.strip_prefix("/").unwrap_or(path);

@@ -11,6 +11,7 @@ use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::{BackendKind, Precedence};
 use tailbound_time::{Duration, Fraction};
 
+use super::target::not_supported;
 use super::{check_range, lacking, whole_microseconds};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::journal::HeldDomain;
@@ -49,7 +50,7 @@ impl Backend for XenRtds {
         let Target::XenDomain(domain) = &request.target else {
             return Err(not_supported(
                 request,
-                "takes Xen domains, and this is none".into(),
+                "takes Xen domains, and this is none",
                 "set kind = \"xen-vm\", or choose another back end",
             )
             .into());
@@ -90,15 +91,6 @@ impl Backend for XenRtds {
             )],
             inheritance: Inheritance::default(),
         })
-    }
-}
-
-fn not_supported(request: &ReservationRequest, reason: String, remedy: &str) -> PlanError {
-    PlanError::TargetNotSupported {
-        domain: request.domain.clone(),
-        backend: request.backend,
-        reason,
-        remedy: remedy.into(),
     }
 }
 

@@ -133,6 +133,10 @@ impl Allowance {
         }
         self.entries[(self.first + self.count) % ENTRIES] = self.latest;
         self.count += 1;
+        debug_assert!(
+            self.first < ENTRIES && self.count <= ENTRIES,
+            "the ring has its places"
+        );
     }
 }
 

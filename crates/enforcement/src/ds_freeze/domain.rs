@@ -419,6 +419,11 @@ impl ServedState {
 
     fn switch(&mut self, switch: Switch, now: Instant) {
         let freeze = switch == Switch::Freeze;
+        debug_assert!(!freeze || self.boost.is_none(), "a boosted domain runs");
+        debug_assert!(
+            freeze || self.held_since.is_none(),
+            "a domain that is held for the allowance stands still"
+        );
         let before = Monotonic.now();
         let outcome = self.freeze.set(freeze);
         self.ledger
@@ -472,6 +477,10 @@ impl ServedState {
             Some(boost) => boost.used_at_start,
             None => self.metered(),
         };
+        debug_assert!(
+            self.boosted <= metered,
+            "no more is used under boosts than in all"
+        );
         metered.saturating_sub(self.boosted)
     }
 

@@ -197,13 +197,6 @@ impl WatchdogView {
             beats: read(BEATS),
         })
     }
-
-    /// Every manager that has broken its promise at `now`.
-    pub fn overdue(&self, now: Instant) -> impl Iterator<Item = ManagerPulse> + '_ {
-        (0..self.rows())
-            .filter_map(move |index| self.pulse(index, now))
-            .filter(|pulse| matches!(pulse.liveness, Liveness::Overdue { .. }))
-    }
 }
 
 fn row_of(words: &SharedWords, index: usize) -> Option<&[AtomicU64]> {
@@ -239,11 +232,12 @@ mod tests {
             (pulse.cpu, pulse.process, pulse.thread, pulse.beats),
             (7, 10, 11, 1)
         );
-        let late: Vec<_> = view.overdue(at(103)).map(|p| p.liveness).collect();
+        let liveness = |row, now| view.pulse(row, now).map(|pulse| pulse.liveness);
         let by = Duration::from_millis(3);
-        assert_eq!(late, [Liveness::Overdue { by }]);
+        assert_eq!(liveness(1, at(103)), Some(Liveness::Overdue { by }));
+        assert_eq!(liveness(0, at(103)), Some(Liveness::Unused));
         row.end();
-        assert_eq!(view.overdue(at(1000)).count(), 0);
+        assert_eq!(liveness(1, at(1000)), Some(Liveness::Stopped));
     }
 
     #[test]

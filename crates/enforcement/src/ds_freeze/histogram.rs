@@ -14,13 +14,15 @@ pub(super) struct SharedHistogram {
     counts: Box<[AtomicU64]>,
 }
 
-impl SharedHistogram {
-    pub(super) fn new() -> Self {
+impl Default for SharedHistogram {
+    fn default() -> Self {
         Self {
             counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
+}
 
+impl SharedHistogram {
     /// Counts `value`; for the one writer only.
     pub(super) fn record(&self, value: Duration) {
         if let Some(count) = self.counts.get(bucket(value.as_nanos())) {
@@ -106,7 +108,7 @@ mod tests {
 
     #[test]
     fn nothing_has_no_quantile() {
-        assert_eq!(SharedHistogram::new().read().quantile_upper(0.5), None);
+        assert_eq!(SharedHistogram::default().read().quantile_upper(0.5), None);
     }
 
     #[test]
@@ -132,7 +134,7 @@ mod tests {
             mut values in prop::collection::vec(0_u64..10_000_000, 1..300),
             percent in 1_u32..=100,
         ) {
-            let histogram = SharedHistogram::new();
+            let histogram = SharedHistogram::default();
             for value in &values {
                 histogram.record(Duration::from_nanos(*value));
             }

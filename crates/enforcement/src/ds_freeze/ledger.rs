@@ -85,7 +85,7 @@ impl LedgerSnapshot {
 }
 
 /// The books as the manager writes them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ledger {
     sequence: AtomicU64,
     periods: AtomicU64,
@@ -115,37 +115,19 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new() -> Self {
-        let zero = || AtomicU64::new(0);
+        let words = KEPT_PERIODS * RECORD_WORDS;
         Self {
-            sequence: zero(),
-            periods: zero(),
-            skipped: zero(),
-            depletions: zero(),
-            used_ns: zero(),
-            reserved_ns: zero(),
-            debt_ns: zero(),
-            largest_overrun_ns: zero(),
-            stalled_periods: zero(),
-            stalled_overrun_ns: zero(),
-            forgiven_ns: zero(),
-            wake_ups: zero(),
-            failures: zero(),
-            slow_switches: zero(),
-            longest_switch_ns: zero(),
-            holds: zero(),
-            held_ns: zero(),
-            boosts: zero(),
-            boosted_ns: zero(),
-            frozen: zero(),
-            polling: zero(),
-            overrun: SharedHistogram::new(),
-            lateness: SharedHistogram::new(),
-            ring: (0..KEPT_PERIODS * RECORD_WORDS).map(|_| zero()).collect(),
+            ring: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            ..Self::default()
         }
     }
 
     /// Enters a period that ended; for the manager only. `stalled`: the host held the manager up.
     pub(super) fn enter(&self, closed: &ClosedPeriod, stalled: bool) {
+        debug_assert!(
+            closed.forgiven <= closed.overrun,
+            "no more is forgiven than was overrun"
+        );
         self.write(|| {
             let place = get(&self.periods) as usize % KEPT_PERIODS * RECORD_WORDS;
             for (word, value) in self.ring[place..].iter().zip(words_of(closed)) {
@@ -274,6 +256,7 @@ impl Ledger {
     /// Runs `change` so that a reader sees all of it or none.
     fn write(&self, change: impl FnOnce()) {
         let before = self.sequence.load(Ordering::Relaxed);
+        debug_assert!(before.is_multiple_of(2), "there is one writer");
         self.sequence.store(before + 1, Ordering::Relaxed);
         fence(Ordering::Release);
         change();

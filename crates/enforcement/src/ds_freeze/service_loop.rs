@@ -250,7 +250,16 @@ impl ServiceLoop {
         let place = self
             .domains
             .partition_point(|other| other.priority >= domain.priority);
+        debug_assert!(
+            self.domains.len() < MOST_DOMAINS,
+            "there is room without allocating"
+        );
         self.domains.insert(place, domain);
+        debug_assert!(
+            self.domains
+                .is_sorted_by_key(|one| std::cmp::Reverse(one.priority)),
+            "the highest priority is looked after first"
+        );
         self.enlist();
     }
 

@@ -172,14 +172,20 @@ impl Enforcer {
             ..plan.clone()
         };
         self.note(&announced, UNKNOWN)?;
-        self.managers.hold_audit(&plan.request.domain);
+        if let Some(auditor) = self.managers.auditor() {
+            auditor.hold(&plan.request.domain);
+        }
         let (kernel, managers) = (self.kernel.as_mut(), self.managers.as_mut());
         let (journal, old_interface) = (&mut self.journal, &old.interface);
         let changed = change_interface(kernel, journal, managers, &plan, old_interface, not_before);
         match &changed {
             // It is audited already, so that nothing has to be started that could fail.
             Ok(_) => _ = self.audit(&plan),
-            Err(_) => self.managers.resume_audit(&plan.request.domain),
+            Err(_) => {
+                if let Some(auditor) = self.managers.auditor() {
+                    auditor.resume(&plan.request.domain);
+                }
+            }
         }
         match changed {
             Ok(in_force_at) => {
@@ -239,6 +245,7 @@ impl Enforcer {
         old: &Standing,
         from: Instant,
     ) -> Result<Option<Instant>, EnforcementError> {
+        debug_assert!(plan.request.interface.budget <= old.interface.budget);
         let changed = self.managers.change(&plan.request, &old.interface, from);
         let in_force_at = changed.map_err(|refused| self.refusal(plan, refused))?;
         self.note(plan, in_force_at.unwrap_or(UNKNOWN))?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_model::CpuSet;
 
-use super::Enforcer;
+use super::{Enforcer, all_restored};
 use crate::error::EnforcementError;
 use crate::journal::{HeldDomain, Record, room_for};
 use crate::kernel::KernelView;
@@ -149,10 +149,7 @@ impl Enforcer {
             Err(cause) => {
                 let cause = match self.let_go(domain) {
                     Ok(()) => cause,
-                    Err(also) => EnforcementError::RollBack {
-                        cause: Box::new(cause),
-                        also: Box::new(also),
-                    },
+                    Err(also) => cause.and_then(also),
                 };
                 if self.journal.history().domain(domain).is_none() {
                     self.book(&request)?;
@@ -181,11 +178,7 @@ impl Enforcer {
 
     /// Takes back all that stands of a reservation, if any does.
     fn let_go(&mut self, domain: &str) -> Result<(), EnforcementError> {
-        let failures = self.take_back_one(domain);
-        match failures.is_empty() {
-            true => Ok(()),
-            false => Err(EnforcementError::NotRestored { failures }),
-        }
+        all_restored(self.take_back_one(domain))
     }
 
     /// Has a reservation counted that changes nothing.

@@ -55,14 +55,23 @@ impl Debt {
             Record::Intent(entry) => self.set_entry(entry.sequence, of_entry(entry, history)),
             Record::Undone { sequence } => self.settle_entry(*sequence),
             Record::Ended { domain } => {
-                let held = history.domain(domain);
-                for entry in held.into_iter().flat_map(|held| &held.entries) {
+                let held = history.domains.iter();
+                let held = held.filter(|held| held.request.domain == *domain);
+                for entry in held.flat_map(|held| &held.entries) {
                     self.settle_entry(entry.sequence);
                 }
                 self.sum_bytes -= self.domains.remove(domain).unwrap_or(0);
             }
             _ => {}
         }
+        debug_assert_eq!(
+            self.sum_bytes,
+            self.entries
+                .values()
+                .chain(self.domains.values())
+                .sum::<u64>(),
+            "the sum is that of all that is owed"
+        );
     }
 
     fn add_domain(&mut self, domain: &str) {

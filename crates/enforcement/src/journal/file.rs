@@ -123,6 +123,10 @@ impl JournalFile {
         }
         (self.end, self.zeros_from) = (end, end);
         self.room_to = self.room_to.max(end);
+        debug_assert!(
+            self.end <= self.room_to,
+            "the last line ends within the file's room"
+        );
         Ok(())
     }
 }

@@ -301,6 +301,20 @@ impl Journal {
     }
 
     fn take_in(&mut self, record: Record) {
+        match &record {
+            Record::Domain { request, .. } => debug_assert!(
+                self.history.domain(&request.domain).is_none(),
+                "a domain stands once"
+            ),
+            Record::Intent(entry) => {
+                let before = self.history.domains.iter().flat_map(|held| &held.entries);
+                debug_assert!(
+                    before.into_iter().all(|one| one.sequence < entry.sequence),
+                    "later changes have higher numbers"
+                );
+            }
+            _ => {}
+        }
         self.debt.follow(&record, &self.history);
         self.history.add(record);
     }
@@ -332,6 +346,7 @@ impl Journal {
                 false => Ok(()),
             };
         }
+        debug_assert_eq!(self.debt.bytes(), 0, "nothing is owed to nothing");
         self.file = None;
         for path in [file::compacted_path(&self.path), self.path.clone()] {
             match self.disk.remove(&path) {

@@ -1,19 +1,21 @@
-//! Nobody leaves a reservation: escapes on the host, under `ds-freeze`, each with the kernel that we run on.
+//! Nobody leaves a reservation: escapes on the host, under `ds-freeze` and `rt-group`, each with the kernel that
+//! we run on.
 //!
 //! These need root, a writable cgroup v2 and two CPUs, and say so when they cannot run. They assert shares
 //! and settings, never times.
 
 mod program;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use program::{Program, Role};
 use tailbound_enforcement::audit::AuditSummary;
-use tailbound_enforcement::{Backend, Enforcer, ReservationRequest, Target, backends};
+use tailbound_enforcement::{Enforcer, ReservationRequest, Target, backends};
 use tailbound_linux::capabilities::Feature;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_linux::process::{children_of, started, threads_of};
-use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, scheduling_of};
+use tailbound_linux::scheduling::{SchedulingSetting, affinity_of, scheduling_of, set_affinity};
 use tailbound_linux::{HostCapabilities, cgroup};
 use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration};
@@ -25,10 +27,15 @@ const PRIORITY: u8 = 50;
 /// Longer than any test; programs end by themselves.
 const AT_MOST: Duration = Duration::from_secs(60);
 
-/// What the host can do, or a loud skip.
+/// What the host can do under `ds-freeze`, or a loud skip.
 fn host_for(test: &str, hidden: &[Feature]) -> Option<HostCapabilities> {
+    host_with(test, BackendKind::DsFreeze, hidden)
+}
+
+/// What the host can do under a back end, or a loud skip.
+fn host_with(test: &str, kind: BackendKind, hidden: &[Feature]) -> Option<HostCapabilities> {
     let host = HostCapabilities::probe().without(hidden);
-    let missing = backends::DsFreeze.missing(&host);
+    let missing = backends::backend(kind).missing(&host);
     let needed = match missing.first() {
         Some(missing) => missing.needed.clone(),
         None if host.uid != 0 => "root".into(),
@@ -39,6 +46,21 @@ fn host_for(test: &str, hidden: &[Feature]) -> Option<HostCapabilities> {
     None
 }
 
+/// Whether the host has a cpuset controller, or says loudly which one it lacks.
+fn has_one_of(test: &str, host: &HostCapabilities, controllers: &[Feature]) -> bool {
+    let has = controllers.iter().any(|feature| host.has(*feature));
+    if !has {
+        let lacking = controllers.iter();
+        let lacking =
+            lacking.map(|feature| format!("{feature} ({})", host.finding(*feature).found));
+        eprintln!(
+            "SKIP {test}: needs {}",
+            Vec::from_iter(lacking).join(" or ")
+        );
+    }
+    has
+}
+
 /// A domain of 20% on the first CPU.
 struct Stage {
     enforcer: Enforcer,
@@ -47,6 +69,10 @@ struct Stage {
 
 impl Stage {
     fn reserve(host: &HostCapabilities, pid: u32) -> Self {
+        Self::reserve_by(BackendKind::DsFreeze, host, pid)
+    }
+
+    fn reserve_by(backend: BackendKind, host: &HostCapabilities, pid: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut enforcer = Enforcer::with_host(host.clone(), directory.path().into()).unwrap();
         let request = ReservationRequest {
@@ -58,7 +84,7 @@ impl Stage {
                 priority: Priority(PRIORITY),
                 cpus: [Cpu(home(host))].into(),
             },
-            backend: BackendKind::DsFreeze,
+            backend,
             options: BackendOptions::default(),
         };
         enforcer.apply(&[request]).unwrap();
@@ -115,22 +141,59 @@ fn share(pid: u32) -> f64 {
     (0..3).map(|_| look()).fold(f64::INFINITY, f64::min)
 }
 
-/// The share of a process of an unprivileged user that goes to the other CPU whenever it runs, beside
+/// What became of a process of an unprivileged user that goes to the other CPU whenever it runs, beside
 /// ordinary programs there.
-fn share_of_one_that_leaves(host: &HostCapabilities) -> (f64, AuditSummary, u32) {
-    let other = elsewhere(host);
-    let end = Monotonic.now() + AT_MOST;
-    let beside: Vec<Program> = (0..3)
-        .map(|_| Program::start(Role::Spin { cpu: other }, end, None))
-        .collect();
-    let leaving = Program::start(Role::Leave { cpu: other }, end, Some(65_534));
-    let stage = Stage::reserve(host, leaving.pid());
-    leaving.go();
-    pause(PERIOD * 50);
-    let share = share(leaving.pid());
-    let audit = stage.audit();
-    drop(beside);
-    (share, audit, leaving.pid())
+struct Attempt {
+    share: f64,
+    audit: AuditSummary,
+    /// All CPUs that it was seen to be allowed.
+    allowed: BTreeSet<u32>,
+    /// What the kernel said to root, who asked for the other CPU in its stead.
+    by_root: std::io::Result<()>,
+}
+
+impl Attempt {
+    fn under(backend: BackendKind, host: &HostCapabilities) -> Self {
+        let other = elsewhere(host);
+        let end = Monotonic.now() + AT_MOST;
+        let beside: Vec<Program> = (0..3)
+            .map(|_| Program::start(Role::Spin { cpu: other }, end, None))
+            .collect();
+        let leaving = Program::start(Role::Leave { cpu: other }, end, Some(65_534));
+        let stage = Stage::reserve_by(backend, host, leaving.pid());
+        leaving.go();
+        let mut allowed = BTreeSet::new();
+        for _ in 0..500 {
+            allowed.extend(affinity_of(leaving.pid()).unwrap());
+            pause(Duration::from_millis(1));
+        }
+        let share = share(leaving.pid());
+        let audit = stage.audit();
+        let by_root = set_affinity(leaving.pid(), &[other].into());
+        drop(beside);
+        Self {
+            share,
+            audit,
+            allowed,
+            by_root,
+        }
+    }
+
+    /// The kernel itself kept it on its CPU, whoever asked for another one.
+    #[track_caller]
+    fn assert_confined(&self, host: &HostCapabilities) {
+        let Self { share, audit, .. } = self;
+        assert!(*share < 0.4, "share {share} of 0.2; {audit:?}");
+        assert!(audit.cpuset, "{audit:?}");
+        assert_eq!(audit.brought_back, 0, "{audit:?}");
+        assert_eq!(self.allowed, [home(host)].into());
+        let refusal = self.by_root.as_ref().unwrap_err();
+        assert_eq!(
+            refusal.kind(),
+            std::io::ErrorKind::InvalidInput,
+            "{refusal}"
+        );
+    }
 }
 
 #[test]
@@ -140,14 +203,40 @@ fn a_cpuset_keeps_an_unprivileged_process_on_its_cpu() {
     let Some(host) = host_for(test, &[]) else {
         return;
     };
-    if !host.has(Feature::CpusetV1) && !host.has(Feature::CpusetV2) {
-        eprintln!("SKIP {test}: needs a cpuset controller");
+    if has_one_of(test, &host, &[Feature::CpusetV1, Feature::CpusetV2]) {
+        Attempt::under(BackendKind::DsFreeze, &host).assert_confined(&host);
+    }
+}
+
+#[test]
+fn a_cpuset_of_cgroup_v2_keeps_a_domain_on_its_cpu_and_is_taken_back() {
+    let test = "a_cpuset_of_cgroup_v2_keeps_a_domain_on_its_cpu_and_is_taken_back";
+    let _alone = crate::alone();
+    // Where both have the controller, the back end prefers cgroup v1.
+    let Some(host) = host_for(test, &[Feature::CpusetV1]) else {
+        return;
+    };
+    if !has_one_of(test, &host, &[Feature::CpusetV2]) {
         return;
     }
-    let (share, audit, _) = share_of_one_that_leaves(&host);
-    assert!(share < 0.4, "share {share} of 0.2; {audit:?}");
-    assert!(audit.cpuset, "{audit:?}");
-    assert_eq!(audit.brought_back, 0, "{audit:?}");
+    let root = host.cgroup_v2_root.clone().unwrap();
+    let controllers = || cgroup::read_control(&root.join("cgroup.subtree_control")).unwrap();
+    let before = controllers();
+    Attempt::under(BackendKind::DsFreeze, &host).assert_confined(&host);
+    assert!(!stage_group(&host).exists(), "the group is gone");
+    assert_eq!(controllers(), before);
+}
+
+#[test]
+fn a_cpuset_keeps_a_real_time_group_on_its_cpu() {
+    let test = "a_cpuset_keeps_a_real_time_group_on_its_cpu";
+    let _alone = crate::alone();
+    let Some(host) = host_with(test, BackendKind::RtGroup, &[]) else {
+        return;
+    };
+    if has_one_of(test, &host, &[Feature::CpusetV1]) {
+        Attempt::under(BackendKind::RtGroup, &host).assert_confined(&host);
+    }
 }
 
 #[test]
@@ -157,7 +246,7 @@ fn without_a_cpuset_who_keeps_leaving_loses_the_priority() {
     let Some(host) = host_for(test, &[Feature::CpusetV1, Feature::CpusetV2]) else {
         return;
     };
-    let (share, audit, _) = share_of_one_that_leaves(&host);
+    let Attempt { share, audit, .. } = Attempt::under(BackendKind::DsFreeze, &host);
     assert!(share < 0.5, "share {share} of 0.2; {audit:?}");
     assert!(!audit.cpuset && audit.brought_back > 0, "{audit:?}");
     assert_eq!(audit.demoted, 1, "{audit:?}");
