@@ -21,7 +21,8 @@ fn apply_then_revert(selection: Selection) -> (Response, Response, Vec<String>) 
     };
     let protection = Box::new(watchdog.clone());
     let service = Service::new(kernel.clone(), protection, Recovery::default(), place);
-    let (first, second) = (service.leases().connect(), service.leases().connect());
+    let first = service.leases().connect();
+    let second = service.leases().connect();
     let apply = Request::Apply {
         requests: vec![request("a"), request("b")],
         lease: Lease::Persistent,
