@@ -9,10 +9,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::ptr;
+use std::slice;
 
 use tailbound_time::Duration;
 
-use crate::system_call::{check, descriptor, timespec};
+use crate::system_call::{check, descriptor, ppoll};
 
 /// The most descriptors that one message carries.
 pub const DESCRIPTORS_MAX: usize = 8;
@@ -137,18 +138,7 @@ pub fn wait_readable(
             revents: 0,
         })
         .collect();
-    let limit = timeout.map(|length| timespec(length.as_nanos()));
-    let limit_pointer = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `polled` and `limit` live through the call; the count is that of `polled`.
-    let result = unsafe {
-        libc::ppoll(
-            polled.as_mut_ptr(),
-            polled.len() as libc::nfds_t,
-            limit_pointer,
-            ptr::null(),
-        )
-    };
-    match check(result) {
+    match ppoll(&mut polled, timeout) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {
             return Ok(vec![Readiness::default(); descriptors.len()]);
         }
@@ -172,9 +162,8 @@ pub fn takes_short_write(descriptor: BorrowedFd<'_>) -> bool {
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: the pointer is to one local entry, as the count says.
-    let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
-    ready == 1 && polled.revents & libc::POLLOUT != 0
+    let ready = ppoll(slice::from_mut(&mut polled), Some(Duration::ZERO));
+    ready.is_ok_and(|ready| ready == 1) && polled.revents & libc::POLLOUT != 0
 }
 
 /// Sends `payload` with `descriptors` in one message (SCM_RIGHTS; unix(7)); returns how many bytes

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-use crate::system_call::{check, descriptor};
+use crate::system_call::{check, descriptor, map_shared};
 
 /// Keeps every page of this process in memory once it has been touched, so that a real-time
 /// thread never waits for the disk.
@@ -89,21 +89,8 @@ impl SharedWords {
     }
 
     fn map(file: File, count: usize) -> io::Result<Self> {
-        // SAFETY: a fresh shared mapping of a file that is at least that long and cannot shrink.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                byte_length(count)?,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // The file is at least that long, and cannot shrink.
+        let base = map_shared(&file, byte_length(count)?, libc::MAP_POPULATE)?;
         Ok(Self { file, base, count })
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tailbound_time::{Duration, Instant};
 
-use crate::system_call::{check, descriptor};
+use crate::system_call::{check, descriptor, map_shared};
 
 /// The kernel's shortest period of a CPU clock event (kernel/events/core.c).
 pub const SHORTEST_ALARM: Duration = Duration::from_micros(10);
@@ -234,22 +234,7 @@ fn map_ring(event: &File) -> io::Result<(NonNull<AtomicU64>, usize)> {
     // SAFETY: sysconf takes a number.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let bytes = 2 * page;
-    // SAFETY: a fresh shared mapping of the event's own ring.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            event.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-    Ok((base, bytes))
+    Ok((map_shared(event, bytes, 0)?, bytes))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailbound_time::Duration;
 
-use crate::system_call::{check, descriptor, timespec};
+use crate::system_call::{check, descriptor, ppoll};
 
 /// What a registered descriptor is ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,18 +205,12 @@ fn ppoll_then_epoll(
     events: &mut [libc::epoll_event],
     timeout: Option<Duration>,
 ) -> io::Result<usize> {
-    let limit = timeout.map(|length| timespec(length.as_nanos()));
-    let limit_pointer = limit
-        .as_ref()
-        .map_or(std::ptr::null(), |limit| &raw const *limit);
     let mut watched = libc::pollfd {
         fd: epoll.as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
-    // SAFETY: one pollfd is passed and counted, and `limit` lives across the call.
-    let count = unsafe { libc::ppoll(&raw mut watched, 1, limit_pointer, std::ptr::null()) };
-    match check(count)? {
+    match ppoll(std::slice::from_mut(&mut watched), timeout)? {
         0 => Ok(0),
         _ => epoll_wait_ms(epoll, events, 0),
     }

@@ -10,7 +10,7 @@ use tailbound_time::{Clock, Duration};
 
 use crate::cgroup;
 use crate::clock::Monotonic;
-use crate::system_call::{check, timespec};
+use crate::system_call::ppoll;
 
 /// A cgroup with its freezer, opened beforehand: switching it opens no file.
 #[derive(Debug)]
@@ -102,11 +102,7 @@ impl TaskGroup {
             events: libc::POLLPRI,
             revents: 0,
         };
-        let limit = timespec(limit.as_nanos());
-        // SAFETY: one pollfd is passed and counted; it and `limit` live through the call.
-        let outcome =
-            unsafe { libc::ppoll(&raw mut polled, 1, &raw const limit, std::ptr::null()) };
-        match check(outcome) {
+        match ppoll(std::slice::from_mut(&mut polled), Some(limit)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             outcome => outcome.map(drop),
         }

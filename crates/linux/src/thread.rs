@@ -9,7 +9,7 @@ use tailbound_time::Duration;
 
 use crate::process::own_thread;
 use crate::scheduling::{SchedulingSetting, set_affinity, set_scheduling};
-use crate::system_call::{check, descriptor, timespec};
+use crate::system_call::{descriptor, ppoll};
 
 /// Why a thread could not be set up as asked.
 #[derive(Debug, thiserror::Error)]
@@ -185,18 +185,7 @@ impl PollSet {
     /// # Errors
     /// What `ppoll` reports other than EINTR.
     pub fn wait(&mut self, at_most: Duration) -> io::Result<()> {
-        let limit = timespec(at_most.as_nanos());
-        // SAFETY: the entries are a valid array of that length, `limit` a valid timespec; the
-        // signal mask is left alone.
-        let outcome = unsafe {
-            libc::ppoll(
-                self.entries.as_mut_ptr(),
-                self.entries.len() as libc::nfds_t,
-                &limit,
-                std::ptr::null(),
-            )
-        };
-        let Err(cause) = check(outcome) else {
+        let Err(cause) = ppoll(&mut self.entries, Some(at_most)) else {
             return Ok(());
         };
         for entry in &mut self.entries {
