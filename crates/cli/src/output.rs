@@ -161,6 +161,12 @@ fn document(data: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
+/// Reads a file that was named.
+pub fn read_file(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::error(format!("cannot read {}: {error}", path.display())))
+}
+
 /// Writes a file that was asked for.
 pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)

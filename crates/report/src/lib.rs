@@ -25,7 +25,7 @@ mod timeline;
 mod verdict;
 mod wording;
 
-pub use comparison::{compare, noise_floor};
+pub use comparison::{Difference, PERCENTILES, QuantilePair, compare, noise_floor};
 pub use html::{
     SizingGrid, SizingPage, SizingPoint, render_html, render_html_with_schedules,
     render_sizing_html,

@@ -19,10 +19,7 @@ use crate::output::{Output, table};
 pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
     refuse_what_is_only_simulated(&loaded.description)?;
-    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    let inputs = super::inputs(&loaded)?;
     let analysis = analyze(&loaded.description, &inputs).map_err(|error| match error {
         AssessmentError::Empty { .. } => Failure::with_help(
             error.to_string(),

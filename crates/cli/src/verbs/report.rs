@@ -6,7 +6,7 @@ use tailbound_report::{Cell, RunReport};
 
 use crate::arguments::{Format, ReportArguments};
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, table, write_file};
 
 /// Renders what is asked for; tables on standard output if nothing is.
 pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Failure> {
@@ -16,8 +16,7 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
     let written = |path: &Path| output.note(format!("wrote {}", path.display()));
     if let Some(path) = &arguments.html {
         let page = tailbound_report::render_html(&report);
-        std::fs::write(path, page)
-            .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))?;
+        write_file(path, &page)?;
         written(path);
     }
     if let Some(folder) = &arguments.svg {

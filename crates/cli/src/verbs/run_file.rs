@@ -25,13 +25,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
         ));
     };
     let loaded = super::load(file, output)?;
-    let inputs =
-        tailbound_model::load_inputs(&loaded.description, loaded.base()).map_err(|problems| {
-            Failure::Description {
-                problems,
-                text: loaded.text.clone(),
-            }
-        })?;
+    let inputs = super::inputs(&loaded)?;
     if arguments.dry_run {
         return dry_run(&loaded, output);
     }

@@ -28,10 +28,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
     let loaded = super::load(file, output)?;
     refuse_what_is_only_simulated(&loaded.description)?;
     let description = &loaded.description;
-    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    let inputs = super::inputs(&loaded)?;
     let mut host = HostCapabilities::probe();
     // What the CPUs of the description are is its own business here.
     let named = description.hosts.values().flat_map(|host| &host.cpus);
@@ -44,7 +41,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
             .map(|range| (range.low, range.high)),
         points: arguments.points,
         margin: PercentagePoints(arguments.margin),
-        server: server_kind(arguments.load.server)?,
+        server: server_kind(arguments.load.server.as_ref())?,
         host: &ProbedHost(&host),
     };
     let sizings = size_services(description, &inputs, &options).map_err(|error| match error {
