@@ -17,6 +17,7 @@ pub mod repetition;
 pub mod reservation_lease;
 pub mod result_folder;
 mod results;
+mod sections;
 pub mod testbed;
 
 pub use campaign::{CampaignOptions, run};
@@ -25,3 +26,4 @@ pub use loss_watch::LossWatch;
 pub use observer::{Observer, Step, Unobserved};
 pub use result_folder::{Written, write, write_png, write_svg};
 pub use results::Results;
+pub use sections::SECTIONS;

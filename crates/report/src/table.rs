@@ -1,7 +1,5 @@
 //! The tables of a report as plain rows; the terminal and the page lay them out.
 
-mod modes;
-
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Interval, merge};
@@ -11,13 +9,13 @@ use crate::wording::{
     UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_ratio,
     readable_share,
 };
-use crate::{CONFIDENCE, Outcome, RunReport, VariantResult};
+use crate::{CONFIDENCE, Outcome, ReportSection, RunReport, VariantResult};
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `modes`, `mode-changes`,
-    /// `distances`, `load`, `ledger`.
+    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `distances`, `load`, `ledger`,
+    /// and those of the sections of subsystems.
     pub id: &'static str,
     /// The heading.
     pub title: &'static str,
@@ -52,14 +50,16 @@ pub struct Cell {
 }
 
 impl Cell {
-    fn text(text: impl Into<String>) -> Self {
+    /// A cell with a text.
+    pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()
         }
     }
 
-    fn interval(value: Option<Interval>) -> Self {
+    /// A cell with a value, and its text.
+    pub fn interval(value: Option<Interval>) -> Self {
         Self {
             text: readable_option(value),
             value,
@@ -67,7 +67,9 @@ impl Cell {
         }
     }
 
-    fn with_detail(mut self, detail: Option<String>) -> Self {
+    /// The same with a second text.
+    #[must_use]
+    pub fn with_detail(mut self, detail: Option<String>) -> Self {
         self.detail = detail;
         self
     }
@@ -85,7 +87,8 @@ impl Outcome {
     }
 }
 
-fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
+/// Columns of texts, and behind them columns of numbers.
+pub fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
     let column = |numeric| {
         move |name: &&str| Column {
             name: (*name).to_owned(),
@@ -97,21 +100,13 @@ fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
     columns
 }
 
-/// All tables of a report that have any row.
-pub fn tables(report: &RunReport) -> Vec<Table> {
-    [
-        verdicts(report),
-        latencies(report),
-        tasks(report),
-        modes::latencies(report),
-        modes::changes(report),
-        distances(report),
-        load(report),
-        ledger(report),
-    ]
-    .into_iter()
-    .filter(|table| !table.rows.is_empty())
-    .collect()
+/// All tables of a report that have any row: those of the measurements, and those of subsystems.
+pub fn tables(report: &RunReport, sections: &[&dyn ReportSection]) -> Vec<Table> {
+    let mut all = vec![verdicts(report), latencies(report), tasks(report)];
+    all.extend(sections.iter().flat_map(|section| section.tables(report)));
+    all.extend([distances(report), load(report), ledger(report)]);
+    all.retain(|table| !table.rows.is_empty());
+    all
 }
 
 /// The percent of the confidence that intervals are given with.
@@ -201,7 +196,8 @@ fn latencies(report: &RunReport) -> Table {
     }
 }
 
-fn quantile_names() -> Vec<&'static str> {
+/// The names of the columns of [`quantile_row`] behind the third.
+pub fn quantile_names() -> Vec<&'static str> {
     let names = PERCENTILES.iter().map(|(name, _)| *name);
     names.chain(["max"]).collect()
 }
@@ -235,7 +231,8 @@ fn tasks(report: &RunReport) -> Table {
     }
 }
 
-fn quantile_row(
+/// A row with the percentiles of a distribution, and their confidence intervals if asked for.
+pub fn quantile_row(
     result: &VariantResult,
     about: Cell,
     distribution: &Distribution,

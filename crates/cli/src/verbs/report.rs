@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tailbound_report::{Cell, RunReport};
+use tailbound_experiment::SECTIONS;
+use tailbound_report::{Cell, RunReport, check_sections, render_html, tables};
 
 use crate::arguments::{Format, ReportArguments};
 use crate::failure::Failure;
@@ -12,10 +13,12 @@ use crate::output::{Output, table, write_file};
 pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Failure> {
     let told = |what: String| Failure::error(format!("{}: {what}", arguments.file.display()));
     let text = std::fs::read_to_string(&arguments.file).map_err(|error| told(error.to_string()))?;
-    let report = RunReport::from_json(&text).map_err(|error| told(error.to_string()))?;
+    let report = RunReport::from_json(&text)
+        .and_then(|report| check_sections(&report, &SECTIONS).map(|()| report))
+        .map_err(|error| told(error.to_string()))?;
     let written = |path: &Path| output.note(format!("wrote {}", path.display()));
     if let Some(path) = &arguments.html {
-        let page = tailbound_report::render_html(&report);
+        let page = render_html(&report, &SECTIONS, &[]);
         write_file(path, &page)?;
         written(path);
     }
@@ -36,7 +39,7 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
 /// Prints the report's tables: verdicts, quantiles, distances.
 pub fn print_tables(report: &RunReport, output: &Output) -> Result<(), Failure> {
     let mut parts = Vec::new();
-    for section in tailbound_report::tables(report) {
+    for section in tables(report, &SECTIONS) {
         let header: Vec<&str> = section
             .columns
             .iter()

@@ -47,7 +47,7 @@ const NAMED: [(&str, &str); 10] = [
         DEFERRABLE,
     ),
     (
-        "kind = \"qemu-vm\"\nmachine = { name = \"arm-of-a-test\" }",
+        "kind = \"libvirt-vm\"\nmachine = { name = \"arm-of-a-test\" }",
         DEFERRABLE,
     ),
 ];

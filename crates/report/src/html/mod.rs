@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
 use crate::schedule::{self, SchedulePicture};
-use crate::{RunReport, plots, tables, timeline};
+use crate::{ReportSection, RunReport, plots, tables, timeline};
 
 pub(crate) use escape::escaped;
 pub(crate) use head::head;
@@ -23,24 +23,25 @@ const CHART_STYLE: &str = include_str!("../../assets/uPlot.min.css");
 const PAGE_SCRIPT: &str = include_str!("../../assets/page.js");
 const PAGE_STYLE: &str = include_str!("../../assets/page.css");
 
-/// The report as an HTML page. It holds its own scripts, styles and data, loads nothing, and its
-/// content security policy forbids any script but ours, whatever the names in the report are.
-pub fn render_html(report: &RunReport) -> String {
-    render_html_with_schedules(report, &[])
-}
-
-/// The same with windows of simulated schedules behind the distributions.
-pub fn render_html_with_schedules(report: &RunReport, schedules: &[SchedulePicture]) -> String {
+/// The report as an HTML page, with the sections of subsystems and with windows of simulated schedules
+/// behind the distributions. It holds its own scripts, styles and data, loads nothing, and its content
+/// security policy forbids any script but ours, whatever the names in the report are.
+pub fn render_html(
+    report: &RunReport,
+    sections: &[&dyn ReportSection],
+    schedules: &[SchedulePicture],
+) -> String {
     let plots = plots(report);
-    let tables = tables(report);
+    let tables = tables(report, sections);
+    let pictures = sections.iter().filter_map(|one| one.pictures(report));
     let data = data::page_data(report, &plots, &tables).to_string();
-    let sections: String = [
+    let content: String = [
         sections::header(report),
         sections::interruptions(report),
         sections::promises(report),
         sections::warnings(report),
         sections::latencies(&plots),
-        timeline::section(report),
+        pictures.map(|one| timeline::section(&one)).collect(),
         schedule::section(schedules),
         tables
             .iter()
@@ -60,7 +61,7 @@ pub fn render_html_with_schedules(report: &RunReport, schedules: &[SchedulePictu
     );
     format!(
         "{head}<a class=\"skip\" href=\"#promises\">Skip to the results</a>\n\
-         {sections}\
+         {content}\
          <script type=\"application/json\" id=\"report-data\">{}</script>\n\
          <script>{CHART_SCRIPT}</script>\n<script>{PAGE_SCRIPT}</script>\n</body>\n</html>\n",
         escape::escaped_json(&data),

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, merge};
+use tailbound_report::{
+    CONFIDENCE, Cell, RunReport, Table, UNKNOWN, VariantResult, columns, quantile_names,
+    quantile_row, readable,
+};
 use tailbound_time::Duration;
 
-use super::{Cell, Table, columns, confidence_percent, quantile_names, quantile_row};
-use crate::wording::{UNKNOWN, readable};
-use crate::{RunReport, VariantResult};
+use crate::ModeChange;
 
 /// The latencies in each mode and during each kind of change, all repetitions together.
 pub(super) fn latencies(report: &RunReport) -> Table {
@@ -37,7 +39,7 @@ pub(super) fn latencies(report: &RunReport) -> Table {
              (from the begin of the change until the last reservation was in force), all repetitions \
              together. Late are those beyond a promised latency, whatever its percentile. Under a \
              percentile stands its {}% confidence interval.",
-            confidence_percent()
+            CONFIDENCE * 100.0
         ),
         columns: columns(&["Service", "Variant", "Mode"], &numbers),
         rows,
@@ -64,12 +66,12 @@ fn late(result: &VariantResult, measured: &Distribution) -> Cell {
 }
 
 /// The changes, in the order in which they were made.
-pub(super) fn changes(report: &RunReport) -> Table {
+pub(super) fn changes(changes: &[ModeChange]) -> Table {
     let length = |ns: Option<u64>| {
         let length = ns.map(Duration::from_nanos);
         Cell::text(length.map_or_else(|| UNKNOWN.to_owned(), readable))
     };
-    let rows = report.mode_changes.iter().map(|change| {
+    let rows = changes.iter().map(|change| {
         vec![
             Cell::text(&change.variant),
             Cell::text(format!("{} \u{2192} {}", change.from, change.to)),
