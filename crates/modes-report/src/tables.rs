@@ -1,11 +1,9 @@
 //! What was measured in each mode, and the changes between them.
 
-use std::collections::BTreeMap;
-
-use tailbound_distribution::{Distribution, merge};
+use tailbound_distribution::Distribution;
 use tailbound_report::{
-    CONFIDENCE, Cell, RunReport, Table, UNKNOWN, VariantResult, columns, quantile_names,
-    quantile_row, readable,
+    CONFIDENCE, Cell, RunReport, Table, UNKNOWN, VariantResult, columns, merge_by_name,
+    quantile_names, quantile_row, readable,
 };
 use tailbound_time::Duration;
 
@@ -15,18 +13,11 @@ use crate::ModeChange;
 pub(super) fn latencies(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
-        let mut by_mode: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
-        for (mode, distribution) in result.measured.iter().flat_map(|run| &run.per_mode) {
-            by_mode.entry(mode).or_default().push(distribution);
-        }
-        for (mode, repetitions) in by_mode {
-            if let Ok(measured) = merge(&repetitions) {
-                let count = measured.count().map(|count| format!("{count} requests"));
-                let mode = Cell::text(mode).with_detail(count);
-                let mut row = quantile_row(result, mode, &measured, true);
-                row.push(late(result, &measured));
-                rows.push(row);
-            }
+        let parts = result.measured.iter().flat_map(|run| &run.per_mode);
+        for (mode, measured) in merge_by_name(parts) {
+            let mut row = quantile_row(result, mode, &measured, true);
+            row.push(late(result, &measured));
+            rows.push(row);
         }
     }
     let mut numbers = quantile_names();

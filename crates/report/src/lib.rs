@@ -29,7 +29,7 @@ mod verdict;
 mod wording;
 
 pub use comparison::{Difference, PERCENTILES, QuantilePair, compare, noise_floor};
-pub use html::{SizingGrid, SizingPage, SizingPoint, render_html, render_sizing_html};
+pub use html::{SizingGrid, SizingPage, render_html, render_sizing_html};
 pub use json::ReportError;
 pub use palette::Theme;
 pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};
@@ -39,7 +39,9 @@ pub use run_report::*;
 pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
 pub use section::{PictureSection, ReportSection, check_sections};
 pub use svg::{render_svg, render_svg_on};
-pub use table::{Cell, Column, Table, columns, quantile_names, quantile_row, tables};
+pub use table::{
+    Cell, Column, Table, columns, merge_by_name, quantile_names, quantile_row, tables,
+};
 pub use timeline::{TimelinePicture, render_timeline_html, render_timeline_svg};
 pub use verdict::CONFIDENCE;
 pub use wording::{UNKNOWN, readable, readable_interval};

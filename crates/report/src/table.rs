@@ -157,10 +157,28 @@ fn verdicts(report: &RunReport) -> Table {
     }
 }
 
-/// All repetitions of a result as one sample, if there are any.
-pub(crate) fn measured_together(result: &VariantResult) -> Option<Distribution> {
-    let parts: Vec<&Distribution> = result.measured.iter().map(|run| &run.overall).collect();
-    merge(&parts).ok()
+impl VariantResult {
+    /// All repetitions as one sample, if there are any.
+    pub fn measured_together(&self) -> Option<Distribution> {
+        let parts: Vec<&Distribution> = self.measured.iter().map(|run| &run.overall).collect();
+        merge(&parts).ok()
+    }
+}
+
+/// The parts of each name as one sample, with a cell of the name and the number of requests.
+pub fn merge_by_name<'a>(
+    parts: impl Iterator<Item = (&'a String, &'a Distribution)>,
+) -> Vec<(Cell, Distribution)> {
+    let mut by_name: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
+    for (name, part) in parts {
+        by_name.entry(name).or_default().push(part);
+    }
+    let merged = by_name.into_iter().filter_map(|(name, parts)| {
+        let together = merge(&parts).ok()?;
+        let count = together.count().map(|count| format!("{count} requests"));
+        Some((Cell::text(name).with_detail(count), together))
+    });
+    merged.collect()
 }
 
 fn latencies(report: &RunReport) -> Table {
@@ -175,7 +193,7 @@ fn latencies(report: &RunReport) -> Table {
             let source = Cell::text("simulated");
             rows.push(quantile_row(result, source, simulated, false));
         }
-        if let Some(measured) = measured_together(result) {
+        if let Some(measured) = result.measured_together() {
             let repetitions = result.measured.len();
             let detail = (repetitions > 1).then(|| format!("{repetitions} repetitions"));
             let source = Cell::text("measured").with_detail(detail);
@@ -206,16 +224,9 @@ pub fn quantile_names() -> Vec<&'static str> {
 fn tasks(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
-        let mut by_task: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
-        for (task, distribution) in result.measured.iter().flat_map(|run| &run.per_task) {
-            by_task.entry(task).or_default().push(distribution);
-        }
-        for (task, repetitions) in by_task {
-            if let Ok(measured) = merge(&repetitions) {
-                let count = measured.count().map(|count| format!("{count} requests"));
-                let task = Cell::text(task).with_detail(count);
-                rows.push(quantile_row(result, task, &measured, true));
-            }
+        let parts = result.measured.iter().flat_map(|run| &run.per_task);
+        for (task, measured) in merge_by_name(parts) {
+            rows.push(quantile_row(result, task, &measured, true));
         }
     }
     Table {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tailbound_simulator::traces::{TimelineMark, TimelineSlice, TimelineTrack};
 use tailbound_time::Duration;
 
-use crate::html::{escaped, head};
+use crate::html::{Page, escaped, facts};
 use crate::palette::{Palette, Theme};
 use crate::section::PictureSection;
 use crate::wording::{exactly, readable};
@@ -43,18 +43,15 @@ pub fn render_timeline_svg(picture: &TimelinePicture, theme: Theme) -> String {
 
 /// The same as a page of its own. It has no script, holds its own style, and loads nothing.
 pub fn render_timeline_html(picture: &TimelinePicture, tailbound_version: &str) -> String {
-    let title = escaped(&picture.title);
-    let version = escaped(tailbound_version);
-    let head = head(&picture.title, tailbound_version, &[]);
-    format!(
-        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
-         <p class=\"facts\"><span>{about}</span></p></header>\n<main>\n\
-         <section>{figure}</section>\n</main>\n\
-         <footer><p>Made by Tailbound {version}. This page is complete: it loads nothing from \
-         anywhere.</p></footer>\n</body>\n</html>\n",
-        about = escaped(&picture.about),
-        figure = figure(picture),
-    )
+    let page = Page {
+        title: &picture.title,
+        tailbound_version,
+        skip_to: None,
+        facts: facts(&[&picture.about]),
+        content: format!("<section>{}</section>\n", figure(picture)),
+        script: None,
+    };
+    page.render()
 }
 
 /// The section of a page with the pictures of a subsystem; nothing without a picture.

@@ -3,10 +3,11 @@
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size, spread_periods};
 use tailbound_model::{PercentagePoints, ReservationServer};
+use tailbound_report::SizingGrid;
 use tailbound_reservation::Rule;
 
 use super::calculate::queue;
-use super::size_answer::{HEADER, cells, export_html, grid, shown};
+use super::size_answer::{HEADER, cells, export_html, shown};
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -106,7 +107,13 @@ fn render(
             query.kind,
             promises.join(" and ")
         );
-        vec![grid(found, "Queue", &rule, stanza.as_deref())]
+        vec![SizingGrid {
+            name: "Queue".into(),
+            rule,
+            sizing: Some(found.clone()),
+            objections: Vec::new(),
+            stanza: stanza.clone(),
+        }]
     })?;
     let shown = shown(found, arguments.all);
     let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice)).collect();
