@@ -36,7 +36,7 @@ const VARIANTS: &str = r#"
     name = "reserved"
 
     [[experiment.variants]]
-    name = "the same again"
+    name = "again"
 
     [[experiment.variants]]
     name = "alone"
