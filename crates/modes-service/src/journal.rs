@@ -286,6 +286,7 @@ impl Inner {
         if file.is_err() {
             remove_file(&new);
         }
+        assert!(state.ends_with(b"\n"), "a journal is read by whole lines");
         self.file = Some(file?);
         self.bytes = text.len() as u64;
         self.is_behind = false;

@@ -144,7 +144,10 @@ impl ModesService {
     /// Has these modes from now on.
     fn know(&self, modes: Modes) {
         let old = self.modes().replace(Arc::new(modes));
-        assert!(old.is_none(), "others are loaded once the old ones have ended");
+        assert!(
+            old.is_none(),
+            "others are loaded once the old ones have ended"
+        );
     }
 
     /// A journal for the daemon after this one, if the reservations are to outlive those who asked for

@@ -204,7 +204,12 @@ impl Modes {
 
     /// The domains whose reservations the modes change.
     pub fn domains(&self) -> BTreeSet<String> {
-        lock(&self.shared.status).state.domains.keys().cloned().collect()
+        lock(&self.shared.status)
+            .state
+            .domains
+            .keys()
+            .cloned()
+            .collect()
     }
 
     /// What was counted of the changes, for the metrics.

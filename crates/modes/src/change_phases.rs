@@ -92,22 +92,21 @@ fn of_step(
     settled: Option<&Settled>,
 ) -> Vec<ChangePhase> {
     let step = own[place];
-    let phase = |kind: PhaseKind, from: Instant, to: Instant, remark: String| ChangePhase {
-        domain: step.domain.clone(),
-        kind,
-        begins_at: from,
-        took: Some(to.saturating_since(from)),
-        remark,
-        in_force_at: None,
-        failure: None,
+    let phase = |kind, from, to, remark| phase_of(step, kind, from, to, remark);
+    let failing = |kind: PhaseKind, from: Instant, remark: String, failure: &'static str| {
+        let failure = Some(failure);
+        let phase = phase(kind, from, step.at, remark);
+        vec![ChangePhase { failure, ..phase }]
     };
-    let last = |kind: &StepKind| {
-        let mut before = own[..place].iter().rev();
-        let found = before.find(|other| other.kind == *kind);
-        found.map_or(step.at, |found| found.at)
+    let at_once = |kind: PhaseKind, remark: String| {
+        let phase = phase(kind, step.at, step.at, remark);
+        vec![ChangePhase {
+            took: None,
+            ..phase
+        }]
     };
-    let sent = || last(&StepKind::Sent);
-    let asked = || last(&StepKind::InterfaceAsked);
+    let sent = || last_at(own, place, &StepKind::Sent);
+    let asked = || last_at(own, place, &StepKind::InterfaceAsked);
     match &step.kind {
         StepKind::InterfaceAsked | StepKind::Sent | StepKind::Unboosted => Vec::new(),
         StepKind::Acknowledged {
@@ -127,48 +126,58 @@ fn of_step(
         }
         StepKind::InterfaceRefused { reason } => {
             let remark = format!("refused: {reason}");
-            vec![ChangePhase {
-                failure: Some("refused"),
-                ..phase(PhaseKind::Change, asked(), step.at, remark)
-            }]
+            failing(PhaseKind::Change, asked(), remark, "refused")
         }
         StepKind::Failed {
             reason,
             rolled_back,
         } => {
             let remark = could_not_switch(reason, *rolled_back);
-            vec![ChangePhase {
-                failure: Some("failed"),
-                ..phase(PhaseKind::Answer, sent(), step.at, remark)
-            }]
+            failing(PhaseKind::Answer, sent(), remark, "failed")
         }
-        StepKind::TimedOut => vec![ChangePhase {
-            failure: Some("timed out"),
-            ..phase(PhaseKind::Answer, sent(), step.at, "none".into())
-        }],
+        StepKind::TimedOut => failing(PhaseKind::Answer, sent(), "none".into(), "timed out"),
         StepKind::Boosted => {
-            let end = own[place..]
-                .iter()
-                .find(|other| other.kind == StepKind::Unboosted);
+            let mut after = own[place..].iter();
+            let end = after.find(|other| other.kind == StepKind::Unboosted);
             let end = end.map_or(step.at, |end| end.at);
             vec![phase(PhaseKind::Boost, step.at, end, String::new())]
         }
         StepKind::Settled => {
             let told = own.iter().any(|other| other.kind == StepKind::Sent);
             let remark = settled.map_or_else(String::new, |settled| holds(settled, told));
-            vec![ChangePhase {
-                took: None,
-                ..phase(PhaseKind::Settled, step.at, step.at, remark)
-            }]
+            at_once(PhaseKind::Settled, remark)
         }
-        StepKind::Contradicted { task, used, within } => {
-            let remark = contradiction(task, *used, *within);
-            vec![ChangePhase {
-                took: None,
-                ..phase(PhaseKind::Contradiction, step.at, step.at, remark)
-            }]
-        }
+        StepKind::Contradicted { task, used, within } => at_once(
+            PhaseKind::Contradiction,
+            contradiction(task, *used, *within),
+        ),
     }
+}
+
+/// A phase of the domain of a step that goes well.
+fn phase_of(
+    step: &Step,
+    kind: PhaseKind,
+    from: Instant,
+    to: Instant,
+    remark: String,
+) -> ChangePhase {
+    ChangePhase {
+        domain: step.domain.clone(),
+        kind,
+        begins_at: from,
+        took: Some(to.saturating_since(from)),
+        remark,
+        in_force_at: None,
+        failure: None,
+    }
+}
+
+/// The last step of a kind before the one at `place`; that one itself if there is none.
+fn last_at(own: &[&Step], place: usize, kind: &StepKind) -> Instant {
+    let mut before = own[..place].iter().rev();
+    let last = before.find(|other| other.kind == *kind);
+    last.map_or(own[place].at, |last| last.at)
 }
 
 fn could_not_switch(reason: &str, rolled_back: bool) -> String {

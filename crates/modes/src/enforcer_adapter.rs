@@ -11,7 +11,7 @@ use tailbound_model::{BackendKind, Cpu};
 use tailbound_time::{Clock, Duration, Fraction, Instant};
 
 use crate::manager::Reservations;
-use crate::transition::Limits;
+use crate::transition::{Limits, share};
 
 /// Reservations that are enforced.
 pub struct EnforcerAdapter<C> {
@@ -116,11 +116,7 @@ pub fn limits(
         let least = least.unwrap_or_else(|| Fraction::new(1, 1));
         let others = domains.iter().filter(|one| !takes_part(&one.domain));
         let left = others.fold(least, |left, one| {
-            let interface = &one.interface;
-            left.saturating_sub(Fraction::new(
-                interface.budget.as_nanos(),
-                interface.period.as_nanos(),
-            ))
+            left.saturating_sub(share(&one.interface))
         });
         limits.with(cpu, left)
     })

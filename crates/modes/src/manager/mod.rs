@@ -345,6 +345,10 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         };
         self.end_turn(&mut course);
         self.agents.expect(false);
+        assert!(
+            course.later.is_empty(),
+            "no domain is settled whose reservation is still to be asked for"
+        );
         self.holdings = course.transition.holdings();
         self.state.take_over(changes, &outcome);
         for domain in &course.stale {

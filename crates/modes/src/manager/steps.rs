@@ -144,7 +144,11 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             stop,
             start,
         };
-        course.numbers.insert(domain.clone(), number);
+        let before = course.numbers.insert(domain.clone(), number);
+        assert!(
+            before.is_none_or(|before| before < number),
+            "a later change of a domain has a higher number"
+        );
         self.told.remove(&domain);
         let telling = domain.clone();
         self.note(|| Record::Tells { domain: telling });

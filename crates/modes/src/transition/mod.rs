@@ -18,6 +18,7 @@ mod policy;
 mod state_machine;
 mod timeline;
 
+pub(crate) use capacity::share;
 pub use capacity::{Holdings, Limits, Overload};
 pub use domain::{Direction, DomainChange, LocalMode};
 pub use events::{Action, Event, Options};
