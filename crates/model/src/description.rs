@@ -15,8 +15,9 @@ use crate::interface::{
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
-use crate::mode_changes::{Agent, ModeChanges};
+use crate::mode_changes::Agent;
 use crate::schema::Name;
+use crate::section::{Section, Sections};
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
 use crate::{BackendKind, BackendOptions};
 
@@ -24,8 +25,9 @@ use crate::{BackendKind, BackendOptions};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A whole system.
+// The keys that serde does not know are those of `sections`; the schema refuses all others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct Description {
     /// The version of the format; 1.
     #[schemars(range(min = 1, max = 1))]
@@ -56,12 +58,20 @@ pub struct Description {
     /// The mode that the system starts in; needed if it has modes.
     #[serde(default)]
     pub initial_mode: Option<String>,
-    /// How changes from mode to mode are made.
-    #[serde(default, skip_serializing_if = "ModeChanges::is_default")]
-    pub mode_changes: ModeChanges,
     /// How the promises are put to the test.
     #[serde(default)]
     pub experiment: Experiment,
+    /// The tables of subsystems.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub sections: Sections,
+}
+
+impl Description {
+    /// The table of a subsystem; its default where the description has none.
+    pub fn section<S: Section>(&self) -> S {
+        self.sections.get()
+    }
 }
 
 fn default_seed() -> u64 {

@@ -10,6 +10,9 @@ use tailbound_time::Duration;
 use crate::BackendKind;
 use crate::description::{Description, Domain};
 use crate::machine::AgentLink;
+use crate::reading::Place;
+use crate::section::Section;
+use crate::validation::Check;
 
 /// How changes from mode to mode are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,10 +48,33 @@ impl Default for ModeChanges {
     }
 }
 
-impl ModeChanges {
-    /// Whether nothing was said that is not so anyway.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
+impl Section for ModeChanges {
+    const KEY: &'static str = "mode_changes";
+
+    fn check(&self, check: &mut Check<'_>) {
+        let place = Place::root().key(Self::KEY);
+        if !check.names(Self::KEY).is_empty() && check.names("modes").is_empty() {
+            check.error(
+                &place,
+                "there are no modes to change between",
+                "leave it out, or describe modes",
+            );
+        }
+        for (key, what, length) in [
+            ("timeout", "the timeout", self.timeout),
+            ("boost", "the longest boost", self.boost),
+            ("least_gap", "the least gap between changes", self.least_gap),
+        ] {
+            check.above_zero(&place.key(key), what, length);
+        }
+        let Self { boost, timeout, .. } = self;
+        if boost > timeout && !timeout.is_zero() {
+            check.error(
+                &place.key("boost"),
+                format!("a boost of {boost} goes on after the timeout of {timeout}"),
+                format!("a boost ends with the timeout at the latest; write at most \"{timeout}\""),
+            );
+        }
     }
 }
 
@@ -210,7 +236,7 @@ impl Description {
         if !backend.has_budget() {
             return Duration::ZERO;
         }
-        let ModeChanges { policy, boost, .. } = self.mode_changes;
+        let ModeChanges { policy, boost, .. } = self.section();
         match (policy, agent.place) {
             (ChangePolicy::Boost | ChangePolicy::Prompt, AgentPlace::Inside) => boost,
             (_, AgentPlace::Outside) => agent.execution_time,

@@ -27,8 +27,8 @@ use crate::description::{
 };
 use crate::host::Host;
 use crate::interface::Cpu;
-use crate::mode_changes::ModeChanges;
 use crate::schema::as_name;
+use crate::section::Sections;
 
 /// The jobs as a CSV that [`crate::parse_jobs`] reads: `release_ns,execution_ns,response_ns`. It leaves
 /// the recorded response times aside; they are there to compare others with.
@@ -74,13 +74,13 @@ pub fn description(recorded: &Recorded, jobs_file: PathBuf) -> Description {
         services: [(name, service)].into(),
         modes: BTreeMap::new(),
         initial_mode: None,
-        mode_changes: ModeChanges::default(),
         experiment: Experiment {
             duration: Duration::from_secs(seconds),
             // What was recorded begins at once.
             warm_up: Duration::from_nanos(1),
             ..Experiment::default()
         },
+        sections: Sections::default(),
     }
 }
 

@@ -17,10 +17,10 @@ use crate::description::{
 };
 use crate::host::Host;
 use crate::interface::{Cpu, Priority};
-use crate::mode_changes::ModeChanges;
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
 use crate::schema::as_name;
+use crate::section::Sections;
 use crate::writing::to_toml;
 
 /// The jobs that one cycle of a thread may have; each becomes a task.
@@ -194,8 +194,8 @@ impl Builder {
                 services: BTreeMap::new(),
                 modes: BTreeMap::new(),
                 initial_mode: None,
-                mode_changes: ModeChanges::default(),
                 experiment,
+                sections: Sections::default(),
             },
             policy: global.policy.unwrap_or(Policy::Other),
             default_cpus: cpus,

@@ -3,7 +3,7 @@
 use super::Check;
 use super::agent_tasks::agent_tasks;
 use crate::description::{Domain, DomainKind};
-use crate::mode_changes::{Agent, AgentPlace, ChangePolicy};
+use crate::mode_changes::{Agent, AgentPlace, ChangePolicy, ModeChanges};
 use crate::reading::Place;
 
 /// Checks the agents of all domains, and that none is missing.
@@ -53,7 +53,7 @@ fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agen
 fn switching(check: &mut Check<'_>, place: &Place, agent: &Agent) {
     let here = place.key("execution_time");
     check.above_zero(&here, "the time of a switch", agent.execution_time);
-    let changes = check.description.mode_changes;
+    let changes = check.description.section::<ModeChanges>();
     let takes = agent.execution_time;
     if takes > changes.timeout && !changes.timeout.is_zero() {
         check.error(

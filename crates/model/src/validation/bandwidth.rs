@@ -10,7 +10,7 @@ use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::mode::Mode;
-use crate::mode_changes::AgentPlace;
+use crate::mode_changes::{AgentPlace, ModeChanges};
 use crate::reading::Place;
 use crate::{CpuPromise, Precedence};
 
@@ -293,7 +293,7 @@ fn pools<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> BTreeMap<Pool<'a>, Vec<Pa
         let share = share_of(check, one);
         let outer = domain.inside.as_deref();
         let agent = description.agent_time_before_all(domain, reservation.backend);
-        let agent = ratio(agent, description.mode_changes.least_gap);
+        let agent = ratio(agent, description.section::<ModeChanges>().least_gap);
         for (pool, times) in taken_from(outer, (host_name, host), reservation) {
             let share = share.times(times);
             hold(pool, share, &one.place, Some(reservation), false);
@@ -476,7 +476,10 @@ fn agent_within(description: &Description, domain: &str, reservation: &Reservati
                 .agent_time_before_all(domain, reservation.backend)
                 .is_zero() =>
         {
-            ratio(agent.execution_time, description.mode_changes.least_gap)
+            ratio(
+                agent.execution_time,
+                description.section::<ModeChanges>().least_gap,
+            )
         }
         _ => Fraction::ZERO,
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_model::{
     Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, Reservation, SCHEMA_VERSION, Scheduling, Service, Task, Variant,
+    Experiment, Host, Reservation, SCHEMA_VERSION, Scheduling, Sections, Service, Task, Variant,
 };
 use tailbound_time::Duration;
 
@@ -96,8 +96,8 @@ pub fn description(
         services: [(SET.to_string(), service)].into(),
         modes: BTreeMap::new(),
         initial_mode: None,
-        mode_changes: tailbound_model::ModeChanges::default(),
         experiment: experiment(frame),
+        sections: Sections::default(),
     })
 }
 
