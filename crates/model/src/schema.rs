@@ -66,6 +66,11 @@ fn as_in_toml(schema: &mut serde_json::Value) {
     }
 }
 
+/// Whether a key can be left out of a written description: its value is its default.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A name of something in a description, in schemas; checked by [`check_name`].
 pub(crate) struct Name;
 

@@ -71,7 +71,8 @@ fn an_input_that_has_no_end_is_refused() {
     let folder = folder();
     fs::create_dir(folder.path().join("releases.txt")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("execution.csv")).unwrap();
-    let problems = FORMAT.load(folder.path().join("d.toml"))
+    let problems = FORMAT
+        .load(folder.path().join("d.toml"))
         .unwrap()
         .inputs()
         .unwrap_err();
@@ -96,7 +97,10 @@ fn what_is_no_text_is_refused() {
         FORMAT.load(folder.path().join("none.toml")),
         Err(LoadError::Read { .. })
     ));
-    assert!(matches!(FORMAT.load(folder.path()), Err(LoadError::Read { .. })));
+    assert!(matches!(
+        FORMAT.load(folder.path()),
+        Err(LoadError::Read { .. })
+    ));
 }
 
 #[test]

@@ -41,13 +41,13 @@ impl DescriptionFormat {
         let parsed = (whole.len() <= LONGEST_TEXT).then(|| Tree::parse(&whole));
         let alone;
         let known = match &parsed {
-            Some((tree, true)) => Known {
+            Some((tree, true)) => DescriptionPart {
                 tree,
                 before: offset,
             },
             _ => {
                 alone = Tree::parse(text).0;
-                Known {
+                DescriptionPart {
                     tree: &alone,
                     before: usize::MAX,
                 }
@@ -91,7 +91,7 @@ impl DescriptionFormat {
 }
 
 /// The modes that a fragment adds, and what in it is not for a fragment.
-fn added(known: &Known<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
+fn added(known: &DescriptionPart<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
     let error = |span, key: &str, message: String, remedy: &str| {
         source.problem(Severity::Error, span, key, message, remedy)
     };
@@ -156,13 +156,13 @@ fn added(known: &Known<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
 }
 
 /// What a description has, in a tree that may have more.
-struct Known<'a> {
+struct DescriptionPart<'a> {
     tree: &'a Tree,
     /// What stands from here on is not of the description.
     before: usize,
 }
 
-impl<'a> Known<'a> {
+impl<'a> DescriptionPart<'a> {
     /// An entry of a table, if any of it is of the description: a table can be begun by a part of it, and be
     /// given its own header later.
     fn entry(&self, table: &'a Node, name: &str) -> Option<&'a Node> {

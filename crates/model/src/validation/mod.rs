@@ -36,7 +36,7 @@ use crate::section::SectionKind;
 
 /// Something in a description that makes no sense.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct PlacedProblem {
     /// How much it matters.
     pub severity: Severity,
     /// Where.
@@ -52,7 +52,7 @@ pub(crate) fn findings<'a>(
     description: &Description,
     tree: &Tree,
     sections: impl Iterator<Item = &'a SectionKind>,
-) -> Vec<Finding> {
+) -> Vec<PlacedProblem> {
     let mut check = Check {
         description,
         tree,
@@ -85,12 +85,18 @@ fn reservation_of_local_mode(domain: &str, mode: &str) -> Place {
     place.key(mode).key("reservation")
 }
 
+/// Those of the keys that are given.
+fn given<'a>(keys: &[(&'a str, bool)]) -> Vec<&'a str> {
+    let given = keys.iter().filter(|(_, is_given)| *is_given);
+    given.map(|(key, _)| *key).collect()
+}
+
 /// `Check` is a description under check: what it says, and the problems with it.
 pub struct Check<'a> {
     description: &'a Description,
     /// The document; it also has the names of what was cut out for its shape.
     tree: &'a Tree,
-    findings: Vec<Finding>,
+    findings: Vec<PlacedProblem>,
 }
 
 impl<'a> Check<'a> {
@@ -121,7 +127,7 @@ impl<'a> Check<'a> {
 
     fn find(&mut self, severity: Severity, place: &Place, message: String, remedy: String) {
         let place = place.clone();
-        self.findings.push(Finding {
+        self.findings.push(PlacedProblem {
             severity,
             place,
             message,
@@ -142,6 +148,34 @@ impl<'a> Check<'a> {
         self.error(place, format!("there is no {what} `{name}`"), remedy);
     }
 
+    /// Complains of each element of the array at `place` that stands there already.
+    fn no_repetition<T: PartialEq>(
+        &mut self,
+        place: &Place,
+        elements: &[T],
+        message: impl Fn(&T) -> String,
+        remedy: &str,
+    ) {
+        for (index, element) in elements.iter().enumerate() {
+            if elements[..index].contains(element) {
+                self.error(&place.index(index), message(element), remedy);
+            }
+        }
+    }
+
+    /// Complains of each key of the table at `place` that is given.
+    fn none_of(
+        &mut self,
+        place: &Place,
+        keys: &[(&str, bool)],
+        message: impl Fn(&str) -> String,
+        remedy: &str,
+    ) {
+        for key in given(keys) {
+            self.error(&place.key(key), message(key), remedy);
+        }
+    }
+
     /// Complains unless `length` is above zero.
     pub fn above_zero(&mut self, place: &Place, what: &str, length: Duration) {
         if length.is_zero() {
@@ -157,6 +191,13 @@ impl<'a> Check<'a> {
     fn host_cpus(&self, domain: &Domain) -> Option<&'a CpuSet> {
         let host = self.description.host_of(domain);
         host.map(|(_, host)| &host.cpus)
+    }
+
+    /// Every domain with its place and name.
+    fn domains(&self) -> impl Iterator<Item = (Place, &'a str, &'a Domain)> + use<'a> {
+        let domains = Place::root().key("domains");
+        let each = self.description.domains.iter();
+        each.map(move |(name, domain)| (domains.key(name), name.as_str(), domain))
     }
 
     /// Every reservation with its place and domain, those of the modes included.

@@ -48,7 +48,7 @@ fn schedule(check: &mut Check<'_>, place: &Place, every: Duration) {
 
 /// Complains where nothing counts what happens to the domain.
 fn counted(check: &mut Check<'_>, here: &Place, name: &str) {
-    let known = check.tree.names("domains");
+    let known = check.names("domains");
     check.reference(here, "domain", name, &known);
     let description = check.description;
     let Some(domain) = description.domains.get(name) else {

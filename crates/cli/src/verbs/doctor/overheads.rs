@@ -349,7 +349,7 @@ fn time(nanoseconds: u64) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use tailbound_enforcement::Target;
-    use tailbound_measurement::overheads::Measured;
+    use tailbound_measurement::overheads::MeasuredCost;
     use tailbound_measurement::overheads::series::Series;
     use tailbound_model::{BackendKind, BackendOptions, Priority, ResourceInterface};
 
@@ -403,7 +403,7 @@ mod tests {
             even: vec![Duration::from_nanos(even_ns)],
             odd: vec![Duration::from_nanos(odd_ns)],
         };
-        let of = |subject, with, without| Measured {
+        let of = |subject, with, without| MeasuredCost {
             subject,
             cost: Cost::between(&with, &without).unwrap(),
         };
