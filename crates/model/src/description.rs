@@ -68,6 +68,23 @@ pub struct Description {
 }
 
 impl Description {
+    /// A system of this name and text without hosts or anything on them.
+    pub fn named(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            name: name.into(),
+            description: description.into(),
+            seed: default_seed(),
+            hosts: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            services: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            initial_mode: None,
+            experiment: Experiment::default(),
+            sections: Sections::default(),
+        }
+    }
+
     /// The table of a subsystem; its default where the description has none.
     pub fn section<S: Section>(&self) -> S {
         self.sections.get()

@@ -1,6 +1,5 @@
 //! The format of a description: what every description has, and the sections of subsystems.
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use serde_json::Value as Json;
@@ -13,6 +12,7 @@ use crate::section::SectionKind;
 const CORE: [SectionKind; 1] = [SectionKind::of::<ModeChanges>()];
 
 /// `DescriptionFormat` reads descriptions: the core of the format, and a list of sections of other crates.
+#[derive(Debug)]
 pub struct DescriptionFormat {
     sections: &'static [SectionKind],
     schema: OnceLock<Json>,
@@ -35,12 +35,5 @@ impl DescriptionFormat {
     /// The JSON Schema of a description file, for editors and other programs.
     pub fn schema(&self) -> &Json {
         self.schema.get_or_init(|| json_schema(self.sections()))
-    }
-}
-
-impl fmt::Debug for DescriptionFormat {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = self.sections().map(|section| section.key);
-        out.debug_list().entries(keys).finish()
     }
 }

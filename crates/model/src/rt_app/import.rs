@@ -12,15 +12,14 @@ use super::log::Log;
 use super::timeline::{Job, NoPattern, Pattern, pattern};
 use crate::BackendKind;
 use crate::description::{
-    Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Experiment,
-    Reservation, SCHEMA_VERSION, Service, Task,
+    Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Reservation,
+    Service, Task,
 };
 use crate::host::Host;
 use crate::interface::{Cpu, Priority};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
 use crate::schema::as_name;
-use crate::section::Sections;
 use crate::writing::to_toml;
 
 /// The jobs that one cycle of a thread may have; each becomes a task.
@@ -173,30 +172,18 @@ impl Builder {
         let stem = Path::new(file)
             .file_stem()
             .map(|stem| stem.to_string_lossy().into_owned());
-        let name = as_name(&stem.unwrap_or_default());
-        let mut experiment = Experiment::default();
+        let mut name = as_name(&stem.unwrap_or_default());
+        if name.is_empty() {
+            name = "rt-app".into();
+        }
+        let mut description = Description::named(name, "Imported from an rt-app workload.");
         if let Some(seconds) = global.duration_s {
-            experiment.duration = Duration::from_secs(seconds);
+            description.experiment.duration = Duration::from_secs(seconds);
         }
         let host = Host::of(cpus.iter().copied().map(Cpu).collect());
+        description.hosts.insert(HOST.into(), host);
         Self {
-            description: Description {
-                schema_version: SCHEMA_VERSION,
-                name: if name.is_empty() {
-                    "rt-app".into()
-                } else {
-                    name
-                },
-                description: "Imported from an rt-app workload.".into(),
-                seed: 1,
-                hosts: BTreeMap::from([(HOST.into(), host)]),
-                domains: BTreeMap::new(),
-                services: BTreeMap::new(),
-                modes: BTreeMap::new(),
-                initial_mode: None,
-                experiment,
-                sections: Sections::default(),
-            },
+            description,
             policy: global.policy.unwrap_or(ThreadPolicy::Other),
             default_cpus: cpus,
             spans: BTreeMap::new(),
