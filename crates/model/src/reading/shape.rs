@@ -152,6 +152,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self, node: &Node, schema: &Json, place: &Place, number: f64) -> Option<Json> {
+        const RULES: [&str; 4] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
         let broken = |rule: &&str| {
             schema[*rule].as_f64().is_some_and(|bound| match *rule {
                 "minimum" => number < bound,
@@ -160,8 +161,7 @@ impl<'a> Reader<'a> {
                 _ => number >= bound,
             })
         };
-        const RULES: [&str; 4] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
-        match RULES.iter().find(broken) {
+        match RULES.into_iter().find(broken) {
             Some(rule) => self.out_of_range(node, schema, place, rule),
             None if number.is_finite() => Some(json!(number)),
             None => self.out_of_range(node, schema, place, "finite"),
