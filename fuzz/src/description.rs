@@ -2,7 +2,7 @@
 
 use tailbound_analysis::FORMAT;
 use tailbound_model::{Description, to_toml};
-use tailbound_modes::described::table_of;
+use tailbound_modes::table_from_description::table_of;
 
 /// A fragment of modes stands behind this line, where there is one.
 const SPLIT: &str = "\n#---\n";
