@@ -2,9 +2,6 @@
 
 use std::cmp::Ordering;
 
-use num_bigint::BigUint;
-use num_rational::Ratio;
-
 use crate::rational::{compare, sum};
 use crate::sporadic_task::SporadicTask;
 
@@ -19,15 +16,12 @@ pub fn compare_utilisation(tasks: &[SporadicTask], cpus: u32) -> Ordering {
         .iter()
         .fold(Enclosure::default(), |sum, task| sum.plus(task));
     let limit = u128::from(cpus) << 64;
-    enclosure
-        .compare(limit)
-        .unwrap_or_else(|| compare(&exact_utilisation(tasks), (cpus.into(), 1)))
-}
-
-/// The utilisation as a fraction.
-pub(super) fn exact_utilisation(tasks: &[SporadicTask]) -> Ratio<BigUint> {
-    let tasks = tasks.iter();
-    sum(tasks.map(|task| (task.execution().as_nanos(), task.period().as_nanos())))
+    enclosure.compare(limit).unwrap_or_else(|| {
+        let shares = tasks
+            .iter()
+            .map(|task| (task.execution().as_nanos(), task.period().as_nanos()));
+        compare(&sum(shares), (cpus.into(), 1))
+    })
 }
 
 /// Two numbers of 2^-64 CPUs between which a utilisation lies.
