@@ -6,6 +6,7 @@
 pub mod admission;
 mod error;
 pub mod interfaces;
+mod lundberg;
 pub mod notation;
 mod periodic_load;
 mod query;

@@ -251,22 +251,6 @@ impl PeriodicLoad {
         LeastBudgets::of(self)?.of_period(period)
     }
 
-    /// The budget that suffices whatever the offsets are, as of
-    /// [`least_budget`](Self::least_budget) with all tasks sporadic.
-    ///
-    /// # Errors
-    /// As of [`least_budget`](Self::least_budget).
-    pub fn least_budget_for_any_offsets(
-        &self,
-        period: Duration,
-    ) -> Result<Duration, AnalysisError> {
-        let mut sporadic = self.clone();
-        for task in &mut sporadic.tasks {
-            task.offset = None;
-        }
-        sporadic.least_budget(period)
-    }
-
     /// How many jobs a hyperperiod has, where that is a number of 64 bits.
     fn jobs_per_hyperperiod(&self) -> Option<u128> {
         let hyperperiod = common_multiple(self.periods()).to_u64()?;

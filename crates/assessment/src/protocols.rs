@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use tailbound_analysis::AnalysisError;
-use tailbound_analysis::interfaces::{DeferrableSupply, SupplyBound};
+use tailbound_analysis::interfaces::{PeriodicSupply, SupplyBound};
 use tailbound_analysis::resolution::{WithFallen, with_agents, with_fallen};
 use tailbound_analysis::schedulability::mode_change::{
     AcrossChange, ModeChange, ModeTask, NewModeStart, Supplies, TaskInTransition, TaskKind,
@@ -321,8 +321,8 @@ impl OnTheWay {
         if period == next_period && same_priority {
             return Ok(Self::Covering { old, new });
         }
-        let first = DeferrableSupply::with_jitter(budget, period, given.0.jitter);
-        let second = DeferrableSupply::with_jitter(next, next_period, given.1.jitter);
+        let first = PeriodicSupply::deferrable(budget, period, given.0.jitter);
+        let second = PeriodicSupply::deferrable(next, next_period, given.1.jitter);
         let across = Box::new(AcrossChange::new(
             first.map_err(told)?,
             second.map_err(told)?,

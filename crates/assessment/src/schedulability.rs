@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
 use tailbound_analysis::interfaces::{
-    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, ResponseBound, SupplyBound,
-    Workload,
+    DedicatedCpu, PeriodicSupply, ResponseBound, SupplyBound, Workload,
 };
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
@@ -194,17 +193,17 @@ impl Given {
         Ok(match self.server {
             ReservationServer::Dedicated => Box::new(DedicatedCpu),
             ReservationServer::Deferrable { budget, period } => {
-                Box::new(DeferrableSupply::with_jitter(budget, period, self.jitter)?)
+                Box::new(PeriodicSupply::deferrable(budget, period, self.jitter)?)
             }
             ReservationServer::Polling { budget, period } => {
-                Box::new(PollingSupply::with_jitter(budget, period, self.jitter)?)
+                Box::new(PeriodicSupply::polling(budget, period, self.jitter)?)
             }
             ReservationServer::Simulated { .. } => {
                 return Err(AnalysisError::only_simulated());
             }
             ReservationServer::Periodic { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {
-                Box::new(PeriodicResource::new(budget, period)?)
+                Box::new(PeriodicSupply::somewhere(budget, period)?)
             }
         })
     }

@@ -9,13 +9,11 @@ use tailbound_model::Bandwidth;
 use tailbound_time::Duration;
 
 use super::component::{self, ComponentVerdict, LocalScheduler, Shortage, schedulable};
-use super::deferrable_supply::DeferrableSupply;
 use super::demand::{LONGEST, Workload};
-use super::explicit_deadline_periodic::ExplicitDeadlinePeriodic;
 use super::multiprocessor_periodic::{
     self, MultiprocessorPeriodic, demand_of, horizon_of, out_of_rate, schedulable_global_edf,
 };
-use super::periodic_resource::PeriodicResource;
+use super::periodic_supply::PeriodicSupply;
 use super::supply::SupplyBound;
 use super::test_points::{Sweep, demand_horizon};
 use crate::AnalysisError;
@@ -93,7 +91,7 @@ struct Found {
 
 /// What the tasks get.
 enum Resource {
-    OneCpu(Box<dyn SupplyBound>),
+    OneCpu(PeriodicSupply),
     Several(MultiprocessorPeriodic),
 }
 
@@ -120,7 +118,7 @@ impl Resource {
         sweep: &mut Sweep,
     ) -> Result<Option<Duration>, AnalysisError> {
         match self {
-            Self::OneCpu(supply) => component::next_short_window(workload, supply.as_ref(), sweep),
+            Self::OneCpu(supply) => component::next_short_window(workload, supply, sweep),
             Self::Several(resource) => {
                 multiprocessor_periodic::next_short_window(workload, problem, resource, sweep)
             }
@@ -129,7 +127,7 @@ impl Resource {
 
     fn horizon(&self, workload: &Workload, problem: usize) -> Option<Duration> {
         match self {
-            Self::OneCpu(supply) => demand_horizon(workload, supply.as_ref()).ok(),
+            Self::OneCpu(supply) => demand_horizon(workload, supply).ok(),
             Self::Several(resource) => horizon_of(workload, problem, resource),
         }
     }
@@ -190,9 +188,7 @@ impl InterfaceSearch<'_> {
         period: Duration,
     ) -> Result<ComponentVerdict, AnalysisError> {
         match self.resource(budget, period)? {
-            Resource::OneCpu(resource) => {
-                schedulable(self.workload, self.scheduler, resource.as_ref())
-            }
+            Resource::OneCpu(supply) => schedulable(self.workload, self.scheduler, &supply),
             Resource::Several(_) if self.scheduler == LocalScheduler::FixedPriority => {
                 Err(AnalysisError::Invalid {
                     what: "fixed priorities on several CPUs are not known here; use EDF".into(),
@@ -210,24 +206,20 @@ impl InterfaceSearch<'_> {
             .ok_or_else(|| AnalysisError::Invalid {
                 what: format!("a budget of {budget} does not even cover its overhead of {lost}"),
             })?;
-        Ok(match self.model {
-            ResourceModel::Periodic => {
-                Resource::OneCpu(Box::new(PeriodicResource::new(left, period)?))
+        let supply = match self.model {
+            ResourceModel::Periodic => PeriodicSupply::somewhere(left, period),
+            ResourceModel::ExplicitDeadline { deadline } => {
+                PeriodicSupply::by_deadline(left, period, deadline)
             }
-            ResourceModel::ExplicitDeadline { deadline } => Resource::OneCpu(Box::new(
-                ExplicitDeadlinePeriodic::new(left, period, deadline)?,
-            )),
+            // The whole budget is spent by then, wherever in it the overhead falls.
             ResourceModel::Deferrable { jitter } => {
-                // The whole budget is spent by then, wherever in it the overhead falls.
-                let delay = lost.saturating_add(jitter);
-                Resource::OneCpu(Box::new(DeferrableSupply::with_jitter(
-                    left, period, delay,
-                )?))
+                PeriodicSupply::deferrable(left, period, lost.saturating_add(jitter))
             }
             ResourceModel::Multiprocessor { cpus } => {
-                Resource::Several(MultiprocessorPeriodic::new(left, period, cpus)?)
+                return MultiprocessorPeriodic::new(left, period, cpus).map(Resource::Several);
             }
-        })
+        };
+        supply.map(Resource::OneCpu)
     }
 
     /// The least budget of this period: more budget is never less supply. Under EDF, each budget

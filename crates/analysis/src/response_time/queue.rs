@@ -139,11 +139,7 @@ impl PoissonQueue {
         let mut provenance = Provenance::new(Evidence::Bound, "response time", method);
         provenance.assumptions.clone_from(&assumptions);
         Ok(ResponseTimes {
-            source: Source::Bracket(Distribution::from_bracket(
-                provenance,
-                overall.optimistic,
-                overall.pessimistic,
-            )),
+            source: Source::Bracket(overall.into_distribution(provenance)),
             utilisation: self.utilisation(),
             bandwidth: bandwidth(self.server),
             method: method.into(),

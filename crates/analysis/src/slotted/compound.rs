@@ -1,5 +1,7 @@
 //! The work that Poisson arrivals bring in a time, in whole grains: compound Poisson laws.
 
+use crate::lundberg;
+
 /// What is neglected of a tail is below e to the minus this.
 const NEGLECTED_LOG: f64 = 38.0;
 /// Probabilities below this are left out.
@@ -119,21 +121,8 @@ impl Work {
         if jobs * self.mean_size() >= 1.0 {
             return 0.0;
         }
-        let holds = |theta: f64| jobs * (self.moment(theta) - 1.0) <= theta;
-        let (mut low, mut high) = (0.0, 1.0 / self.sizes.len().max(1) as f64);
-        while holds(high) && high < 64.0 {
-            low = high;
-            high *= 2.0;
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if holds(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let first = 1.0 / self.sizes.len().max(1) as f64;
+        lundberg::decay(jobs, |theta| self.moment(theta), (first, 64.0))
     }
 }
 

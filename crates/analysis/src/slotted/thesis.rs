@@ -84,9 +84,7 @@ impl ThesisResponses {
                 _ => steps.push((at, f64::min(sum, 1.0))),
             }
         }
-        let curve = StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
-            what: format!("the computed distribution is none: {error}; please report this"),
-        })?;
+        let curve = StepCdf::new(steps).map_err(AnalysisError::no_distribution)?;
         let method = "B/D(DS)/1, at most one arrival per slot (Li 2021, section 4.2, corrected)";
         let mut provenance = Provenance::new(Evidence::Estimate, "response time", method);
         provenance.assumptions = vec![

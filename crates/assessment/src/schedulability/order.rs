@@ -1,7 +1,7 @@
 //! Whose jobs go first within a service.
 
+use tailbound_analysis::schedulability::priority_assignment::described_rank;
 use tailbound_model::{Scheduling, Service, Task};
-use tailbound_time::Duration;
 
 /// The order in which a service serves its tasks' jobs, as an analysis takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,21 +36,12 @@ impl Order {
         let Self::Priority(scheduling) = self else {
             return true;
         };
-        match (rank(scheduling, other), rank(scheduling, task)) {
+        match (
+            described_rank(scheduling, other),
+            described_rank(scheduling, task),
+        ) {
             (Some(other), Some(own)) => other <= own,
             _ => true,
         }
-    }
-}
-
-/// Where a task stands: the lower number first; `None` where that is not known.
-fn rank(scheduling: Scheduling, task: &Task) -> Option<u64> {
-    match scheduling {
-        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst | Scheduling::RoundRobin => None,
-        Scheduling::RateMonotonic => task.least_gap().map(Duration::as_nanos),
-        Scheduling::DeadlineMonotonic => task.relative_deadline().map(Duration::as_nanos),
-        Scheduling::FixedPriority => task
-            .priority
-            .map(|priority| u64::from(u8::MAX) - u64::from(priority.0)),
     }
 }

@@ -4,7 +4,7 @@
 mod pending;
 
 pub use pending::{Holding, Pending, UNKNOWN, admit_from};
-use tailbound_analysis::admission::{self, BudgetRule, HostLimits, RealTimeLimit, Reserved};
+use tailbound_analysis::admission::{self, HostLimits, RealTimeLimit, Reserved};
 use tailbound_linux::host_facts::Throttling;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
@@ -90,7 +90,7 @@ impl Standing {
             place: self.place.as_deref(),
             backend: self.request.backend,
             interface: &self.request.interface,
-            rule: BudgetRule::of(self.request.backend.server_kind()),
+            server: self.request.backend.server_kind(),
             on_common_grid: self.on_common_grid,
         }
     }

@@ -1,5 +1,7 @@
 //! The work that arrives in a stretch of time: compound Poisson sums, at any time.
 
+use crate::lundberg;
+
 /// What is neglected of a tail.
 const NEGLECTED: f64 = 1e-18;
 /// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
@@ -107,20 +109,7 @@ impl Work {
         if self.rate * self.mean() >= share {
             return 0.0;
         }
-        let holds = |theta: f64| self.rate * (self.moment(theta) - 1.0) <= theta * share;
-        let (mut low, mut high) = (0.0, 1e-6);
-        while holds(high) && high < 1e3 {
-            (low, high) = (high, high * 2.0);
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if holds(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        lundberg::decay(self.rate / share, |theta| self.moment(theta), (1e-6, 1e3))
     }
 }
 

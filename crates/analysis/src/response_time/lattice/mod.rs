@@ -13,14 +13,15 @@ mod response;
 mod rounding;
 
 use num_integer::gcd;
-use tailbound_distribution::StepCdf;
+use tailbound_distribution::{Distribution, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
+use crate::response_time::Kind;
 use boundary::{Passages, Queue};
 use compound::Work;
-use response::{Kind, Responses};
+use response::Responses;
 pub(super) use rounding::{Lattice, Law, Side};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
@@ -52,6 +53,28 @@ pub(super) struct Stream {
 pub(super) struct Enclosure {
     pub optimistic: StepCdf,
     pub pessimistic: StepCdf,
+}
+
+impl Enclosure {
+    /// The functions of all jobs and of each task's, paired side by side: the first is of all jobs.
+    pub(super) fn pairs(
+        optimistic: Vec<StepCdf>,
+        pessimistic: Vec<StepCdf>,
+    ) -> Result<(Self, Vec<Self>), AnalysisError> {
+        let sides = optimistic.into_iter().zip(pessimistic);
+        let mut pairs = sides.map(|(optimistic, pessimistic)| Self {
+            optimistic,
+            pessimistic,
+        });
+        let overall = pairs.next().ok_or_else(|| AnalysisError::Invalid {
+            what: "the service has no task; it needs one".into(),
+        })?;
+        Ok((overall, pairs.collect()))
+    }
+
+    pub(super) fn into_distribution(self, provenance: Provenance) -> Distribution {
+        Distribution::from_bracket(provenance, self.optimistic, self.pessimistic)
+    }
 }
 
 /// The response times of the jobs of all `streams` together, and of each.
@@ -105,19 +128,8 @@ pub(super) fn response_times(
         (plan.side(lattice, Side::Optimistic), other.join())
     });
     let pessimistic = pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let optimistic = optimistic?;
-    let mut pairs = optimistic
-        .into_iter()
-        .zip(pessimistic)
-        .map(|(optimistic, pessimistic)| Enclosure {
-            optimistic,
-            pessimistic,
-        });
-    let overall = pairs.next().ok_or_else(|| AnalysisError::Invalid {
-        what: "the service has no task; it needs one".into(),
-    })?;
-    let step = lattice.time(1, Side::Pessimistic);
-    Ok((overall, pairs.collect(), step))
+    let (overall, per_task) = Enclosure::pairs(optimistic?, pessimistic)?;
+    Ok((overall, per_task, lattice.time(1, Side::Pessimistic)))
 }
 
 struct Plan<'a> {
@@ -283,8 +295,6 @@ impl Plan<'_> {
             let end = lattice.time(values.len(), side);
             steps.push((end.saturating_add(self.overhead), 1.0));
         }
-        StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
-            what: format!("the computed distribution is none: {error}; please report this"),
-        })
+        StepCdf::new(steps).map_err(AnalysisError::no_distribution)
     }
 }

@@ -4,15 +4,7 @@ use super::boundary::{Passages, Queue};
 use super::compound::Work;
 use super::fourier::{Complex, Transform};
 use super::rounding::Side;
-
-/// Whether unused budget is kept within the period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Kept: the deferrable server.
-    Deferrable,
-    /// Lost: the periodic server.
-    Periodic,
-}
+use crate::response_time::Kind;
 
 /// The distribution function of the response time on the lattice: entry k bounds it towards
 /// `side` for every time from k steps to below k + 1.
