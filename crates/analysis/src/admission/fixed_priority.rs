@@ -80,6 +80,10 @@ pub fn budget_response_ns(
             work_ns.saturating_add(demand_ns(own, other, window_ns))
         });
         let next_ns = time_for(work_ns);
+        debug_assert!(
+            next_ns >= own.budget_ns,
+            "a budget takes its own length at least"
+        );
         // It only grows, by whole budgets, and is left beyond the period: so it ends.
         if next_ns <= window_ns || next_ns > own.period_ns {
             return next_ns;

@@ -123,8 +123,9 @@ impl SupplyBound for PeriodicSupply {
             return Duration::ZERO;
         };
         let whole = after / self.period;
-        // At most the window.
-        self.budget * whole + (after % self.period).min(self.budget)
+        let supplied = self.budget * whole + (after % self.period).min(self.budget);
+        debug_assert!(supplied <= window, "one CPU gives no more than the window");
+        supplied
     }
 
     fn time_to_supply(&self, work: Duration) -> Duration {
@@ -137,7 +138,9 @@ impl SupplyBound for PeriodicSupply {
         let rest = work - self.budget * whole;
         let full = self.period.checked_mul(whole);
         let end = full.and_then(|full| full.checked_add(self.longest_gap)?.checked_add(rest));
-        end.unwrap_or(Duration::MAX)
+        let end = end.unwrap_or(Duration::MAX);
+        debug_assert!(end >= work, "one CPU takes at least the length of the work");
+        end
     }
 
     fn rate(&self) -> (u64, u64) {

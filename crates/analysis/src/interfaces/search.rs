@@ -15,7 +15,7 @@ use super::multiprocessor_periodic::{
 };
 use super::periodic_supply::PeriodicSupply;
 use super::supply::SupplyBound;
-use super::test_points::{Sweep, demand_horizon};
+use super::test_points::{WindowSweep, demand_horizon};
 use crate::AnalysisError;
 
 /// The kind of reservation that is looked for.
@@ -82,7 +82,7 @@ impl LeastInterface {
 }
 
 /// What a search has found, in nanoseconds.
-struct Found {
+struct BudgetVerdict {
     /// The least budget that was found to pass.
     budget_ns: u64,
     /// From where on budgets below it are undecided.
@@ -104,10 +104,10 @@ impl Resource {
         }
     }
 
-    fn sweep(&self, workload: &Workload, problem: usize) -> Sweep {
+    fn sweep(&self, workload: &Workload, problem: usize) -> WindowSweep {
         match (self, workload.tasks().get(problem)) {
-            (Self::Several(_), Some(task)) => Sweep::from(task.deadline().min(task.period())),
-            _ => Sweep::from(Duration::ZERO),
+            (Self::Several(_), Some(task)) => WindowSweep::from(task.deadline().min(task.period())),
+            _ => WindowSweep::from(Duration::ZERO),
         }
     }
 
@@ -115,7 +115,7 @@ impl Resource {
         &self,
         workload: &Workload,
         problem: usize,
-        sweep: &mut Sweep,
+        sweep: &mut WindowSweep,
     ) -> Result<Option<Duration>, AnalysisError> {
         match self {
             Self::OneCpu(supply) => component::next_short_window(workload, supply, sweep),
@@ -281,7 +281,12 @@ impl InterfaceSearch<'_> {
 
     /// Under EDF, raises the budget from `low` by each window that is too short, up to `high`, at
     /// which the test passes.
-    fn by_windows(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
+    fn by_windows(
+        &self,
+        period: Duration,
+        low: u64,
+        high: u64,
+    ) -> Result<BudgetVerdict, AnalysisError> {
         let resource = |budget_ns: u64| self.resource(Duration::from_nanos(budget_ns), period);
         let mut budget = low;
         if resource(budget)?.out_of_rate(self.workload) {
@@ -315,7 +320,7 @@ impl InterfaceSearch<'_> {
                 })?;
             }
         }
-        Ok(Found {
+        Ok(BudgetVerdict {
             budget_ns: budget,
             undecided,
         })
@@ -342,7 +347,12 @@ impl InterfaceSearch<'_> {
     }
 
     /// Between `low` and `high`, at which the test passes.
-    fn by_bisection(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
+    fn by_bisection(
+        &self,
+        period: Duration,
+        low: u64,
+        high: u64,
+    ) -> Result<BudgetVerdict, AnalysisError> {
         let undecided = Cell::new(None::<u64>);
         let passes = |budget: Duration| match self.test(budget, period) {
             Err(AnalysisError::NotAnalysed { .. }) => {
@@ -357,7 +367,7 @@ impl InterfaceSearch<'_> {
         } else {
             least(low, high, passes)?
         };
-        Ok(Found {
+        Ok(BudgetVerdict {
             budget_ns: budget,
             undecided: undecided.get(),
         })

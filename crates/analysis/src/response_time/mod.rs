@@ -17,8 +17,8 @@ use tailbound_time::{Duration, Rate};
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
-pub(crate) use continuous::Kind;
-use lattice::{Law, Stream};
+pub(crate) use continuous::BudgetUse;
+use lattice::{JobStream, Law};
 pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
@@ -167,7 +167,7 @@ fn predict_poisson(
     let sharp = service_queue::sharp(query, &laws, points);
     let stream = |(task, law): (&Task, Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
-        Stream { per_second, law }
+        JobStream { per_second, law }
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let (overall, per_task, step) =

@@ -13,7 +13,7 @@ use num_bigint::BigUint;
 use tailbound_time::Duration;
 
 use super::global_workload::{
-    GlobalBound, GlobalTask, Growth, MOST_STEPS, any_hopeless, global_bound, global_tasks,
+    GlobalBound, GlobalTask, MOST_STEPS, Ramp, any_hopeless, global_bound, global_tasks,
 };
 use crate::AnalysisError;
 use crate::rational::sum;
@@ -183,11 +183,12 @@ fn slack_round(
                 let before = interference_before_deadline(other, *response, task.deadline_ns);
                 other
                     .workload(window, *response)
-                    .min(Growth::constant(before))
+                    .min(Ramp::constant(before))
             })
         });
         match (bound, responses.get_mut(index)) {
             (GlobalBound::Within(bound), Some(response)) => {
+                debug_assert!((task.execution_ns..=task.deadline_ns).contains(&bound));
                 round.gained |= bound < *response;
                 *response = bound.min(*response);
             }

@@ -16,7 +16,7 @@ impl GlobalTask {
     /// The most that the task executes in any window of the given length, if each of its jobs is
     /// complete `response` after its release, which is its execution time or more: the first job as late as
     /// that, all others at once (Bertogna & Cirinei 2007; the slack there is D - `response`).
-    pub(super) fn workload(&self, length: u64, response: u64) -> Growth {
+    pub(super) fn workload(&self, length: u64, response: u64) -> Ramp {
         let reach = length + response - self.execution_ns;
         let (jobs, since_release) = (reach / self.period_ns, reach % self.period_ns);
         let grows = since_release < self.execution_ns;
@@ -25,7 +25,7 @@ impl GlobalTask {
         } else {
             self.period_ns
         };
-        Growth {
+        Ramp {
             value_ns: jobs * self.execution_ns + self.execution_ns.min(since_release),
             grows,
             for_ns: until - since_release,
@@ -94,14 +94,14 @@ pub(super) const MOST_STEPS: u64 = 4_000_000;
 
 /// A quantity of time at some instant, and its growth right after it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Growth {
+pub(super) struct Ramp {
     value_ns: u64,
     grows: bool,
     /// As long as this, above zero, it grows with time or stays as it is.
     for_ns: u64,
 }
 
-impl Growth {
+impl Ramp {
     /// A quantity that stays as it is.
     pub(super) const fn constant(value_ns: u64) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Growth {
 /// CPU. Where at least as many tasks are capped as there are CPUs, no x is one, and the iteration as published
 /// goes on by a nanosecond a step, so that tasks of milliseconds take millions. All interferences are
 /// straight between the ends of jobs: a step here goes to the answer, or to the next such end.
-pub(super) fn global_bound<I: Iterator<Item = Growth>>(
+pub(super) fn global_bound<I: Iterator<Item = Ramp>>(
     task: &GlobalTask,
     cpus: u32,
     steps_left: &mut u64,
@@ -149,7 +149,7 @@ pub(super) fn global_bound<I: Iterator<Item = Growth>>(
         if response > task.deadline_ns {
             return GlobalBound::None;
         }
-        let cap = Growth {
+        let cap = Ramp {
             value_ns: capped_at,
             grows: true,
             for_ns: u64::MAX,

@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 use num_integer::gcd;
 use tailbound_time::Duration;
 
-use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
+use super::utilisation::{ONE_CPU, UtilisationEnclosure, compare_utilisation};
 use crate::AnalysisError;
 use crate::sporadic_task::{SporadicTask, total_execution};
 
@@ -314,7 +314,7 @@ impl Horizon {
 fn utilisation_window_rounded_up(tasks: &[SporadicTask], demand: &Demands) -> Option<u64> {
     let enclosure = tasks
         .iter()
-        .fold(Enclosure::default(), |sum, task| sum.plus(task));
+        .fold(UtilisationEnclosure::default(), |sum, task| sum.plus(task));
     let idle = ONE_CPU
         .checked_sub(enclosure.rounded_up)
         .filter(|idle| *idle > 0)?;

@@ -11,7 +11,7 @@ pub(super) const MOST_JOBS: f64 = 600.0;
 
 /// Jobs that arrive as a Poisson process, with independent sizes in grains.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct GrainWork {
     /// Jobs per second.
     pub per_second: f64,
     /// The probability of each size, from 0 grains on.
@@ -28,6 +28,10 @@ pub(super) struct LatticeLaw {
 
 impl LatticeLaw {
     pub(super) fn new(dense: Vec<f64>) -> Self {
+        debug_assert!(
+            dense.iter().sum::<f64>() < 1.0 + 1e-6,
+            "a law weighs one at most"
+        );
         let kept = |(at, p): (usize, &f64)| (*p > NEGLIGIBLE).then_some((at, *p));
         let sparse = dense.iter().enumerate().filter_map(kept).collect();
         Self { dense, sparse }
@@ -52,7 +56,7 @@ impl LatticeLaw {
     }
 }
 
-impl Work {
+impl GrainWork {
     /// The mean size in grains.
     pub(super) fn mean_size(&self) -> f64 {
         let weighted = |(size, weight): (usize, &f64)| size as f64 * weight;
@@ -136,7 +140,7 @@ mod tests {
 
     #[test]
     fn constant_sizes_yield_the_poisson_law() {
-        let work = Work {
+        let work = GrainWork {
             per_second: 3.0,
             sizes: vec![0.0, 0.0, 1.0],
         };
@@ -151,7 +155,7 @@ mod tests {
 
     #[test]
     fn laws_of_consecutive_times_convolve() {
-        let work = Work {
+        let work = GrainWork {
             per_second: 2.0,
             sizes: vec![0.1, 0.4, 0.0, 0.5],
         };
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_decay_solves_lundbergs_equation() {
-        let work = Work {
+        let work = GrainWork {
             per_second: 0.5,
             sizes: vec![0.0, 1.0],
         };

@@ -104,7 +104,7 @@ impl ThesisResponses {
 /// range; [`AnalysisError::Overloaded`] if U < W (equation 4.1) does not hold;
 /// [`AnalysisError::NotAnalysed`] if algorithm 1 does not come to rest or M is too large.
 pub fn discretised(query: &ThesisQuery) -> Result<ThesisResponses, AnalysisError> {
-    let queue = Queue::of(query)?;
+    let queue = ThesisQueue::of(query)?;
     let workload = queue.at_period_start(query.tolerance)?;
     let probabilities = queue.responses(&workload);
     let lost = 1.0 - probabilities.iter().sum::<f64>();
@@ -117,7 +117,7 @@ pub fn discretised(query: &ThesisQuery) -> Result<ThesisResponses, AnalysisError
 }
 
 /// B/D(DS)/1: everything in slots (thesis, section 4.1).
-struct Queue {
+struct ThesisQueue {
     /// η: the probability of an arrival in a slot.
     arrival: f64,
     /// d.
@@ -130,7 +130,7 @@ struct Queue {
     workloads: usize,
 }
 
-impl Queue {
+impl ThesisQueue {
     fn of(query: &ThesisQuery) -> Result<Self, AnalysisError> {
         let invalid = |what: String| Err(AnalysisError::Invalid { what });
         let count = u128::from(query.slots_per_execution);
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn figure_4_9_of_the_thesis() {
-        let queue = Queue {
+        let queue = ThesisQueue {
             arrival: 0.1,
             execution: 2,
             budget_slots: 3,

@@ -12,7 +12,7 @@ use tailbound_model::{
 };
 use tailbound_time::Duration;
 
-use super::Given;
+use super::GuaranteedSupply;
 use crate::AssessmentError;
 use crate::mode_content::ModeContent;
 
@@ -81,7 +81,7 @@ impl JudgedReservation {
 }
 
 /// The reservations of a mode that have a budget or CPUs of their own.
-pub(crate) struct Held {
+pub(crate) struct ModeReservations {
     /// By domain.
     reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
@@ -91,7 +91,7 @@ pub(crate) struct Held {
     limits: HostLimits,
 }
 
-impl Held {
+impl ModeReservations {
     pub(crate) fn of(
         description: &Description,
         mode: &ModeContent<'_>,
@@ -273,7 +273,11 @@ impl Held {
     }
 
     /// What a domain gets for sure, or why that is nothing.
-    pub(crate) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
+    pub(crate) fn given_to(
+        &self,
+        domain: &str,
+        cpus: &[CpuVerdict],
+    ) -> Result<GuaranteedSupply, String> {
         let Some(server) = self.reservations.get(domain).and_then(|one| one.server) else {
             return Err(
                 "no deadline holds for sure: the kernel promises its domain nothing".into(),
@@ -292,7 +296,7 @@ impl Held {
             }
             jitter = jitter.max(self.held_up(domain, verdict));
         }
-        Ok(Given {
+        Ok(GuaranteedSupply {
             server,
             jitter,
             as_on_own_cpu: false,

@@ -14,14 +14,14 @@ const SMALL: f64 = 500.0;
 /// Work that comes as a Poisson process of batches with independent sizes. Sizes are multiples of
 /// a stride.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct StrideWork {
     /// Batches per step of time.
     pub rate: f64,
     /// The sizes in strides, each with its probability.
     pub sizes: Vec<(usize, f64)>,
 }
 
-impl Work {
+impl StrideWork {
     /// The mean size in strides.
     pub(super) fn mean(&self) -> f64 {
         self.sizes.iter().map(|(size, p)| *size as f64 * p).sum()
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn one_size_is_a_poisson_law() {
-        let work = Work {
+        let work = StrideWork {
             rate: 0.4,
             sizes: vec![(1, 1.0)],
         };
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn long_times_neither_overflow_nor_vanish() {
-        let work = Work {
+        let work = StrideWork {
             rate: 2.0,
             sizes: vec![(1, 0.5), (3, 0.5)],
         };
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_decay_solves_lundberg_s_equation() {
-        let work = Work {
+        let work = StrideWork {
             rate: 0.4,
             sizes: vec![(1, 1.0)],
         };

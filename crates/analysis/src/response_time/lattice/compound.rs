@@ -8,14 +8,14 @@ const NEGLECTED_LOG: f64 = 32.0;
 
 /// Work that arrives as a Poisson process of jobs with independent sizes, in lattice steps.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct LatticeWork {
     /// Mean number of jobs per step of time.
     pub jobs_per_step: f64,
     /// The probability of each size in steps.
     pub sizes: Vec<f64>,
 }
 
-impl Work {
+impl LatticeWork {
     /// Mean work per step of time.
     pub(super) fn load(&self) -> f64 {
         self.jobs_per_step * self.mean_size()

@@ -18,10 +18,10 @@ use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
-use crate::response_time::Kind;
-use boundary::{Passages, Queue};
-use compound::Work;
-use response::Responses;
+use crate::response_time::BudgetUse;
+use boundary::{LatticeQueue, Passages};
+use compound::LatticeWork;
+use response::LatticeResponses;
 pub(super) use rounding::{Lattice, Law, Side};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
@@ -41,7 +41,7 @@ const MOST_PAIRS: usize = 40_000_000;
 
 /// A task: how often its jobs come, and how long they run.
 #[derive(Clone, Debug)]
-pub(super) struct Stream {
+pub(super) struct JobStream {
     /// Jobs per second, all clients together.
     pub per_second: f64,
     /// Their execution times.
@@ -82,7 +82,7 @@ impl Enclosure {
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] for servers and sizes outside the method.
 pub(super) fn response_times(
-    streams: &[Stream],
+    streams: &[JobStream],
     server: ReservationServer,
     overhead: Duration,
 ) -> Result<(Enclosure, Vec<Enclosure>, Duration), AnalysisError> {
@@ -93,9 +93,11 @@ pub(super) fn response_times(
     let rate: f64 = streams.iter().map(|s| s.per_second).sum();
     let (budget, period, kind) = match server {
         ReservationServer::Deferrable { budget, period } => {
-            (budget, period, Some(Kind::Deferrable))
+            (budget, period, Some(BudgetUse::Deferrable))
         }
-        ReservationServer::Periodic { budget, period } => (budget, period, Some(Kind::Periodic)),
+        ReservationServer::Periodic { budget, period } => {
+            (budget, period, Some(BudgetUse::Periodic))
+        }
         ReservationServer::Dedicated => {
             // Any period does; eight mean execution times keep the lattice in proportion.
             let period = Duration::from_secs_f64_nearest(8.0 * load / rate);
@@ -113,7 +115,7 @@ pub(super) fn response_times(
             });
         }
     };
-    let plan = Plan {
+    let plan = LatticePlan {
         streams,
         budget,
         period,
@@ -132,16 +134,16 @@ pub(super) fn response_times(
     Ok((overall, per_task, lattice.time(1, Side::Pessimistic)))
 }
 
-struct Plan<'a> {
-    streams: &'a [Stream],
+struct LatticePlan<'a> {
+    streams: &'a [JobStream],
     budget: Duration,
     period: Duration,
-    kind: Option<Kind>,
+    kind: Option<BudgetUse>,
     rate: f64,
     overhead: Duration,
 }
 
-impl Plan<'_> {
+impl LatticePlan<'_> {
     /// The finest lattice within the computing time that divides budget and execution times
     /// exactly, if there is one; else one that divides the budget; else the finest.
     fn lattice(&self) -> Lattice {
@@ -183,12 +185,12 @@ impl Plan<'_> {
             .map(|s| s.law.on(lattice, side))
             .collect();
         let mixture = self.mixture(&laws);
-        let work = Work {
+        let work = LatticeWork {
             jobs_per_step: self.rate * lattice.step_seconds(),
             sizes: mixture.clone(),
         };
         let budget = lattice.steps(self.budget.as_nanos(), side == Side::Optimistic);
-        let queue = Queue {
+        let queue = LatticeQueue {
             work,
             budget_steps: budget,
             period_steps: lattice.points,
@@ -221,7 +223,7 @@ impl Plan<'_> {
             Some(kind) => {
                 let passages = Passages::of(&queue);
                 let start = boundary::workload(&queue, &passages, side);
-                let responses = Responses {
+                let responses = LatticeResponses {
                     queue: &queue,
                     passages: &passages,
                     start: &start,
@@ -254,7 +256,7 @@ impl Plan<'_> {
     }
 
     /// Steps of response time that hold all but the rest of the jobs, by the bound of the tail.
-    fn length(&self, queue: &Queue, job: &[f64]) -> usize {
+    fn length(&self, queue: &LatticeQueue, job: &[f64]) -> usize {
         let decay = queue
             .work
             .decay(queue.budget_steps as f64 / queue.period_steps as f64);

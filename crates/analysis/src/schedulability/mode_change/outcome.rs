@@ -114,18 +114,18 @@ pub enum NoTransition {
 }
 
 /// Why there is no transition: the protocol cannot be used, or the analysis has no answer.
-pub(super) enum Refusal {
+pub(super) enum NoOutcome {
     NoTransition(NoTransition),
     Analysis(AnalysisError),
 }
 
-impl From<NoTransition> for Refusal {
+impl From<NoTransition> for NoOutcome {
     fn from(reason: NoTransition) -> Self {
         Self::NoTransition(reason)
     }
 }
 
-impl From<AnalysisError> for Refusal {
+impl From<AnalysisError> for NoOutcome {
     fn from(error: AnalysisError) -> Self {
         Self::Analysis(error)
     }
@@ -151,12 +151,12 @@ impl ModeChange {
         protocol: Protocol,
         (theorem, assumptions): (&'static str, &'static [&'static str]),
         pair: &ModePair<'_>,
-        transition: impl FnOnce(Vec<TaskInTransition>) -> Result<Transition, Refusal>,
+        transition: impl FnOnce(Vec<TaskInTransition>) -> Result<Transition, NoOutcome>,
     ) -> Result<Self, AnalysisError> {
-        let transition = match pair.alone()?.map_err(Refusal::from).and_then(transition) {
+        let transition = match pair.alone()?.map_err(NoOutcome::from).and_then(transition) {
             Ok(transition) => Ok(transition),
-            Err(Refusal::NoTransition(reason)) => Err(reason),
-            Err(Refusal::Analysis(error)) => return Err(error),
+            Err(NoOutcome::NoTransition(reason)) => Err(reason),
+            Err(NoOutcome::Analysis(error)) => return Err(error),
         };
         Ok(Self {
             protocol,
