@@ -148,7 +148,6 @@ pub fn refusals_on(
         .chain(here().filter(|one| one.is_capped()));
     let mut found = Vec::new();
     for one in caps_last {
-        found.extend(company(cpu, one, active));
         found.extend(mixture(cpu, one, &held));
         found.extend(excess(cpu, one, &held, limits));
         held.push(one);
@@ -158,9 +157,7 @@ pub fn refusals_on(
     found
 }
 
-/// Why a reservation cannot be on a CPU with others, if one of them is to have it to itself. Requests are not judged
-/// against each other here: a description with such a pair is refused before, and the variant of an experiment that
-/// gives all its domains whole CPUs is compared with its reservations on the same CPUs.
+/// Why a reservation cannot be on a CPU with others, if one of them is to have it to itself.
 pub fn company(cpu: Cpu, one: &Reserved<'_>, others: &[Reserved<'_>]) -> Option<AdmissionRefusal> {
     let counts = |one: &Reserved<'_>| one.is_alone() || one.is_guaranteed() || one.is_capped();
     let other = others.iter().find(|other| {

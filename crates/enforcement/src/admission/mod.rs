@@ -118,6 +118,23 @@ pub fn admit(
     admission::admit(&active, &requested, &limits_of(host)).map_err(AdmissionError::from)
 }
 
+/// Checks that no request comes to a CPU with a reservation where one of the two is to have it to itself. Requests are
+/// not judged against each other: a description with such a pair is refused before, and the variant of an experiment
+/// that gives all its domains whole CPUs puts them on the CPUs of their reservations.
+///
+/// # Errors
+/// The CPU and the two domains.
+pub fn check_company(active: &[Holding], requested: &[Standing]) -> Result<(), AdmissionError> {
+    let active: Vec<Reserved<'_>> = active.iter().map(|one| one.standing.reserved()).collect();
+    for one in requested.iter().map(Standing::reserved) {
+        let mut cpus = one.interface.cpus.iter();
+        if let Some(refusal) = cpus.find_map(|cpu| admission::company(*cpu, &one, &active)) {
+            return Err(refusal.into());
+        }
+    }
+    Ok(())
+}
+
 /// What this host lets reservations have of a CPU.
 pub fn limits_of(host: &HostCapabilities) -> HostLimits {
     HostLimits {
