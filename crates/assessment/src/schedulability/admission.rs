@@ -280,7 +280,7 @@ impl ModeReservations {
     ) -> Result<GuaranteedSupply, String> {
         let Some(server) = self.reservations.get(domain).and_then(|one| one.server) else {
             return Err(
-                "no deadline holds for sure: the kernel promises its domain nothing".into(),
+                "the back end guarantees the domain no CPU time, so no deadline is certain".into(),
             );
         };
         let mut jitter = Duration::ZERO;
