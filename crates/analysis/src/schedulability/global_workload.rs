@@ -189,8 +189,8 @@ mod tests {
             let one = |(other, late): &(GlobalTask, u64)| {
                 other.workload(response, *late).value_ns.min(cap)
             };
-            let delay: u64 = others.iter().map(one).sum();
-            let next = task.execution_ns + delay / u64::from(cpus);
+            let delay_ns: u64 = others.iter().map(one).sum();
+            let next = task.execution_ns + delay_ns / u64::from(cpus);
             if next <= response {
                 return GlobalBound::Within(response);
             }
