@@ -100,7 +100,7 @@ struct JudgedMode<'a> {
 /// # Errors
 /// A reservation that cannot be derived.
 pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, AssessmentError> {
-    let changes = &description.mode_changes;
+    let changes = &description.section::<ModeChanges>();
     if changes.protocol == ChangeProtocol::None || description.modes.is_empty() {
         return Ok(Vec::new());
     }
