@@ -7,6 +7,7 @@ pub mod admission;
 mod error;
 mod format;
 pub mod interfaces;
+mod lundberg;
 pub mod notation;
 mod periodic_load;
 mod query;
