@@ -84,6 +84,10 @@ pub enum Placement {
 }
 
 /// What the operating system takes of each CPU.
+///
+/// An overhead takes the CPU at the instant at which it arises, before any job goes on; overheads that
+/// arise meanwhile wait their turn behind it. It is charged to no job's execution and to no budget, so
+/// that what ran, what overheads took and what was idle add up to what passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostOverheads {
@@ -112,6 +116,20 @@ pub struct HostTick {
     pub period: Duration,
     /// The CPU time that each takes.
     pub cost: Duration,
+}
+
+impl HostOverheads {
+    /// Whether nothing costs anything.
+    pub fn is_free(&self) -> bool {
+        let costs = [
+            self.context_switch,
+            self.scheduler_invocation,
+            self.migration,
+            self.interrupt,
+            self.tick.map_or(Duration::ZERO, |tick| tick.cost),
+        ];
+        costs.iter().all(|cost| cost.is_zero())
+    }
 }
 
 /// A window of a time partition.

@@ -64,7 +64,7 @@ pub(super) struct Engine {
     refills: Vec<usize>,
 }
 
-/// Overheads in nanoseconds.
+/// HostOverheads in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     pub(super) context_switch: u64,
@@ -139,6 +139,9 @@ impl Engine {
             Account::unlimited(),
             &mut guests,
         )?;
+        if engine.cpus.len() > 1 {
+            engine.levels[0].run_several();
+        }
         engine.add_queues(&guests);
         engine.pin(&plan.pinned);
         let levels = engine.levels.len();

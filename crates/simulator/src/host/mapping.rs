@@ -14,8 +14,7 @@ use super::placement::placed;
 use super::problem::HostError;
 use super::soft::late_in_any_case;
 use super::supply::Supply;
-use crate::hierarchy::{Locking, Plan, Rank, Rule, Speed};
-use crate::overheads::{Overheads, Tick};
+use crate::hierarchy::{Plan, Rank, Rule, Speed};
 
 /// The length of a turn among domains without a reservation, among the copies of a CPU hog and among
 /// the services of a domain: what the kernel's fair scheduler gives equals under load, about.
@@ -248,19 +247,9 @@ impl<'a> Mapping<'a> {
                 percent,
             })
         };
-        let overheads = &self.host.overheads;
         let mut plan = Plan::on_one_cpu(Inside::of(Vec::new()).numbered(&mut empty(), 0));
         plan.cpus = cpus.iter().map(speed).collect::<Result<_, _>>()?;
-        plan.overheads = Overheads {
-            context_switch: overheads.context_switch,
-            scheduler_invocation: overheads.scheduler_invocation,
-            migration: overheads.migration,
-            tick: overheads.tick.map(|tick| Tick {
-                period: tick.period,
-                cost: tick.cost,
-            }),
-            interrupt: overheads.interrupt,
-        };
+        plan.overheads = self.host.overheads;
         plan.pinned = pinned;
         let mut laid = empty();
         plan.root = root.numbered(&mut laid, 0);
@@ -273,14 +262,10 @@ impl<'a> Mapping<'a> {
         Ok(laid)
     }
 
-    fn protocol(&self, domain: &str, lock: &str) -> Locking {
+    fn protocol(&self, domain: &str, lock: &str) -> LockProtocol {
         let domain = self.description.domains.get(domain);
-        match domain.and_then(|domain| domain.locks.get(lock)) {
-            None | Some(LockProtocol::None) => Locking::None,
-            Some(LockProtocol::Inheritance) => Locking::Inheritance,
-            Some(LockProtocol::Ceiling) => Locking::Ceiling,
-            Some(LockProtocol::ImmediateCeiling) => Locking::ImmediateCeiling,
-        }
+        let protocol = domain.and_then(|domain| domain.locks.get(lock));
+        protocol.copied().unwrap_or_default()
     }
 
     /// Refuses locks that tasks on several virtual CPUs share.

@@ -1,8 +1,8 @@
 //! Soft tasks beside hard ones, on a CPU that they have for themselves.
 
 use tailbound_model::{
-    Aperiodic, AperiodicPolicy, Arrivals, Bin, Cpu, Domain, ExecutionTime, Gain, InputFiles,
-    Scheduling, Task,
+    Aperiodic, AperiodicPolicy, Arrivals, Bin, Cpu, Domain, ExecutionTime, HostOverheads,
+    InputFiles, Scheduling, Task,
 };
 use tailbound_time::Duration;
 
@@ -10,11 +10,8 @@ use super::layout::{Inside, LaidPlan, Node};
 use super::mapping::{Mapping, node, unlimited};
 use super::order::{by_priority, rank};
 use super::problem::HostError;
-use crate::aperiodic::{
-    DualPriorityGain, HardTask, Policy, PolicyCosts, ServerBudget, SlackGain, System, promotions,
-};
+use crate::aperiodic::{HardTask, Policy, ServerBudget, System, promotions};
 use crate::hierarchy::{Completion, Job, Piece, Rank, Sink};
-use crate::overheads::Overheads;
 
 /// Where the domain stands among the reservations of its plan.
 const DOMAIN: usize = 1;
@@ -119,12 +116,7 @@ fn system(
     place: &str,
 ) -> Result<System, HostError> {
     let overheads = laid.plan.overheads;
-    let costs = PolicyCosts {
-        replenishment: aperiodic.costs.replenishment,
-        promotion: aperiodic.costs.promotion,
-        slack_per_task: aperiodic.costs.slack_per_task,
-        gain: aperiodic.costs.gain,
-    };
+    let costs = aperiodic.costs;
     let mut policy = policy(aperiodic, domain, hard);
     let allowance = policy.allowance(&overheads, &costs, hard.len());
     let hard: Vec<HardTask> = hard
@@ -162,7 +154,7 @@ pub(super) fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
 }
 
 /// What may be late under any policy is promoted at once.
-fn promoted(hard: &[HardTask], overheads: &Overheads) -> Vec<Duration> {
+fn promoted(hard: &[HardTask], overheads: &HostOverheads) -> Vec<Duration> {
     let found = promotions(hard, overheads.tick).into_iter();
     found.map(Option::unwrap_or_default).collect()
 }
@@ -172,18 +164,10 @@ fn policy(aperiodic: &Aperiodic, domain: &Domain, hard: &[Placed<'_>]) -> Policy
     match aperiodic.policy {
         AperiodicPolicy::DualPriority => Policy::DualPriority {
             promotions: Vec::new(),
-            gain: match aperiodic.gain {
-                Gain::None => DualPriorityGain::None,
-                Gain::Own => DualPriorityGain::Own,
-                Gain::Propagated => DualPriorityGain::Propagated,
-                Gain::Both => DualPriorityGain::Both,
-            },
+            gain: aperiodic.gain,
         },
         AperiodicPolicy::SlackStealing => Policy::SlackStealing {
-            gain: match aperiodic.gain {
-                Gain::None | Gain::Own => SlackGain::None,
-                Gain::Propagated | Gain::Both => SlackGain::Propagated,
-            },
+            gain: aperiodic.gain,
         },
         AperiodicPolicy::PriorityExchange => {
             let period = aperiodic.period.unwrap_or_default();
