@@ -7,10 +7,11 @@ use tailbound_simulator::hierarchy::{
     Completion, Guest, LockProtocol, Member, Piece, Plan, PlanError, Rank, Rule, Section,
     ServerKind, Sink, Task, VirtualCpu, simulate_plan,
 };
-use tailbound_simulator::traces::{Audit, Setting, Tee};
+use tailbound_simulator::traces::{Setting, Tee};
 use tailbound_time::Duration;
 
 use crate::plans::{jobs, level, ns, ranked_reservation, reservation, task};
+use crate::traces::audit::Audit;
 
 /// The end of each job, and what ran.
 #[derive(Default)]

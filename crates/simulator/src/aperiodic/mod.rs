@@ -151,16 +151,6 @@ pub struct System {
     pub costs: AperiodicCosts,
 }
 
-impl System {
-    /// The budget of priority exchange, if that is the policy.
-    pub(crate) fn exchanged(&self) -> Option<ServerBudget> {
-        match self.policy {
-            Policy::PriorityExchange(budget) => Some(budget),
-            _ => None,
-        }
-    }
-}
-
 /// Where the time went, and what took it.
 ///
 /// `hard`, `soft`, `idle` and `overhead` add up to `elapsed`. The overheads by kind add up to `overhead`

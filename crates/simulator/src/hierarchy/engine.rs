@@ -454,6 +454,26 @@ impl Engine {
         Ok(())
     }
 
+    /// A job boosts its reservations, from the inside out, until an instant at most.
+    fn boost(&mut self, task: usize, until: u64) {
+        let mut level = self.tasks[task].level;
+        while let Some((outer, _)) = self.levels[level].parent {
+            self.levels[level].boost(task, until);
+            self.settle(level);
+            level = outer;
+        }
+    }
+
+    /// A job that boosted its reservations is done.
+    fn end_boost(&mut self, task: usize) {
+        let mut level = self.tasks[task].level;
+        while let Some((outer, _)) = self.levels[level].parent {
+            self.levels[level].end_boost(task);
+            self.settle(level);
+            level = outer;
+        }
+    }
+
     fn next_in_sequence(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence - 1

@@ -2,7 +2,6 @@
 //! depth.
 
 mod backlog;
-mod boost;
 mod dispatch;
 mod engine;
 mod flat;
