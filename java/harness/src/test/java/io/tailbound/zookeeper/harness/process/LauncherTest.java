@@ -45,7 +45,14 @@ class LauncherTest {
     }
 
     private Answer launch(String... arguments) throws IOException, InterruptedException {
-        List<String> command = new ArrayList<>(List.of("setsid", "--wait", launcher.toString()));
+        return launchBehind(List.of(), arguments);
+    }
+
+    /** Starts the launcher by a command that ends in starting another. */
+    private Answer launchBehind(List<String> before, String... arguments)
+            throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(before);
+        command.addAll(List.of("setsid", "--wait", launcher.toString()));
         command.addAll(List.of(arguments));
         Path err = folder.resolve("err");
         ProcessBuilder builder = new ProcessBuilder(command).redirectError(err.toFile());
@@ -81,6 +88,18 @@ class LauncherTest {
         Answer answer = launch("--nice=7", "zoo.cfg");
         assertEquals(0, answer.code(), answer.err());
         assertTrue(answer.out().startsWith("7\n"), answer.out());
+    }
+
+    @Test
+    void startsWithoutANiceValueThatIsRefusedAndSaysWhatItNeeds() throws Exception {
+        boolean isRoot = "root".equals(System.getProperty("user.name"));
+        List<String> withoutTheRight =
+                isRoot ? List.of("setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice") : List.of();
+        Answer plain = launchBehind(withoutTheRight, "zoo.cfg");
+        Answer answer = launchBehind(withoutTheRight, "--nice=-20", "zoo.cfg");
+        assertEquals(0, answer.code(), answer.err());
+        assertEquals(plain.out(), answer.out());
+        assertTrue(answer.err().contains("may not have -20 (needs CAP_SYS_NICE)"), answer.err());
     }
 
     @Test
