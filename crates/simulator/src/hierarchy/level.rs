@@ -174,13 +174,12 @@ impl Level {
 
     #[inline]
     pub(super) fn set_ready(&mut self, member: usize, place: Place) {
-        self.leave_order(member);
-        self.places[member] = place;
-        self.ready.insert(member);
-        if let Some(in_order) = &mut self.in_order {
-            in_order.insert((place, member));
+        if self.in_order.is_some() {
+            self.set_ready_in_order(member, place);
             return;
         }
+        self.places[member] = place;
+        self.ready.insert(member);
         match self.first_ready {
             Some(first) if first == member => self.first_ready = self.least(&self.ready),
             Some(first) if self.order(first) < (place, member) => {}
@@ -190,7 +189,9 @@ impl Level {
 
     #[inline]
     pub(super) fn set_unready(&mut self, member: usize) {
-        self.leave_order(member);
+        if self.in_order.is_some() {
+            self.leave_order(member);
+        }
         self.ready.remove(member);
         self.turns[member] = self.quantum;
         if self.first_ready == Some(member) {
@@ -198,8 +199,19 @@ impl Level {
         }
     }
 
+    // Out of line: most levels run one member at a time, and are slower around the code of a tree.
+    #[inline(never)]
+    fn set_ready_in_order(&mut self, member: usize, place: Place) {
+        self.leave_order(member);
+        self.places[member] = place;
+        self.ready.insert(member);
+        if let Some(in_order) = &mut self.in_order {
+            in_order.insert((place, member));
+        }
+    }
+
     /// A ready member is about to have another place, or none.
-    #[inline]
+    #[inline(never)]
     fn leave_order(&mut self, member: usize) {
         if let Some(in_order) = &mut self.in_order {
             in_order.remove(&(self.places[member], member));
