@@ -11,6 +11,7 @@ pub mod execution_times;
 pub mod mode_content;
 pub mod prediction;
 pub mod protocols;
+pub mod recovery;
 pub mod schedulability;
 pub mod simulated;
 pub mod simulation;

@@ -37,7 +37,7 @@ pub fn predict_service(
     points: &SharpPoints,
 ) -> Result<ServicePrediction, AssessmentError> {
     let Some(server) = server else {
-        let why = "no analysis holds: the kernel promises this domain nothing";
+        let why = "the back end guarantees the domain no CPU time, so no response time is bounded";
         return Ok(ServicePrediction {
             cases: Vec::new(),
             refused: Some(why.into()),

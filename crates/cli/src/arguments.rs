@@ -13,6 +13,7 @@ use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
 use tailbound_analysis::sizing::Promise;
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::{BackendKind, Percentile};
+use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
 pub use busy_host::BusyHostArguments;
@@ -23,7 +24,7 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-use values::{back_end, scale, scheduling};
+use values::{back_end, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -249,30 +250,8 @@ pub struct LoadArguments {
     pub batch: u32,
     /// The rule of the reservation server; deferrable if left out. With a FILE: in place of the rule
     /// of the back end.
-    #[arg(long, value_enum)]
-    pub server: Option<ServerName>,
-}
-
-/// Rules of reservation servers, on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ServerName {
-    /// Keeps its budget within the period.
-    Deferrable,
-    /// Loses what nothing needs.
-    Periodic,
-    /// Gets a budget only for the work that is there when a period starts.
-    Polling,
-    /// SCHED_DEADLINE's rules: a hard constant-bandwidth server.
-    ConstantBandwidth,
-    /// A CPU of its own.
-    Dedicated,
-}
-
-impl std::fmt::Display for ServerName {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = self.to_possible_value();
-        out.write_str(value.as_ref().map_or("", |value| value.get_name()))
-    }
+    #[arg(long, value_parser = server_rule())]
+    pub server: Option<Rule>,
 }
 
 /// Files that an answer is written to, beside standard output.

@@ -114,13 +114,13 @@ impl Output {
     ) -> Result<(), Failure> {
         match self.format {
             Format::Json => self.json(data)?,
-            Format::Csv => self.print(&csv(header, rows))?,
+            Format::Csv => self.print(&csv(header, rows)?)?,
             Format::Table => self.print(&for_people())?,
         }
         for (format, path) in &self.exports {
             let text = match format {
                 Format::Json => document(data)?,
-                _ => csv(header, rows),
+                _ => csv(header, rows)?,
             };
             write_file(path, &text)?;
         }
@@ -161,6 +161,12 @@ fn document(data: &impl Serialize) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
+/// Reads a file that was named.
+pub fn read_file(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::error(format!("cannot read {}: {error}", path.display())))
+}
+
 /// Writes a file that was asked for.
 pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
@@ -183,41 +189,29 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Rows as CSV by RFC 4180.
-fn csv(header: &[&str], rows: &[Vec<String>]) -> String {
-    let field = |text: &str| {
-        if text.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
-    let mut lines = vec![
-        header
-            .iter()
-            .map(|text| field(text))
-            .collect::<Vec<_>>()
-            .join(","),
-    ];
+fn csv(header: &[&str], rows: &[Vec<String>]) -> Result<String, Failure> {
+    let mut writer = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .flexible(true)
+        .from_writer(Vec::new());
+    writer.write_record(header).map_err(Failure::from_error)?;
     for row in rows {
-        lines.push(
-            row.iter()
-                .map(|text| field(text))
-                .collect::<Vec<_>>()
-                .join(","),
-        );
+        writer.write_record(row).map_err(Failure::from_error)?;
     }
-    lines.join("\r\n") + "\r\n"
+    let bytes = writer.into_inner().map_err(Failure::error)?;
+    String::from_utf8(bytes).map_err(Failure::from_error)
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]
     fn csv_quotes_what_needs_it() {
         let rows = vec![vec!["a,b".into(), "say \"x\"".into()]];
         assert_eq!(
-            csv(&["one", "two"], &rows),
+            csv(&["one", "two"], &rows).unwrap(),
             "one,two\r\n\"a,b\",\"say \"\"x\"\"\"\r\n"
         );
     }

@@ -14,7 +14,7 @@ use tailbound_enforcement::ReservationRequest;
 use tailbound_measurement::{
     BusyRate, Calibration, CalibrationPlan, CalibrationRound, alike, calibration_round, counting,
 };
-use tailbound_model::{BackendKind, Service, Variant};
+use tailbound_model::{BackendKind, Description, Variant};
 
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
@@ -166,6 +166,25 @@ impl Calibrations {
     }
 }
 
+/// `CalibrationRig` is what calibrating needs of the running system.
+trait CalibrationRig {
+    /// Starts the domains without a reservation or a service.
+    fn start_neighbours(&mut self) -> Result<(), ExperimentError>;
+
+    /// Ends them.
+    fn stop_neighbours(&mut self);
+
+    /// What all rounds of a case have in common.
+    fn plan(&self, case: &Case) -> Result<CalibrationPlan, ExperimentError>;
+
+    /// Makes a round by this plan, under the reservation of the case if it has one.
+    fn round(
+        &mut self,
+        case: &Case,
+        plan: &CalibrationPlan,
+    ) -> Result<CalibrationRound, ExperimentError>;
+}
+
 /// How a calibration is made.
 pub struct Calibrating<'a> {
     /// The variants that will be measured, with what their domains get.
@@ -186,55 +205,25 @@ impl Calibrating<'_> {
         testbed: &mut Testbed<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Calibrations, ExperimentError> {
-        let mut calibrations = Calibrations::default();
-        let mut cases = self.cases(testbed);
-        let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
-        for round in 0..MOST_ROUNDS {
-            if round >= ROUNDS && rounds.iter().all(|rounds| alike(rounds)) {
-                break;
-            }
-            observer.step(&Step {
-                what: format!(
-                    "measuring execution times, round {} of {}",
-                    round + 1,
-                    if round < ROUNDS { ROUNDS } else { MOST_ROUNDS }
-                ),
-                done: 0.01 + 0.004 * round as f64,
-                begins: true,
-            });
-            for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
-                if round >= ROUNDS && alike(rounds) {
-                    continue;
-                }
-                let measured = self.round(testbed, case, &calibrations, observer)?;
-                if let Some(busy) = measured.busy {
-                    calibrations
-                        .busy
-                        .entry(case.service.clone())
-                        .or_insert(busy);
-                }
-                rounds.push(measured);
-            }
-        }
-        for (case, rounds) in cases.into_iter().zip(rounds) {
-            let plan = self.plan(testbed, &case.service, case.condition, None)?;
-            let found = Calibration::of_rounds(&plan, &rounds);
-            let key = (case.service, case.condition);
-            calibrations.found.insert(key.clone(), found);
-            calibrations.rounds.insert(key, rounds);
-        }
-        Ok(calibrations)
+        let cases = self.cases(testbed.description());
+        let (seed, stop) = (self.seed, self.stop);
+        let mut rig = TestbedRig {
+            testbed,
+            seed,
+            stop,
+        };
+        calibrate(cases, &mut rig, observer)
     }
 
     /// Every service with every condition, each once.
-    fn cases(&self, testbed: &Testbed<'_>) -> Vec<Case> {
+    fn cases(&self, description: &Description) -> Vec<Case> {
         let mut cases: Vec<Case> = Vec::new();
-        for (name, service) in &testbed.description().services {
+        for (name, service) in &description.services {
             for (variant, deployment) in &self.variants {
                 let domain = deployment.reserved.get(&service.domain);
                 let condition = Condition::of(variant, domain);
-                let known = |case: &Case| case.service == *name && case.condition == condition;
-                if !cases.iter().any(known) {
+                let is_same = |case: &Case| case.service == *name && case.condition == condition;
+                if !cases.iter().any(is_same) {
                     cases.push(Case {
                         service: name.clone(),
                         condition,
@@ -253,48 +242,122 @@ impl Calibrating<'_> {
         }
         cases
     }
+}
 
-    /// One round of one case. A reservation with so much room may be refused where the described
-    /// one is not: then the described one has to do, for this and all later rounds.
-    fn round(
-        &self,
-        testbed: &mut Testbed<'_>,
-        case: &mut Case,
-        calibrations: &Calibrations,
-        observer: &mut dyn Observer,
-    ) -> Result<CalibrationRound, ExperimentError> {
-        if case.condition.neighbours {
-            testbed.start_neighbours()?;
+/// Calibrates all cases in turns, until the rounds of each are alike.
+fn calibrate(
+    mut cases: Vec<Case>,
+    rig: &mut dyn CalibrationRig,
+    observer: &mut dyn Observer,
+) -> Result<Calibrations, ExperimentError> {
+    let mut calibrations = Calibrations::default();
+    let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
+    for round in 0..MOST_ROUNDS {
+        if round >= ROUNDS && rounds.iter().all(|rounds| alike(rounds)) {
+            break;
         }
-        let outcome = self.under_reservation(testbed, case, calibrations);
-        testbed.stop_neighbours();
-        match outcome {
-            Err(ExperimentError::Daemon(ClientError::Refused(refusal))) => {
-                observer.remark(&format!(
-                    "{}: calibrated without a reservation, since {refusal}",
-                    case.service
-                ));
-                case.domain = None;
-                self.round(testbed, case, calibrations, observer)
+        observer.step(&Step {
+            what: format!(
+                "measuring execution times, round {} of {}",
+                round + 1,
+                if round < ROUNDS { ROUNDS } else { MOST_ROUNDS }
+            ),
+            done: 0.01 + 0.004 * round as f64,
+            begins: true,
+        });
+        for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
+            if round >= ROUNDS && alike(rounds) {
+                continue;
             }
-            other => other,
+            let busy = calibrations.busy(&case.service);
+            let measured = calibrate_once(case, busy, rig, observer)?;
+            if let Some(busy) = measured.busy {
+                calibrations
+                    .busy
+                    .entry(case.service.clone())
+                    .or_insert(busy);
+            }
+            rounds.push(measured);
         }
     }
+    for (case, rounds) in cases.into_iter().zip(rounds) {
+        let calibration = Calibration::of_rounds(&rig.plan(&case)?, &rounds);
+        let key = (case.service, case.condition);
+        calibrations.found.insert(key.clone(), calibration);
+        calibrations.rounds.insert(key, rounds);
+    }
+    Ok(calibrations)
+}
 
-    fn under_reservation(
-        &self,
-        testbed: &mut Testbed<'_>,
+/// One round of one case. A reservation with so much room may be refused where the described
+/// one is not: then the case goes on without one, for this and all later rounds.
+fn calibrate_once(
+    case: &mut Case,
+    busy: Option<BusyRate>,
+    rig: &mut dyn CalibrationRig,
+    observer: &mut dyn Observer,
+) -> Result<CalibrationRound, ExperimentError> {
+    let plan = CalibrationPlan {
+        busy,
+        ..rig.plan(case)?
+    };
+    if case.condition.neighbours {
+        rig.start_neighbours()?;
+    }
+    let outcome = rig.round(case, &plan);
+    rig.stop_neighbours();
+    match outcome {
+        Err(ExperimentError::Daemon(ClientError::Refused(refusal))) => {
+            observer.remark(&format!(
+                "{}: calibrated without a reservation, since {refusal}",
+                case.service
+            ));
+            case.domain = None;
+            calibrate_once(case, busy, rig, observer)
+        }
+        other => other,
+    }
+}
+
+/// The system under test, for calibrating.
+struct TestbedRig<'a, 'b> {
+    testbed: &'a mut Testbed<'b>,
+    seed: u64,
+    stop: &'a AtomicBool,
+}
+
+impl CalibrationRig for TestbedRig<'_, '_> {
+    fn start_neighbours(&mut self) -> Result<(), ExperimentError> {
+        self.testbed.start_neighbours()
+    }
+
+    fn stop_neighbours(&mut self) {
+        self.testbed.stop_neighbours();
+    }
+
+    fn plan(&self, case: &Case) -> Result<CalibrationPlan, ExperimentError> {
+        let service = &self.testbed.description().services[&case.service];
+        Ok(CalibrationPlan {
+            surroundings: case.condition.in_words(),
+            seed: self.seed,
+            ..self.testbed.calibration_plan(&case.service, service)?
+        })
+    }
+
+    fn round(
+        &mut self,
         case: &Case,
-        calibrations: &Calibrations,
+        plan: &CalibrationPlan,
     ) -> Result<CalibrationRound, ExperimentError> {
         let requests = match (&case.domain, case.condition.backend) {
             (Some(domain), backend) if backend.enforces() => {
-                let name = testbed.service(&case.service)?.domain.clone();
+                let service = &self.testbed.description().services[&case.service];
+                let name = service.domain.clone();
                 let mut interface = domain.interface.clone();
                 interface.budget = interface
                     .budget
                     .max(interface.period.scaled_down(ROOM, 100));
-                let target = testbed.target(&name)?;
+                let target = self.testbed.target(&name)?;
                 let request = target.map(|target| ReservationRequest {
                     target,
                     domain: name,
@@ -307,29 +370,11 @@ impl Calibrating<'_> {
             _ => Vec::new(),
         };
         let lease = ReservationLease::take(&requests, None, self.stop)?;
-        let busy = calibrations.busy(&case.service);
-        let plan = self.plan(testbed, &case.service, case.condition, busy)?;
-        let round = calibration_round(&plan, self.stop)?;
+        let round = calibration_round(plan, self.stop)?;
         lease.release()?;
         Ok(round)
     }
-
-    /// The plan of a round.
-    ///
-    /// # Errors
-    /// The description has no such service.
-    pub fn plan(
-        &self,
-        testbed: &Testbed<'_>,
-        name: &str,
-        condition: Condition,
-        busy: Option<BusyRate>,
-    ) -> Result<CalibrationPlan, ExperimentError> {
-        let service: &Service = testbed.service(name)?;
-        let mut plan = testbed.calibration_plan(name, service)?;
-        plan.surroundings = condition.in_words();
-        plan.busy = busy;
-        plan.seed = self.seed;
-        Ok(plan)
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,15 +6,11 @@
 /// with the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
-    /// Something that the caller named is not in the description.
-    #[error("there is no {kind} \"{name}\"; the description has {known}")]
-    Unknown {
-        /// What kind of thing.
-        kind: &'static str,
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
+    /// A domain of which nothing runs.
+    #[error("domain \"{domain}\" does not run")]
+    NotRunning {
+        /// The domain.
+        domain: String,
     },
     /// A domain lacks something that this verb needs.
     #[error("domain \"{domain}\": {what}; {remedy}")]

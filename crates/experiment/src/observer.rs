@@ -18,12 +18,3 @@ pub trait Observer {
     /// Something worth knowing, in a line.
     fn remark(&mut self, text: &str);
 }
-
-/// Nobody watches.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unobserved;
-
-impl Observer for Unobserved {
-    fn step(&mut self, _: &Step) {}
-    fn remark(&mut self, _: &str) {}
-}

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use tailbound_distribution::write_hdr_log;
 use tailbound_measurement::Measurement;
 use tailbound_report::{
-    Axis, RunReport, Theme, VariantResult, plots, render_html_with_schedules, render_png,
-    render_svg,
+    Axis, RunReport, Theme, VariantResult, plots, render_html, render_png, render_svg,
 };
 
-use crate::ExperimentError;
 use crate::calibrations::Calibrations;
 use crate::results::Results;
+use crate::{ExperimentError, SECTIONS};
 
 /// Significant decimal digits kept in HdrHistogram logs.
 const HDR_DIGITS: u8 = 3;
@@ -50,7 +49,7 @@ pub fn write(results: &Results, out: &Path) -> Result<Written, ExperimentError> 
     let text = report.to_json().map_err(|cause| failed(&json, &cause))?;
     stale::remove_stale(report, out);
     write_file(&json, text.as_bytes())?;
-    let page = render_html_with_schedules(report, schedules);
+    let page = render_html(report, &SECTIONS, schedules);
     write_file(&html, page.as_bytes())?;
     let folder = out.join("plots");
     write_svg(report, &folder)?;

@@ -278,7 +278,7 @@ impl<'a> Findings<'a> {
                 continue;
             };
             let predicted = faithful(&result.predicted).cloned();
-            let overall = pooled(&result.measured);
+            let overall = result.measured_together();
             result.verdicts = service
                 .slos
                 .iter()
@@ -390,12 +390,6 @@ fn measured_run(measured: &Measurement, ledger: Option<LedgerSummary>) -> Measur
     }
 }
 
-/// All repetitions together; `None` if there is none.
-fn pooled(measured: &[MeasuredRun]) -> Option<Distribution> {
-    let parts: Vec<&Distribution> = measured.iter().map(|run| &run.overall).collect();
-    merge(&parts).ok()
-}
-
 fn pooled_task(measured: &[MeasuredRun], task: &str) -> Option<Distribution> {
     let parts: Vec<&Distribution> = measured
         .iter()
@@ -427,7 +421,7 @@ fn comparisons(results: &[VariantResult]) -> Vec<Comparison> {
         });
         let baseline = dedicated.and_then(|dedicated| dedicated.measured.first());
         for result in &of_service {
-            let Some(measured) = pooled(&result.measured) else {
+            let Some(measured) = result.measured_together() else {
                 continue;
             };
             let label = |kind: &str| format!("{} ({kind})", result.variant);

@@ -17,7 +17,6 @@ use tailbound_time::Duration;
 use crate::ExperimentError;
 use crate::calibrations::Calibrations;
 use crate::load_run::generator_cpu;
-use crate::lookup::domain_of;
 use crate::programs::{Programs, Surroundings};
 
 /// How long a service may take to answer after its start.
@@ -87,19 +86,6 @@ impl<'a> Testbed<'a> {
         &self.loaded.description
     }
 
-    /// A service of the description.
-    ///
-    /// # Errors
-    /// There is none of that name.
-    pub fn service(&self, name: &str) -> Result<&'a Service, ExperimentError> {
-        let services = &self.description().services;
-        services.get(name).ok_or_else(|| ExperimentError::Unknown {
-            kind: "service",
-            name: name.into(),
-            known: crate::lookup::names(services.keys()),
-        })
-    }
-
     /// What a round of a service's calibration needs to know of the running system.
     ///
     /// # Errors
@@ -145,17 +131,12 @@ impl<'a> Testbed<'a> {
     /// The programs of a resident domain.
     ///
     /// # Errors
-    /// There is no such domain, or one of its programs has ended.
+    /// The domain is no resident, or one of its programs has ended.
     pub fn resident(&mut self, domain: &str) -> Result<&mut Programs, ExperimentError> {
-        let known = crate::lookup::names(self.residents.keys());
-        let programs = self
-            .residents
-            .get_mut(domain)
-            .ok_or(ExperimentError::Unknown {
-                kind: "running domain",
-                name: domain.into(),
-                known,
-            })?;
+        let programs = self.residents.get_mut(domain);
+        let programs = programs.ok_or_else(|| ExperimentError::NotRunning {
+            domain: domain.into(),
+        })?;
         programs.check_alive()?;
         Ok(programs)
     }
@@ -257,14 +238,9 @@ impl<'a> Testbed<'a> {
         service: &Service,
         act: impl FnOnce(&mut Self) -> Result<(), E>,
     ) -> Result<(), ExperimentError> {
-        let (domain, _) = domain_of(&self.loaded.description, service)?;
-        let outcome = act(self);
-        match outcome {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.resident(domain)?;
-                Err(error.into())
-            }
-        }
+        act(self).map_err(|error| match self.resident(&service.domain) {
+            Ok(_) => error.into(),
+            Err(ended) => ended,
+        })
     }
 }

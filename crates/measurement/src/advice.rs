@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::host_facts::{CpuTimes, HostFacts};
 use tailbound_model::{Cpu, CpuSet};
@@ -19,7 +20,7 @@ const TOLERATED_STEAL: f64 = 0.01;
 const TOLERATED_INTERRUPTS: f64 = 20.0;
 
 /// Something that may spoil a result, and what can be done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
     /// What was seen.
     pub what: String,

@@ -85,33 +85,44 @@ pub struct Progress {
     pub draining: bool,
 }
 
-/// What was measured.
-#[derive(Clone, Debug)]
+/// What was measured. In machine output, the distributions and the counts.
+#[derive(Clone, Debug, Serialize)]
 pub struct Measurement {
+    /// The service.
+    pub service: String,
+    /// The counts after the warm-up.
+    pub counts: Counts,
+    /// Why it ended early, if it did.
+    pub interrupted: Option<String>,
     /// The latencies of all tasks together, from the intended send time.
+    #[serde(rename = "latency")]
     pub overall: Distribution,
-    /// The latencies by task.
-    pub per_task: BTreeMap<String, Distribution>,
     /// How late the generator itself was: from the intended send time to when it took the request
     /// up; waiting for a place in flight is not in it.
     pub lateness: Distribution,
-    /// The counts after the warm-up.
-    pub counts: Counts,
+    /// The latencies by task.
+    #[serde(skip)]
+    pub per_task: BTreeMap<String, Distribution>,
     /// The counts of the warm-up.
+    #[serde(skip)]
     pub warm_up_counts: Counts,
     /// The texts of error replies and broken connections, with how often each came.
+    #[serde(skip)]
     pub failures: BTreeMap<String, u64>,
     /// What should be known when reading the result, such as FIFO having been refused.
+    #[serde(skip)]
     pub remarks: Vec<String>,
-    /// Why it ended early, if it did.
-    pub interrupted: Option<String>,
     /// The clock of every instant here.
+    #[serde(skip)]
     pub clock: ClockId,
     /// When release time zero was.
+    #[serde(skip)]
     pub started_at: Instant,
     /// The tasks' names.
+    #[serde(skip)]
     pub tasks: Vec<String>,
     /// Every request, the warm-up's included, in the order of the intended times.
+    #[serde(skip)]
     pub records: Vec<Record>,
 }
 

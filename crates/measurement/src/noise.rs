@@ -1,6 +1,7 @@
 //! How much CPU time a busy thread loses on a CPU.
 
-use tailbound_distribution::{Distribution, Evidence, Provenance};
+use serde::{Serialize, Serializer};
+use tailbound_distribution::{Distribution, Evidence, Provenance, nanoseconds};
 use tailbound_linux::clock::{Monotonic, MonotonicRaw, sleep_until};
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_model::Cpu;
@@ -23,22 +24,32 @@ const LONGEST: Duration = Duration::from_secs(600);
 const MOST_GAPS: usize = 1_000_000;
 
 /// What a busy thread lost on one CPU.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Noise {
     /// The CPU.
     pub cpu: Cpu,
     /// How long it was sampled, pauses left out.
+    #[serde(rename = "sampled_ns", with = "nanoseconds")]
     pub sampled: Duration,
     /// Whether the sampler ran at SCHED_FIFO, so that ordinary load does not count as noise.
+    #[serde(skip)]
     pub fifo: bool,
     /// The shortest gap that counts.
+    #[serde(skip)]
     pub threshold: Duration,
     /// The time lost in all.
+    #[serde(rename = "lost_ns", with = "nanoseconds")]
     pub lost: Duration,
     /// The longest gap.
+    #[serde(rename = "longest_ns", with = "nanoseconds")]
     pub longest: Duration,
-    /// The gaps.
+    /// The gaps; their number in machine output.
+    #[serde(serialize_with = "count")]
     pub gaps: Distribution,
+}
+
+fn count<S: Serializer>(gaps: &Distribution, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_u64(gaps.count().unwrap_or(0))
 }
 
 impl Noise {

@@ -14,7 +14,7 @@ fn main() -> std::io::Result<()> {
     let folder = PathBuf::from(std::env::args_os().nth(1).unwrap_or_else(|| ".".into()));
     std::fs::create_dir_all(&folder)?;
     let report = sample::sample_report();
-    std::fs::write(folder.join("report.html"), render_html(&report))?;
+    std::fs::write(folder.join("report.html"), render_html(&report, &[], &[]))?;
     for plot in plots(&report) {
         for (name, axis, theme) in [
             ("share", Axis::Share, Theme::Light),

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use tailbound_distribution::{
-    DistanceError, Distribution, Interval, Wasserstein1, wasserstein1, wasserstein1_up_to,
+    DistanceError, Distribution, Interval, Wasserstein1, nanoseconds, wasserstein1,
+    wasserstein1_up_to,
 };
 use tailbound_time::Duration;
 
 use crate::Comparison;
 
 /// The percentiles that reports show.
-pub(crate) const PERCENTILES: [(&str, f64); 5] = [
+pub const PERCENTILES: [(&str, f64); 5] = [
     ("p50", 0.5),
     ("p90", 0.9),
     ("p95", 0.95),
@@ -101,6 +103,60 @@ impl Comparison {
     pub fn ratio_to_noise(&self) -> Option<f64> {
         let floor = self.noise_floor.filter(|floor| !floor.is_zero())?;
         Some(self.wasserstein1.as_nanos() as f64 / floor.as_nanos() as f64)
+    }
+}
+
+/// Two distributions side by side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Their Wasserstein-1 distance.
+    #[serde(rename = "wasserstein1_ns", with = "nanoseconds")]
+    pub wasserstein1: Duration,
+    /// The distance between two measurements of the same thing.
+    #[serde(rename = "noise_floor_ns", with = "nanoseconds::optional")]
+    pub noise_floor: Option<Duration>,
+    /// How many times the noise floor the distance is; `None` without a floor above zero.
+    pub ratio_to_noise_floor: Option<f64>,
+    /// The percentiles of both.
+    pub quantiles: Vec<QuantilePair>,
+}
+
+/// The upper bounds of a percentile in two distributions, where they have one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuantilePair {
+    /// The percentile.
+    pub percentile: &'static str,
+    /// In one.
+    #[serde(rename = "left_ns", with = "nanoseconds::optional")]
+    pub left: Option<Duration>,
+    /// In the other.
+    #[serde(rename = "right_ns", with = "nanoseconds::optional")]
+    pub right: Option<Duration>,
+}
+
+impl Difference {
+    /// The quantiles of two distributions beside their distance.
+    pub fn of(
+        left: &Distribution,
+        right: &Distribution,
+        distance: Duration,
+        noise_floor: Option<Duration>,
+    ) -> Self {
+        let floor = noise_floor.filter(|floor| !floor.is_zero());
+        let pairs = PERCENTILES.iter().map(|&(percentile, probability)| {
+            let upper = |one: &Distribution| one.quantile(probability)?.high;
+            QuantilePair {
+                percentile,
+                left: upper(left),
+                right: upper(right),
+            }
+        });
+        Self {
+            wasserstein1: distance,
+            noise_floor,
+            ratio_to_noise_floor: floor.map(|floor| distance.as_secs_f64() / floor.as_secs_f64()),
+            quantiles: pairs.collect(),
+        }
     }
 }
 

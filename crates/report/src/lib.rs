@@ -4,6 +4,8 @@
 //! about promises and differences. Everything else renders: [`RunReport::to_json`],
 //! [`render_html`], [`tables`], and [`plots`] with [`render_svg`] and [`render_png`].
 //!
+//! Subsystems add their data, tables and pictures as a [`ReportSection`].
+//!
 //! A window of a simulated schedule is drawn by [`render_schedule_svg`] and
 //! [`render_schedule_html`]; the course of a mode change by [`render_timeline_svg`] and
 //! [`render_timeline_html`].
@@ -18,6 +20,7 @@ mod plot;
 mod png;
 pub mod run_report;
 mod schedule;
+mod section;
 mod svg;
 mod table;
 mod ticks;
@@ -25,11 +28,8 @@ mod timeline;
 mod verdict;
 mod wording;
 
-pub use comparison::{compare, noise_floor};
-pub use html::{
-    SizingGrid, SizingPage, SizingPoint, render_html, render_html_with_schedules,
-    render_sizing_html,
-};
+pub use comparison::{Difference, PERCENTILES, QuantilePair, compare, noise_floor};
+pub use html::{SizingGrid, SizingPage, render_html, render_sizing_html};
 pub use json::ReportError;
 pub use palette::Theme;
 pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};
@@ -37,8 +37,11 @@ pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};
 pub use png::{PngError, render_png};
 pub use run_report::*;
 pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_schedule_svg};
+pub use section::{PictureSection, ReportSection, check_sections};
 pub use svg::{render_svg, render_svg_on};
-pub use table::{Cell, Column, Table, tables};
+pub use table::{
+    Cell, Column, Table, columns, merge_by_name, quantile_names, quantile_row, tables,
+};
 pub use timeline::{TimelinePicture, render_timeline_html, render_timeline_svg};
 pub use verdict::CONFIDENCE;
-pub use wording::{readable, readable_interval};
+pub use wording::{UNKNOWN, readable, readable_interval};

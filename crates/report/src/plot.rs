@@ -3,7 +3,6 @@
 use tailbound_distribution::{Distribution, StepCdf};
 use tailbound_time::Duration;
 
-use crate::table::measured_together;
 use crate::wording::{readable, readable_option};
 use crate::{RunReport, VariantResult};
 
@@ -183,7 +182,7 @@ fn series_of(result: &VariantResult, colour: usize) -> Vec<Series> {
         .simulated
         .iter()
         .filter_map(|distribution| series(SeriesKind::Simulated, "", distribution));
-    let measured = measured_together(result);
+    let measured = result.measured_together();
     let measured = measured
         .iter()
         .filter_map(|distribution| series(SeriesKind::Measured, "", distribution));
@@ -211,7 +210,7 @@ fn promises(results: &[&VariantResult]) -> Vec<Promise> {
 fn described(service: &str, results: &[&VariantResult]) -> String {
     let mut text = format!("Latencies of {service}.");
     for result in results {
-        let measured = measured_together(result);
+        let measured = result.measured_together();
         let sources = result
             .predicted
             .iter()

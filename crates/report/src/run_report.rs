@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tailbound_distribution::{Distribution, Interval, nanoseconds};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
-use tailbound_simulator::traces::TimelineTrack;
 use tailbound_time::Duration;
 
 use crate::documents;
@@ -40,12 +40,12 @@ pub struct RunReport {
     pub comparisons: Vec<Comparison>,
     /// Why the run ended early, if it did.
     pub interrupted: Option<String>,
-    /// The changes of modes that were made while something was measured.
-    #[serde(default)]
-    pub mode_changes: Vec<ModeChange>,
     /// Files with the raw data, linked from the page.
     #[serde(default)]
     pub raw_data: Vec<RawData>,
+    /// The data of subsystems, by the keys of their sections (see [`crate::ReportSection`]).
+    #[serde(flatten)]
+    pub sections: BTreeMap<String, Value>,
 }
 
 impl Default for RunReport {
@@ -64,8 +64,8 @@ impl Default for RunReport {
             variants: Vec::new(),
             comparisons: Vec::new(),
             interrupted: None,
-            mode_changes: Vec::new(),
             raw_data: Vec::new(),
+            sections: BTreeMap::new(),
         }
     }
 }
@@ -77,29 +77,6 @@ pub struct RawData {
     pub label: String,
     /// Where it lies, relative to the report, with `/` between the parts.
     pub path: String,
-}
-
-/// A change of modes that was made while something was measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModeChange {
-    /// The variant.
-    pub variant: String,
-    /// Its repetition, from 1.
-    pub repetition: usize,
-    /// The mode before.
-    pub from: String,
-    /// The mode that was asked for.
-    pub to: String,
-    /// How it ended, in words.
-    pub ending: String,
-    /// When it began, from the start of the load.
-    pub began_after_ns: u64,
-    /// From its begin to its end.
-    pub latency_ns: Option<u64>,
-    /// From its begin to the instant at which the last reservation was in force.
-    pub in_force_after_ns: Option<u64>,
-    /// Its course, in nanoseconds of CLOCK_MONOTONIC.
-    pub tracks: Vec<TimelineTrack>,
 }
 
 /// Something that may spoil the result, and what to do about it.

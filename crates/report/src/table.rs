@@ -1,7 +1,5 @@
 //! The tables of a report as plain rows; the terminal and the page lay them out.
 
-mod modes;
-
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Interval, merge};
@@ -11,13 +9,13 @@ use crate::wording::{
     UNKNOWN, readable, readable_difference, readable_interval, readable_option, readable_ratio,
     readable_share,
 };
-use crate::{CONFIDENCE, Outcome, RunReport, VariantResult};
+use crate::{CONFIDENCE, Outcome, ReportSection, RunReport, VariantResult};
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `modes`, `mode-changes`,
-    /// `distances`, `load`, `ledger`.
+    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `distances`, `load`, `ledger`,
+    /// and those of the sections of subsystems.
     pub id: &'static str,
     /// The heading.
     pub title: &'static str,
@@ -52,14 +50,16 @@ pub struct Cell {
 }
 
 impl Cell {
-    fn text(text: impl Into<String>) -> Self {
+    /// A cell with a text.
+    pub fn text(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             ..Self::default()
         }
     }
 
-    fn interval(value: Option<Interval>) -> Self {
+    /// A cell with a value, and its text.
+    pub fn interval(value: Option<Interval>) -> Self {
         Self {
             text: readable_option(value),
             value,
@@ -67,7 +67,9 @@ impl Cell {
         }
     }
 
-    fn with_detail(mut self, detail: Option<String>) -> Self {
+    /// The same with a second text.
+    #[must_use]
+    pub fn with_detail(mut self, detail: Option<String>) -> Self {
         self.detail = detail;
         self
     }
@@ -85,7 +87,8 @@ impl Outcome {
     }
 }
 
-fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
+/// Columns of texts, and behind them columns of numbers.
+pub fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
     let column = |numeric| {
         move |name: &&str| Column {
             name: (*name).to_owned(),
@@ -97,21 +100,13 @@ fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
     columns
 }
 
-/// All tables of a report that have any row.
-pub fn tables(report: &RunReport) -> Vec<Table> {
-    [
-        verdicts(report),
-        latencies(report),
-        tasks(report),
-        modes::latencies(report),
-        modes::changes(report),
-        distances(report),
-        load(report),
-        ledger(report),
-    ]
-    .into_iter()
-    .filter(|table| !table.rows.is_empty())
-    .collect()
+/// All tables of a report that have any row: those of the measurements, and those of subsystems.
+pub fn tables(report: &RunReport, sections: &[&dyn ReportSection]) -> Vec<Table> {
+    let mut all = vec![verdicts(report), latencies(report), tasks(report)];
+    all.extend(sections.iter().flat_map(|section| section.tables(report)));
+    all.extend([distances(report), load(report), ledger(report)]);
+    all.retain(|table| !table.rows.is_empty());
+    all
 }
 
 /// The percent of the confidence that intervals are given with.
@@ -162,10 +157,28 @@ fn verdicts(report: &RunReport) -> Table {
     }
 }
 
-/// All repetitions of a result as one sample, if there are any.
-pub(crate) fn measured_together(result: &VariantResult) -> Option<Distribution> {
-    let parts: Vec<&Distribution> = result.measured.iter().map(|run| &run.overall).collect();
-    merge(&parts).ok()
+impl VariantResult {
+    /// All repetitions as one sample, if there are any.
+    pub fn measured_together(&self) -> Option<Distribution> {
+        let parts: Vec<&Distribution> = self.measured.iter().map(|run| &run.overall).collect();
+        merge(&parts).ok()
+    }
+}
+
+/// The parts of each name as one sample, with a cell of the name and the number of requests.
+pub fn merge_by_name<'a>(
+    parts: impl Iterator<Item = (&'a String, &'a Distribution)>,
+) -> Vec<(Cell, Distribution)> {
+    let mut by_name: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
+    for (name, part) in parts {
+        by_name.entry(name).or_default().push(part);
+    }
+    let merged = by_name.into_iter().filter_map(|(name, parts)| {
+        let together = merge(&parts).ok()?;
+        let count = together.count().map(|count| format!("{count} requests"));
+        Some((Cell::text(name).with_detail(count), together))
+    });
+    merged.collect()
 }
 
 fn latencies(report: &RunReport) -> Table {
@@ -180,7 +193,7 @@ fn latencies(report: &RunReport) -> Table {
             let source = Cell::text("simulated");
             rows.push(quantile_row(result, source, simulated, false));
         }
-        if let Some(measured) = measured_together(result) {
+        if let Some(measured) = result.measured_together() {
             let repetitions = result.measured.len();
             let detail = (repetitions > 1).then(|| format!("{repetitions} repetitions"));
             let source = Cell::text("measured").with_detail(detail);
@@ -201,7 +214,8 @@ fn latencies(report: &RunReport) -> Table {
     }
 }
 
-fn quantile_names() -> Vec<&'static str> {
+/// The names of the columns of [`quantile_row`] behind the third.
+pub fn quantile_names() -> Vec<&'static str> {
     let names = PERCENTILES.iter().map(|(name, _)| *name);
     names.chain(["max"]).collect()
 }
@@ -210,16 +224,9 @@ fn quantile_names() -> Vec<&'static str> {
 fn tasks(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
-        let mut by_task: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
-        for (task, distribution) in result.measured.iter().flat_map(|run| &run.per_task) {
-            by_task.entry(task).or_default().push(distribution);
-        }
-        for (task, repetitions) in by_task {
-            if let Ok(measured) = merge(&repetitions) {
-                let count = measured.count().map(|count| format!("{count} requests"));
-                let task = Cell::text(task).with_detail(count);
-                rows.push(quantile_row(result, task, &measured, true));
-            }
+        let parts = result.measured.iter().flat_map(|run| &run.per_task);
+        for (task, measured) in merge_by_name(parts) {
+            rows.push(quantile_row(result, task, &measured, true));
         }
     }
     Table {
@@ -235,7 +242,8 @@ fn tasks(report: &RunReport) -> Table {
     }
 }
 
-fn quantile_row(
+/// A row with the percentiles of a distribution, and their confidence intervals if asked for.
+pub fn quantile_row(
     result: &VariantResult,
     about: Cell,
     distribution: &Distribution,

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use tailbound_simulator::traces::{TimelineMark, TimelineSlice, TimelineTrack};
 use tailbound_time::Duration;
 
-use crate::html::{escaped, head};
+use crate::html::{Page, escaped, facts};
 use crate::palette::{Palette, Theme};
-use crate::run_report::{ModeChange, RunReport};
+use crate::section::PictureSection;
 use crate::wording::{exactly, readable};
 
 const WIDTH: f64 = 1100.0;
@@ -43,60 +43,37 @@ pub fn render_timeline_svg(picture: &TimelinePicture, theme: Theme) -> String {
 
 /// The same as a page of its own. It has no script, holds its own style, and loads nothing.
 pub fn render_timeline_html(picture: &TimelinePicture, tailbound_version: &str) -> String {
-    let title = escaped(&picture.title);
-    let version = escaped(tailbound_version);
-    let head = head(&picture.title, tailbound_version, &[]);
-    format!(
-        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
-         <p class=\"facts\"><span>{about}</span></p></header>\n<main>\n\
-         <section><figure class=\"plot schedule\"><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-label=\"Timeline: {title}\">{svg}</div></figure></section>\n</main>\n\
-         <footer><p>Made by Tailbound {version}. This page is complete: it loads nothing from \
-         anywhere.</p></footer>\n</body>\n</html>\n",
-        about = escaped(&picture.about),
-        svg = draw(picture, &Palette::of_page()),
-    )
+    let page = Page {
+        title: &picture.title,
+        tailbound_version,
+        skip_to: None,
+        facts: facts(&[&picture.about]),
+        content: format!("<section>{}</section>\n", figure(picture)),
+        script: None,
+    };
+    page.render()
 }
 
-/// So many changes are drawn on a page; the table tells all.
-const MOST_DRAWN: usize = 6;
-
-/// A section with the courses of the first changes of modes of a report; nothing if there are none.
-pub(crate) fn section(report: &RunReport) -> String {
-    let figures: String = report
-        .mode_changes
-        .iter()
-        .take(MOST_DRAWN)
-        .map(figure)
-        .collect();
+/// The section of a page with the pictures of a subsystem; nothing without a picture.
+pub(crate) fn section(section: &PictureSection) -> String {
+    let figures: String = section.pictures.iter().map(figure).collect();
     if figures.is_empty() {
         return figures;
     }
-    let left_out = report.mode_changes.len().saturating_sub(MOST_DRAWN);
-    let left_out = match left_out {
-        0 => String::new(),
-        count => format!(" {count} later ones are in the table and the document only."),
-    };
     format!(
-        "<section id=\"mode-courses\"><h2>Courses of mode changes</h2><p class=\"note\">What was done \
-         with the tasks and the reservation of each domain.{left_out}</p>{figures}</section>\n"
+        "<section id=\"{}\"><h2>{}</h2><p class=\"note\">{}</p>{figures}</section>\n",
+        section.id,
+        section.title,
+        escaped(&section.note)
     )
 }
 
-fn figure(change: &ModeChange) -> String {
-    let picture = TimelinePicture {
-        title: format!(
-            "{} \u{2192} {}, {} run {}",
-            change.from, change.to, change.variant, change.repetition
-        ),
-        about: change.ending.clone(),
-        tracks: change.tracks.clone(),
-    };
-    let svg = draw(&picture, &Palette::of_page());
-    let title = escaped(&picture.title);
+fn figure(picture: &TimelinePicture) -> String {
     format!(
         "<figure class=\"plot schedule\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" \
-         aria-label=\"Timeline: {title}\">{svg}</div></figure>"
+         aria-label=\"Timeline: {}\">{}</div></figure>",
+        escaped(&picture.title),
+        draw(picture, &Palette::of_page())
     )
 }
 

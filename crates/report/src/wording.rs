@@ -4,7 +4,7 @@ use tailbound_distribution::Interval;
 use tailbound_time::Duration;
 
 /// What stands for a value that nobody knows.
-pub(crate) const UNKNOWN: &str = "\u{2014}";
+pub const UNKNOWN: &str = "\u{2014}";
 
 /// A duration to three significant digits with its unit: `1.20 ms`, `985 µs`, `0`.
 pub fn readable(duration: Duration) -> String {

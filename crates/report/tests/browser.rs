@@ -14,7 +14,7 @@ use crate::webdriver::{self, Browser};
 fn page(report: &RunReport) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.html");
-    std::fs::write(&file, render_html(report)).unwrap();
+    std::fs::write(&file, render_html(report, &[], &[])).unwrap();
     (folder, file)
 }
 

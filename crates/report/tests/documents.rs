@@ -80,7 +80,7 @@ fn fields_that_came_later_may_be_missing() {
 
 #[test]
 fn every_row_has_a_cell_for_every_column() {
-    let found = tables(&sample::sample_report());
+    let found = tables(&sample::sample_report(), &[]);
     let ids: Vec<&str> = found.iter().map(|table| table.id).collect();
     assert_eq!(
         ids,
@@ -109,7 +109,7 @@ fn every_row_has_a_cell_for_every_column() {
 
 #[test]
 fn the_page_names_nothing_outside_itself() {
-    let page = render_html(&sample::sample_report());
+    let page = render_html(&sample::sample_report(), &[], &[]);
     let without_names = page
         .replace("http://www.w3.org/2000/svg", "")
         .replace("https://github.com/leeoniya/uPlot", "");
@@ -121,9 +121,9 @@ fn the_page_names_nothing_outside_itself() {
 
 #[test]
 fn an_empty_report_is_still_a_page() {
-    let page = render_html(&RunReport::default());
+    let page = render_html(&RunReport::default(), &[], &[]);
     assert!(page.contains("promises nothing") && page.ends_with("</html>\n"));
-    assert!(tables(&RunReport::default()).is_empty());
+    assert!(tables(&RunReport::default(), &[]).is_empty());
     let mut report = sample::sample_report();
     for result in &mut report.variants {
         result.measured.clear();
@@ -131,13 +131,13 @@ fn an_empty_report_is_still_a_page() {
         result.predicted.clear();
     }
     assert!(plots(&report).is_empty());
-    assert!(render_html(&report).contains("Variants"));
+    assert!(render_html(&report, &[], &[]).contains("Variants"));
 }
 
 #[test]
 fn every_task_has_its_own_row() {
     let report = sample::sample_report();
-    let found = tables(&report);
+    let found = tables(&report, &[]);
     let tasks = found.iter().find(|table| table.id == "tasks").unwrap();
     let names: Vec<(&str, &str)> = tasks
         .rows
@@ -157,7 +157,7 @@ fn every_task_has_its_own_row() {
     assert_eq!(tasks.rows[2][6].value, p99);
     assert_eq!(tasks.rows[2][2].detail.as_deref(), Some("8000 requests"));
     assert!(tasks.rows[2][6].detail.is_some());
-    assert!(render_html(&report).contains("id=\"table-tasks\""));
+    assert!(render_html(&report, &[], &[]).contains("id=\"table-tasks\""));
     let mut report = report;
     for result in &mut report.variants {
         result
@@ -165,7 +165,7 @@ fn every_task_has_its_own_row() {
             .iter_mut()
             .for_each(|run| run.per_task.clear());
     }
-    assert!(tables(&report).iter().all(|table| table.id != "tasks"));
+    assert!(tables(&report, &[]).iter().all(|table| table.id != "tasks"));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn curves_far_apart_are_all_shown_on_a_logarithmic_axis() {
             assert!(line.windows(2).all(|pair| pair[0].0 <= pair[1].0));
         }
     }
-    let page = render_html(&report);
+    let page = render_html(&report, &[], &[]);
     assert!(page.contains("data-scale=\"log\" aria-pressed=\"true\""));
     assert!(page.contains("\"scale\":\"log\""));
 }
@@ -230,7 +230,7 @@ fn curves_close_together_stay_on_a_linear_axis() {
     assert_eq!(plot.scale(Axis::Share), Scale::Linear);
     let svg = render_svg(plot, Axis::Share, Theme::Light);
     assert!(svg.contains(">latency<") && svg.contains(">0<"));
-    assert!(render_html(&report).contains("data-scale=\"linear\" aria-pressed=\"true\""));
+    assert!(render_html(&report, &[], &[]).contains("data-scale=\"linear\" aria-pressed=\"true\""));
     // Whoever wants the other gets it.
     let svg = render_svg_on(plot, Axis::Share, Scale::Logarithmic, Theme::Light);
     assert!(svg.contains(">latency, logarithmic<") && !svg.contains(">0<"));
@@ -250,7 +250,7 @@ fn lost_requests_leave_the_tail_open() {
         .find(|series| series.label == "reserved, measured");
     let lower = measured.unwrap().lower.as_ref().unwrap();
     assert!((lower.last().unwrap().1 - 0.99).abs() < 1e-12);
-    let latencies = &tables(&report)[1];
+    let latencies = &tables(&report, &[])[1];
     let row = latencies
         .rows
         .iter()
@@ -319,7 +319,7 @@ proptest! {
         result.measured.clear();
         result.predicted[0].distribution =
             Distribution::from_curve(Provenance::new(Evidence::Bound, "s", "m"), curve);
-        let page = render_html(&report);
+        let page = render_html(&report, &[], &[]);
         prop_assert_eq!(page.matches("<script").count(), 3);
         for axis in [Axis::Share, Axis::Tail] {
             let plot = &plots(&report)[0];
@@ -345,8 +345,8 @@ proptest! {
         let index = place.index(text.len());
         text[index] = byte;
         if let Ok(read) = RunReport::from_json(&String::from_utf8_lossy(&text)) {
-            let _page = render_html(&read);
-            let _rows = tables(&read);
+            let _page = render_html(&read, &[], &[]);
+            let _rows = tables(&read, &[]);
         }
     }
 

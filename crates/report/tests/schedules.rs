@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use tailbound_report::{
-    SchedulePage, SchedulePicture, Theme, render_html, render_html_with_schedules,
-    render_schedule_html, render_schedule_svg,
+    SchedulePage, SchedulePicture, Theme, render_html, render_schedule_html, render_schedule_svg,
 };
 use tailbound_simulator::traces::Detail;
 
@@ -146,9 +145,9 @@ fn the_page_has_no_script_and_stands_alone() {
 #[test]
 fn a_report_has_schedules_if_it_is_given_some() {
     let report = sample::sample_report();
-    let with = render_html_with_schedules(&report, &SAMPLES);
+    let with = render_html(&report, &[], &SAMPLES);
     assert_eq!(with.matches("<figure class=\"plot schedule\">").count(), 3);
-    assert!(!render_html(&report).contains("id=\"schedules\""));
+    assert!(!render_html(&report, &[], &[]).contains("id=\"schedules\""));
 }
 
 #[cfg(feature = "png")]

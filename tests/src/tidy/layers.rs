@@ -13,7 +13,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["enforcement", "measurement", "trace", "pubsub"],
     &["control"],
     &["modes", "fleet", "report", "subsystem", "top"],
-    &["modes-service"],
+    &["modes-service", "modes-report"],
     &["daemon"],
     &["experiment"],
     &["cli", "python"],

@@ -111,6 +111,11 @@ impl Sizing {
     pub fn choice(&self) -> Option<&Choice> {
         self.choices.get(self.best?)
     }
+
+    /// Whether `choice` is the choice.
+    pub fn is_chosen(&self, choice: &Choice) -> bool {
+        self.choice().is_some_and(|one| one.period == choice.period)
+    }
 }
 
 /// A budget in parts of the stride, and that it was found on this lattice.

@@ -268,7 +268,7 @@ impl Held {
     pub(crate) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
         let Some(server) = self.reservations.get(domain).and_then(|one| one.server) else {
             return Err(
-                "no deadline holds for sure: the kernel promises its domain nothing".into(),
+                "the back end guarantees the domain no CPU time, so no deadline is certain".into(),
             );
         };
         let mut jitter = Duration::ZERO;

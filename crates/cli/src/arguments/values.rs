@@ -1,6 +1,34 @@
 //! How the values of arguments are read.
 
-use tailbound_model::{BackendKind, UnknownBackend};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use tailbound_model::{BackendKind, ServerKind, UnknownBackend};
+use tailbound_reservation::Rule;
+
+/// The rules that response times are calculated for.
+const SERVERS: [(ServerKind, &str); 4] = [
+    (ServerKind::Deferrable, "Keeps its budget within the period"),
+    (ServerKind::Periodic, "Loses what nothing needs"),
+    (
+        ServerKind::Polling,
+        "Gets a budget only for the work that is there when a period starts",
+    ),
+    (
+        ServerKind::ConstantBandwidth,
+        "SCHED_DEADLINE's rules: a hard constant-bandwidth server",
+    ),
+];
+
+/// Reads the rule of a reservation server, or `dedicated` for a CPU without a limit.
+pub(super) fn server_rule() -> impl TypedValueParser<Value = Rule> {
+    let servers = SERVERS.map(|(kind, help)| PossibleValue::new(kind.answers().name).help(help));
+    let dedicated = PossibleValue::new("dedicated").help("A CPU of its own");
+    let values = servers.into_iter().chain([dedicated]);
+    PossibleValuesParser::new(values).map(|text| {
+        let mut kinds = SERVERS.iter().map(|(kind, _)| *kind);
+        let kind = kinds.find(|kind| kind.answers().name == text);
+        kind.map_or(Rule::Unlimited, Rule::Server)
+    })
+}
 
 pub(super) fn scale(text: &str) -> Result<f64, String> {
     let number: f64 = text

@@ -19,10 +19,7 @@ use crate::output::{Output, table};
 pub fn carry_out(file: &Path, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(file, output)?;
     refuse_what_is_only_simulated(&loaded.description)?;
-    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    let inputs = super::inputs(&loaded)?;
     let analysis = analyze(&loaded.description, &inputs).map_err(|error| match error {
         AssessmentError::Empty { .. } => Failure::with_help(
             error.to_string(),
@@ -174,53 +171,96 @@ const CSV: [&str; 11] = [
     "method",
 ];
 
-fn csv_rows(analysis: &Analysis) -> Vec<Vec<String>> {
-    let number =
-        |time: Option<Duration>| time.map_or(String::new(), |time| time.as_nanos().to_string());
-    let mut rows = Vec::new();
-    for mode in &analysis.modes {
-        let name = mode.mode.clone().unwrap_or_default();
-        for task in &mode.tasks {
-            rows.push(vec![
-                name.clone(),
-                "task".into(),
-                task.name(),
-                number(task.execution),
-                number(task.period),
-                number(task.deadline),
-                number(task.response_bound),
-                String::new(),
-                verdict_word(task.verdict).into(),
-                task.why.clone().unwrap_or_default(),
-                task.method.clone().unwrap_or_default(),
-            ]);
-        }
-        for service in &mode.services {
-            let mut row = vec![name.clone(), "service".into(), service.service.clone()];
-            row.extend([(); 5].map(|()| String::new()));
-            row.push(verdict_word(service.verdict).into());
-            row.push(service.why.clone().unwrap_or_default());
-            row.push(service.method.clone().unwrap_or_default());
-            rows.push(row);
-        }
-        for cpu in &mode.cpus {
-            let verdict = if cpu.admitted { "admitted" } else { "refused" };
-            let mut row = vec![
-                name.clone(),
-                "cpu".into(),
-                format!("{} {}", cpu.host, cpu.cpu),
-            ];
-            row.extend([(); 4].map(|()| String::new()));
-            row.push(cpu.load.to_string());
-            row.push(verdict.into());
-            row.push(cpu.failures.join("; "));
-            row.push(cpu.method.clone());
-            rows.push(row);
-        }
+/// A row of the CSV. A column without a value is an empty field.
+#[derive(Default)]
+pub(super) struct CsvRow {
+    pub mode: String,
+    pub kind: &'static str,
+    pub name: String,
+    pub execution: Option<Duration>,
+    pub period: Option<Duration>,
+    pub deadline: Option<Duration>,
+    pub response_bound: Option<Duration>,
+    pub load: Option<f64>,
+    pub verdict: &'static str,
+    pub why: String,
+    pub method: String,
+}
+
+impl CsvRow {
+    fn fields(self) -> Vec<String> {
+        let ns = |time: Option<Duration>| {
+            time.map_or_else(String::new, |time| time.as_nanos().to_string())
+        };
+        vec![
+            self.mode,
+            self.kind.into(),
+            self.name,
+            ns(self.execution),
+            ns(self.period),
+            ns(self.deadline),
+            ns(self.response_bound),
+            self.load.map_or_else(String::new, |load| load.to_string()),
+            self.verdict.into(),
+            self.why,
+            self.method,
+        ]
     }
-    rows.extend(analysis.transitions.iter().map(transitions::csv_row));
-    rows.extend(analysis.protocols.iter().map(protocols::csv_row));
-    rows
+}
+
+fn csv_rows(analysis: &Analysis) -> Vec<Vec<String>> {
+    let modes = analysis.modes.iter().flat_map(|mode| {
+        let tasks = mode.tasks.iter().map(task_row);
+        let services = mode.services.iter().map(service_row);
+        let cpus = mode.cpus.iter().map(cpu_row);
+        let rows = tasks.chain(services).chain(cpus);
+        rows.map(|row| CsvRow {
+            mode: mode.mode.clone().unwrap_or_default(),
+            ..row
+        })
+    });
+    let transitions = analysis.transitions.iter().map(transitions::csv_row);
+    let protocols = analysis.protocols.iter().map(protocols::csv_row);
+    let rows = modes.chain(transitions).chain(protocols);
+    rows.map(CsvRow::fields).collect()
+}
+
+fn task_row(task: &TaskVerdict) -> CsvRow {
+    CsvRow {
+        kind: "task",
+        name: task.name(),
+        execution: task.execution,
+        period: task.period,
+        deadline: task.deadline,
+        response_bound: task.response_bound,
+        verdict: verdict_word(task.verdict),
+        why: task.why.clone().unwrap_or_default(),
+        method: task.method.clone().unwrap_or_default(),
+        ..CsvRow::default()
+    }
+}
+
+fn service_row(service: &ServiceVerdict) -> CsvRow {
+    CsvRow {
+        kind: "service",
+        name: service.service.clone(),
+        verdict: verdict_word(service.verdict),
+        why: service.why.clone().unwrap_or_default(),
+        method: service.method.clone().unwrap_or_default(),
+        ..CsvRow::default()
+    }
+}
+
+fn cpu_row(cpu: &CpuVerdict) -> CsvRow {
+    CsvRow {
+        kind: "cpu",
+        name: format!("{} {}", cpu.host, cpu.cpu),
+        load: Some(cpu.load),
+        verdict: if cpu.admitted { "admitted" } else { "refused" },
+        why: cpu.failures.join("; "),
+        method: cpu.method.clone(),
+        ..CsvRow::default()
+    }
 }
 
 fn verdict_word(verdict: Verdict) -> &'static str {

@@ -5,11 +5,13 @@ use std::path::Path;
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_assessment::prediction::{PredictedResponses, PredictionAnswer};
-use tailbound_model::ReservationServer;
+use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
-use crate::arguments::{LoadArguments, PredictArguments, QueueArguments, ServerName};
+use crate::arguments::{LoadArguments, PredictArguments, QueueArguments};
 use crate::failure::Failure;
+use crate::output::read_file;
 
 /// What the queue is called where services have names.
 const QUEUE: &str = "queue";
@@ -67,19 +69,16 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
             "give -b 1.2s -p 2s, or --server dedicated",
         )
     };
-    match arguments.load.server.unwrap_or(ServerName::Deferrable) {
-        ServerName::Dedicated => Ok(ReservationServer::Dedicated),
-        kind => {
+    match &arguments.load.server {
+        Some(Rule::Unlimited | Rule::Windows(_)) => Ok(ReservationServer::Dedicated),
+        rule => {
+            let kind = match rule {
+                Some(Rule::Server(kind)) => *kind,
+                _ => ServerKind::Deferrable,
+            };
             let budget = arguments.budget.ok_or_else(lacking)?;
             let period = arguments.period.ok_or_else(lacking)?;
-            Ok(match kind {
-                ServerName::Periodic => ReservationServer::Periodic { budget, period },
-                ServerName::Polling => ReservationServer::Polling { budget, period },
-                ServerName::ConstantBandwidth => {
-                    ReservationServer::ConstantBandwidth { budget, period }
-                }
-                _ => ReservationServer::Deferrable { budget, period },
-            })
+            Ok(kind.with(budget, period))
         }
     }
 }
@@ -87,8 +86,7 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
 /// Measured execution times: one per line, with a unit, or in nanoseconds as Tailbound writes them.
 fn samples(file: &Path) -> Result<Vec<(Duration, f64)>, Failure> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Failure::error(format!("cannot read {shown}: {error}")))?;
+    let text = read_file(file)?;
     let mut counted = std::collections::BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();

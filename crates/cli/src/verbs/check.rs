@@ -23,10 +23,7 @@ const HEADER: [&str; 7] = [
 pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Failure> {
     let loaded = super::load(&arguments.file, output)?;
     let description = &loaded.description;
-    loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    super::inputs(&loaded)?;
     let mut host = HostCapabilities::probe();
     if arguments.elsewhere {
         let named = description.hosts.values().flat_map(|host| &host.cpus);

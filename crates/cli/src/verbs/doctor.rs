@@ -5,51 +5,26 @@ mod overheads;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_enforcement::MissingRequirement;
-use tailbound_enforcement::backends;
+use tailbound_enforcement::backends::{self, BackendFitness};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::Feature;
-use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
-use tailbound_model::{BackendKind, Cpu, CpuSet};
+use tailbound_measurement::{Advice, AdviceQuery, Noise, advice, fingerprint, noise};
+use tailbound_model::{Cpu, CpuSet};
 
 use crate::arguments::{DoctorArguments, Format};
 use crate::failure::Failure;
 use crate::output::{Output, table, write_file};
-use overheads::OverheadFindings;
+use overheads::OverheadTable;
 
 #[derive(Serialize)]
-struct Findings<'a> {
+struct Diagnosis<'a> {
     host: BTreeMap<String, String>,
     capabilities: &'a HostCapabilities,
-    backends: Vec<BackendFinding>,
-    noise: Vec<NoiseFinding>,
-    advice: Vec<AdviceFinding>,
+    backends: Vec<BackendFitness>,
+    noise: &'a [Noise],
+    advice: Vec<Advice>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    overheads: Option<OverheadFindings>,
-}
-
-#[derive(Serialize)]
-struct BackendFinding {
-    backend: BackendKind,
-    works: bool,
-    guarantees_budget: bool,
-    enforces_budget: bool,
-    missing: Vec<MissingRequirement>,
-}
-
-#[derive(Serialize)]
-struct NoiseFinding {
-    cpu: u32,
-    sampled_ns: u64,
-    lost_ns: u64,
-    longest_ns: u64,
-    gaps: u64,
-}
-
-#[derive(Serialize)]
-struct AdviceFinding {
-    what: String,
-    advice: String,
+    overheads: Option<OverheadTable>,
 }
 
 /// Looks, samples, prints. Changes nothing but its own threads.
@@ -70,10 +45,10 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
     }
     let host_facts = fingerprint();
     let overheads = plan
-        .map(|plan| overheads::find(plan, &host_facts, output))
+        .map(|plan| overheads::carry_out(plan, &host_facts, output))
         .transpose()?;
-    if let (Some(path), Some(found)) = (&arguments.export_toml, &overheads) {
-        write_file(path, &found.toml)?;
+    if let (Some(path), Some(overheads)) = (&arguments.export_toml, &overheads) {
+        write_file(path, &overheads.toml)?;
     }
     let query = AdviceQuery {
         served: cpus,
@@ -81,18 +56,12 @@ pub fn carry_out(arguments: &DoctorArguments, output: &Output) -> Result<(), Fai
         noise: &sampled,
         tolerated_noise: 0.01,
     };
-    let findings = Findings {
+    let findings = Diagnosis {
         host: host_facts,
         overheads,
-        backends: backend_findings(&host),
-        noise: sampled.iter().map(noise_finding).collect(),
-        advice: advice(&query)
-            .into_iter()
-            .map(|advice| AdviceFinding {
-                what: advice.what,
-                advice: advice.advice,
-            })
-            .collect(),
+        backends: backends::fitness(&host),
+        noise: &sampled,
+        advice: advice(&query),
         capabilities: &host,
     };
     match output.format() {
@@ -119,32 +88,6 @@ fn chosen_cpus(arguments: &DoctorArguments, host: &HostCapabilities) -> Result<C
     Ok(arguments.cpus.iter().map(|cpu| Cpu(*cpu)).collect())
 }
 
-fn backend_findings(host: &HostCapabilities) -> Vec<BackendFinding> {
-    backends::ALL
-        .iter()
-        .map(|backend| {
-            let missing = backend.missing(host);
-            BackendFinding {
-                backend: backend.kind(),
-                works: missing.is_empty(),
-                guarantees_budget: backend.kind().guarantees_budget(),
-                enforces_budget: backend.kind().has_budget(),
-                missing,
-            }
-        })
-        .collect()
-}
-
-fn noise_finding(noise: &Noise) -> NoiseFinding {
-    NoiseFinding {
-        cpu: noise.cpu.0,
-        sampled_ns: noise.sampled.as_nanos(),
-        lost_ns: noise.lost.as_nanos(),
-        longest_ns: noise.longest.as_nanos(),
-        gaps: noise.gaps.count().unwrap_or(0),
-    }
-}
-
 fn feature_rows(host: &HostCapabilities) -> ([&'static str; 4], Vec<Vec<String>>) {
     let rows = Feature::ALL
         .iter()
@@ -165,7 +108,7 @@ fn yes(truth: bool) -> String {
     if truth { "yes" } else { "no" }.into()
 }
 
-fn text(findings: &Findings<'_>) -> String {
+fn text(findings: &Diagnosis<'_>) -> String {
     let mut parts = Vec::new();
     let host: Vec<Vec<String>> = findings
         .host
@@ -201,13 +144,11 @@ fn text(findings: &Findings<'_>) -> String {
         .noise
         .iter()
         .map(|noise| {
-            let share = 100.0 * noise.lost_ns as f64 / (noise.sampled_ns.max(1)) as f64;
-            let longest = tailbound_time::Duration::from_nanos(noise.longest_ns);
             vec![
                 noise.cpu.to_string(),
-                format!("{share:.3}%"),
-                longest.to_string(),
-                noise.gaps.to_string(),
+                format!("{:.3}%", 100.0 * noise.share()),
+                noise.longest.to_string(),
+                noise.gaps.count().unwrap_or(0).to_string(),
             ]
         })
         .collect();
@@ -215,8 +156,8 @@ fn text(findings: &Findings<'_>) -> String {
         &["noise of CPU", "time lost", "longest gap", "gaps"],
         &noise,
     ));
-    if let Some(found) = &findings.overheads {
-        parts.extend(found.text());
+    if let Some(overheads) = &findings.overheads {
+        parts.extend(overheads.text());
     }
     for advice in &findings.advice {
         parts.push(format!("! {}\n  help: {}", advice.what, advice.advice));

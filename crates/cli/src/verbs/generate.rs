@@ -2,40 +2,12 @@
 
 use std::path::Path;
 
-use serde::Serialize;
 use tailbound_model::{Description, to_toml};
-use tailbound_simulator::generate::{
-    COLUMNS, Frame, GeneratedTask, Recipe, description, task_name, task_set,
-};
+use tailbound_simulator::generate::{COLUMNS, Frame, Recipe, TaskSets, description};
 
 use crate::arguments::{Format, GenerateArguments};
 use crate::failure::Failure;
 use crate::output::{Output, write_file};
-
-#[derive(Serialize)]
-struct Sets {
-    seed: u64,
-    utilisation: f64,
-    sets: Vec<Set>,
-}
-
-#[derive(Serialize)]
-struct Set {
-    set: u32,
-    tasks: Vec<Row>,
-}
-
-/// A task as a row.
-#[derive(Serialize)]
-struct Row {
-    task: String,
-    /// Execution time / period, after rounding.
-    utilisation: f64,
-    execution_ns: u64,
-    period_ns: u64,
-    deadline_ns: u64,
-    offset_ns: u64,
-}
 
 /// Prints a description, or rows of tasks; writes a description for each set into a folder.
 pub fn carry_out(arguments: &GenerateArguments, output: &Output) -> Result<(), Failure> {
@@ -52,26 +24,9 @@ pub fn carry_out(arguments: &GenerateArguments, output: &Output) -> Result<(), F
         }
         return output.print(&toml(&described(arguments, &recipe, 0)?)?);
     }
-    let (mut sets, mut rows) = (Vec::new(), Vec::new());
-    for number in 0..arguments.sets {
-        let set = task_set(&recipe, arguments.seed, number).map_err(Failure::from_error)?;
-        let mut tasks = Vec::new();
-        for (index, task) in set.iter().enumerate() {
-            let name = task_name(index, set.len());
-            rows.push(task.fields(number + 1, &name).to_vec());
-            tasks.push(row(name, task));
-        }
-        sets.push(Set {
-            set: number + 1,
-            tasks,
-        });
-    }
-    let data = Sets {
-        seed: arguments.seed,
-        utilisation: arguments.utilisation,
-        sets,
-    };
-    output.rows(&COLUMNS, &rows, &data)
+    let sets = TaskSets::draw(&recipe, arguments.seed, arguments.sets);
+    let sets = sets.map_err(Failure::from_error)?;
+    output.rows(&COLUMNS, &sets.rows(), &sets)
 }
 
 fn recipe(arguments: &GenerateArguments) -> Result<Recipe, Failure> {
@@ -116,15 +71,4 @@ fn write_each(
     let (sets, folder) = (arguments.sets, folder.display());
     output.note(format!("{sets} descriptions are in {folder}"));
     Ok(())
-}
-
-fn row(task: String, generated: &GeneratedTask) -> Row {
-    Row {
-        task,
-        utilisation: generated.utilisation_rounded(),
-        execution_ns: generated.execution.as_nanos(),
-        period_ns: generated.period.as_nanos(),
-        deadline_ns: generated.deadline.as_nanos(),
-        offset_ns: generated.offset.as_nanos(),
-    }
 }

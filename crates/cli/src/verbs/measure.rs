@@ -1,42 +1,23 @@
-//! `tailbound measure`: drive a running service and tell its latency.
+//! `tailbound measure`: drive a running service and measure its latency.
 
 use std::path::Path;
 
-use serde::Serialize;
 use tailbound_distribution::{Distribution, read_hdr_log, write_hdr_log};
 use tailbound_experiment::load_run::{LoadRun, generator_cpu};
 use tailbound_experiment::{Observer, Step};
-use tailbound_measurement::{Counts, Measurement};
-use tailbound_model::{Arrivals, Cpu, Description, LoadedDescription, Service};
+use tailbound_measurement::Measurement;
+use tailbound_model::{Arrivals, Cpu, Description, LoadedDescription};
+use tailbound_report::{CONFIDENCE, PERCENTILES};
+use tailbound_time::Duration;
 
 use crate::arguments::MeasureArguments;
 use crate::failure::Failure;
 use crate::interrupts;
-use crate::output::Output;
+use crate::output::{Output, write_file};
 use crate::progress::Progress;
-
-const PROBABILITIES: [(&str, f64); 5] = [
-    ("p50", 0.5),
-    ("p90", 0.9),
-    ("p95", 0.95),
-    ("p99", 0.99),
-    ("p99.9", 0.999),
-];
-
-/// Confidence of the intervals that are told.
-const CONFIDENCE: f64 = 0.95;
 
 /// Significant decimal digits kept in HdrHistogram logs.
 const HDR_DIGITS: u8 = 3;
-
-#[derive(Serialize)]
-struct Measured<'a> {
-    service: &'a str,
-    counts: Counts,
-    interrupted: &'a Option<String>,
-    latency: &'a Distribution,
-    lateness: &'a Distribution,
-}
 
 /// Drives, prints quantiles with confidence intervals, exports what is asked for.
 pub fn carry_out(arguments: &MeasureArguments, output: &Output) -> Result<(), Failure> {
@@ -58,15 +39,8 @@ pub fn carry_out(arguments: &MeasureArguments, output: &Output) -> Result<(), Fa
     if let Some(lateness) = lateness {
         output.note(format!("the load generator's own lateness: p99 {lateness}"));
     }
-    let data = Measured {
-        service: &name,
-        counts: measurement.counts,
-        interrupted: &measurement.interrupted,
-        latency: &measurement.overall,
-        lateness: &measurement.lateness,
-    };
     let header = ["percentile", "latency", "95% from", "95% to"];
-    output.rows(&header, &quantile_rows(&measurement.overall), &data)?;
+    output.rows(&header, &quantile_rows(&measurement.overall), &measurement)?;
     match &measurement.interrupted {
         Some(why) => Err(Failure::error(format!(
             "the measurement ended early: {why}"
@@ -83,12 +57,7 @@ fn drive(
 ) -> Result<Measurement, Failure> {
     let description = &loaded.description;
     let service = &description.services[name];
-    let inputs = tailbound_model::load_inputs(description, loaded.base()).map_err(|problems| {
-        Failure::Description {
-            problems,
-            text: loaded.text.clone(),
-        }
-    })?;
+    let inputs = super::inputs(loaded)?;
     let drive = LoadRun {
         description,
         base: loaded.base(),
@@ -156,9 +125,9 @@ fn override_rate(
     let Some(rate) = arguments.rate else {
         return Ok(());
     };
-    let service: Option<&mut Service> = loaded.description.services.get_mut(name);
-    let tasks = service.map(|service| service.tasks.values_mut().collect::<Vec<_>>());
-    match tasks.unwrap_or_default().as_mut_slice() {
+    let service = loaded.description.services.get_mut(name);
+    let tasks = service.into_iter().flat_map(|one| one.tasks.values_mut());
+    match tasks.collect::<Vec<_>>().as_mut_slice() {
         [task] if matches!(task.arrivals, Arrivals::Poisson { .. }) => {
             task.arrivals = Arrivals::Poisson { rate };
             Ok(())
@@ -171,44 +140,33 @@ fn override_rate(
 }
 
 fn quantile_rows(latency: &Distribution) -> Vec<Vec<String>> {
-    PROBABILITIES
-        .iter()
-        .map(|(label, probability)| {
-            let end = |value: Option<tailbound_time::Duration>| {
-                value.map_or_else(|| "unknown".into(), |value| value.to_string())
-            };
-            let value = latency
-                .quantile(*probability)
-                .and_then(|interval| interval.high);
-            let interval = latency.confidence_interval(*probability, CONFIDENCE);
-            vec![
-                (*label).into(),
-                end(value),
-                end(interval.map(|interval| interval.low)),
-                end(interval.and_then(|interval| interval.high)),
-            ]
-        })
-        .collect()
+    let text =
+        |value: Option<Duration>| value.map_or_else(|| "unknown".into(), |value| value.to_string());
+    let rows = PERCENTILES.iter().map(|&(label, probability)| {
+        let value = latency.quantile(probability).and_then(|one| one.high);
+        let interval = latency.confidence_interval(probability, CONFIDENCE);
+        vec![
+            label.into(),
+            text(value),
+            text(interval.map(|interval| interval.low)),
+            text(interval.and_then(|interval| interval.high)),
+        ]
+    });
+    rows.collect()
 }
 
 fn export(arguments: &MeasureArguments, measurement: &Measurement) -> Result<(), Failure> {
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text)
-            .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))
-    };
     let latency = &measurement.overall;
     if let Some(path) = &arguments.export_csv {
-        write(path, latency.to_csv())?;
+        write_file(path, &latency.to_csv())?;
     }
     if let Some(path) = &arguments.export_json {
-        write(
-            path,
-            serde_json::to_string(latency).map_err(Failure::from_error)?,
-        )?;
+        let json = serde_json::to_string(latency).map_err(Failure::from_error)?;
+        write_file(path, &json)?;
     }
     if let Some(path) = &arguments.export_hdr {
         let log = write_hdr_log(&[(None, latency)], HDR_DIGITS).map_err(Failure::from_error)?;
-        write(path, log)?;
+        write_file(path, &log)?;
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ mod transitions;
 
 use std::path::Path;
 
-use tailbound_model::{LoadError, LoadedDescription};
+use tailbound_model::{InputFiles, LoadError, LoadedDescription};
 
 use crate::excerpt;
 use crate::failure::Failure;
@@ -51,4 +51,12 @@ fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
         Err(LoadError::Problems { text, problems }) => Err(Failure::Description { problems, text }),
         Err(error) => Err(Failure::from_error(error)),
     }
+}
+
+/// The files that a description names.
+fn inputs(loaded: &LoadedDescription) -> Result<InputFiles, Failure> {
+    loaded.inputs().map_err(|problems| Failure::Description {
+        problems,
+        text: loaded.text.clone(),
+    })
 }

@@ -15,7 +15,7 @@ use tailbound_control::{Client, ClientError, DaemonStatus};
 use tailbound_enforcement::state_directory;
 use tailbound_experiment::mode_changes::SeenChange;
 use tailbound_modes::control::{ModesRefusal, ModesSummary, SUBSYSTEM};
-use tailbound_report::ModeChange;
+use tailbound_modes_report::ModeChange;
 use tailbound_time::Duration;
 
 use crate::arguments::{ModeArguments, ModeWhat};

@@ -28,9 +28,6 @@ fn of_file(
     output: &Output,
 ) -> Result<Vec<PredictionAnswer>, Failure> {
     let loaded = super::load(file, output)?;
-    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    let inputs = super::inputs(&loaded)?;
     predict(&loaded.description, &inputs, &arguments.query()).map_err(Failure::from_assessment)
 }

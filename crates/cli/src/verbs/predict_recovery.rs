@@ -1,85 +1,37 @@
 //! `tailbound predict recovery`: bounds of a ZooKeeper ensemble's recovery against measured ones.
 
-mod breakdown;
-mod busy_host;
-mod judgement;
+use std::path::Path;
 
-use std::collections::BTreeSet;
-
-use serde::Serialize;
+use tailbound_analysis::recovery::{CpuShare, FairShare, ServerReservation};
+use tailbound_assessment::recovery::{
+    Breakdown, BusyHost, PhaseBound, RecoveryAnswer, RecoveryError, predict_recovery,
+};
 use tailbound_time::Duration;
 
-use crate::arguments::RecoveryArguments;
+use crate::arguments::{BusyHostArguments, RecoveryArguments};
 use crate::failure::Failure;
-use crate::output::Output;
-use breakdown::Breakdown;
-use busy_host::BusyHost;
-use judgement::{Case, judge};
+use crate::output::{Output, read_file};
 
-/// A row of the answer: one phase of the recoveries of one kind.
-#[derive(Serialize)]
-struct Row {
-    variant: String,
-    cause: String,
-    servers: u32,
-    phase: &'static str,
-    /// What is predicted where all threads of the servers have CPUs, if the host in question is busy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alone_ns: Option<u64>,
-    /// Nothing if there was nothing to predict it from.
-    predicted_ns: Option<u64>,
-    /// `bound` or `estimate`, if the host in question is busy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<&'static str>,
-    measured_max_ns: u64,
-    recoveries: usize,
-    holds: Option<bool>,
-}
-
-/// The answer, as JSON spells it.
-#[derive(Serialize)]
-struct Answer {
-    phases: Vec<Row>,
-    methods: BTreeSet<String>,
-    assumptions: BTreeSet<String>,
-}
-
-/// Reads a breakdown and tells for each phase the predicted bound and the measured maximum.
+/// Reads a breakdown, and prints for each phase the predicted bound and the measured maximum.
 pub fn carry_out(arguments: &RecoveryArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
-    let breakdown = Breakdown::read(&arguments.breakdown)?;
-    let mut answer = Answer {
-        phases: Vec::new(),
-        methods: BTreeSet::new(),
-        assumptions: BTreeSet::new(),
-    };
-    let busy = BusyHost::of_arguments(&arguments.busy)?;
-    for case in breakdown.cases() {
-        let judged = judge(&breakdown, &case, arguments.margin, busy.as_ref())?;
-        if let (true, Some(_)) = (judged.phases.is_empty(), &arguments.busy.against) {
+    let breakdown = breakdown(&arguments.breakdown)?;
+    let busy = busy_host(&arguments.busy)?;
+    let answer = predict_recovery(&breakdown, arguments.margin, busy.as_ref()).map_err(failure)?;
+    if arguments.busy.against.is_some() {
+        for case in &answer.unmeasured {
             output.note(format!(
                 "no recovery was measured beside others for {}, {} servers, cause {}",
                 case.variant, case.servers, case.cause
             ));
         }
-        answer.methods.insert(judged.method);
-        answer.assumptions.extend(judged.assumptions);
-        let rows = judged
-            .phases
-            .into_iter()
-            .map(|phase| row(&case, phase, judged.comparable, busy.as_ref()));
-        answer.phases.extend(rows);
     }
-    answer
-        .methods
-        .iter()
-        .for_each(|method| output.note(format!("predicted by: {method}")));
+    for method in &answer.methods {
+        output.note(format!("predicted by: {method}"));
+    }
     print(&answer, busy.is_some(), output)?;
-    let broken = answer
-        .phases
-        .iter()
-        .filter(|row| row.holds == Some(false))
-        .count();
+    let phases = answer.phases.iter();
+    let broken = phases.filter(|row| row.holds == Some(false)).count();
     if broken > 0 {
         return Err(Failure::Verdict(format!(
             "{broken} of {} bounds were exceeded",
@@ -89,24 +41,61 @@ pub fn carry_out(arguments: &RecoveryArguments, output: &Output) -> Result<(), F
     Ok(())
 }
 
-fn row(case: &Case, phase: judgement::Phase, comparable: bool, busy: Option<&BusyHost>) -> Row {
-    let kind = |busy: &BusyHost| match busy.share.is_bound() {
-        true => "bound",
-        false => "estimate",
-    };
-    let judged = phase.predicted.filter(|_| comparable);
-    Row {
-        variant: case.variant.clone(),
-        cause: case.cause.clone(),
-        servers: case.servers,
-        phase: phase.name,
-        alone_ns: busy.and(phase.alone).map(Duration::as_nanos),
-        predicted_ns: phase.predicted.map(Duration::as_nanos),
-        kind: busy.map(kind),
-        measured_max_ns: phase.measured.as_nanos(),
-        recoveries: phase.recoveries,
-        holds: judged.map(|bound| phase.measured <= bound),
+fn breakdown(file: &Path) -> Result<Breakdown, Failure> {
+    Breakdown::parse(&file.display().to_string(), &read_file(file)?).map_err(failure)
+}
+
+fn failure(error: RecoveryError) -> Failure {
+    match error.remedy() {
+        Some(remedy) => Failure::with_help(error, remedy),
+        None => Failure::from_error(error),
     }
+}
+
+/// The busy host that the arguments describe; none where they say nothing of CPU time.
+fn busy_host(arguments: &BusyHostArguments) -> Result<Option<BusyHost>, Failure> {
+    let Some(share) = share(arguments)? else {
+        return match &arguments.against {
+            None => Ok(None),
+            Some(file) => Err(Failure::with_help(
+                format!(
+                    "nothing is said of the CPU time on the host of {}",
+                    file.display()
+                ),
+                "--budget and --period of the servers' reservations, or --neighbours of ordinary \
+                 servers",
+            )),
+        };
+    };
+    let against = arguments.against.as_deref().map(breakdown);
+    Ok(Some(BusyHost {
+        share,
+        against: against.transpose()?,
+        variant: arguments.against_variant.clone(),
+    }))
+}
+
+fn share(arguments: &BusyHostArguments) -> Result<Option<CpuShare>, Failure> {
+    if let (Some(budget), Some(period)) = (arguments.budget, arguments.period) {
+        let mut reservation =
+            ServerReservation::new(budget, period).map_err(Failure::from_error)?;
+        reservation = reservation.held_up_by(arguments.held_up);
+        if let Some(used) = arguments.used {
+            reservation = reservation.with_used(used);
+        }
+        if let Some(work) = arguments.work {
+            reservation = reservation.with_work(work);
+        }
+        return Ok(Some(CpuShare::Reserved(reservation)));
+    }
+    arguments
+        .neighbours
+        .map(|neighbours| {
+            FairShare::beside(neighbours, arguments.weight, arguments.slice)
+                .map(CpuShare::Fair)
+                .map_err(Failure::from_error)
+        })
+        .transpose()
 }
 
 /// The columns by their names in CSV, with those that only a busy host has.
@@ -123,38 +112,41 @@ const COLUMNS: [(&str, &str, bool); 10] = [
     ("holds", "holds", false),
 ];
 
-impl Row {
-    /// The cells of all columns, with times as `time` writes them.
-    fn cells(&self, time: &dyn Fn(u64) -> String) -> [String; COLUMNS.len()] {
-        let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
-        let holds = self.holds.map(|holds| if holds { "yes" } else { "no" });
-        [
-            self.variant.clone(),
-            self.cause.clone(),
-            self.servers.to_string(),
-            self.phase.to_owned(),
-            or_none(self.alone_ns.map(time)),
-            or_none(self.predicted_ns.map(time)),
-            or_none(self.kind.map(str::to_owned)),
-            time(self.measured_max_ns),
-            self.recoveries.to_string(),
-            or_none(holds.map(str::to_owned)),
-        ]
-    }
+/// The cells of all columns, with times as `time` writes them.
+fn cells(row: &PhaseBound, time: &dyn Fn(Duration) -> String) -> [String; COLUMNS.len()] {
+    let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    let holds = row.holds.map(|holds| if holds { "yes" } else { "no" });
+    [
+        row.case.variant.clone(),
+        row.case.cause.clone(),
+        row.case.servers.to_string(),
+        row.phase.to_owned(),
+        or_none(row.alone.map(time)),
+        or_none(row.predicted.map(time)),
+        or_none(row.kind.map(str::to_owned)),
+        time(row.measured_max),
+        row.recoveries.to_string(),
+        or_none(holds.map(str::to_owned)),
+    ]
 }
 
-fn print(answer: &Answer, busy: bool, output: &Output) -> Result<(), Failure> {
+fn print(answer: &RecoveryAnswer, busy: bool, output: &Output) -> Result<(), Failure> {
     let shown = |index: &usize| busy || !COLUMNS[*index].2;
     let columns: Vec<usize> = (0..COLUMNS.len()).filter(shown).collect();
-    let lines = |time: &dyn Fn(u64) -> String| -> Vec<Vec<String>> {
-        let cells = answer.phases.iter().map(|row| row.cells(time));
+    let lines = |time: &dyn Fn(Duration) -> String| -> Vec<Vec<String>> {
+        let cells = answer.phases.iter().map(|row| cells(row, time));
         cells
             .map(|cells| columns.iter().map(|&at| cells[at].clone()).collect())
             .collect()
     };
     let header: Vec<&str> = columns.iter().map(|&at| COLUMNS[at].1).collect();
     let names: Vec<&str> = columns.iter().map(|&at| COLUMNS[at].0).collect();
-    let in_ms = |ns: u64| format!("{:.3} ms", Duration::from_nanos(ns).as_millis_f64());
+    let in_ms = |time: Duration| format!("{:.3} ms", time.as_millis_f64());
     let table = || format!("{}\n", crate::output::table(&header, &lines(&in_ms)));
-    output.rows_with(table, &names, &lines(&|ns| ns.to_string()), answer)
+    output.rows_with(
+        table,
+        &names,
+        &lines(&|time| time.as_nanos().to_string()),
+        answer,
+    )
 }

@@ -6,6 +6,7 @@ use tailbound_model::{ChangeProtocol, Description};
 use tailbound_modes::table::StartOffset;
 use tailbound_time::Duration;
 
+use super::analyze_file::CsvRow;
 use crate::failure::Failure;
 
 /// The columns of the table for people.
@@ -52,30 +53,32 @@ fn cells(one: &ProtocolVerdict) -> Vec<String> {
 }
 
 /// A row of the CSV that tasks and CPUs are in, too.
-pub fn csv_row(one: &ProtocolVerdict) -> Vec<String> {
-    let kept = one.found.as_ref().ok();
-    let bound_ns = kept.map(|kept| kept.latency_bound.as_nanos().to_string());
-    let mut row = vec![
-        String::new(),
-        "protocol".into(),
-        format!("{} in {} to {}", one.domain, one.from, one.to),
-    ];
-    row.extend([(); 3].map(|()| String::new()));
-    row.push(bound_ns.unwrap_or_default());
-    row.push(String::new());
-    row.push(if kept.is_some() { "met" } else { "undecided" }.into());
-    row.push(match (&one.found, kept.and_then(|kept| kept.offset)) {
-        (Err(why), _) => why.clone(),
-        (Ok(_), Some(offset)) => {
-            format!("{}: new tasks start after {offset}", word(one.protocol))
-        }
-        (Ok(_), None) => format!(
-            "{}: new tasks start when the old ones are stopped, at the first idle instant",
-            word(one.protocol)
-        ),
-    });
-    row.push(kept.map_or_else(String::new, |kept| kept.theorem.into()));
-    row
+pub fn csv_row(one: &ProtocolVerdict) -> CsvRow {
+    let word = word(one.protocol);
+    let row = CsvRow {
+        kind: "protocol",
+        name: format!("{} in {} to {}", one.domain, one.from, one.to),
+        ..CsvRow::default()
+    };
+    match &one.found {
+        Err(why) => CsvRow {
+            verdict: "undecided",
+            why: why.clone(),
+            ..row
+        },
+        Ok(kept) => CsvRow {
+            response_bound: Some(kept.latency_bound),
+            verdict: "met",
+            why: match kept.offset {
+                Some(offset) => format!("{word}: new tasks start after {offset}"),
+                None => format!(
+                    "{word}: new tasks start when the old ones are stopped, at the first idle instant"
+                ),
+            },
+            method: kept.theorem.into(),
+            ..row
+        },
+    }
 }
 
 fn word(protocol: ChangeProtocol) -> &'static str {

@@ -2,22 +2,24 @@
 
 use std::path::Path;
 
-use tailbound_report::{Cell, RunReport};
+use tailbound_experiment::SECTIONS;
+use tailbound_report::{Cell, RunReport, check_sections, render_html, tables};
 
 use crate::arguments::{Format, ReportArguments};
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, table, write_file};
 
 /// Renders what is asked for; tables on standard output if nothing is.
 pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Failure> {
     let told = |what: String| Failure::error(format!("{}: {what}", arguments.file.display()));
     let text = std::fs::read_to_string(&arguments.file).map_err(|error| told(error.to_string()))?;
-    let report = RunReport::from_json(&text).map_err(|error| told(error.to_string()))?;
+    let report = RunReport::from_json(&text)
+        .and_then(|report| check_sections(&report, &SECTIONS).map(|()| report))
+        .map_err(|error| told(error.to_string()))?;
     let written = |path: &Path| output.note(format!("wrote {}", path.display()));
     if let Some(path) = &arguments.html {
-        let page = tailbound_report::render_html(&report);
-        std::fs::write(path, page)
-            .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))?;
+        let page = render_html(&report, &SECTIONS, &[]);
+        write_file(path, &page)?;
         written(path);
     }
     if let Some(folder) = &arguments.svg {
@@ -37,7 +39,7 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
 /// Prints the report's tables: verdicts, quantiles, distances.
 pub fn print_tables(report: &RunReport, output: &Output) -> Result<(), Failure> {
     let mut parts = Vec::new();
-    for section in tailbound_report::tables(report) {
+    for section in tables(report, &SECTIONS) {
         let header: Vec<&str> = section
             .columns
             .iter()

@@ -7,6 +7,7 @@ use tailbound_enforcement::binding::{self, StartedProcesses};
 use tailbound_experiment::{CampaignOptions, run};
 use tailbound_model::{LoadedDescription, Members};
 use tailbound_modes::table::ModeTable;
+use tailbound_modes_report::{ModeChange, ModesSection};
 use tailbound_report::{Outcome, RunReport};
 
 use crate::arguments::{Format, RunArguments};
@@ -25,13 +26,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
         ));
     };
     let loaded = super::load(file, output)?;
-    let inputs =
-        tailbound_model::load_inputs(&loaded.description, loaded.base()).map_err(|problems| {
-            Failure::Description {
-                problems,
-                text: loaded.text.clone(),
-            }
-        })?;
+    let inputs = super::inputs(&loaded)?;
     if arguments.dry_run {
         return dry_run(&loaded, output);
     }
@@ -46,7 +41,8 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     drop(progress);
     let mut results = results.map_err(Failure::from_error)?;
     let changes = results.mode_changes.iter().map(super::mode::in_report);
-    results.report.mode_changes = changes.collect();
+    let changes: Vec<ModeChange> = changes.collect();
+    ModesSection::put(&mut results.report, &changes).map_err(Failure::from_error)?;
     let written =
         tailbound_experiment::write(&results, &options.out).map_err(Failure::from_error)?;
     let report = results.report;

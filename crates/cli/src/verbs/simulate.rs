@@ -22,10 +22,7 @@ use super::schedule::{SHOWN, simulate_recorded};
 pub fn carry_out(arguments: &SimulateArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
     let loaded = super::load(&arguments.file, output)?;
-    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    let inputs = super::inputs(&loaded)?;
     let query = SimulationQuery {
         mode: arguments.mode.as_deref(),
         variant: arguments.variant.as_deref(),

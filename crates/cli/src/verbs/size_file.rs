@@ -11,7 +11,7 @@ use tailbound_linux::HostCapabilities;
 use tailbound_model::PercentagePoints;
 use tailbound_report::SizingGrid;
 
-use super::size_answer::{self, HEADER, cells, export_html, shown};
+use super::size_answer::{HEADER, cells, export_html, shown};
 use super::size_queue::server_kind;
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
@@ -28,10 +28,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
     let loaded = super::load(file, output)?;
     refuse_what_is_only_simulated(&loaded.description)?;
     let description = &loaded.description;
-    let inputs = loaded.inputs().map_err(|problems| Failure::Description {
-        problems,
-        text: loaded.text.clone(),
-    })?;
+    let inputs = super::inputs(&loaded)?;
     let mut host = HostCapabilities::probe();
     // What the CPUs of the description are is its own business here.
     let named = description.hosts.values().flat_map(|host| &host.cpus);
@@ -44,7 +41,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
             .map(|range| (range.low, range.high)),
         points: arguments.points,
         margin: PercentagePoints(arguments.margin),
-        server: server_kind(arguments.load.server)?,
+        server: server_kind(arguments.load.server.as_ref())?,
         host: &ProbedHost(&host),
     };
     let sizings = size_services(description, &inputs, &options).map_err(|error| match error {
@@ -133,20 +130,16 @@ fn tell(name: &str, budgets: &Budgets, output: &Output) {
 
 /// The answer as a grid of a page.
 fn grid(one: &ServiceSizing) -> SizingGrid {
-    let name = one.name();
-    let Some(budgets) = &one.budgets else {
-        return SizingGrid {
-            name,
-            rule: "Not sized.".into(),
-            objections: one.refused.iter().cloned().collect(),
-            ..SizingGrid::default()
-        };
-    };
-    let rule = method(budgets);
-    let stanza = budgets.stanza.as_deref();
-    let mut grid = size_answer::grid(&budgets.sizing, &name, &rule, stanza);
-    grid.objections.extend(budgets.does_not_fit.clone());
-    grid
+    let budgets = one.budgets.as_ref();
+    let refused = one.refused.iter().filter(|_| budgets.is_none());
+    let misfit = budgets.and_then(|budgets| budgets.does_not_fit.as_ref());
+    SizingGrid {
+        name: one.name(),
+        rule: budgets.map_or_else(|| "Not sized.".into(), method),
+        sizing: budgets.map(|budgets| budgets.sizing.clone()),
+        objections: refused.chain(misfit).cloned().collect(),
+        stanza: budgets.and_then(|budgets| budgets.stanza.clone()),
+    }
 }
 
 /// How the budgets were found, and of which periods.

@@ -3,10 +3,12 @@
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size, spread_periods};
 use tailbound_model::{PercentagePoints, ReservationServer};
+use tailbound_report::SizingGrid;
+use tailbound_reservation::Rule;
 
 use super::calculate::queue;
-use super::size_answer::{HEADER, cells, export_html, grid, shown};
-use crate::arguments::{ServerName, SizeArguments};
+use super::size_answer::{HEADER, cells, export_html, shown};
+use crate::arguments::SizeArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -28,7 +30,7 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
     let query = SizingQuery {
         queue,
         promises: arguments.slos.clone(),
-        kind: server_kind(arguments.load.server)?.unwrap_or(ServerKind::Deferrable),
+        kind: server_kind(arguments.load.server.as_ref())?.unwrap_or(ServerKind::Deferrable),
         periods: spread_periods(range.low, range.high, arguments.points),
         margin: PercentagePoints(arguments.margin),
     };
@@ -48,14 +50,11 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
 }
 
 /// The kind of server to be sized; `None` where none is named.
-pub fn server_kind(name: Option<ServerName>) -> Result<Option<ServerKind>, Failure> {
-    match name {
+pub fn server_kind(rule: Option<&Rule>) -> Result<Option<ServerKind>, Failure> {
+    match rule {
         None => Ok(None),
-        Some(ServerName::Deferrable) => Ok(Some(ServerKind::Deferrable)),
-        Some(ServerName::Periodic) => Ok(Some(ServerKind::Periodic)),
-        Some(ServerName::Polling) => Ok(Some(ServerKind::Polling)),
-        Some(ServerName::ConstantBandwidth) => Ok(Some(ServerKind::ConstantBandwidth)),
-        Some(ServerName::Dedicated) => Err(Failure::with_help(
+        Some(Rule::Server(kind)) => Ok(Some(*kind)),
+        Some(Rule::Unlimited | Rule::Windows(_)) => Err(Failure::with_help(
             "a dedicated CPU has no budget to size",
             "use --server deferrable, or another; `tailbound predict --server dedicated` tells \
              what a CPU of its own reaches",
@@ -108,7 +107,13 @@ fn render(
             query.kind,
             promises.join(" and ")
         );
-        vec![grid(found, "Queue", &rule, stanza.as_deref())]
+        vec![SizingGrid {
+            name: "Queue".into(),
+            rule,
+            sizing: Some(found.clone()),
+            objections: Vec::new(),
+            stanza: stanza.clone(),
+        }]
     })?;
     let shown = shown(found, arguments.all);
     let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice)).collect();

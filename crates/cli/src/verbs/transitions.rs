@@ -3,6 +3,7 @@
 use tailbound_analysis::transitions::{METHOD, Transition, transitions_of};
 use tailbound_model::Description;
 
+use super::analyze_file::CsvRow;
 use crate::failure::Failure;
 
 /// The columns of the table for people.
@@ -33,20 +34,17 @@ pub fn cells(one: &Transition) -> Vec<String> {
 }
 
 /// A row of the CSV that tasks and CPUs are in, too.
-pub fn csv_row(one: &Transition) -> Vec<String> {
-    let mut row = vec![
-        String::new(),
-        "transition".into(),
-        format!("{} to {}", one.from, one.to),
-    ];
-    row.extend([(); 3].map(|()| String::new()));
-    row.push(one.bound.as_nanos().to_string());
-    row.push(String::new());
-    row.push("bounded".into());
+pub fn csv_row(one: &Transition) -> CsvRow {
     let slow = one.bound_with_slow_agents;
-    row.push(format!("{}; {slow} with slow agents", changes(one)));
-    row.push(METHOD.into());
-    row
+    CsvRow {
+        kind: "transition",
+        name: format!("{} to {}", one.from, one.to),
+        response_bound: Some(one.bound),
+        verdict: "bounded",
+        why: format!("{}; {slow} with slow agents", changes(one)),
+        method: METHOD.into(),
+        ..CsvRow::default()
+    }
 }
 
 /// A line for the curious.

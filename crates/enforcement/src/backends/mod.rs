@@ -11,6 +11,7 @@ mod xen_rtds;
 
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 use tailbound_time::Duration;
@@ -55,6 +56,36 @@ pub fn backend(kind: BackendKind) -> &'static dyn Backend {
         BackendKind::None => &Unreserved,
         BackendKind::XenRtds => &XenRtds,
     }
+}
+
+/// What a back end does on a host.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BackendFitness {
+    /// The back end.
+    pub backend: BackendKind,
+    /// Whether it works there.
+    pub works: bool,
+    /// Whether it guarantees the budget to the domain.
+    pub guarantees_budget: bool,
+    /// Whether it keeps the domain from more than the budget.
+    pub enforces_budget: bool,
+    /// What the host lacks for it.
+    pub missing: Vec<MissingRequirement>,
+}
+
+/// What every back end does on `host`.
+pub fn fitness(host: &HostCapabilities) -> Vec<BackendFitness> {
+    let all = ALL.iter().map(|backend| {
+        let (backend, missing) = (backend.kind(), backend.missing(host));
+        BackendFitness {
+            backend,
+            works: missing.is_empty(),
+            guarantees_budget: backend.guarantees_budget(),
+            enforces_budget: backend.has_budget(),
+            missing,
+        }
+    });
+    all.collect()
 }
 
 /// The requirement, if `host` lacks the feature.

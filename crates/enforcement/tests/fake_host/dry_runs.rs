@@ -1,8 +1,10 @@
 //! What a dry run plans is what a run then journals, for every kind of domain and every way of naming it.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
@@ -22,7 +24,7 @@ const STARTED: u32 = 700;
 const STAND_IN: u32 = 900;
 
 /// The members of a reserved domain as described, with the keys of its reservation that depend on them.
-const NAMED: [(&str, &str); 9] = [
+const NAMED: [(&str, &str); 10] = [
     ("kind = \"process\"\ncommand = [\"a\"]", DEFERRABLE),
     ("kind = \"process\"\nbuiltin = \"cpu-hog\"", DEFERRABLE),
     ("kind = \"process\"\npids = [100, 400]", DEFERRABLE),
@@ -42,6 +44,10 @@ const NAMED: [(&str, &str); 9] = [
     ("kind = \"qemu-vm\"\nmachine = { pid = OWN }", DEFERRABLE),
     (
         "kind = \"qemu-vm\"\nmachine = { qmp = \"QMP\" }",
+        DEFERRABLE,
+    ),
+    (
+        "kind = \"libvirt-vm\"\nmachine = { name = \"arm-of-a-test\" }",
         DEFERRABLE,
     ),
 ];
@@ -138,8 +144,38 @@ fn answer_as_monitor(listener: UnixListener, vcpu: u32) {
     }
 }
 
+/// The folder of a `virsh` that answers for the machine of libvirt with what lies beside it.
+const VIRSH: &str = "TAILBOUND_TEST_VIRSH";
+
+/// Puts a `virsh` into `folder` that knows one machine.
+fn write_virsh(folder: &Path) {
+    let script = "#!/bin/sh\n[ \"$4\" = arm-of-a-test ] && cat \"$(dirname \"$0\")/answer\"\n";
+    let file = folder.join("virsh");
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Runs a test of this program in a process of its own, which finds our `virsh` first in PATH.
+fn run_beside_virsh(test: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    write_virsh(folder.path());
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.path().to_owned()).chain(std::env::split_paths(&path));
+    let test = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("PATH", std::env::join_paths(folders).unwrap())
+        .env(VIRSH, folder.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&test.stdout) + String::from_utf8_lossy(&test.stderr);
+    assert!(test.status.success() && text.contains("1 passed"), "{text}");
+}
+
 #[test]
 fn a_dry_run_plans_what_a_run_journals() {
+    let Some(virsh) = std::env::var_os(VIRSH).map(PathBuf::from) else {
+        return run_beside_virsh("fake_host::dry_runs::a_dry_run_plans_what_a_run_journals");
+    };
     let (told, heard) = mpsc::channel();
     let (_keep, wait) = mpsc::channel::<()>();
     let vcpu = thread::Builder::new().name("CPU 0/TCG".into());
@@ -150,6 +186,8 @@ fn a_dry_run_plans_what_a_run_journals() {
     })
     .unwrap();
     let vcpu = heard.recv().unwrap();
+    let answer = format!(r#"{{"return": [{{"cpu-index": 0, "thread-id": {vcpu}}}]}}"#);
+    std::fs::write(virsh.join("answer"), answer).unwrap();
     let directory = state_directory();
     let socket = directory.path().join("qmp");
     let listener = UnixListener::bind(&socket).unwrap();

@@ -31,6 +31,7 @@ pub(super) fn summarize(
         })
         .collect();
     Measurement {
+        service: plan.name.clone(),
         overall,
         per_task,
         lateness: lateness(plan, &records),

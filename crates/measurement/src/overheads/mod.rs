@@ -15,6 +15,7 @@
 //! clock. All load is bounded in time, and after each stretch the CPU is left alone for a quarter as long; priorities and
 //! affinities are those of threads of ours, so nothing is left of them, however we end.
 
+mod document;
 mod expiry;
 mod gaps;
 mod handover;
@@ -26,6 +27,8 @@ mod turns;
 mod working_set;
 mod yields;
 
+use serde::Serialize;
+use tailbound_distribution::nanoseconds;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_model::{Cpu, HostOverheads, HostTick};
 use tailbound_time::Duration;
@@ -87,7 +90,7 @@ pub struct Measured {
 }
 
 /// Something that was not measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotMeasured {
     /// What.
     pub what: &'static str,
@@ -96,13 +99,15 @@ pub struct NotMeasured {
 }
 
 /// A value for a description that measuring does not tell apart from nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NotAboveNoise {
     /// The key of the description's table.
     pub key: &'static str,
     /// Its value.
+    #[serde(rename = "value_ns", with = "nanoseconds")]
     pub value: Duration,
     /// What the same measurements are off themselves.
+    #[serde(rename = "noise_floor_ns", with = "nanoseconds")]
     pub floor: Duration,
 }
 

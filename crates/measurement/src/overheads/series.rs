@@ -1,5 +1,7 @@
 //! What repeated measurements of one cost say: pure functions of the samples.
 
+use serde::Serialize;
+use tailbound_distribution::nanoseconds;
 use tailbound_time::Duration;
 
 /// Samples of one kind, taken in blocks between blocks of other kinds.
@@ -42,15 +44,18 @@ impl Series {
 }
 
 /// The least, the middle and the nearly largest of some samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// How many samples there are.
     pub count: u64,
     /// The least.
+    #[serde(rename = "min_ns", with = "nanoseconds")]
     pub min: Duration,
     /// The middle one; the lower of the two where their number is even.
+    #[serde(rename = "median_ns", with = "nanoseconds")]
     pub median: Duration,
     /// The 99th percentile, by nearest rank.
+    #[serde(rename = "p99_ns", with = "nanoseconds")]
     pub p99: Duration,
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+use tailbound_distribution::nanoseconds;
 use tailbound_time::{Duration, Instant};
 
 use super::series::Spread;
@@ -39,9 +41,10 @@ pub struct Stretch {
 }
 
 /// A tick that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FoundTick {
     /// From one tick to the next.
+    #[serde(rename = "period_ns", with = "nanoseconds")]
     pub period: Duration,
     /// The lengths of the gaps that ticks made.
     pub gaps: Spread,

@@ -3,57 +3,65 @@
 use std::collections::BTreeMap;
 
 use super::escape::{escaped, relative_reference};
-use crate::wording::exactly;
-use crate::{RunReport, VariantResult};
+use super::table_markup;
+use crate::wording::{UNKNOWN, exactly};
+use crate::{Cell, RunReport, Table, VariantResult, columns};
 
 pub(super) fn variants(report: &RunReport) -> String {
-    let rows: String = report.variants.iter().map(variant_row).collect();
+    let rows: Vec<Vec<Cell>> = report.variants.iter().map(variant_row).collect();
     if rows.is_empty() {
         return String::new();
     }
+    let table = Table {
+        id: "variants",
+        title: "Variants",
+        note: String::new(),
+        columns: columns(
+            &[
+                "Variant",
+                "Service",
+                "Enforced by",
+                "Budget and period",
+                "CPUs",
+                "Neighbours",
+            ],
+            &[],
+        ),
+        rows,
+    };
     format!(
-        "<section id=\"variants\"><h2>Variants</h2><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-label=\"Variants\"><table><thead><tr><th scope=\"col\">Variant</th>\
-         <th scope=\"col\">Service</th><th scope=\"col\">Enforced by</th>\
-         <th scope=\"col\">Budget and period</th><th scope=\"col\">CPUs</th>\
-         <th scope=\"col\">Neighbours</th></tr></thead><tbody>{rows}</tbody></table></div>\
-         </section>\n"
+        "<section id=\"variants\"><h2>Variants</h2>{}</section>\n",
+        table_markup(&table)
     )
 }
 
-fn variant_row(result: &VariantResult) -> String {
-    let (budget, cpus) = result.interface.as_ref().map_or_else(
-        || ("\u{2014}".to_owned(), "\u{2014}".to_owned()),
-        |interface| {
+fn variant_row(result: &VariantResult) -> Vec<Cell> {
+    let (mut budget, mut cpus) = (UNKNOWN.to_owned(), UNKNOWN.to_owned());
+    if let Some(interface) = &result.interface {
+        let (length, period) = (exactly(interface.budget), exactly(interface.period));
+        budget = match interface.period.is_zero() {
             // A report may come from a file, so its period may be anything, even zero.
-            let share = if interface.period.is_zero() {
-                String::new()
-            } else {
-                format!(" ({})", interface.bandwidth())
-            };
-            let cpus: Vec<String> = interface.cpus.iter().map(ToString::to_string).collect();
-            (
-                format!(
-                    "{} every {}{share}",
-                    exactly(interface.budget),
-                    exactly(interface.period)
-                ),
-                cpus.join(", "),
-            )
-        },
-    );
-    format!(
-        "<tr class=\"group\"><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{budget}</td><td>{cpus}</td>\
-         <td>{}</td></tr>",
-        escaped(&result.variant),
-        escaped(&result.service),
-        result.backend.traits().title,
-        if result.neighbours {
-            "running"
-        } else {
-            "stopped"
-        },
-    )
+            true => format!("{length} every {period}"),
+            false => format!("{length} every {period} ({})", interface.bandwidth()),
+        };
+        let list: Vec<String> = interface.cpus.iter().map(ToString::to_string).collect();
+        cpus = list.join(", ");
+    }
+    let neighbours = match result.neighbours {
+        true => "running",
+        false => "stopped",
+    };
+    let backend = result.backend.traits().title;
+    [
+        &result.variant,
+        &result.service,
+        backend,
+        &budget,
+        &cpus,
+        neighbours,
+    ]
+    .map(Cell::text)
+    .into()
 }
 
 /// The methods by which the distributions were found, each with what it takes for granted.
@@ -152,11 +160,5 @@ pub(super) fn repeat(report: &RunReport) -> String {
             "<h3>Raw data</h3><ul class=\"links\">{links}</ul>"
         ));
     }
-    out.push_str("</section>\n</main>\n<footer><p>Made by Tailbound ");
-    out.push_str(&escaped(&report.tailbound_version));
-    out.push_str(
-        ". Plots by uPlot (MIT). This page is complete: it loads nothing from anywhere.</p>\
-         </footer>\n",
-    );
-    out
+    out + "</section>\n"
 }

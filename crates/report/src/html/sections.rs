@@ -11,21 +11,11 @@ use crate::{
     Axis, Cell, Outcome, Plot, RunReport, Scale, SeriesKind, Table, VariantResult, Verdict,
 };
 
-pub(super) fn header(report: &RunReport) -> String {
-    let fact = |text: &str| match text {
-        "" => String::new(),
-        text => format!("<span>{}</span>", escaped(text)),
-    };
+/// What stands below the title: when, with which seed and version, and how many promises were kept.
+pub(super) fn facts(report: &RunReport) -> String {
     let seed = format!("seed {}", report.seed);
-    format!(
-        "<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{}</h1>\
-         <p class=\"facts\">{}{}{}</p>{}</header>\n<main>\n",
-        escaped(&report.name),
-        fact(&report.started_at),
-        fact(&seed),
-        fact(&format!("version {}", report.tailbound_version)),
-        summary(report),
-    )
+    let version = format!("version {}", report.tailbound_version);
+    super::facts(&[&report.started_at, &seed, &version]) + &summary(report)
 }
 
 /// How many promises each variant kept, in one line each.
@@ -327,7 +317,8 @@ pub(super) fn table_section(table: &Table) -> String {
     )
 }
 
-fn table_markup(table: &Table) -> String {
+/// A table as markup, which scrolls within the page.
+pub(crate) fn table_markup(table: &Table) -> String {
     let heads: String = table
         .columns
         .iter()
@@ -357,10 +348,14 @@ fn table_markup(table: &Table) -> String {
         rows.push_str("</tr>");
         above = Some(row);
     }
+    let id = match table.id {
+        "" => String::new(),
+        id => format!(" id=\"table-{id}\""),
+    };
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\
-         <table id=\"table-{}\"><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>",
-        table.title, table.id
+         <table{id}><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>",
+        table.title
     )
 }
 

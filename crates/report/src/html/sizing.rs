@@ -2,17 +2,19 @@
 //! against the bandwidth that it needs.
 
 use serde_json::{Value, json};
+use tailbound_analysis::sizing::{Choice, Sizing};
 use tailbound_time::Duration;
 
-use super::escape::{escaped, escaped_json};
-use super::{CHART_SCRIPT, head};
+use super::escape::escaped;
+use super::{Page, PageScript, facts, table_markup};
 use crate::palette::Theme;
-use crate::wording::exactly;
+use crate::wording::{UNKNOWN, exactly};
+use crate::{Cell, Table, columns};
 
 const SIZING_SCRIPT: &str = include_str!("../../assets/sizing.js");
 
 /// A page of grids.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct SizingPage {
     /// What was sized: the name of a description, or a queue in words.
     pub title: String,
@@ -23,47 +25,37 @@ pub struct SizingPage {
 }
 
 /// The periods that were looked at for one service.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct SizingGrid {
     /// The service, with its mode if there are modes.
     pub name: String,
     /// How the budgets were found, and of which periods.
     pub rule: String,
-    /// What is added to every bandwidth, in percentage points.
-    pub margin_points: f64,
-    /// The periods, ascending.
-    pub points: Vec<SizingPoint>,
+    /// The answer, if there is one.
+    pub sizing: Option<Sizing>,
     /// Why there is no answer, or what stands against the choice.
     pub objections: Vec<String>,
-    /// What is taken for granted.
-    pub assumptions: Vec<String>,
     /// The reservation of the choice, as TOML.
     pub stanza: Option<String>,
 }
 
-/// One period.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SizingPoint {
-    /// The period.
-    pub period: Duration,
-    /// The least budget; `None` where no budget will do.
-    pub budget: Option<Duration>,
-    /// The same with the margin.
-    pub with_margin: Option<Duration>,
-    /// How much less may be enough.
-    pub resolution: Duration,
-    /// Whether nothing beats it in both bandwidth and length of the period.
-    pub on_front: bool,
-    /// Whether it is the choice.
-    pub chosen: bool,
+impl SizingGrid {
+    fn choices(&self) -> &[Choice] {
+        self.sizing.as_ref().map_or(&[], |sizing| &sizing.choices)
+    }
+
+    /// Whether a period is the choice.
+    fn is_chosen(&self, choice: &Choice) -> bool {
+        self.sizing
+            .as_ref()
+            .is_some_and(|one| one.is_chosen(choice))
+    }
 }
 
-impl SizingPoint {
-    /// A budget as percent of the period.
-    fn percent(&self, budget: Option<Duration>) -> Option<f64> {
-        let budget = budget?.as_nanos() as f64;
-        Some(100.0 * budget / self.period.as_nanos().max(1) as f64)
-    }
+/// A budget as percent of the period.
+fn percent(choice: &Choice, budget: Option<Duration>) -> Option<f64> {
+    let budget = budget?.as_nanos() as f64;
+    Some(100.0 * budget / choice.period.as_nanos().max(1) as f64)
 }
 
 /// The page. It holds its own scripts, styles and data, and loads nothing.
@@ -75,44 +67,41 @@ pub fn render_sizing_html(page: &SizingPage) -> String {
         },
         "grids": page.grids.iter().map(grid_data).collect::<Vec<_>>(),
     });
-    let sections: String = page.grids.iter().enumerate().map(section).collect();
-    let head = head(
-        &page.title,
-        &page.tailbound_version,
-        &[CHART_SCRIPT, SIZING_SCRIPT],
-    );
-    format!(
-        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
-         <p class=\"facts\"><span>reservations by period and bandwidth</span></p></header>\n\
-         <main>\n{sections}</main>\n<footer><p>Made by Tailbound {version}. Plots by uPlot (MIT). \
-         This page is complete: it loads nothing from anywhere.</p></footer>\n\
-         <script type=\"application/json\" id=\"sizing-data\">{data}</script>\n\
-         <script>{CHART_SCRIPT}</script>\n<script>{SIZING_SCRIPT}</script>\n</body>\n</html>\n",
-        version = escaped(&page.tailbound_version),
-        title = escaped(&page.title),
-        data = escaped_json(&data.to_string()),
-    )
+    let page = Page {
+        title: &page.title,
+        tailbound_version: &page.tailbound_version,
+        skip_to: None,
+        facts: facts(&["reservations by period and bandwidth"]),
+        content: page.grids.iter().enumerate().map(section).collect(),
+        script: Some(PageScript {
+            code: SIZING_SCRIPT,
+            data_id: "sizing-data",
+            data,
+        }),
+    };
+    page.render()
 }
 
 fn grid_data(grid: &SizingGrid) -> Value {
-    let points = grid.points.iter().map(|point| {
+    let points = grid.choices().iter().map(|choice| {
         json!({
-            "period_ns": point.period.as_nanos(),
-            "budget_ns": point.budget.map(Duration::as_nanos),
-            "least": point.percent(point.budget),
-            "with_margin": point.percent(point.with_margin),
-            "on_front": point.on_front,
-            "chosen": point.chosen,
+            "period_ns": choice.period.as_nanos(),
+            "budget_ns": choice.budget.map(Duration::as_nanos),
+            "least": percent(choice, choice.budget),
+            "with_margin": percent(choice, choice.with_margin),
+            "on_front": choice.on_front,
+            "chosen": grid.is_chosen(choice),
         })
     });
     json!({ "name": grid.name, "points": points.collect::<Vec<_>>() })
 }
 
 fn section((index, grid): (usize, &SizingGrid)) -> String {
-    let objections: String = grid
-        .objections
-        .iter()
-        .map(|objection| format!("<li><b>{}</b></li>", escaped(objection)))
+    let infeasible = grid.sizing.iter().flat_map(|one| &one.infeasible);
+    let infeasible = infeasible.map(ToString::to_string);
+    let objections: String = infeasible
+        .chain(grid.objections.iter().cloned())
+        .map(|objection| format!("<li><b>{}</b></li>", escaped(&objection)))
         .collect();
     let objections = match objections.as_str() {
         "" => String::new(),
@@ -124,9 +113,8 @@ fn section((index, grid): (usize, &SizingGrid)) -> String {
             escaped(stanza)
         )
     });
-    let assumptions: String = grid
-        .assumptions
-        .iter()
+    let assumptions = grid.sizing.iter().flat_map(|one| &one.assumptions);
+    let assumptions: String = assumptions
         .map(|assumption| format!("<li>{}</li>", escaped(assumption)))
         .collect();
     format!(
@@ -136,14 +124,14 @@ fn section((index, grid): (usize, &SizingGrid)) -> String {
         name = escaped(&grid.name),
         rule = escaped(&grid.rule),
         figure = figure(index, grid),
-        table = table(grid),
+        table = table_markup(&table(grid)),
     )
 }
 
 fn figure(index: usize, grid: &SizingGrid) -> String {
-    if grid.points.is_empty() {
+    let Some(sizing) = grid.sizing.as_ref().filter(|one| !one.choices.is_empty()) else {
         return String::new();
-    }
+    };
     let entry = |class: &str, label: &str| {
         format!(
             "<li><button type=\"button\" tabindex=\"-1\"><span class=\"swatch {class}\" \
@@ -151,7 +139,7 @@ fn figure(index: usize, grid: &SizingGrid) -> String {
              </button></li>"
         )
     };
-    let margin = format!("with the margin of {} points", grid.margin_points);
+    let margin = format!("with the margin of {} points", sizing.margin.0);
     format!(
         "<figure class=\"plot\" data-grid=\"{index}\"><p class=\"axis-title\">Bandwidth by period; \
          shaded: too little for what is promised</p>\
@@ -170,60 +158,68 @@ fn figure(index: usize, grid: &SizingGrid) -> String {
     )
 }
 
-fn table(grid: &SizingGrid) -> String {
-    let rows: String = grid
-        .points
-        .iter()
-        .map(|point| {
-            let time = |time: Option<Duration>| time.map_or("\u{2014}".into(), exactly);
-            let share = point
-                .percent(point.budget)
-                .map_or("none will do".into(), |percent| format!("{percent:.2} %"));
-            let mark = match (point.chosen, point.on_front) {
-                (true, _) => "front, chosen",
-                (false, true) => "front",
-                (false, false) => "",
-            };
-            format!(
-                "<tr class=\"group\"><th scope=\"row\">{}</th><td class=\"n\">{}</td>\
-                 <td class=\"n\">{share}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-                 <td>{mark}</td></tr>",
-                exactly(point.period),
-                time(point.budget),
-                time(point.with_margin),
-                exactly(point.resolution),
-            )
-        })
-        .collect();
-    format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Every period\"><table>\
-         <thead><tr><th scope=\"col\">Period</th><th scope=\"col\" class=\"n\">Least budget</th>\
-         <th scope=\"col\" class=\"n\">Bandwidth</th><th scope=\"col\" class=\"n\">With margin</th>\
-         <th scope=\"col\" class=\"n\">Resolution</th><th scope=\"col\">Choice</th></tr></thead>\
-         <tbody>{rows}</tbody></table></div>"
-    )
+fn table(grid: &SizingGrid) -> Table {
+    let time = |time: Option<Duration>| time.map_or_else(|| UNKNOWN.into(), exactly);
+    let rows = grid.choices().iter().map(|choice| {
+        let share = percent(choice, choice.budget).map_or_else(
+            || "none will do".into(),
+            |percent| format!("{percent:.2} %"),
+        );
+        let mark = match (grid.is_chosen(choice), choice.on_front) {
+            (true, _) => "front, chosen",
+            (false, true) => "front",
+            (false, false) => "",
+        };
+        [
+            exactly(choice.period),
+            time(choice.budget),
+            share,
+            time(choice.with_margin),
+            exactly(choice.resolution),
+            mark.into(),
+        ]
+        .map(Cell::text)
+        .into()
+    });
+    let numbers = ["Least budget", "Bandwidth", "With margin", "Resolution"];
+    Table {
+        id: "",
+        title: "Every period",
+        note: String::new(),
+        columns: [columns(&["Period"], &numbers), columns(&["Choice"], &[])].concat(),
+        rows: rows.collect(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tailbound_model::PercentagePoints;
+
     use super::*;
 
     fn page(name: &str) -> SizingPage {
         let ms = Duration::from_millis;
-        let point = |period_ms, budget_ms: Option<u64>, chosen| SizingPoint {
+        let choice = |period_ms, budget_ms: Option<u64>, on_front| Choice {
             period: ms(period_ms),
             budget: budget_ms.map(ms),
             with_margin: budget_ms.map(|budget_ms| ms(budget_ms + 1)),
             resolution: Duration::from_micros(10),
-            on_front: chosen,
-            chosen,
+            on_front,
+        };
+        let sizing = Sizing {
+            choices: vec![choice(10, Some(6), true), choice(20, None, false)],
+            best: Some(0),
+            infeasible: Vec::new(),
+            margin: PercentagePoints(5.0),
+            assumptions: Vec::new(),
         };
         SizingPage {
             title: name.into(),
             tailbound_version: "0".into(),
             grids: vec![SizingGrid {
                 name: name.into(),
-                points: vec![point(10, Some(6), true), point(20, None, false)],
+                sizing: Some(sizing),
                 stanza: Some("budget = \"6ms\"".into()),
                 ..SizingGrid::default()
             }],
@@ -235,7 +231,8 @@ mod tests {
         let html = render_sizing_html(&page("queue"));
         assert!(html.contains("60.00 %") && html.contains("none will do"));
         assert!(html.contains("budget = &quot;6ms&quot;"));
-        let ours = html.replace(CHART_SCRIPT, "").replace(SIZING_SCRIPT, "");
+        let chart = include_str!("../../assets/uPlot.iife.min.js");
+        let ours = html.replace(chart, "").replace(SIZING_SCRIPT, "");
         assert!(!ours.contains("http://") && !ours.contains("https://"));
         assert!(!ours.contains(" src="));
     }
@@ -249,7 +246,8 @@ mod tests {
     #[test]
     fn a_period_of_zero_is_no_reason_to_panic() {
         let mut empty = page("zero");
-        empty.grids[0].points.push(SizingPoint::default());
+        let sizing = empty.grids[0].sizing.as_mut().unwrap();
+        sizing.choices[1].period = Duration::ZERO;
         assert!(render_sizing_html(&empty).contains("none will do"));
     }
 }

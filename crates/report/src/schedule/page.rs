@@ -1,9 +1,10 @@
 //! Pictures of schedules as a page of their own, and as a part of a report.
 
 use super::{SchedulePicture, draw, rows};
-use crate::html::{escaped, head};
+use crate::html::{Page, escaped, facts, table_markup};
 use crate::palette::Palette;
 use crate::wording::readable;
+use crate::{Cell, Table, columns};
 
 /// A page of schedules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,16 +19,15 @@ pub struct SchedulePage {
 
 /// The page. It has no script, holds its own style, and loads nothing.
 pub fn render_schedule_html(page: &SchedulePage) -> String {
-    let head = head(&page.title, &page.tailbound_version, &[]);
-    format!(
-        "{head}<header class=\"page\"><p class=\"brand\">Tailbound</p><h1>{title}</h1>\
-         <p class=\"facts\"><span>simulated schedule</span></p></header>\n<main>\n{}</main>\n\
-         <footer><p>Made by Tailbound {version}. This page is complete: it loads nothing from \
-         anywhere.</p></footer>\n</body>\n</html>\n",
-        section(&page.pictures),
-        version = escaped(&page.tailbound_version),
-        title = escaped(&page.title),
-    )
+    let page = Page {
+        title: &page.title,
+        tailbound_version: &page.tailbound_version,
+        skip_to: None,
+        facts: facts(&["simulated schedule"]),
+        content: section(&page.pictures),
+        script: None,
+    };
+    page.render()
 }
 
 /// A section with all pictures; nothing if there are none.
@@ -49,29 +49,25 @@ fn figure((index, picture): (usize, &SchedulePicture)) -> String {
     format!(
         "<figure class=\"plot schedule\"><div class=\"scroll\" tabindex=\"0\" role=\"region\" \
          aria-label=\"Schedule: {title}\">{svg}</div></figure>{}",
-        table(picture)
+        table_markup(&table(picture))
     )
 }
 
-fn table(picture: &SchedulePicture) -> String {
-    let rows: String = rows::tallies(&picture.slice)
-        .iter()
-        .map(|row| {
-            format!(
-                "<tr class=\"group\"><th scope=\"row\">{}</th><td class=\"n\">{}</td>\
-                 <td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
-                escaped(&row.name),
-                row.released,
-                row.missed,
-                readable(row.cpu_time)
-            )
-        })
-        .collect();
-    format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Tasks in the window\">\
-         <table class=\"schedule-tasks\"><thead><tr><th scope=\"col\">Task</th>\
-         <th scope=\"col\" class=\"n\">Released in the window</th>\
-         <th scope=\"col\" class=\"n\">Deadlines missed</th>\
-         <th scope=\"col\" class=\"n\">CPU time</th></tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+fn table(picture: &SchedulePicture) -> Table {
+    let rows = rows::tallies(&picture.slice).into_iter().map(|row| {
+        let [released, missed] = [row.released, row.missed].map(|count| count.to_string());
+        [row.name, released, missed, readable(row.cpu_time)]
+            .map(Cell::text)
+            .into()
+    });
+    Table {
+        id: "",
+        title: "Tasks in the window",
+        note: String::new(),
+        columns: columns(
+            &["Task"],
+            &["Released in the window", "Deadlines missed", "CPU time"],
+        ),
+        rows: rows.collect(),
+    }
 }

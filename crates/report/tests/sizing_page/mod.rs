@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tailbound_report::{SizingGrid, SizingPage, SizingPoint, render_sizing_html};
+use tailbound_analysis::sizing::{Choice, Sizing};
+use tailbound_model::PercentagePoints;
+use tailbound_report::{SizingGrid, SizingPage, render_sizing_html};
 use tailbound_time::Duration;
 
 use crate::browser::skipped;
@@ -21,21 +23,25 @@ const POINTS: [(u64, Option<u64>, bool, bool); 5] = [
 
 fn sample(name: &str) -> SizingPage {
     let ms = Duration::from_millis;
-    let point = |(period, budget, on_front, chosen): (u64, Option<u64>, bool, bool)| SizingPoint {
+    let choice = |(period, budget, on_front, _): (u64, Option<u64>, bool, bool)| Choice {
         period: ms(period),
         budget: budget.map(ms),
         with_margin: budget.map(|budget| ms(budget) + ms(period) / 20),
         resolution: Duration::from_micros(10),
         on_front,
-        chosen,
+    };
+    let sizing = Sizing {
+        choices: POINTS.map(choice).into(),
+        best: POINTS.iter().position(|(.., chosen)| *chosen),
+        infeasible: Vec::new(),
+        margin: PercentagePoints(5.0),
+        assumptions: vec![name.into()],
     };
     let sized = SizingGrid {
         name: name.into(),
         rule: name.into(),
-        margin_points: 5.0,
-        points: POINTS.map(point).into(),
+        sizing: Some(sizing),
         objections: vec![name.into()],
-        assumptions: vec![name.into()],
         stanza: Some(name.into()),
     };
     let not_sized = SizingGrid {

@@ -27,7 +27,7 @@ pub use description::{Frame, description, task_name};
 pub use error::GenerateError;
 pub use notation::{NotationError, UtilisationLaw};
 pub use periods::Periods;
-pub use table::COLUMNS;
+pub use table::{COLUMNS, NamedTask, TaskSet, TaskSets};
 pub use utilisations::{Bimodal, UniformShares, Utilisations};
 
 use crate::workload::streams::{Purpose, Stream};

@@ -20,7 +20,7 @@ pub(super) const ALL: [&dyn SimulatedSubsystem; 5] =
     [&Locks, &SoftTasks, &TimePartitions, &Guests, &Stability];
 
 /// `SimulatedSubsystem` is a part of the simulation of a host with checks, plans or results of its own. The
-/// mapping and the run ask all of them, and know none by its name.
+/// mapping and the run ask all of them.
 pub(super) trait SimulatedSubsystem: Sync {
     /// Refuses the contradictions in a description that concern it.
     ///

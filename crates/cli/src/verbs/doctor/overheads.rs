@@ -7,10 +7,10 @@ use tailbound_enforcement::{ReservationRequest, standing_reservations, state_dir
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::affinity_of;
-use tailbound_measurement::overheads::series::{Cost, Spread};
-use tailbound_measurement::overheads::{NotAboveNoise, Subject, WORKING_SET_BYTES};
+use tailbound_measurement::overheads::series::Spread;
+use tailbound_measurement::overheads::{Measured, NotAboveNoise, Subject};
 use tailbound_measurement::{MeasuredOverheads, OverheadPlan, fingerprint_line, measure_overheads};
-use tailbound_model::{Cpu, HostOverheads, overheads_to_toml};
+use tailbound_model::{Cpu, overheads_to_toml};
 use tailbound_time::Duration;
 
 use crate::arguments::DoctorArguments;
@@ -22,60 +22,11 @@ const HOST: &str = "local";
 
 /// What was measured, and what a description says of it.
 #[derive(Serialize)]
-pub(super) struct OverheadFindings {
-    cpu: u32,
-    other_cpu: Option<u32>,
-    fifo: bool,
-    clock_reading_ns: u64,
-    working_set_bytes: usize,
-    costs: Vec<CostFinding>,
-    tick: Option<TickFinding>,
-    preemption_of_parts_ns: u64,
-    not_measured: Vec<MissingFinding>,
-    description: HostOverheads,
-    /// Keys of the description whose values may be nothing but noise.
-    not_above_noise: Vec<DoubtfulFinding>,
+pub(super) struct OverheadTable {
+    #[serde(flatten)]
+    measured: MeasuredOverheads,
     /// The description's table, with where it comes from.
     pub(super) toml: String,
-}
-
-#[derive(Serialize)]
-struct CostFinding {
-    name: &'static str,
-    meaning: &'static str,
-    value_ns: u64,
-    noise_floor_ns: u64,
-    above_noise: bool,
-    with: SpreadFinding,
-    without: SpreadFinding,
-}
-
-#[derive(Serialize)]
-struct DoubtfulFinding {
-    key: &'static str,
-    value_ns: u64,
-    noise_floor_ns: u64,
-}
-
-#[derive(Serialize)]
-struct TickFinding {
-    period_ns: u64,
-    expected: u64,
-    gaps: SpreadFinding,
-}
-
-#[derive(Serialize)]
-struct SpreadFinding {
-    count: u64,
-    min_ns: u64,
-    median_ns: u64,
-    p99_ns: u64,
-}
-
-#[derive(Serialize)]
-struct MissingFinding {
-    what: &'static str,
-    why: String,
 }
 
 /// What is to be measured: on the first CPU that was asked for, and between it and the next one.
@@ -131,115 +82,14 @@ fn planned(
 }
 
 /// Measures what was planned.
-pub(super) fn find(
+pub(super) fn carry_out(
     plan: OverheadPlan,
     facts: &BTreeMap<String, String>,
     output: &Output,
-) -> Result<OverheadFindings, Failure> {
+) -> Result<OverheadTable, Failure> {
     output.detail(format!("measuring overheads on CPU {}", plan.cpu));
-    let found = measure_overheads(plan).map_err(Failure::from_error)?;
-    findings(&found, facts)
-}
-
-fn findings(
-    found: &MeasuredOverheads,
-    facts: &BTreeMap<String, String>,
-) -> Result<OverheadFindings, Failure> {
-    let costs = found.costs.iter().map(|measured| {
-        let (name, meaning) = words(measured.subject);
-        cost_finding(name, meaning, &measured.cost)
-    });
-    let description = found.overheads();
-    let table = overheads_to_toml(HOST, &description).map_err(Failure::from_error)?;
-    Ok(OverheadFindings {
-        cpu: found.plan.cpu.0,
-        other_cpu: found.plan.other_cpu.map(|cpu| cpu.0),
-        fifo: found.fifo,
-        clock_reading_ns: found.reading.as_nanos(),
-        working_set_bytes: WORKING_SET_BYTES,
-        costs: costs.collect(),
-        tick: found.tick.map(|tick| TickFinding {
-            period_ns: tick.period.as_nanos(),
-            expected: tick.expected,
-            gaps: spread_finding(&tick.gaps),
-        }),
-        preemption_of_parts_ns: found.preemption_of_parts().as_nanos(),
-        not_measured: found
-            .missing
-            .iter()
-            .map(|missing| MissingFinding {
-                what: missing.what,
-                why: missing.why.clone(),
-            })
-            .collect(),
-        not_above_noise: found
-            .not_above_noise()
-            .iter()
-            .map(|doubtful| DoubtfulFinding {
-                key: doubtful.key,
-                value_ns: doubtful.value.as_nanos(),
-                noise_floor_ns: doubtful.floor.as_nanos(),
-            })
-            .collect(),
-        toml: origin(found, facts) + &table,
-        description,
-    })
-}
-
-/// What a cost is called, and what it is of.
-fn words(subject: Subject) -> (&'static str, &'static str) {
-    match subject {
-        Subject::Look => ("look", "a yield that finds no other thread"),
-        Subject::Switch => ("switch", "one yield between two threads, less the look"),
-        Subject::SwitchWithWorkingSet => (
-            "switch, 64 KiB each",
-            "the same where each thread uses its working set",
-        ),
-        Subject::Handover => ("handover", "a wake-up, a sleep and the switch, by a pipe"),
-        Subject::Interrupt => ("interrupt", "a timer that nobody waits for"),
-        Subject::InterruptWithWakeUp => (
-            "interrupt and wake-up",
-            "a timer that wakes a thread of lower priority",
-        ),
-        Subject::Preemption => (
-            "whole preemption",
-            "a timer that wakes a thread of higher priority, until that sleeps",
-        ),
-        Subject::Arming => (
-            "arming",
-            "to arm a timer: not an overhead, part of a periodic job",
-        ),
-        Subject::Migration => (
-            "migration",
-            "CPU time of a move by affinity, with 64 KiB used after it",
-        ),
-        Subject::Refetch => ("refetch", "of a migration, the use of the 64 KiB"),
-        Subject::MigrationPassed => (
-            "migration, until done",
-            "the same with the waiting for the other CPU",
-        ),
-    }
-}
-
-fn cost_finding(name: &'static str, meaning: &'static str, cost: &Cost) -> CostFinding {
-    CostFinding {
-        name,
-        meaning,
-        value_ns: cost.value.as_nanos(),
-        noise_floor_ns: cost.floor.as_nanos(),
-        above_noise: cost.is_above_floor(),
-        with: spread_finding(&cost.with),
-        without: spread_finding(&cost.without),
-    }
-}
-
-fn spread_finding(spread: &Spread) -> SpreadFinding {
-    SpreadFinding {
-        count: spread.count,
-        min_ns: spread.min.as_nanos(),
-        median_ns: spread.median.as_nanos(),
-        p99_ns: spread.p99.as_nanos(),
-    }
+    let measured = measure_overheads(plan).map_err(Failure::from_error)?;
+    OverheadTable::of(measured, facts)
 }
 
 /// Where the table comes from, as comments. Facts of the host may hold anything but line breaks.
@@ -272,23 +122,30 @@ fn origin(found: &MeasuredOverheads, facts: &BTreeMap<String, String>) -> String
         .collect()
 }
 
-impl OverheadFindings {
+impl OverheadTable {
+    fn of(measured: MeasuredOverheads, facts: &BTreeMap<String, String>) -> Result<Self, Failure> {
+        let table = overheads_to_toml(HOST, &measured.overheads()).map_err(Failure::from_error)?;
+        let toml = origin(&measured, facts) + &table;
+        Ok(Self { measured, toml })
+    }
+
     /// The tables for people, and what to paste.
     pub(super) fn text(&self) -> Vec<String> {
-        let mut rows: Vec<Vec<String>> = self.costs.iter().map(cost_row).collect();
-        if let Some(tick) = &self.tick {
-            let cost = tick.gaps.median_ns.saturating_sub(self.clock_reading_ns);
+        let measured = &self.measured;
+        let mut rows: Vec<Vec<String>> = measured.costs.iter().map(cost_row).collect();
+        if let Some(tick) = &measured.tick {
+            let cost = tick.gaps.median.saturating_sub(measured.reading);
             rows.push(vec![
                 "tick".into(),
-                format!("one every {}", time(tick.period_ns)),
-                time(cost),
+                format!("one every {}", tick.period),
+                cost.to_string(),
                 "-".into(),
                 spread_cell(&tick.gaps),
-                time(self.clock_reading_ns),
+                measured.reading.to_string(),
                 tick.gaps.count.to_string(),
             ]);
         }
-        let cpu = format!("overheads of CPU {}", self.cpu);
+        let cpu = format!("overheads of CPU {}", measured.plan.cpu);
         let header = [
             cpu.as_str(),
             "what",
@@ -299,19 +156,15 @@ impl OverheadFindings {
             "samples",
         ];
         let mut parts = vec![table(&header, &rows)];
-        let whole = self
-            .costs
-            .iter()
-            .find(|cost| cost.name == "whole preemption");
-        if let Some(whole) = whole {
+        if let Some(whole) = measured.cost_of(Subject::Preemption) {
             parts.push(format!(
                 "A preemption by its parts (an interrupt, two looks and two switches): {}; measured as a \
                  whole: {}.",
-                time(self.preemption_of_parts_ns),
-                time(whole.value_ns)
+                measured.preemption_of_parts(),
+                whole.value
             ));
         }
-        for missing in &self.not_measured {
+        for missing in &measured.missing {
             parts.push(format!("! not measured: {}: {}", missing.what, missing.why));
         }
         parts.push(self.toml.trim_end().to_string());
@@ -319,16 +172,18 @@ impl OverheadFindings {
     }
 }
 
-fn cost_row(cost: &CostFinding) -> Vec<String> {
-    let value = match cost.above_noise {
-        true => time(cost.value_ns),
-        false => format!("{} (not above the noise)", time(cost.value_ns)),
+fn cost_row(measured: &Measured) -> Vec<String> {
+    let (name, meaning) = measured.subject.words();
+    let cost = &measured.cost;
+    let value = match cost.is_above_floor() {
+        true => cost.value.to_string(),
+        false => format!("{} (not above the noise)", cost.value),
     };
     vec![
-        cost.name.into(),
-        cost.meaning.into(),
+        name.into(),
+        meaning.into(),
         value,
-        time(cost.noise_floor_ns),
+        cost.floor.to_string(),
         spread_cell(&cost.with),
         spread_cell(&cost.without),
         cost.with.count.to_string(),
@@ -336,21 +191,15 @@ fn cost_row(cost: &CostFinding) -> Vec<String> {
 }
 
 /// Least, median and p99.
-fn spread_cell(spread: &SpreadFinding) -> String {
-    let [min, median, p99] = [spread.min_ns, spread.median_ns, spread.p99_ns].map(time);
-    format!("{min} / {median} / {p99}")
-}
-
-fn time(nanoseconds: u64) -> String {
-    Duration::from_nanos(nanoseconds).to_string()
+fn spread_cell(spread: &Spread) -> String {
+    format!("{} / {} / {}", spread.min, spread.median, spread.p99)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use tailbound_enforcement::Target;
-    use tailbound_measurement::overheads::Measured;
-    use tailbound_measurement::overheads::series::Series;
+    use tailbound_measurement::overheads::series::{Cost, Series};
     use tailbound_model::{BackendKind, BackendOptions, Priority, ResourceInterface};
 
     use super::*;
@@ -407,7 +256,7 @@ mod tests {
             subject,
             cost: Cost::between(&with, &without).unwrap(),
         };
-        let found = MeasuredOverheads {
+        let measured = MeasuredOverheads {
             plan: planned(&[], &[0, 1], Duration::from_millis(1), &[]).unwrap(),
             fifo: true,
             reading: Duration::from_nanos(20),
@@ -418,7 +267,7 @@ mod tests {
             tick: None,
             missing: Vec::new(),
         };
-        let findings = findings(&found, &BTreeMap::new()).unwrap();
+        let findings = OverheadTable::of(measured, &BTreeMap::new()).unwrap();
         let line = "# not above the noise: migration 40ns (floor 900ns)";
         let comments = findings.toml.lines().filter(|line| line.contains("noise"));
         assert_eq!(comments.collect::<Vec<_>>(), [line]);

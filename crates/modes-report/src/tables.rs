@@ -1,30 +1,23 @@
 //! What was measured in each mode, and the changes between them.
 
-use std::collections::BTreeMap;
-
-use tailbound_distribution::{Distribution, merge};
+use tailbound_distribution::Distribution;
+use tailbound_report::{
+    CONFIDENCE, Cell, RunReport, Table, UNKNOWN, VariantResult, columns, merge_by_name,
+    quantile_names, quantile_row, readable,
+};
 use tailbound_time::Duration;
 
-use super::{Cell, Table, columns, confidence_percent, quantile_names, quantile_row};
-use crate::wording::{UNKNOWN, readable};
-use crate::{RunReport, VariantResult};
+use crate::ModeChange;
 
 /// The latencies in each mode and during each kind of change, all repetitions together.
 pub(super) fn latencies(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
-        let mut by_mode: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
-        for (mode, distribution) in result.measured.iter().flat_map(|run| &run.per_mode) {
-            by_mode.entry(mode).or_default().push(distribution);
-        }
-        for (mode, repetitions) in by_mode {
-            if let Ok(measured) = merge(&repetitions) {
-                let count = measured.count().map(|count| format!("{count} requests"));
-                let mode = Cell::text(mode).with_detail(count);
-                let mut row = quantile_row(result, mode, &measured, true);
-                row.push(late(result, &measured));
-                rows.push(row);
-            }
+        let parts = result.measured.iter().flat_map(|run| &run.per_mode);
+        for (mode, measured) in merge_by_name(parts) {
+            let mut row = quantile_row(result, mode, &measured, true);
+            row.push(late(result, &measured));
+            rows.push(row);
         }
     }
     let mut numbers = quantile_names();
@@ -37,7 +30,7 @@ pub(super) fn latencies(report: &RunReport) -> Table {
              (from the begin of the change until the last reservation was in force), all repetitions \
              together. Late are those beyond a promised latency, whatever its percentile. Under a \
              percentile stands its {}% confidence interval.",
-            confidence_percent()
+            CONFIDENCE * 100.0
         ),
         columns: columns(&["Service", "Variant", "Mode"], &numbers),
         rows,
@@ -64,12 +57,12 @@ fn late(result: &VariantResult, measured: &Distribution) -> Cell {
 }
 
 /// The changes, in the order in which they were made.
-pub(super) fn changes(report: &RunReport) -> Table {
+pub(super) fn changes(changes: &[ModeChange]) -> Table {
     let length = |ns: Option<u64>| {
         let length = ns.map(Duration::from_nanos);
         Cell::text(length.map_or_else(|| UNKNOWN.to_owned(), readable))
     };
-    let rows = report.mode_changes.iter().map(|change| {
+    let rows = changes.iter().map(|change| {
         vec![
             Cell::text(&change.variant),
             Cell::text(format!("{} \u{2192} {}", change.from, change.to)),

@@ -1,22 +1,31 @@
 //! The file: a recovery breakdown, as our ZooKeeper server and `bench/recovery` write it.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tailbound_analysis::recovery::Parameters;
 
-use super::judgement::Case;
-use crate::failure::Failure;
+use super::RecoveryError;
 
 /// The version that is read.
 const SCHEMA_VERSION: u32 = 1;
+
+/// One kind of recovery: those that are judged together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct RecoveryCase {
+    /// The variant of the servers.
+    pub variant: String,
+    /// Why the leader was given up.
+    pub cause: String,
+    /// Voting servers of the configuration.
+    pub servers: u32,
+}
 
 /// Recoveries of one or more ensembles. Fields that are not named here are left alone.
 #[derive(Debug, Deserialize)]
 pub struct Breakdown {
     schema_version: u32,
-    /// Known upper bounds; without them half of the recoveries tell them.
+    /// Known upper bounds; without them half of the recoveries estimate them.
     pub parameters: Option<Parameters>,
     /// The recoveries, in the order in which they were measured.
     pub recoveries: Vec<Recovery>,
@@ -49,7 +58,7 @@ pub struct Recovery {
 
 impl Recovery {
     /// Connection, synchronisation and start: the thesis's phase 2.
-    pub fn phase_2_ns(&self) -> u64 {
+    pub(super) fn phase_2_ns(&self) -> u64 {
         // Checked when it was read.
         self.connection_ns + self.synchronisation_ns + self.start_ns
     }
@@ -68,54 +77,48 @@ impl Recovery {
 }
 
 impl Breakdown {
-    /// Reads and checks a file.
-    pub fn read(path: &Path) -> Result<Self, Failure> {
-        let name = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::error(format!("cannot read {name}: {error}")))?;
-        let found: Self = serde_json::from_str(&text).map_err(|error| {
-            Failure::with_help(
-                format!("{name} is no recovery breakdown: {error}"),
-                "docs/concepts/recovery.md describes the file",
-            )
-        })?;
-        found.check(&name.to_string())?;
-        Ok(found)
-    }
-
-    fn check(&self, name: &str) -> Result<(), Failure> {
-        if self.schema_version != SCHEMA_VERSION {
-            return Err(Failure::error(format!(
-                "{name} has schema_version {}; this program reads {SCHEMA_VERSION}",
-                self.schema_version
-            )));
+    /// Reads and checks the text of the file `name`.
+    ///
+    /// # Errors
+    /// The text is no breakdown, or one that contradicts itself or has no failure in it.
+    pub fn parse(name: &str, text: &str) -> Result<Self, RecoveryError> {
+        let name = name.to_owned();
+        let breakdown: Self = match serde_json::from_str(text) {
+            Ok(breakdown) => breakdown,
+            Err(cause) => return Err(RecoveryError::NoBreakdown { name, cause }),
+        };
+        if breakdown.schema_version != SCHEMA_VERSION {
+            return Err(RecoveryError::Version {
+                name,
+                version: breakdown.schema_version,
+                supported: SCHEMA_VERSION,
+            });
         }
-        for (index, recovery) in self.recoveries.iter().enumerate() {
-            if recovery.sum() != Some(recovery.total_ns) {
-                return Err(Failure::error(format!(
-                    "{name}: the phases of recoveries[{index}] do not add up to its total_ns of {}",
-                    recovery.total_ns
-                )));
+        for (index, recovery) in breakdown.recoveries.iter().enumerate() {
+            let (total_ns, servers) = (recovery.total_ns, recovery.servers);
+            if recovery.sum() != Some(total_ns) {
+                return Err(RecoveryError::Sum {
+                    name,
+                    index,
+                    total_ns,
+                });
             }
-            if recovery.servers < 2 {
-                return Err(Failure::error(format!(
-                    "{name}: recoveries[{index}] has {} servers; an ensemble that recovers has at \
-                     least 2",
-                    recovery.servers
-                )));
+            if servers < 2 {
+                return Err(RecoveryError::TooFewServers {
+                    name,
+                    index,
+                    servers,
+                });
             }
         }
-        if self.cases().is_empty() {
-            return Err(Failure::with_help(
-                format!("{name} has no recovery from a failed leader"),
-                "recoveries with cause \"started\" are first starts and tell nothing",
-            ));
+        match breakdown.cases().is_empty() {
+            true => Err(RecoveryError::NoFailure { name }),
+            false => Ok(breakdown),
         }
-        Ok(())
     }
 
     /// The recoveries of a variant from failures of one cause, of all sizes.
-    pub fn of(&self, variant: &str, cause: &str) -> Vec<&Recovery> {
+    pub(super) fn of(&self, variant: &str, cause: &str) -> Vec<&Recovery> {
         self.recoveries
             .iter()
             .filter(|one| one.variant == variant && one.cause == cause)
@@ -123,12 +126,18 @@ impl Breakdown {
     }
 
     /// The kinds of recovery in it, in order; first starts are none.
-    pub fn cases(&self) -> Vec<Case> {
+    pub(super) fn cases(&self) -> Vec<RecoveryCase> {
         let failures = self
             .recoveries
             .iter()
             .filter(|recovery| recovery.cause != "started");
-        let cases: BTreeSet<Case> = failures.map(Case::of).collect();
+        let cases: BTreeSet<RecoveryCase> = failures
+            .map(|recovery| RecoveryCase {
+                variant: recovery.variant.clone(),
+                cause: recovery.cause.clone(),
+                servers: recovery.servers,
+            })
+            .collect();
         cases.into_iter().collect()
     }
 }
