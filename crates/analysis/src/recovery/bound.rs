@@ -1,6 +1,7 @@
 //! Bounds from known parameters.
 
 use serde::{Deserialize, Serialize};
+use tailbound_distribution::nanoseconds;
 use tailbound_time::Duration;
 
 use super::arithmetic::{not_analysed, sum, times};
@@ -36,20 +37,6 @@ pub struct Parameters {
     /// h_r: messages about epochs, per server (the thesis's DEVP).
     #[serde(rename = "epoch_processing_ns", with = "nanoseconds")]
     pub epoch_processing: Duration,
-}
-
-/// Durations as integer nanoseconds.
-mod nanoseconds {
-    use serde::{Deserialize, Deserializer, Serializer};
-    use tailbound_time::Duration;
-
-    pub fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(value.as_nanos())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_nanos)
-    }
 }
 
 /// What takes longer: a message on its way or its processing.
