@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use tailbound_modes::links::AgentLinks;
-use tailbound_modes::manager::{Agents, News, Order};
+use tailbound_modes::manager::{Agents, AgentEvent, Order};
 use tailbound_modes::wire::ModeProtocol;
 use tailbound_time::{Instant, VirtualClock};
 
@@ -50,7 +50,7 @@ pub fn check(bytes: &[u8]) {
     news.clear();
     gather(&mut links, &mut news);
     let domain = "good".to_owned();
-    let joined = News::Joined { domain, number: 0 };
+    let joined = AgentEvent::Joined { domain, number: 0 };
     assert!(news.contains(&joined), "{news:?}");
     assert_eq!(links.present(), ["good"]);
 }
@@ -62,7 +62,7 @@ fn connected(socket: &std::path::Path) -> UnixStream {
 }
 
 /// All news that there are now. A look at the sockets may take in a part of what is there.
-fn gather(links: &mut AgentLinks<VirtualClock>, news: &mut Vec<News>) {
+fn gather(links: &mut AgentLinks<VirtualClock>, news: &mut Vec<AgentEvent>) {
     let mut silent = 0;
     while silent < 8 {
         match links.wait(Some(Instant::from_nanos(0))) {
@@ -73,19 +73,19 @@ fn gather(links: &mut AgentLinks<VirtualClock>, news: &mut Vec<News>) {
 }
 
 /// A domain's agent is heard only between its arrival and its leaving.
-fn in_order(news: &[News]) {
+fn in_order(news: &[AgentEvent]) {
     let mut present = std::collections::BTreeSet::new();
     for one in news {
         match one {
-            News::Joined { domain, .. } => {
+            AgentEvent::Joined { domain, .. } => {
                 assert_ne!(domain, "other", "it may not");
                 present.insert(domain.as_str());
             }
-            News::Left { domain } => assert!(present.remove(domain.as_str()), "{news:?}"),
-            News::Done { domain, .. } | News::Failed { domain, .. } => {
+            AgentEvent::Left { domain } => assert!(present.remove(domain.as_str()), "{news:?}"),
+            AgentEvent::Done { domain, .. } | AgentEvent::Failed { domain, .. } => {
                 assert!(present.contains(domain.as_str()), "{news:?}");
             }
-            News::Asked { .. } => {}
+            AgentEvent::Asked { .. } => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Descriptions: two readers agree, what was read can be written and read again.
 
 use tailbound_model::{Description, check as checked, to_toml, with_modes};
-use tailbound_modes::described::table_of;
+use tailbound_modes::table_from_description::table_of;
 
 /// A fragment of modes stands behind this line, where there is one.
 const SPLIT: &str = "\n#---\n";

@@ -4,6 +4,7 @@
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::JoinHandle;
@@ -11,8 +12,9 @@ use std::time::Duration as StdDuration;
 
 use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::ReservationRequest;
-use tailbound_linux::clock::Monotonic;
-use tailbound_linux::process::{boot_id, die_with_parent, send_signal};
+use tailbound_linux::clock::{Monotonic, cpu_time_of_process};
+use tailbound_linux::process::{boot_id, die_with_parent, own_thread, send_signal};
+use tailbound_linux::scheduling::{affinity_of, set_affinity};
 use tailbound_linux::task_process::TaskProcess;
 use tailbound_model::{AgentPlace, BackendKind, ChangePolicy, RequestsMeanwhile, TaskStart};
 use tailbound_modes::agent::link::UnixConnector;
@@ -406,6 +408,70 @@ fn a_daemon_whose_program_was_replaced_is_started_again() {
     std::fs::copy(installed, &upgrade).unwrap();
     std::fs::rename(&upgrade, &program).unwrap();
     send_signal(daemon, SIGKILL).unwrap();
+    let mut client = cell.next_daemon(daemon);
+    assert_eq!(cell.assert_whole(&mut client).state.mode, "run");
+    cell.end(client, agents);
+}
+
+/// Has a process that stands run on another CPU than the reserved one, and stand there.
+fn stand_elsewhere(pid: u32) {
+    let usable = affinity_of(pid).unwrap();
+    let other = *usable.first().unwrap();
+    set_affinity(pid, &[other].into()).unwrap();
+    let process = TaskProcess::open(pid, None).unwrap();
+    let used = cpu_time_of_process(pid).unwrap();
+    process.resume().unwrap();
+    eventually("it runs on the other CPU", || {
+        cpu_time_of_process(pid).unwrap() > used
+    });
+    process.stop().unwrap();
+    eventually("it stands", || process.activity().unwrap().stopped > 0);
+    set_affinity(pid, &usable).unwrap();
+}
+
+/// While no daemon holds a task on its CPU, its agent may stop it on another one, and the kernel gives it no
+/// SCHED_DEADLINE of the reserved CPU before it wakes there.
+#[test]
+fn a_task_that_was_stopped_on_another_cpu_is_reserved_over_deadline_again() {
+    let test = "a_task_that_was_stopped_on_another_cpu";
+    let Some(mut cell) = Cell::set_over(test, BackendKind::Deadline) else {
+        return;
+    };
+    if affinity_of(own_thread()).unwrap().len() < 2 {
+        eprintln!("SKIP {test}: needs two CPUs");
+        return;
+    }
+    let other = cell.stage.client();
+    let other_pid = other.daemon_pid();
+    other.shutdown().unwrap();
+    cell.stage.expect_gone(other_pid);
+    let program = cell.stage.path().join("tailboundd");
+    let installed = env!("CARGO_BIN_EXE_tailboundd");
+    std::fs::copy(installed, &program).unwrap();
+    let options = StartOptions {
+        program: Some(program.clone()),
+        ..StartOptions::default()
+    };
+    let first = Client::connect_or_start(cell.stage.path(), &options).unwrap();
+    let (client, agents) = cell.begin();
+    drop(first);
+    // The next daemon waits until the task stands elsewhere.
+    let (script, go) = (program.with_extension("new"), program.with_extension("go"));
+    let wait = format!(
+        "#!/bin/sh\nwhile [ ! -e {} ]; do sleep 0.01; done\nexec {installed} \"$@\"\n",
+        go.display()
+    );
+    std::fs::write(&script, wait).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::rename(&script, &program).unwrap();
+    let daemon = client.daemon_pid();
+    send_signal(daemon, SIGKILL).unwrap();
+    let stopped = cell.pids()[1];
+    eventually("its reservation is taken back", || {
+        cell.stage.state_of(stopped) == cell.stage.before
+    });
+    stand_elsewhere(stopped);
+    std::fs::write(&go, "").unwrap();
     let mut client = cell.next_daemon(daemon);
     assert_eq!(cell.assert_whole(&mut client).state.mode, "run");
     cell.end(client, agents);

@@ -14,8 +14,8 @@ use tailbound_enforcement::{MachineThreads, Recovery, ReservationRequest, Target
 use tailbound_modes::control::{
     ModesRefusal, ModesRequest, ModesResponse, ModesSummary, SUBSYSTEM,
 };
-use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::table_from_description::table_of;
 use tailbound_subsystem::Place;
 
 use crate::fakes::{AlwaysProtected, FakeKernel, Trouble, request};

@@ -13,6 +13,7 @@ use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Clock, Instant};
 
 use crate::SchedulingSetting;
+use crate::backends::deadline;
 use crate::kernel::{KernelState, KernelView};
 
 /// How often, and how long apart, what the kernel refuses only for a moment is tried again.
@@ -171,10 +172,16 @@ impl KernelState for LinuxKernel {
         // ran: one that was moved while asleep is refused until it has woken on its new CPU. And
         // the bandwidth of a thread that has just ended is free only after its zero-lag time.
         let passes = [io::ErrorKind::PermissionDenied, io::ErrorKind::ResourceBusy];
-        retry(
+        let outcome = retry(
             |error| deadline && passes.contains(&error.kind()),
             || scheduling::set_scheduling(tid, setting),
-        )
+        );
+        match outcome {
+            Err(error) if deadline && error.kind() == io::ErrorKind::PermissionDenied => {
+                self.set_deadline_asleep(tid, setting).map_err(|_| error)
+            }
+            outcome => outcome,
+        }
     }
 
     fn set_affinity(&mut self, tid: u32, cpus: &CpuSet) -> io::Result<()> {
@@ -183,6 +190,30 @@ impl KernelState for LinuxKernel {
 
     fn set_xen_vcpu(&mut self, domain: u32, vcpu: u32, setting: VcpuSetting) -> io::Result<()> {
         xen::set_vcpu(domain, vcpu, setting)
+    }
+}
+
+impl LinuxKernel {
+    /// Gives SCHED_DEADLINE to a thread that sleeps, perhaps stopped for long, where it last ran: it enters
+    /// the root domain of that CPU for a moment, and takes its bandwidth along when it comes back.
+    fn set_deadline_asleep(&self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
+        let is_cpuset = |one: &&Hierarchy| one.controllers.iter().any(|name| name == "cpuset");
+        let cpusets = self.hierarchies.iter().find(is_cpuset);
+        let own = cpusets.ok_or(io::ErrorKind::NotFound)?.cgroup_of(tid)?;
+        let parent = own.parent().ok_or(io::ErrorKind::NotFound)?;
+        let mut outcome = Err(io::ErrorKind::PermissionDenied.into());
+        for other in cgroup::cgroups_below(parent)? {
+            if other == own || !deadline::is_partition(&other) {
+                continue;
+            }
+            cgroup::move_thread(tid, &other)?;
+            outcome = scheduling::set_scheduling(tid, setting);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        cgroup::move_thread(tid, &own)?;
+        outcome
     }
 }
 

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 use tailbound_enforcement::{EnforcementStatus, ReservationRequest, Target};
@@ -22,6 +22,8 @@ use tailbound_modes::table::ModeTable;
 use tailbound_subsystem::log::note;
 use tailbound_subsystem::process_identity::{StartTimes, is_same, numbers_of};
 use tailbound_time::{Duration, Instant};
+
+use crate::lock;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -186,7 +188,7 @@ impl ModesJournal {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Other modes are loaded; the file follows with the next state.
@@ -284,6 +286,7 @@ impl Inner {
         if file.is_err() {
             remove_file(&new);
         }
+        assert!(state.ends_with(b"\n"), "a journal is read by whole lines");
         self.file = Some(file?);
         self.bytes = text.len() as u64;
         self.is_behind = false;

@@ -121,6 +121,7 @@ impl ModesService {
         // The old ones first: there is one socket.
         self.end_modes();
         journal::forget_restarts(&self.place.directory);
+        let socket = self.socket();
         let modes = Modes::load(
             Loading {
                 journal: self.journal(&table, description.clone()),
@@ -131,9 +132,8 @@ impl ModesService {
                 resumed: None,
             },
             &self.host,
-            &self.socket(),
+            &socket,
         )?;
-        let socket = modes.socket().to_owned();
         self.know(modes);
         drop(loading);
         // Who asked for the reservations may have gone meanwhile, and found no modes to end.
@@ -144,8 +144,10 @@ impl ModesService {
     /// Has these modes from now on.
     fn know(&self, modes: Modes) {
         let old = self.modes().replace(Arc::new(modes));
-        // Without the lock: its last change may be under way.
-        drop(old);
+        assert!(
+            old.is_none(),
+            "others are loaded once the old ones have ended"
+        );
     }
 
     /// A journal for the daemon after this one, if the reservations are to outlive those who asked for
@@ -208,6 +210,14 @@ impl ModesService {
         }
     }
 
+    /// Does something with the journal of the modes, where they have one.
+    fn with_journal(&self, act: impl FnOnce(&ModesJournal)) {
+        let modes = self.modes();
+        if let Some(journal) = modes.as_ref().and_then(|modes| modes.journal()) {
+            act(journal);
+        }
+    }
+
     /// Ends the modes, for who holds `loading`.
     fn end_modes(&self) {
         let modes = self.modes().take();
@@ -263,14 +273,14 @@ impl Subsystem for ModesService {
 
     fn resume(&self) {
         let directory = &self.place.directory;
-        let Some(left) = resumption::left(directory) else {
+        let Some((loaded, resumption)) = resumption::left(directory) else {
             return;
         };
-        let instead = left.otherwise.map(|state| (state, Fate::RolledBack));
-        let tried = std::iter::once((left.state, left.fate)).chain(instead);
+        let instead = resumption.otherwise.map(|state| (state, Fate::RolledBack));
+        let tried = std::iter::once((resumption.state, resumption.fate)).chain(instead);
         for (state, fate) in tried {
             let mode = state.mode.clone();
-            match self.restore(&left.loaded, state, fate) {
+            match self.restore(&loaded, state, fate) {
                 Ok(()) => return note(fate.in_words(&mode)),
                 Err(refusal) => note(format_args!("mode `{mode}` is not made again: {refusal}")),
             }
@@ -279,17 +289,13 @@ impl Subsystem for ModesService {
     }
 
     fn before_revert(&self) {
-        if let Some(modes) = self.modes().as_ref() {
-            modes.put_journal_aside();
-        }
+        self.with_journal(ModesJournal::put_aside);
     }
 
     fn after_revert(&self) {
         self.owners_changed();
         // Where the modes are known still, nothing of theirs was taken back.
-        if let Some(modes) = self.modes().as_ref() {
-            modes.put_journal_back();
-        }
+        self.with_journal(ModesJournal::put_back);
     }
 
     fn owners_changed(&self) {
@@ -304,9 +310,7 @@ impl Subsystem for ModesService {
     }
 
     fn forget_journal(&self) {
-        if let Some(modes) = self.modes().as_ref() {
-            modes.forget_journal();
-        }
+        self.with_journal(ModesJournal::remove);
     }
 
     fn end(&self) {

@@ -7,10 +7,10 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::histogram::Histogram;
+use tailbound_modes::change_phases::{PhaseKind, change_phases};
 use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::control::ModesStatus;
 use tailbound_modes::manager::Report;
-use tailbound_modes::parts::{What, parts};
 use tailbound_modes::transition::Ending;
 use tailbound_subsystem::metrics::{MetricKind, encode_each};
 
@@ -23,7 +23,12 @@ const BUCKETS_S: [f64; 19] = [
 /// How a change ends, in the order of [`ChangeCounts::endings`].
 const ENDINGS: [&str; 3] = ["completed", "fell-back", "given-up"];
 /// What is timed of a change, in the order of [`ChangeCounts::steps`].
-const STEPS: [What; 4] = [What::Send, What::Signal, What::Receive, What::Change];
+const STEPS: [PhaseKind; 4] = [
+    PhaseKind::Send,
+    PhaseKind::Signal,
+    PhaseKind::Receive,
+    PhaseKind::Change,
+];
 
 /// The mode changes since the modes became known.
 #[derive(Clone, Debug)]
@@ -63,9 +68,12 @@ impl ChangeCounts {
         if let Some(latency) = report.timeline.latency() {
             self.latency.observe(latency.as_secs_f64());
         }
-        let back = report.rolled_back.iter().flat_map(|back| parts(back));
-        for part in parts(report).into_iter().chain(back) {
-            let step = STEPS.iter().position(|step| *step == part.what);
+        let back = report
+            .rolled_back
+            .iter()
+            .flat_map(|back| change_phases(back));
+        for part in change_phases(report).into_iter().chain(back) {
+            let step = STEPS.iter().position(|step| *step == part.kind);
             if let (Some(step), Some(took)) = (step, part.took) {
                 self.steps[step].observe(took.as_secs_f64());
             }
@@ -190,7 +198,7 @@ mod tests {
             [modes.run]
         "#;
         let description = tailbound_model::parse(description, "cell.toml").unwrap();
-        let table = tailbound_modes::described::table_of(&description).unwrap();
+        let table = tailbound_modes::table_from_description::table_of(&description).unwrap();
         let status = ModesStatus {
             state: State::initial(&table),
             table,

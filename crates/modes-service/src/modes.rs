@@ -14,7 +14,7 @@ use tailbound_linux::clock::Monotonic;
 use tailbound_linux::scheduling::set_affinity;
 use tailbound_linux::thread::{current_thread_id, make_current_thread_fifo};
 use tailbound_modes::control::{ModesRefusal, ModesStatus, RunningDescription};
-use tailbound_modes::enforced::{Enforced, limits};
+use tailbound_modes::enforcer_adapter::{EnforcerAdapter, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
 use tailbound_modes::manager::journal::Fate;
 use tailbound_modes::manager::{Asker, HostModeManager, ModeError, Report, State};
@@ -41,7 +41,6 @@ const CHANGED_WITHIN: std::time::Duration = std::time::Duration::from_secs(50);
 
 /// What asks for a mode waits for this.
 type Answer = Result<Report, ModeError>;
-type Answers = Arc<Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>>;
 
 /// Modes to be added: the table with them, the description with them, and who waits for the answer.
 type Addition = (
@@ -49,7 +48,6 @@ type Addition = (
     Option<RunningDescription>,
     mpsc::Sender<Result<(), ModesRefusal>>,
 );
-type Additions = Arc<Mutex<Vec<Addition>>>;
 
 /// What is to be known.
 pub struct Loading {
@@ -70,20 +68,27 @@ pub struct Loading {
 /// The modes of the host, as long as they are known.
 pub struct Modes {
     commands: Commands,
-    answers: Answers,
-    status: Arc<Mutex<ModesStatus>>,
-    counts: Arc<Mutex<ChangeCounts>>,
-    ending: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     next: AtomicU64,
     thread: Mutex<Option<JoinHandle<()>>>,
-    socket: PathBuf,
-    additions: Additions,
-    description: Arc<Mutex<Option<RunningDescription>>>,
     journal: Option<ModesJournal>,
 }
 
+/// `Shared` is what the thread of the modes has in common with those who ask.
+struct Shared {
+    /// Where agents connect.
+    socket: PathBuf,
+    answers: Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>,
+    additions: Mutex<Vec<Addition>>,
+    status: Mutex<ModesStatus>,
+    counts: Mutex<ChangeCounts>,
+    description: Mutex<Option<RunningDescription>>,
+    ending: AtomicBool,
+}
+
 /// The manager of the modes, over the reservations of the daemon and the links to the agents.
-pub(crate) type Manager = HostModeManager<Enforced<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
+pub(crate) type Manager =
+    HostModeManager<EnforcerAdapter<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
 
 /// Refuses a table whose initial mode is not in force, or that leaves a domain out whose modes are known.
 ///
@@ -110,50 +115,39 @@ impl Modes {
         host: &Arc<dyn ReservationHost>,
         socket: &Path,
     ) -> Result<Self, ModesRefusal> {
-        let journal = loading.journal.clone();
-        let description = Arc::new(Mutex::new(loading.description.clone()));
         let (mut manager, commands, own_cpus) = manager_of(&loading, &**host, socket)?;
         let told = Told::new(manager.table(), &loading);
-        let status = Arc::new(Mutex::new(status_of(&mut manager, socket, &told)));
-        let (answers, ending) = (Answers::default(), Arc::new(AtomicBool::new(false)));
-        let additions = Additions::default();
-        let counts = Arc::<Mutex<ChangeCounts>>::default();
-        let thread = {
-            let work = Work {
-                answers: Arc::clone(&answers),
-                status: Arc::clone(&status),
-                counts: Arc::clone(&counts),
-                ending: Arc::clone(&ending),
-                socket: socket.to_owned(),
-                own_cpus,
-                host: Arc::clone(host),
-                additions: Arc::clone(&additions),
-                description: Arc::clone(&description),
-                journal: loading.journal,
-                told,
-            };
-            let builder = std::thread::Builder::new().name("modes".into());
-            let spawned = builder.spawn(move || work.run(manager));
-            spawned.map_err(|error| no_listener(socket, &error))?
+        let shared = Arc::new(Shared {
+            socket: socket.to_owned(),
+            answers: Mutex::default(),
+            additions: Mutex::default(),
+            status: Mutex::new(status_of(&mut manager, socket, &told)),
+            counts: Mutex::default(),
+            description: Mutex::new(loading.description),
+            ending: AtomicBool::new(false),
+        });
+        let work = Work {
+            shared: Arc::clone(&shared),
+            own_cpus,
+            host: Arc::clone(host),
+            journal: loading.journal.clone(),
+            told,
         };
+        let builder = std::thread::Builder::new().name("modes".into());
+        let spawned = builder.spawn(move || work.run(manager));
+        let thread = spawned.map_err(|error| no_listener(socket, &error))?;
         Ok(Self {
             commands,
-            answers,
-            status,
-            counts,
-            ending,
+            shared,
             next: AtomicU64::new(1),
             thread: Mutex::new(Some(thread)),
-            socket: socket.to_owned(),
-            additions,
-            description,
-            journal,
+            journal: loading.journal,
         })
     }
 
     /// Where the modes are from, if that was told.
     pub fn description(&self) -> Option<RunningDescription> {
-        lock(&self.description).clone()
+        lock(&self.shared.description).clone()
     }
 
     /// Knows more modes from now on: those of `table` that are not known yet.
@@ -166,7 +160,7 @@ impl Modes {
         description: Option<RunningDescription>,
     ) -> Result<(), ModesRefusal> {
         let (sender, receiver) = mpsc::channel();
-        lock(&self.additions).push((table, description, sender));
+        lock(&self.shared.additions).push((table, description, sender));
         self.wake()?;
         let answer = receiver.recv_timeout(CHANGED_WITHIN);
         answer.unwrap_or(Err(ModesRefusal::Unfinished {}))
@@ -178,25 +172,9 @@ impl Modes {
         self.commands.ask(0, String::new()).map_err(ended)
     }
 
-    /// If the daemon dies from here on, nothing is made again.
-    pub fn put_journal_aside(&self) {
-        if let Some(journal) = &self.journal {
-            journal.put_aside();
-        }
-    }
-
-    /// If the daemon dies from here on, the modes are made again as before.
-    pub fn put_journal_back(&self) {
-        if let Some(journal) = &self.journal {
-            journal.put_back();
-        }
-    }
-
-    /// If the daemon dies from here on, nothing is made again, for good.
-    pub fn forget_journal(&self) {
-        if let Some(journal) = &self.journal {
-            journal.remove();
-        }
+    /// The journal, where the daemon after this one is to make the modes again.
+    pub fn journal(&self) -> Option<&ModesJournal> {
+        self.journal.as_ref()
     }
 
     /// Changes to a mode, and waits until that has ended.
@@ -206,11 +184,11 @@ impl Modes {
     pub fn set(&self, mode: &str) -> Result<Report, ModesRefusal> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel();
-        lock(&self.answers).insert(number, sender);
+        lock(&self.shared.answers).insert(number, sender);
         let ended = |_| ModesRefusal::Unloaded {};
         self.commands.ask(number, mode.to_owned()).map_err(ended)?;
         let answer = receiver.recv_timeout(CHANGED_WITHIN);
-        lock(&self.answers).remove(&number);
+        lock(&self.shared.answers).remove(&number);
         match answer {
             Ok(Ok(report)) => Ok(report),
             Ok(Err(error)) => Err(error.into()),
@@ -221,43 +199,43 @@ impl Modes {
 
     /// What is known, and what holds.
     pub fn status(&self) -> ModesStatus {
-        lock(&self.status).clone()
+        lock(&self.shared.status).clone()
     }
 
     /// The domains whose reservations the modes change.
     pub fn domains(&self) -> BTreeSet<String> {
-        lock(&self.status).state.domains.keys().cloned().collect()
+        lock(&self.shared.status)
+            .state
+            .domains
+            .keys()
+            .cloned()
+            .collect()
     }
 
     /// What was counted of the changes, for the metrics.
     pub fn counts(&self) -> ChangeCounts {
-        lock(&self.counts).clone()
+        lock(&self.shared.counts).clone()
     }
 
-    /// Where agents connect.
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
-}
-
-impl Modes {
     /// Ends the thread; a transition that is under way comes to its end first. Who waits for one that
     /// has not begun is told.
     pub fn end(&self) {
         let Some(thread) = lock(&self.thread).take() else {
             return;
         };
-        self.ending.store(true, Ordering::Release);
+        self.shared.ending.store(true, Ordering::Release);
         // It fails if the thread has ended.
         let _woken = self.wake();
         if thread.join().is_err() {
             note("the thread of the modes panicked");
         }
-        lock(&self.answers).clear();
-        lock(&self.additions).clear();
-        self.forget_journal();
+        lock(&self.shared.answers).clear();
+        lock(&self.shared.additions).clear();
+        if let Some(journal) = &self.journal {
+            journal.remove();
+        }
         // Gone already if somebody tidied up.
-        let _gone = fs::remove_file(&self.socket);
+        let _gone = fs::remove_file(&self.shared.socket);
     }
 }
 
@@ -291,16 +269,10 @@ impl Told {
 
 /// What the thread works with.
 struct Work {
-    answers: Answers,
-    status: Arc<Mutex<ModesStatus>>,
-    counts: Arc<Mutex<ChangeCounts>>,
-    ending: Arc<AtomicBool>,
-    socket: PathBuf,
+    shared: Arc<Shared>,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
     own_cpus: BTreeSet<u32>,
     host: Arc<dyn ReservationHost>,
-    additions: Additions,
-    description: Arc<Mutex<Option<RunningDescription>>>,
     journal: Option<ModesJournal>,
     told: Told,
 }
@@ -317,7 +289,7 @@ impl Work {
                 "mode changes wait for other programs: {error}"
             ));
         }
-        while !self.ending.load(Ordering::Acquire) {
+        while !self.shared.ending.load(Ordering::Acquire) {
             let now = Monotonic.now();
             let fired = trigger_feed::look(&mut self.told.triggers, &mut manager, &*self.host, now);
             let added = self.take_additions(&mut manager);
@@ -343,7 +315,7 @@ impl Work {
         let said_stopped = |domain: &str, task: &str| manager.said_stopped(domain, task);
         let last = self.told.last.as_mut();
         if self.told.watch.look(now, said_stopped, last) {
-            lock(&self.counts)
+            lock(&self.shared.counts)
                 .contradictions
                 .clone_from(self.told.watch.counts());
             self.take_note(manager);
@@ -355,7 +327,7 @@ impl Work {
         if let Ok(report) = &answer
             && !report.changes_nothing()
         {
-            lock(&self.counts).add(report);
+            lock(&self.shared.counts).add(report);
             self.told.last = Some(report.clone());
             self.told.triggers.mode_has_changed();
         }
@@ -370,21 +342,21 @@ impl Work {
         for reason in manager.agents().take_reasons() {
             note(format_args!("agents: {reason}"));
         }
-        lock(&self.counts).agents_refused = manager.agents().refused();
+        lock(&self.shared.counts).agents_refused = manager.agents().refused();
         self.told.at = Monotonic.now();
-        *lock(&self.status) = status_of(manager, &self.socket, &self.told);
+        *lock(&self.shared.status) = status_of(manager, &self.shared.socket, &self.told);
     }
 
     /// Adds modes; whether there were some to add.
     fn take_additions(&mut self, manager: &mut Manager) -> bool {
-        let additions = std::mem::take(&mut *lock(&self.additions));
+        let additions = std::mem::take(&mut *lock(&self.shared.additions));
         let some = !additions.is_empty();
         for (table, description, sender) in additions {
             let added = manager.check_addition(&table).map(|()| {
                 if let Some(journal) = &self.journal {
                     journal.set_modes(table.clone(), description.clone());
                 }
-                *lock(&self.description) = description;
+                *lock(&self.shared.description) = description;
                 manager.add_modes(table);
                 let triggers = manager.table().triggers();
                 self.told.triggers.keep(triggers, Monotonic.now());
@@ -399,7 +371,7 @@ impl Work {
     fn answer(&self, manager: &mut Manager, asker: &Asker, answer: Answer) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
-                if let Some(sender) = lock(&self.answers).remove(number) {
+                if let Some(sender) = lock(&self.shared.answers).remove(number) {
                     // Who asked may have gone.
                     let _gone = sender.send(answer);
                 }
@@ -464,7 +436,7 @@ fn manager_of(
     if !own_cpus.is_empty() && table.links().is_empty() {
         links.look_for(LOOK_FOR);
     }
-    let reservations = Enforced::new(daemon.control(), &standing, Monotonic);
+    let reservations = EnforcerAdapter::new(daemon.control(), &standing, Monotonic);
     let manager = HostModeManager::new(table, limits, reservations, links, Monotonic);
     let manager = manager.in_state(state);
     let manager = match &loading.journal {

@@ -3,30 +3,16 @@
 use std::path::Path;
 
 use tailbound_linux::clock::Monotonic;
-use tailbound_modes::manager::State;
-use tailbound_modes::manager::journal::Fate;
+use tailbound_modes::manager::journal::Resumption;
 use tailbound_subsystem::log::note;
 use tailbound_time::Clock;
 
 use crate::journal::{self, Loaded, RESTARTS_IN_ALL_MAX, RESTARTS_MAX, RESTARTS_WITHIN};
 
-/// What is to be made again, and what to make if that cannot be made.
-#[derive(Debug)]
-pub struct Left {
-    /// What was loaded.
-    pub loaded: Loaded,
-    /// The state to be made.
-    pub state: State,
-    /// What becomes of a change that was under way.
-    pub fate: Fate,
-    /// The state to be made instead.
-    pub otherwise: Option<State>,
-}
-
 /// What a dead daemon left in its state directory, unless daemons have died there too often.
-pub fn left(directory: &Path) -> Option<Left> {
-    let (loaded, resumption) = match journal::left(directory) {
-        Ok(Some(found)) => found,
+pub fn left(directory: &Path) -> Option<(Loaded, Resumption)> {
+    let remains = match journal::left(directory) {
+        Ok(Some(remains)) => remains,
         Ok(None) => {
             // Of another boot, if it is there.
             journal::forget(directory);
@@ -51,10 +37,5 @@ pub fn left(directory: &Path) -> Option<Left> {
         journal::forget(directory);
         return None;
     }
-    Some(Left {
-        loaded,
-        state: resumption.state,
-        fate: resumption.fate,
-        otherwise: resumption.otherwise,
-    })
+    Some(remains)
 }

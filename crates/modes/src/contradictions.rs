@@ -15,6 +15,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tailbound_distribution::nanoseconds;
 use tailbound_time::{Duration, Instant};
 
 /// A task that uses so much in one window runs. What is stopped uses none; this is more than the ends of
@@ -33,12 +34,16 @@ pub struct Contradiction {
     /// Which.
     pub task: String,
     /// Since when it is said to be stopped.
+    #[serde(rename = "said_at_ns")]
     pub said_at: Instant,
     /// When it was seen last that it runs.
+    #[serde(rename = "seen_at_ns")]
     pub seen_at: Instant,
     /// How much CPU time it had used then.
+    #[serde(rename = "used_ns", with = "nanoseconds")]
     pub used: Duration,
     /// Within which time.
+    #[serde(rename = "within_ns", with = "nanoseconds")]
     pub within: Duration,
 }
 

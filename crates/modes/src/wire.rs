@@ -186,19 +186,6 @@ fn tasks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Name>, D::Error> {
     }
 }
 
-/// An instant as integer nanoseconds.
-mod nanoseconds {
-    use super::{Deserialize, Deserializer, Instant};
-
-    pub fn serialize<S: serde::Serializer>(instant: &Instant, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(instant.as_nanos())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Instant, D::Error> {
-        u64::deserialize(from).map(Instant::from_nanos)
-    }
-}
-
 /// Which tasks a change stops, and which it starts afterwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskLists {
@@ -283,10 +270,8 @@ pub enum AgentMessage {
         /// Its number.
         change: u64,
         /// When the agent had received it.
-        #[serde(with = "nanoseconds")]
         received_ns: Instant,
         /// When the tasks had been switched.
-        #[serde(with = "nanoseconds")]
         switched_ns: Instant,
     },
     /// A withdrawal was carried out: what held before the change holds.
@@ -294,10 +279,8 @@ pub enum AgentMessage {
         /// The number of the change.
         change: u64,
         /// When the agent had received the withdrawal.
-        #[serde(with = "nanoseconds")]
         received_ns: Instant,
         /// When the tasks had been switched.
-        #[serde(with = "nanoseconds")]
         switched_ns: Instant,
     },
     /// A change, or its withdrawal, was not carried out.

@@ -13,7 +13,7 @@ use std::process::{Child, Command};
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::{die_with_parent, effective_uid};
 use tailbound_modes::links::AgentLinks;
-use tailbound_modes::manager::{Agents, News, Order};
+use tailbound_modes::manager::{AgentEvent, Agents, Order};
 use tailbound_time::{Clock, Duration};
 
 use crate::stage::{Process, eventually};
@@ -79,7 +79,7 @@ fn serves(agent: &Path, libraries: &[PathBuf]) {
     let work = Process::busy();
     let mut agent = start(root, &format!("work=pid:{}", work.pid()));
     let joined = news(&mut links);
-    assert!(matches!(joined, News::Joined { .. }), "{joined:?}");
+    assert!(matches!(joined, AgentEvent::Joined { .. }), "{joined:?}");
     let tasks = || vec!["work".to_owned()];
     for (number, stop, start) in [(1, tasks(), vec![]), (2, vec![], tasks())] {
         let stops = !stop.is_empty();
@@ -92,7 +92,7 @@ fn serves(agent: &Path, libraries: &[PathBuf]) {
         };
         assert!(links.send("camera", order));
         let told = news(&mut links);
-        let is_done = matches!(&told, News::Done { number: done, .. } if *done == number);
+        let is_done = matches!(&told, AgentEvent::Done { number: done, .. } if *done == number);
         assert!(is_done, "{told:?}");
         eventually("the task is as told", || work.is_stopped() == stops);
     }
@@ -100,7 +100,7 @@ fn serves(agent: &Path, libraries: &[PathBuf]) {
     agent.wait().unwrap();
 }
 
-fn news(links: &mut AgentLinks<Monotonic>) -> News {
+fn news(links: &mut AgentLinks<Monotonic>) -> AgentEvent {
     let until = Monotonic.now() + Duration::from_secs(60);
     links.wait(Some(until)).expect("the agent says nothing")
 }

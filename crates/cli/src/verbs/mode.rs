@@ -1,7 +1,7 @@
 //! `tailbound mode`: the modes of an applied description.
 
 mod add;
-mod answer;
+mod change_answer;
 mod exports;
 mod last;
 mod list;
@@ -101,13 +101,13 @@ fn carry_out(arguments: &ModeArguments, output: &Output) -> Result<(), Failure> 
 pub fn in_report(seen: &SeenChange) -> ModeChange {
     let timeline = &seen.report.timeline;
     let in_force_at = timeline.in_force_at();
-    let in_force_after = in_force_at.map(|at| tailbound_modes::parts::since(timeline, at));
+    let in_force_after = in_force_at.map(|at| tailbound_modes::change_phases::since(timeline, at));
     ModeChange {
         variant: seen.variant.clone(),
         repetition: seen.repetition,
         from: seen.report.from.clone(),
         to: seen.report.to.clone(),
-        ending: answer::ending(&seen.report),
+        ending: change_answer::ending(&seen.report),
         began_after_ns: seen.began_after.as_nanos(),
         latency_ns: timeline.latency().map(Duration::as_nanos),
         in_force_after_ns: in_force_after.map(Duration::as_nanos),

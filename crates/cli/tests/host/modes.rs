@@ -107,6 +107,31 @@ fn a_mode_is_applied_listed_and_changed() {
 }
 
 #[test]
+fn the_list_of_modes_shows_that_a_domain_has_no_members_any_more() {
+    let Some((bench, sleeper)) = prepared("modes::without_members", "") else {
+        return;
+    };
+    bench.run(&["apply", "modes.toml"]).expect(0, &[]);
+    let in_force = ["changing", "in force"];
+    bench.run(&["mode", "list"]).expect(0, &in_force);
+    let listed = json(&bench.run(&["mode", "list", "--format", "json"]));
+    assert_eq!(listed["domains"][0]["presence"]["state"], "in-force");
+    drop(sleeper);
+    let mut looks = 0;
+    while !bench.run(&["mode", "list"]).out.contains("no members for") {
+        looks += 1;
+        assert!(looks < 200, "the daemon looks at the members often");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let listed = json(&bench.run(&["mode", "list", "--format", "json"]));
+    assert_eq!(listed["domains"][0]["presence"]["state"], "empty");
+    let csv = bench.run(&["mode", "list", "--format", "csv"]);
+    csv.expect(0, &["agent,state", "no members for"]);
+    bench.run(&["revert"]).expect(0, &["taken back: changing"]);
+    bench.assert_clean("changing");
+}
+
+#[test]
 fn a_change_without_its_agent_is_given_up_with_status_two() {
     let Some((bench, sleeper)) = prepared("modes::given_up", "agent = {}") else {
         return;

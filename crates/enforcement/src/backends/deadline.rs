@@ -28,6 +28,12 @@ const PARTITION_PREFIX: &str = "tailbound-cpu";
 /// The cpuset of all other CPUs, so that they are balanced as before.
 const REST: &str = "tailbound-rest";
 
+/// Whether a cpuset is one of the root domains that this back end makes.
+pub(crate) fn is_partition(cpuset: &Path) -> bool {
+    let name = cpuset.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name == REST || name.starts_with(PARTITION_PREFIX))
+}
+
 /// SCHED_DEADLINE, one thread per CPU.
 pub struct Deadline;
 

@@ -1,7 +1,7 @@
 //! The back ends: pure planners, one file each.
 
 mod cfs_quota;
-mod deadline;
+pub(crate) mod deadline;
 mod dedicated;
 mod ds_freeze;
 mod none;

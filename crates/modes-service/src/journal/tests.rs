@@ -26,7 +26,7 @@ fn table() -> ModeTable {
         reservations = { arm = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 } }
     "#;
     let description = tailbound_model::parse(text, "cell.toml").unwrap();
-    tailbound_modes::described::table_of(&description).unwrap()
+    tailbound_modes::table_from_description::table_of(&description).unwrap()
 }
 
 fn loaded() -> Loaded {

@@ -15,7 +15,7 @@ use tailbound_model::{
     AgentPlace, BackendKind, BackendOptions, ChangePolicy, Cpu, Priority, RequestsMeanwhile,
     ResourceInterface, TaskStart,
 };
-use tailbound_modes::enforced::{Enforced, limits};
+use tailbound_modes::enforcer_adapter::{EnforcerAdapter, limits};
 use tailbound_modes::links::{AgentLinks, Commands, LOOK_FOR};
 use tailbound_modes::manager::{Asker, HostModeManager, Report};
 use tailbound_modes::table::{Agent, ModeTable, Settings};
@@ -40,7 +40,7 @@ pub enum Place {
     Outside,
 }
 
-type Manager = HostModeManager<Enforced<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
+type Manager = HostModeManager<EnforcerAdapter<Monotonic>, AgentLinks<Monotonic>, Monotonic>;
 
 pub struct Stage {
     domains: Vec<Domain>,
@@ -177,7 +177,8 @@ impl Stage {
         enforcer.apply(&requests).expect("reservations");
         let standing = enforcer.status();
         let limits = limits([Cpu(DOMAIN_CPU)], &standing, |_| true, &host);
-        let reservations = Enforced::new(Arc::new(Mutex::new(enforcer)), &standing, Monotonic);
+        let reservations =
+            EnforcerAdapter::new(Arc::new(Mutex::new(enforcer)), &standing, Monotonic);
         let mut manager =
             HostModeManager::new(self.table(), limits, reservations, links, Monotonic);
         let journal = BenchJournal::new(self.folder.path(), Arc::clone(&self.journal));

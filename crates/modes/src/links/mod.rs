@@ -22,7 +22,7 @@ use tailbound_linux::control_socket::{PeerCredentials, peer_credentials, wait_re
 use tailbound_linux::vsock::VsockListener;
 use tailbound_time::{Clock, Duration, Instant};
 
-use crate::manager::{Agents, Asker, News, Order};
+use crate::manager::{AgentEvent, Agents, Asker, Order};
 use crate::wire::{AgentMessage, HostMessage, Name, Text};
 use connection::{Connection, Heard};
 use doors::{Doors, Peer};
@@ -66,7 +66,7 @@ pub struct AgentLinks<C> {
     /// Names this boot, by which agents' times compare with ours.
     boot: String,
     connections: Vec<Connection>,
-    inbox: VecDeque<News>,
+    inbox: VecDeque<AgentEvent>,
     commands: std::sync::mpsc::Receiver<(u64, String)>,
     woken: UnixStream,
     /// The other end of it, so that it never counts as ended when nobody is left to give commands.
@@ -259,7 +259,7 @@ impl<C: Clock> AgentLinks<C> {
         }
         while let Ok((number, mode)) = self.commands.try_recv() {
             let by = Asker::Command(number);
-            self.inbox.push_back(News::Asked { by, mode });
+            self.inbox.push_back(AgentEvent::Asked { by, mode });
         }
     }
 
@@ -360,7 +360,7 @@ impl<C: Clock> AgentLinks<C> {
             }
         }
         if let Some(domain) = ended.domain {
-            self.inbox.push_back(News::Left { domain });
+            self.inbox.push_back(AgentEvent::Left { domain });
         }
     }
 
@@ -374,7 +374,7 @@ impl<C: Clock> AgentLinks<C> {
         let domain = one.domain.clone();
         one.forget(now);
         if let Some(domain) = domain {
-            self.inbox.push_back(News::Left { domain });
+            self.inbox.push_back(AgentEvent::Left { domain });
         }
     }
 
@@ -435,7 +435,7 @@ impl<C: Clock> AgentLinks<C> {
                 change,
                 received_ns,
                 switched_ns,
-            } => News::Done {
+            } => AgentEvent::Done {
                 domain,
                 number: change,
                 received_at: time(received_ns),
@@ -445,14 +445,14 @@ impl<C: Clock> AgentLinks<C> {
                 change,
                 reason,
                 rolled_back,
-            } => News::Failed {
+            } => AgentEvent::Failed {
                 domain,
                 number: change,
                 reason: reason.to_string(),
                 rolled_back,
             },
             AgentMessage::Request { mode } => match self.may_ask(&domain, now) {
-                true => News::Asked {
+                true => AgentEvent::Asked {
                     by: Asker::Domain(domain),
                     mode: mode.to_string(),
                 },
@@ -516,7 +516,7 @@ impl<C: Clock> AgentLinks<C> {
         })
         .map_err(|error| format!("{told} takes nothing in: {error}"))?;
         let domain = domain.to_owned();
-        self.inbox.push_back(News::Joined { domain, number });
+        self.inbox.push_back(AgentEvent::Joined { domain, number });
         Ok(())
     }
 }
@@ -555,7 +555,7 @@ impl<C: Clock> Agents for AgentLinks<C> {
         self.expecting = soon;
     }
 
-    fn wait(&mut self, until: Option<Instant>) -> Option<News> {
+    fn wait(&mut self, until: Option<Instant>) -> Option<AgentEvent> {
         let began = self.clock.now();
         loop {
             if let Some(news) = self.inbox.pop_front() {

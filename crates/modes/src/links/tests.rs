@@ -41,12 +41,12 @@ fn soon() -> Option<Instant> {
 }
 
 impl Host {
-    fn news(&mut self) -> Option<News> {
+    fn news(&mut self) -> Option<AgentEvent> {
         self.links.wait(soon())
     }
 
     /// All news until there are none for a while.
-    fn all_news(&mut self) -> Vec<News> {
+    fn all_news(&mut self) -> Vec<AgentEvent> {
         std::iter::from_fn(|| self.news()).collect()
     }
 
@@ -98,8 +98,8 @@ fn heard(stream: &UnixStream) -> Option<HostMessage> {
     }
 }
 
-fn joined(domain: &str, number: u64) -> News {
-    News::Joined {
+fn joined(domain: &str, number: u64) -> AgentEvent {
+    AgentEvent::Joined {
         domain: domain.into(),
         number,
     }
@@ -137,7 +137,7 @@ fn an_agent_joins_answers_and_leaves() {
             switched_ns: now + Duration::from_secs(3_600),
         },
     );
-    let Some(News::Done {
+    let Some(AgentEvent::Done {
         number,
         received_at,
         switched_at,
@@ -153,12 +153,12 @@ fn an_agent_joins_answers_and_leaves() {
     say(&agent, &AgentMessage::Request { mode });
     let by = Asker::Domain("arm".into());
     let mode = "calibrate".to_owned();
-    assert_eq!(host.news(), Some(News::Asked { by, mode }));
+    assert_eq!(host.news(), Some(AgentEvent::Asked { by, mode }));
     host.links.refuse("arm", "calibrate", "not now");
     assert!(matches!(heard(&agent), Some(HostMessage::Refused { .. })));
     drop(agent);
     let domain = "arm".to_owned();
-    assert_eq!(host.news(), Some(News::Left { domain }));
+    assert_eq!(host.news(), Some(AgentEvent::Left { domain }));
     assert_eq!(host.links.refused(), 0);
 }
 
@@ -182,7 +182,7 @@ fn times_of_another_clock_are_those_of_the_arrival() {
             switched_ns: long_ago,
         },
     );
-    let Some(News::Done { received_at, .. }) = host.news() else {
+    let Some(AgentEvent::Done { received_at, .. }) = host.news() else {
         panic!("no answer");
     };
     assert!(received_at >= before);
@@ -248,7 +248,7 @@ fn a_flood_ends_the_connection_and_harms_no_other() {
     let _ended_meanwhile = (&mut &bad).write_all(&flood);
     let news = host.all_news();
     let domain = "camera".to_owned();
-    assert!(news.contains(&News::Left { domain }));
+    assert!(news.contains(&AgentEvent::Left { domain }));
     assert!(news.len() < 50, "{}", news.len());
     assert_eq!(host.links.present(), ["arm"]);
     let order = Order::Withdraw { number: 1 };
@@ -256,7 +256,7 @@ fn a_flood_ends_the_connection_and_harms_no_other() {
 }
 
 /// Looks once at an instant of a clock that stands.
-fn look_once(links: &mut AgentLinks<VirtualClock>) -> Option<News> {
+fn look_once(links: &mut AgentLinks<VirtualClock>) -> Option<AgentEvent> {
     let now = links.clock.now();
     links.wait(Some(now))
 }
@@ -290,7 +290,7 @@ fn a_host_that_was_held_up_does_not_take_agents_for_gone() {
     }
     links.clock.advance(Duration::from_secs(60));
     let domain = "arm".to_owned();
-    assert_eq!(look_once(&mut links), Some(News::Left { domain }));
+    assert_eq!(look_once(&mut links), Some(AgentEvent::Left { domain }));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn an_agent_that_asks_without_end_is_answered_and_bounded() {
         for _ in 0..10 {
             say(&agent, &AgentMessage::Request { mode: name("run") });
         }
-        while let Some(News::Asked { .. }) = host.news() {
+        while let Some(AgentEvent::Asked { .. }) = host.news() {
             asked += 1;
         }
     }
@@ -338,7 +338,7 @@ fn a_command_wakes_who_waits_for_agents() {
     let news = host.links.wait(None);
     let by = Asker::Command(5);
     let mode = "run".to_owned();
-    assert_eq!(news, Some(News::Asked { by, mode }));
+    assert_eq!(news, Some(AgentEvent::Asked { by, mode }));
     let commands = asking.join().unwrap().unwrap();
     drop(host.links);
     assert!(commands.ask(6, "run".into()).is_err());

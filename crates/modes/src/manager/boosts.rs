@@ -57,6 +57,7 @@ impl Boosts {
         if left.is_zero() {
             return None;
         }
+        assert!(left <= longest, "a boost is no longer than was reserved");
         spent.present = Some((now, left));
         Some(left)
     }

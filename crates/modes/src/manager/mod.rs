@@ -6,13 +6,11 @@
 //! replace those that wait, or end the transition, as the description says.
 
 mod addition;
+mod agent_events;
 mod boosts;
 mod claims;
 pub mod journal;
-mod news;
 mod ports;
-#[cfg(test)]
-mod promises;
 mod requests;
 mod state;
 mod steps;
@@ -34,7 +32,7 @@ pub use addition::AdditionError;
 use boosts::Boosts;
 use claims::Claims;
 pub use journal::{Journal, Record};
-pub use ports::{Agents, Asker, News, Order, Reservations};
+pub use ports::{AgentEvent, Agents, Asker, Order, Reservations};
 pub use requests::ModeError;
 use requests::{UnderWay, is_command};
 pub use state::{DomainState, State};
@@ -211,7 +209,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 false => Some(until.map_or(next, |until| until.min(next))),
             };
             match self.agents.wait(wake) {
-                Some(news) => self.idle_news(news),
+                Some(event) => self.handle_idle(event),
                 None if until.is_some_and(|until| until <= self.clock.now()) => return None,
                 None => {}
             }
@@ -347,6 +345,10 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         };
         self.end_turn(&mut course);
         self.agents.expect(false);
+        assert!(
+            course.later.is_empty(),
+            "no domain is settled whose reservation is still to be asked for"
+        );
         self.holdings = course.transition.holdings();
         self.state.take_over(changes, &outcome);
         for domain in &course.stale {

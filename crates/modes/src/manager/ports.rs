@@ -51,7 +51,7 @@ pub enum Order {
 
 /// What comes from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum AgentEvent {
     /// An agent has switched.
     Done {
         /// Whose.
@@ -117,5 +117,5 @@ pub trait Agents {
 
     /// The next thing that comes from outside; `None` if nothing has by then. `None` for `until`
     /// waits for good.
-    fn wait(&mut self, until: Option<Instant>) -> Option<News>;
+    fn wait(&mut self, until: Option<Instant>) -> Option<AgentEvent>;
 }

@@ -4,7 +4,7 @@ use tailbound_enforcement::ReservationChange;
 use tailbound_model::ResourceInterface;
 use tailbound_time::{Clock, Duration, Instant};
 
-use super::{Agents, Course, HostModeManager, News, Order, Record, Reservations};
+use super::{AgentEvent, Agents, Course, HostModeManager, Order, Record, Reservations};
 use crate::transition::{Action, Event};
 
 /// For so long the turn to change reservations is kept from one change to the next: as long as a change
@@ -80,15 +80,15 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
         }
     }
 
-    /// Waits for news, with the turn only as long as it may be kept.
-    fn wait(&mut self, course: &mut Course, wake: Option<Instant>) -> Option<News> {
+    /// Waits for event, with the turn only as long as it may be kept.
+    fn wait(&mut self, course: &mut Course, wake: Option<Instant>) -> Option<AgentEvent> {
         if let Some(until) = course.turn_until
             && wake.is_none_or(|wake| wake > until)
         {
             if self.clock.now() < until
-                && let Some(news) = self.agents.wait(Some(until))
+                && let Some(event) = self.agents.wait(Some(until))
             {
-                return Some(news);
+                return Some(event);
             }
             self.end_turn(course);
         }
@@ -144,7 +144,11 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             stop,
             start,
         };
-        course.numbers.insert(domain.clone(), number);
+        let before = course.numbers.insert(domain.clone(), number);
+        assert!(
+            before.is_none_or(|before| before < number),
+            "a later change of a domain has a higher number"
+        );
         self.told.remove(&domain);
         let telling = domain.clone();
         self.note(|| Record::Tells { domain: telling });
@@ -168,10 +172,10 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
             let due = course.later.iter().map(|(at, ..)| *at);
             let wake = due.chain(course.transition.next_wake()).min();
             // Even where it is time already: an answer that is there is in time, however late we are.
-            let Some(news) = self.wait(course, wake) else {
+            let Some(event) = self.wait(course, wake) else {
                 return Event::Woken;
             };
-            if let Some(event) = self.news_in_transition(course, news) {
+            if let Some(event) = self.handle_in_transition(course, event) {
                 return event;
             }
         }

@@ -4,10 +4,11 @@
 mod addition;
 mod claims;
 mod host;
-mod late;
-mod pending;
+mod late_answers;
+mod promises;
+mod queue;
 mod requests;
-mod undone;
+mod rollback;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,7 +184,7 @@ fn a_fallback_spares_the_others() {
     host.manner("c", Manner::Obeys);
     host.later(
         10,
-        News::Joined {
+        AgentEvent::Joined {
             domain: "c".into(),
             number: 100,
         },
@@ -204,8 +205,8 @@ fn a_liar_overloads_nobody_else() {
     assert!(host.0.borrow().most_percent <= 80);
 }
 
-fn asked(by: Asker, mode: &str) -> News {
-    News::Asked {
+fn asked(by: Asker, mode: &str) -> AgentEvent {
+    AgentEvent::Asked {
         by,
         mode: mode.into(),
     }
@@ -392,7 +393,7 @@ fn a_dead_managers_change_that_was_being_taken_back_is_taken_back() {
 #[test]
 fn nothing_is_told_again_to_an_agent_that_has_answered() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
-    let joined = |number| News::Joined {
+    let joined = |number| AgentEvent::Joined {
         domain: "a".into(),
         number,
     };

@@ -64,7 +64,8 @@ pub struct Holdings {
     by_domain: BTreeMap<String, Held>,
 }
 
-fn share(interface: &ResourceInterface) -> Fraction {
+/// The exact share of each CPU of an interface.
+pub(crate) fn share(interface: &ResourceInterface) -> Fraction {
     Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
 }
 

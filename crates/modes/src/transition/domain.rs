@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use tailbound_model::{AgentPlace, ResourceInterface};
 use tailbound_time::{Duration, Fraction};
 
+use super::capacity::share;
+
 /// What holds for a domain in a mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalMode {
@@ -21,8 +23,7 @@ pub struct LocalMode {
 impl LocalMode {
     /// The exact share of each of its CPUs.
     pub fn bandwidth(&self) -> Fraction {
-        let interface = &self.interface;
-        Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
+        share(&self.interface)
     }
 }
 

@@ -13,14 +13,15 @@
 mod capacity;
 mod domain;
 mod events;
-mod machine;
 mod outcome;
 mod policy;
+mod state_machine;
 mod timeline;
 
+pub(crate) use capacity::share;
 pub use capacity::{Holdings, Limits, Overload};
 pub use domain::{Direction, DomainChange, LocalMode};
 pub use events::{Action, Event, Options};
-pub use machine::{Transition, TransitionError};
 pub use outcome::{Cause, Ending, Held, Outcome, Settled};
+pub use state_machine::{Transition, TransitionError};
 pub use timeline::{Step, StepKind, Timeline};

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tailbound_distribution::nanoseconds;
 use tailbound_time::Duration;
+
+use super::capacity::Overload;
 
 /// Why a transition ends without all that it was to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -31,6 +34,7 @@ pub enum Cause {
         /// Whose.
         domain: String,
         /// How long was waited.
+        #[serde(rename = "waited_ns", with = "nanoseconds")]
         waited: Duration,
     },
     /// An agent is not there.
@@ -40,11 +44,21 @@ pub enum Cause {
         domain: String,
     },
     /// There would be too much on a CPU.
-    #[error("{0}")]
-    Overload(String),
+    #[error("{reason}")]
+    Overload {
+        /// Where, and how much.
+        reason: String,
+    },
     /// Somebody wanted something else meanwhile.
     #[error("another mode was asked for")]
     Preempted,
+}
+
+impl From<Overload> for Cause {
+    fn from(overload: Overload) -> Self {
+        let reason = overload.to_string();
+        Self::Overload { reason }
+    }
 }
 
 /// What holds for a domain in the end.

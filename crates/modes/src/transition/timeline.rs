@@ -1,6 +1,7 @@
 //! What happened when.
 
 use serde::{Deserialize, Serialize};
+use tailbound_distribution::nanoseconds;
 use tailbound_time::{Duration, Instant};
 
 /// Something that happened to a domain.
@@ -12,6 +13,7 @@ pub enum StepKind {
     /// Its interface was accepted; it is in force from then on.
     InterfaceAccepted {
         /// From when on.
+        #[serde(rename = "in_force_at_ns")]
         in_force_at: Instant,
     },
     /// Its interface was refused.
@@ -28,8 +30,10 @@ pub enum StepKind {
     /// Its agent has switched. The times are the agent's, on the clock of its host.
     Acknowledged {
         /// When the message had come.
+        #[serde(rename = "received_at_ns")]
         received_at: Instant,
         /// When the tasks were switched.
+        #[serde(rename = "switched_at_ns")]
         switched_at: Instant,
     },
     /// Its agent could not switch.
@@ -48,8 +52,10 @@ pub enum StepKind {
         /// Which.
         task: String,
         /// How much CPU time it has used.
+        #[serde(rename = "used_ns", with = "nanoseconds")]
         used: Duration,
         /// Within which time.
+        #[serde(rename = "within_ns", with = "nanoseconds")]
         within: Duration,
     },
 }
@@ -58,6 +64,7 @@ pub enum StepKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// When, on the manager's clock.
+    #[serde(rename = "at_ns")]
     pub at: Instant,
     /// Whose.
     pub domain: String,
@@ -70,8 +77,10 @@ pub struct Step {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeline {
     /// When it began.
+    #[serde(rename = "began_at_ns")]
     pub began_at: Option<Instant>,
     /// When all domains were settled.
+    #[serde(rename = "ended_at_ns")]
     pub ended_at: Option<Instant>,
     /// The steps.
     pub steps: Vec<Step>,

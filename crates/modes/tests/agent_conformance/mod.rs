@@ -10,7 +10,7 @@ use std::process::Command;
 use tailbound_linux::clock::Monotonic;
 use tailbound_linux::process::boot_id;
 use tailbound_modes::links::{AgentLinks, Authority};
-use tailbound_modes::manager::{Agents, Asker, News, Order};
+use tailbound_modes::manager::{AgentEvent, Agents, Asker, Order};
 use tailbound_modes::wire::{AgentMessage, HostMessage, PROTOCOL_VERSION, Text, encode};
 use tailbound_time::{Clock, ClockId, Duration};
 
@@ -102,7 +102,7 @@ fn says_what_it_is(language: Language) {
 }
 
 /// The next news of the host; all of these come.
-fn news(links: &mut AgentLinks<Monotonic>) -> News {
+fn news(links: &mut AgentLinks<Monotonic>) -> AgentEvent {
     let until = Monotonic.now() + Duration::from_secs(60);
     links.wait(Some(until)).expect("no news")
 }
@@ -115,7 +115,7 @@ fn serves_the_real_host(language: Language) {
     let (mut links, _commands) = AgentLinks::new(listener, authority, Monotonic).unwrap();
     let mut subject = Subject::start(language, &socket);
     let domain = DOMAIN.to_owned();
-    let joined = News::Joined {
+    let joined = AgentEvent::Joined {
         domain: domain.clone(),
         number: 0,
     };
@@ -129,7 +129,7 @@ fn serves_the_real_host(language: Language) {
     let before = Monotonic.now();
     assert!(links.send(DOMAIN, order(1, "rest", &["move", "hold"], &["scan"])));
     let told = news(&mut links);
-    let News::Done {
+    let AgentEvent::Done {
         number: 1,
         received_at,
         switched_at,
@@ -144,12 +144,12 @@ fn serves_the_real_host(language: Language) {
     assert!(links.send(DOMAIN, order(2, "run", &["scan"], &["move", "broken"])));
     let told = news(&mut links);
     assert!(
-        matches!(&told, News::Failed { number: 2, rolled_back: true, reason, .. }
+        matches!(&told, AgentEvent::Failed { number: 2, rolled_back: true, reason, .. }
             if reason.contains("broken") && reason.contains("does not start")),
         "{told:?}"
     );
     subject.request("calibrate");
-    let asked = News::Asked {
+    let asked = AgentEvent::Asked {
         by: Asker::Domain(domain),
         mode: "calibrate".into(),
     };

@@ -6,8 +6,8 @@ use tailbound_control::{Client, Selection};
 use tailbound_enforcement::ReservationRequest;
 use tailbound_model::{AgentLink, Description, LoadedDescription, TaskProcesses};
 use tailbound_modes::control::{ModesClient, RunningDescription};
-use tailbound_modes::described::table_of;
 use tailbound_modes::table::ModeTable;
+use tailbound_modes::table_from_description::table_of;
 use tailbound_modes::table_replacement;
 
 use super::super::protocols;

@@ -13,7 +13,7 @@ use tailbound_experiment::host_check::unfit_modes;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Extended, LoadedDescription, with_modes};
 use tailbound_modes::control::{ModesClient, RunningDescription};
-use tailbound_modes::described::table_of;
+use tailbound_modes::table_from_description::table_of;
 
 use super::super::{apply, protocols, transitions};
 use super::REMEDY;

@@ -8,7 +8,7 @@ use tailbound_modes::manager::Report;
 use tailbound_report::{Theme, TimelinePicture, render_timeline_html, render_timeline_svg};
 use tailbound_simulator::traces::{TimelineTrack, write_timeline};
 
-use super::{answer, tracks};
+use super::{change_answer, tracks};
 use crate::arguments::ChangeExportArguments;
 use crate::failure::Failure;
 use crate::output::{Output, write_file};
@@ -20,9 +20,14 @@ pub fn tell(
     output: &Output,
 ) -> Result<(), Failure> {
     let output = output.exporting(&exports.answer);
-    let data = answer::told(report);
-    let for_people = || answer::text(report);
-    output.rows_with(for_people, &answer::HEADER, &answer::rows(report), &data)?;
+    let data = change_answer::for_programs(report);
+    let for_people = || change_answer::text(report);
+    output.rows_with(
+        for_people,
+        &change_answer::HEADER,
+        &change_answer::rows(report),
+        &data,
+    )?;
     let tracks = tracks::of(report);
     if let Some(path) = &exports.export_perfetto {
         write_trace(path, &tracks)?;
@@ -32,7 +37,7 @@ pub fn tell(
     }
     let picture = TimelinePicture {
         title: format!("{} \u{2192} {}", report.from, report.to),
-        about: answer::summary(report).replace('\n', "; "),
+        about: change_answer::summary(report).replace('\n', "; "),
         tracks,
     };
     if let Some(path) = &exports.export_svg {

@@ -1,23 +1,24 @@
 //! `tailbound mode list`: which modes there are, and what holds.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use tailbound_control::Client;
+use tailbound_control::{Client, Presence};
 use tailbound_linux::clock::Monotonic;
 use tailbound_model::{ChangePolicy, Metric, RequestsMeanwhile, TaskStart};
+use tailbound_modes::change_phases::contradiction;
 use tailbound_modes::contradictions::Contradiction;
 use tailbound_modes::control::{ModesClient, ModesStatus};
-use tailbound_modes::manager::DomainState;
 use tailbound_modes::manager::journal::Fate;
-use tailbound_modes::parts::contradiction;
 use tailbound_modes::triggers::{Side, TriggerStatus, When};
 use tailbound_time::{Clock, Duration, Instant};
 
-use super::table::{ToldLocal, ToldMode, local, modes, tasks};
-use super::{REMEDY, answer};
+use super::table::{LocalAnswer, ModeAnswer, local, modes, tasks};
+use super::{REMEDY, change_answer};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 9] = [
     "domain",
     "local mode",
     "budget",
@@ -26,19 +27,36 @@ const HEADER: [&str; 8] = [
     "tasks",
     "tasks known",
     "agent",
+    "state",
 ];
 
-/// Prints what the daemon knows of modes.
-pub fn carry_out(client: &mut Client, output: &Output) -> Result<(), Failure> {
-    let status = client.modes().map_err(Failure::from_error)?;
-    let status = status.ok_or_else(|| Failure::with_help("no modes are known", REMEDY))?;
-    output.rows_with(|| text(&status), &HEADER, &rows(&status), &told(&status))
+/// `ModesView` is the modes of the daemon, with what its reservations say of their domains.
+struct ModesView {
+    modes: ModesStatus,
+    presence: BTreeMap<String, Presence>,
 }
 
-fn rows(status: &ModesStatus) -> Vec<Vec<String>> {
+/// Prints the modes of the daemon.
+pub fn carry_out(client: &mut Client, output: &Output) -> Result<(), Failure> {
+    let modes = client.modes().map_err(Failure::from_error)?;
+    let modes = modes.ok_or_else(|| Failure::with_help("no modes are known", REMEDY))?;
+    let status = client.status().map_err(Failure::from_error)?;
+    let presence = status.reservations.into_iter();
+    let view = ModesView {
+        modes,
+        presence: presence
+            .map(|one| (one.enforced.domain, one.presence))
+            .collect(),
+    };
+    output.rows_with(|| text(&view), &HEADER, &rows(&view), &answer(&view))
+}
+
+fn rows(view: &ModesView) -> Vec<Vec<String>> {
+    let status = &view.modes;
     let domains = status.state.domains.iter();
     let rows = domains.map(|(domain, state)| {
         let interface = &state.interface.interface;
+        let presence = view.presence.get(domain);
         vec![
             domain.clone(),
             state.interface.name.clone(),
@@ -54,6 +72,7 @@ fn rows(status: &ModesStatus) -> Vec<Vec<String>> {
                 None => "no".into(),
             },
             agent(status, domain).into(),
+            presence.map_or_else(|| "taken back".into(), Presence::in_words),
         ]
     });
     rows.collect()
@@ -68,16 +87,17 @@ fn agent(status: &ModesStatus, domain: &str) -> &'static str {
     }
 }
 
-fn text(status: &ModesStatus) -> String {
+fn text(view: &ModesView) -> String {
+    let status = &view.modes;
     let names = status.table.names().join(", ");
     let last = match &status.last {
         None => "no change yet".to_owned(),
-        Some(report) => format!("last change: {}", answer::summary(report)),
+        Some(report) => format!("last change: {}", change_answer::summary(report)),
     };
     let mut text = format!(
         "mode {} of {names}\n{}\n{last}\n",
         status.state.mode,
-        table(&HEADER, &rows(status)),
+        table(&HEADER, &rows(view)),
     );
     if let Some(fate) = status.resumed {
         let told = fate.in_words(&status.state.mode);
@@ -146,11 +166,11 @@ fn metric_word(metric: Metric) -> &'static str {
     }
 }
 
-/// What is known of modes, as JSON.
+/// The modes of the daemon, as JSON.
 #[derive(Serialize)]
-struct Told {
-    mode: String,
-    initial_mode: String,
+struct ModesAnswer<'a> {
+    mode: &'a str,
+    initial_mode: &'a str,
     policy: ChangePolicy,
     start: TaskStart,
     requests: RequestsMeanwhile,
@@ -158,55 +178,61 @@ struct Told {
     longest_boost_ns: u64,
     least_gap_ns: u64,
     socket: String,
-    modes: Vec<ToldMode>,
-    domains: Vec<ToldDomain>,
-    last_change: Option<answer::Told>,
-    triggers: Vec<ToldTrigger>,
-    /// What became of a change in which another daemon died.
+    modes: Vec<ModeAnswer>,
+    domains: Vec<DomainAnswer<'a>>,
+    last_change: Option<change_answer::ChangeAnswer<'a>>,
+    triggers: Vec<TriggerAnswer<'a>>,
+    /// The end of a change in which another daemon died.
     resumed: Option<Fate>,
-    contradictions: Vec<ToldContradiction>,
-}
-
-/// A task that runs though its agent says that it is stopped.
-#[derive(Serialize)]
-struct ToldContradiction {
-    domain: String,
-    task: String,
-    said_at_ns: u64,
-    seen_at_ns: u64,
-    used_ns: u64,
-    within_ns: u64,
+    contradictions: &'a [Contradiction],
 }
 
 #[derive(Serialize)]
-struct ToldTrigger {
-    name: String,
-    mode: String,
+struct TriggerAnswer<'a> {
+    name: &'a str,
+    mode: &'a str,
     #[serde(flatten)]
-    when: ToldWhen,
+    when: WhenAnswer<'a>,
     fired: u64,
-    last_fired_at_ns: Option<u64>,
+    last_fired_at_ns: Option<Instant>,
 }
 
 #[derive(Serialize)]
-struct ToldDomain {
-    domain: String,
+struct DomainAnswer<'a> {
+    domain: &'a str,
     #[serde(flatten)]
-    holds: ToldLocal,
+    holds: LocalAnswer,
     /// The local mode whose tasks run, or should.
-    tasks_of: String,
+    tasks_of: &'a str,
     tasks_known: bool,
     agent: &'static str,
+    /// Whether the reservation holds for anybody, as in `status`; none if it was taken back.
+    presence: Option<Presence>,
 }
 
-fn told(status: &ModesStatus) -> Told {
+fn answer(view: &ModesView) -> ModesAnswer<'_> {
+    let status = &view.modes;
     let table = &status.table;
     let options = table.options();
     let domains = status.state.domains.iter();
-    let domains = domains.map(|(domain, state)| told_domain(status, domain, state));
-    Told {
-        mode: status.state.mode.clone(),
-        initial_mode: table.initial().to_owned(),
+    let domains = domains.map(|(domain, state)| DomainAnswer {
+        domain,
+        holds: local(&state.interface, state.tasks_of()),
+        tasks_of: &state.tasks_of().name,
+        tasks_known: state.tasks.is_some(),
+        agent: agent(status, domain),
+        presence: view.presence.get(domain).copied(),
+    });
+    let triggers = status.triggers.iter().map(|one| TriggerAnswer {
+        name: &one.trigger.name,
+        mode: &one.trigger.mode,
+        when: WhenAnswer::of(&one.trigger.when),
+        fired: one.fired,
+        last_fired_at_ns: one.last_fired_at,
+    });
+    ModesAnswer {
+        mode: &status.state.mode,
+        initial_mode: table.initial(),
         policy: options.policy,
         start: options.start,
         requests: table.requests(),
@@ -216,37 +242,22 @@ fn told(status: &ModesStatus) -> Told {
         socket: status.socket.display().to_string(),
         modes: modes(table),
         domains: domains.collect(),
-        last_change: status.last.as_ref().map(answer::told),
-        triggers: status.triggers.iter().map(told_trigger).collect(),
+        last_change: status.last.as_ref().map(change_answer::for_programs),
+        triggers: triggers.collect(),
         resumed: status.resumed,
-        contradictions: status
-            .contradictions
-            .iter()
-            .map(told_contradiction)
-            .collect(),
-    }
-}
-
-fn told_contradiction(found: &Contradiction) -> ToldContradiction {
-    ToldContradiction {
-        domain: found.domain.clone(),
-        task: found.task.clone(),
-        said_at_ns: found.said_at.as_nanos(),
-        seen_at_ns: found.seen_at.as_nanos(),
-        used_ns: found.used.as_nanos(),
-        within_ns: found.within.as_nanos(),
+        contradictions: &status.contradictions,
     }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-enum ToldWhen {
+enum WhenAnswer<'a> {
     Schedule {
         every_ns: u64,
         offset_ns: u64,
     },
     Condition {
-        domain: String,
+        domain: &'a str,
         metric: Metric,
         side: Side,
         threshold_ppm: u32,
@@ -254,45 +265,26 @@ enum ToldWhen {
     },
 }
 
-fn told_when(when: &When) -> ToldWhen {
-    match when {
-        When::Schedule { every, offset } => ToldWhen::Schedule {
-            every_ns: every.as_nanos(),
-            offset_ns: offset.as_nanos(),
-        },
-        When::Condition {
-            domain,
-            metric,
-            side,
-            threshold_ppm,
-            window,
-        } => ToldWhen::Condition {
-            domain: domain.clone(),
-            metric: *metric,
-            side: *side,
-            threshold_ppm: *threshold_ppm,
-            window_ns: window.as_nanos(),
-        },
-    }
-}
-
-fn told_trigger(status: &TriggerStatus) -> ToldTrigger {
-    ToldTrigger {
-        name: status.trigger.name.clone(),
-        mode: status.trigger.mode.clone(),
-        when: told_when(&status.trigger.when),
-        fired: status.fired,
-        last_fired_at_ns: status.last_fired_at.map(Instant::as_nanos),
-    }
-}
-
-fn told_domain(status: &ModesStatus, domain: &str, state: &DomainState) -> ToldDomain {
-    let tasks = state.tasks_of();
-    ToldDomain {
-        domain: domain.to_owned(),
-        holds: local(&state.interface, tasks),
-        tasks_of: tasks.name.clone(),
-        tasks_known: state.tasks.is_some(),
-        agent: agent(status, domain),
+impl<'a> WhenAnswer<'a> {
+    fn of(when: &'a When) -> Self {
+        match when {
+            When::Schedule { every, offset } => Self::Schedule {
+                every_ns: every.as_nanos(),
+                offset_ns: offset.as_nanos(),
+            },
+            When::Condition {
+                domain,
+                metric,
+                side,
+                threshold_ppm,
+                window,
+            } => Self::Condition {
+                domain,
+                metric: *metric,
+                side: *side,
+                threshold_ppm: *threshold_ppm,
+                window_ns: window.as_nanos(),
+            },
+        }
     }
 }

@@ -52,7 +52,7 @@ fn verdict(report: &Report) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::answer::example;
+    use super::super::change_answer::example;
     use super::*;
 
     #[test]

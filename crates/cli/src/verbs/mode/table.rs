@@ -9,7 +9,7 @@ use tailbound_modes::transition::LocalMode;
 
 /// What a domain has in a mode, as JSON.
 #[derive(Serialize)]
-pub struct ToldLocal {
+pub struct LocalAnswer {
     local_mode: String,
     budget_ns: u64,
     period_ns: u64,
@@ -20,15 +20,15 @@ pub struct ToldLocal {
 
 /// What a mode is, as JSON: what each domain has in it.
 #[derive(Serialize)]
-pub struct ToldMode {
+pub struct ModeAnswer {
     name: String,
-    domains: BTreeMap<String, ToldLocal>,
+    domains: BTreeMap<String, LocalAnswer>,
 }
 
 /// What holds where the interface is one local mode's and the tasks are another's.
-pub fn local(reserved: &LocalMode, running: &LocalMode) -> ToldLocal {
+pub fn local(reserved: &LocalMode, running: &LocalMode) -> LocalAnswer {
     let interface = &reserved.interface;
-    ToldLocal {
+    LocalAnswer {
         local_mode: reserved.name.clone(),
         budget_ns: interface.budget.as_nanos(),
         period_ns: interface.period.as_nanos(),
@@ -46,8 +46,8 @@ fn locals(table: &ModeTable, mode: &str) -> Vec<(String, LocalMode)> {
 }
 
 /// All modes, for JSON.
-pub fn modes(table: &ModeTable) -> Vec<ToldMode> {
-    let mode = |name: &str| ToldMode {
+pub fn modes(table: &ModeTable) -> Vec<ModeAnswer> {
+    let mode = |name: &str| ModeAnswer {
         name: name.to_owned(),
         domains: locals(table, name)
             .iter()

@@ -1,7 +1,7 @@
 //! A change as tracks of slices and instants, for a trace and for a picture.
 
+use tailbound_modes::change_phases::{ChangePhase, PhaseKind, change_phases};
 use tailbound_modes::manager::Report;
-use tailbound_modes::parts::{Part, What, parts};
 use tailbound_simulator::traces::{TimelineMark, TimelineSlice, TimelineTrack};
 use tailbound_time::{Duration, Instant};
 
@@ -26,14 +26,14 @@ fn add(tracks: &mut Vec<TimelineTrack>, report: &Report, before: &str) {
             name: format!("{before}{} -> {}", report.from, report.to),
             from_ns: began.as_nanos(),
             until_ns: ended.max(began).as_nanos(),
-            remark: super::answer::ending(report),
+            remark: super::change_answer::ending(report),
         });
     }
     if let Some(at) = report.timeline.in_force_at() {
         tracks[0].marks.push(mark("all in force", at, ""));
     }
     let clock = Clock::of(report);
-    for part in parts(report) {
+    for part in change_phases(report) {
         let place = tracks
             .iter()
             .skip(1)
@@ -72,7 +72,7 @@ impl Clock {
     }
 }
 
-fn add_part(domain: &mut TimelineTrack, part: &Part, clock: &Clock) {
+fn add_part(domain: &mut TimelineTrack, part: &ChangePhase, clock: &Clock) {
     let from = clock.within(part.begins_at);
     let took = part.took.unwrap_or(Duration::ZERO);
     let until = clock.within(part.begins_at.saturating_add(took)).max(from);
@@ -82,18 +82,18 @@ fn add_part(domain: &mut TimelineTrack, part: &Part, clock: &Clock) {
         until_ns: until.as_nanos(),
         remark: part.remark.clone(),
     };
-    let below = match part.what {
-        What::Settled | What::Contradiction => {
+    let below = match part.kind {
+        PhaseKind::Settled | PhaseKind::Contradiction => {
             domain
                 .marks
-                .push(mark(part.what.word(), from, &part.remark));
+                .push(mark(part.kind.word(), from, &part.remark));
             return;
         }
-        What::Send | What::Signal | What::Receive | What::Answer => "tasks",
-        What::Change => "reservation",
-        What::Boost => "boost",
+        PhaseKind::Send | PhaseKind::Signal | PhaseKind::Receive | PhaseKind::Answer => "tasks",
+        PhaseKind::Change => "reservation",
+        PhaseKind::Boost => "boost",
     };
-    domain.add(below, slice(part.what.word(), from, until));
+    domain.add(below, slice(part.kind.word(), from, until));
     if let Some(in_force_at) = part.in_force_at.filter(|at| *at > until) {
         domain.add(below, slice(PENDING, until, in_force_at));
     }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn joined(domain: &str) -> News {
-    News::Joined {
+fn joined(domain: &str) -> AgentEvent {
+    AgentEvent::Joined {
         domain: domain.into(),
         number: 0,
     }
@@ -49,7 +49,7 @@ fn what_is_in_doubt_is_said_no_more() {
     assert!(said(&manager));
     // Gone, and whoever comes in its place has said nothing yet.
     let domain = "c".to_owned();
-    host.later(10, News::Left { domain });
+    host.later(10, AgentEvent::Left { domain });
     settle(&host, &mut manager);
     assert!(!said(&manager));
     host.later(10, joined("c"));

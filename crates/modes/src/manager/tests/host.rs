@@ -20,7 +20,7 @@ pub(super) struct Stage {
     pub(super) now: u64,
     /// How agents meet the next orders; the last manner stays.
     pub(super) manners: BTreeMap<String, VecDeque<Manner>>,
-    pub(super) news: BTreeMap<(u64, usize), News>,
+    pub(super) news: BTreeMap<(u64, usize), AgentEvent>,
     pub(super) count: usize,
     pub(super) interfaces: BTreeMap<String, ResourceInterface>,
     pub(super) running: BTreeMap<String, BTreeSet<String>>,
@@ -75,7 +75,7 @@ impl Stage {
 pub(super) struct Host(pub(super) Rc<RefCell<Stage>>);
 
 impl Host {
-    pub(super) fn later(&self, after_us: u64, news: News) {
+    pub(super) fn later(&self, after_us: u64, news: AgentEvent) {
         let mut stage = self.0.borrow_mut();
         stage.count += 1;
         let key = (stage.now + after_us * 1_000, stage.count);
@@ -192,7 +192,7 @@ impl Agents for Host {
             Manner::Hangs => {}
             Manner::Fails => self.later(
                 50,
-                News::Failed {
+                AgentEvent::Failed {
                     domain,
                     number,
                     reason: "it broke".into(),
@@ -209,7 +209,7 @@ impl Agents for Host {
                 let at = self.now();
                 self.later(
                     50,
-                    News::Done {
+                    AgentEvent::Done {
                         domain,
                         number,
                         received_at: at,
@@ -226,14 +226,14 @@ impl Agents for Host {
         assert_ne!(before, soon, "as it was");
     }
 
-    fn wait(&mut self, until: Option<Instant>) -> Option<News> {
+    fn wait(&mut self, until: Option<Instant>) -> Option<AgentEvent> {
         let mut stage = self.0.borrow_mut();
         let next = stage.news.first_key_value().map(|(key, _)| *key);
         match (next, until.map(Instant::as_nanos)) {
             (Some(key), until) if until.is_none_or(|until| key.0 <= until) => {
                 stage.pass(key.0);
                 let news = stage.news.remove(&key);
-                if let Some(News::Joined { number, .. }) = news {
+                if let Some(AgentEvent::Joined { number, .. }) = news {
                     stage.last_number = stage.last_number.max(number);
                 }
                 news

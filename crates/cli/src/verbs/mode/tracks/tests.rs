@@ -3,7 +3,7 @@
 use tailbound_modes::transition::StepKind;
 use tailbound_simulator::traces::write_timeline;
 
-use super::super::answer::example::{completed, given_up};
+use super::super::change_answer::example::{completed, given_up};
 use super::*;
 
 /// The reader of traces that shares nothing with what writes them.

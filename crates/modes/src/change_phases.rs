@@ -1,4 +1,4 @@
-//! The parts of a change, as they follow from its timeline.
+//! The phases of a change, as they follow from its timeline.
 
 use serde::Serialize;
 use tailbound_time::{Duration, Instant};
@@ -6,13 +6,13 @@ use tailbound_time::{Duration, Instant};
 use crate::manager::Report;
 use crate::transition::{Held, Settled, Step, StepKind, Timeline};
 
-/// One part of what was done with a domain.
+/// `ChangePhase` is one phase of the work on one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ChangePhase {
     /// Whose.
     pub domain: String,
     /// Which.
-    pub what: What,
+    pub kind: PhaseKind,
     /// When it began.
     pub begins_at: Instant,
     /// How long it took, if it has a length.
@@ -25,30 +25,10 @@ pub struct Part {
     pub failure: Option<&'static str>,
 }
 
-impl Part {
-    fn failing(self, how: &'static str) -> Self {
-        let failure = Some(how);
-        Self { failure, ..self }
-    }
-
-    fn without_length(self) -> Self {
-        let took = None;
-        Self { took, ..self }
-    }
-
-    fn in_force(self, at: Instant) -> Self {
-        let in_force_at = Some(at);
-        Self {
-            in_force_at,
-            ..self
-        }
-    }
-}
-
-/// What a part is.
+/// `PhaseKind` is the work of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum What {
+pub enum PhaseKind {
     /// From the message of the host to its receipt by the agent.
     Send,
     /// From the receipt to the last task that was switched.
@@ -67,7 +47,7 @@ pub enum What {
     Contradiction,
 }
 
-impl What {
+impl PhaseKind {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
@@ -83,8 +63,8 @@ impl What {
     }
 }
 
-/// The parts of a change: the domains in the order in which they began, the parts of each in time.
-pub fn parts(report: &Report) -> Vec<Part> {
+/// The phases of a change: the domains in the order in which they began, the phases of each in time.
+pub fn change_phases(report: &Report) -> Vec<ChangePhase> {
     let steps = &report.timeline.steps;
     let mut domains: Vec<&str> = Vec::new();
     for step in steps {
@@ -95,84 +75,109 @@ pub fn parts(report: &Report) -> Vec<Part> {
     let of_domain = |domain: &&str| {
         let own: Vec<&Step> = steps.iter().filter(|step| step.domain == *domain).collect();
         let settled = report.outcome.domains.get(*domain);
-        let mut parts: Vec<Part> = (0..own.len())
+        let mut phases: Vec<ChangePhase> = (0..own.len())
             .flat_map(|place| of_step(&own, place, &report.timeline, settled))
             .collect();
-        parts.sort_by_key(|part| part.begins_at);
-        parts
+        phases.sort_by_key(|phase| phase.begins_at);
+        phases
     };
     domains.iter().flat_map(of_domain).collect()
 }
 
-/// The parts that end with a step of a domain, and the boost that begins with one.
+/// The phases that end with a step of a domain, and the boost that begins with one.
 fn of_step(
     own: &[&Step],
     place: usize,
     timeline: &Timeline,
     settled: Option<&Settled>,
-) -> Vec<Part> {
+) -> Vec<ChangePhase> {
     let step = own[place];
-    let part = |what: What, from: Instant, to: Instant, remark: String| Part {
-        domain: step.domain.clone(),
-        what,
-        begins_at: from,
-        took: Some(to.saturating_since(from)),
-        remark,
-        in_force_at: None,
-        failure: None,
+    let phase = |kind, from, to, remark| phase_of(step, kind, from, to, remark);
+    let failing = |kind: PhaseKind, from: Instant, remark: String, failure: &'static str| {
+        let failure = Some(failure);
+        let phase = phase(kind, from, step.at, remark);
+        vec![ChangePhase { failure, ..phase }]
     };
-    let last = |kind: &StepKind| {
-        let mut before = own[..place].iter().rev();
-        let found = before.find(|other| other.kind == *kind);
-        found.map_or(step.at, |found| found.at)
+    let at_once = |kind: PhaseKind, remark: String| {
+        let phase = phase(kind, step.at, step.at, remark);
+        vec![ChangePhase {
+            took: None,
+            ..phase
+        }]
     };
-    let sent = || last(&StepKind::Sent);
-    let asked = || last(&StepKind::InterfaceAsked);
+    let sent = || last_at(own, place, &StepKind::Sent);
+    let asked = || last_at(own, place, &StepKind::InterfaceAsked);
     match &step.kind {
         StepKind::InterfaceAsked | StepKind::Sent | StepKind::Unboosted => Vec::new(),
         StepKind::Acknowledged {
             received_at,
             switched_at,
         } => vec![
-            part(What::Send, sent(), *received_at, String::new()),
-            part(What::Signal, *received_at, *switched_at, String::new()),
-            part(What::Receive, *switched_at, step.at, String::new()),
+            phase(PhaseKind::Send, sent(), *received_at, String::new()),
+            phase(PhaseKind::Signal, *received_at, *switched_at, String::new()),
+            phase(PhaseKind::Receive, *switched_at, step.at, String::new()),
         ],
         StepKind::InterfaceAccepted { in_force_at } => {
             let remark = format!("in force after {}", since(timeline, *in_force_at));
-            vec![part(What::Change, asked(), step.at, remark).in_force(*in_force_at)]
+            vec![ChangePhase {
+                in_force_at: Some(*in_force_at),
+                ..phase(PhaseKind::Change, asked(), step.at, remark)
+            }]
         }
         StepKind::InterfaceRefused { reason } => {
             let remark = format!("refused: {reason}");
-            vec![part(What::Change, asked(), step.at, remark).failing("refused")]
+            failing(PhaseKind::Change, asked(), remark, "refused")
         }
         StepKind::Failed {
             reason,
             rolled_back,
         } => {
             let remark = could_not_switch(reason, *rolled_back);
-            vec![part(What::Answer, sent(), step.at, remark).failing("failed")]
+            failing(PhaseKind::Answer, sent(), remark, "failed")
         }
-        StepKind::TimedOut => {
-            vec![part(What::Answer, sent(), step.at, "none".into()).failing("timed out")]
-        }
+        StepKind::TimedOut => failing(PhaseKind::Answer, sent(), "none".into(), "timed out"),
         StepKind::Boosted => {
-            let end = own[place..]
-                .iter()
-                .find(|other| other.kind == StepKind::Unboosted);
+            let mut after = own[place..].iter();
+            let end = after.find(|other| other.kind == StepKind::Unboosted);
             let end = end.map_or(step.at, |end| end.at);
-            vec![part(What::Boost, step.at, end, String::new())]
+            vec![phase(PhaseKind::Boost, step.at, end, String::new())]
         }
         StepKind::Settled => {
             let told = own.iter().any(|other| other.kind == StepKind::Sent);
             let remark = settled.map_or_else(String::new, |settled| holds(settled, told));
-            vec![part(What::Settled, step.at, step.at, remark).without_length()]
+            at_once(PhaseKind::Settled, remark)
         }
-        StepKind::Contradicted { task, used, within } => {
-            let remark = contradiction(task, *used, *within);
-            vec![part(What::Contradiction, step.at, step.at, remark).without_length()]
-        }
+        StepKind::Contradicted { task, used, within } => at_once(
+            PhaseKind::Contradiction,
+            contradiction(task, *used, *within),
+        ),
     }
+}
+
+/// A phase of the domain of a step that goes well.
+fn phase_of(
+    step: &Step,
+    kind: PhaseKind,
+    from: Instant,
+    to: Instant,
+    remark: String,
+) -> ChangePhase {
+    ChangePhase {
+        domain: step.domain.clone(),
+        kind,
+        begins_at: from,
+        took: Some(to.saturating_since(from)),
+        remark,
+        in_force_at: None,
+        failure: None,
+    }
+}
+
+/// The last step of a kind before the one at `place`; that one itself if there is none.
+fn last_at(own: &[&Step], place: usize, kind: &StepKind) -> Instant {
+    let mut before = own[..place].iter().rev();
+    let last = before.find(|other| other.kind == *kind);
+    last.map_or(own[place].at, |last| last.at)
 }
 
 fn could_not_switch(reason: &str, rolled_back: bool) -> String {

@@ -1,20 +1,16 @@
-//! The state machine.
+//! The state machine of a transition: phases of its domains, switches of tasks, boosts, fallbacks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_model::TaskStart;
+use tailbound_model::{AgentPlace, TaskStart};
 use tailbound_time::Instant;
 
 use super::capacity::{Capacity, Holdings, Limits, Overload};
-use super::domain::{Direction, DomainChange, LocalMode};
+use super::domain::{Direction, DomainChange, LocalMode, switch};
 use super::events::{Action, Event, Options};
 use super::outcome::{Cause, Ending, Held, Outcome, Settled};
-use super::policy::{grows_last, is_one_by_one};
+use super::policy::{boosts, boosts_at_once, grows_last, is_one_by_one};
 use super::timeline::{StepKind, Timeline};
-
-mod boosting;
-mod fallback;
-mod switching;
 
 /// Why there is no transition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -349,7 +345,7 @@ impl Transition {
                 // Later ones may need less, or are on other CPUs; one by one, nothing else comes.
                 Err(overload) if one_by_one || self.nothing_under_way() => {
                     if self.nobody_will_shrink() {
-                        self.given_up = Some(Cause::Overload(overload.to_string()));
+                        self.given_up = Some(overload.into());
                         return None;
                     }
                 }
@@ -405,7 +401,7 @@ impl Transition {
             }
             // The last line of defence: the callers have looked before.
             Err(overload) => {
-                self.fail(&domain, Cause::Overload(overload.to_string()));
+                self.fail(&domain, overload.into());
                 self.settle(place, now);
             }
         }
@@ -475,5 +471,275 @@ impl Transition {
         );
         self.domains[place].phase = Phase::Settled;
         self.note(place, now, StepKind::Settled);
+    }
+
+    /// Tells the agent to switch, or goes on if there is nothing to switch.
+    fn ask(&mut self, place: usize, now: Instant) {
+        let change = self.domains[place].change.clone();
+        if !change.switches_tasks() {
+            self.domains[place].settled.tasks = change.tasks_known.then_some(Held::New);
+            self.tasks_are_switched(place, now);
+            return;
+        }
+        let (stop, start) = change.switch();
+        if change.offset.is_zero() || start.is_empty() {
+            self.domains[place].phase = Phase::Asked(now.saturating_add(self.options.timeout));
+            self.send(place, &change.to, stop, start, now);
+        } else if stop.is_empty() {
+            self.domains[place].phase = Phase::BeforeStart(now.saturating_add(change.offset));
+        } else {
+            self.domains[place].phase = Phase::Stopping(now.saturating_add(self.options.timeout));
+            self.send(place, &change.to, stop, Vec::new(), now);
+        }
+    }
+
+    /// Tells the agent to start new tasks, now that nothing can be left of the old ones.
+    fn start(&mut self, place: usize, now: Instant) {
+        let change = self.domains[place].change.clone();
+        let (_, start) = change.switch();
+        self.domains[place].phase = Phase::Asked(now.saturating_add(self.options.timeout));
+        self.send(place, &change.to, Vec::new(), start, now);
+    }
+
+    fn send(
+        &mut self,
+        place: usize,
+        mode: &LocalMode,
+        stop: Vec<String>,
+        start: Vec<String>,
+        now: Instant,
+    ) {
+        self.note(place, now, StepKind::Sent);
+        let domain = self.domains[place].change.domain.clone();
+        let mode = mode.name.clone();
+        // What is not known to run is stopped, and what is not known not to run is started.
+        self.domains[place].settled.tasks = None;
+        self.out.push(Action::Send {
+            domain,
+            mode,
+            stop,
+            start,
+        });
+    }
+
+    fn acknowledged(
+        &mut self,
+        domain: &str,
+        received_at: Instant,
+        switched_at: Instant,
+        now: Instant,
+    ) {
+        let Some(place) = self.place(domain) else {
+            return;
+        };
+        let step = StepKind::Acknowledged {
+            received_at,
+            switched_at,
+        };
+        match self.domains[place].phase {
+            Phase::Stopping(_) => {
+                self.note(place, now, step);
+                self.unboost(place, now);
+                // From the news of it, which comes no earlier than the stop.
+                let offset = self.domains[place].change.offset;
+                self.domains[place].phase = Phase::BeforeStart(now.saturating_add(offset));
+            }
+            Phase::Asked(_) => {
+                self.note(place, now, step);
+                self.unboost(place, now);
+                self.domains[place].settled.tasks = Some(Held::New);
+                self.tasks_are_switched(place, now);
+            }
+            Phase::StoppingToFallBack(_) => {
+                self.note(place, now, step);
+                self.unboost(place, now);
+                let offset = self.domains[place].change.fallback_offset;
+                self.domains[place].phase = Phase::BeforeFallback(now.saturating_add(offset));
+            }
+            Phase::FallingBack(_) => {
+                self.note(place, now, step);
+                self.unboost(place, now);
+                self.domains[place].settled.tasks = Some(Held::Fallback);
+                self.reduce(place, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn tasks_are_switched(&mut self, place: usize, now: Instant) {
+        let change = self.domains[place].change.clone();
+        let shrinks = change.direction() == Direction::Shrinks;
+        if shrinks && change.changes_interface() {
+            self.set_interface(place, &change.to, Phase::Shrinking, now);
+        } else {
+            self.settle(place, now);
+        }
+    }
+
+    /// Boosts agents that wait for an answer: of those on one CPU, only some at a time.
+    fn boost(&mut self, now: Instant) {
+        let Some(if_exhausted) = boosts(self.options.policy) else {
+            return;
+        };
+        for place in 0..self.domains.len() {
+            let running = &self.domains[place];
+            let waits = running.phase.answers_by().is_some();
+            let inside = running.change.agent == Some(AgentPlace::Inside);
+            if !waits || running.boosted || !inside {
+                continue;
+            }
+            let own = &running.change.from.interface.cpus;
+            let here = |other: &&Running| {
+                !other.change.from.interface.cpus.is_disjoint(own) && other.boosted
+            };
+            let boosted = self.domains.iter().filter(here).count();
+            if boosted >= boosts_at_once(self.options.policy) {
+                continue;
+            }
+            self.domains[place].boosted = true;
+            self.note(place, now, StepKind::Boosted);
+            let domain = self.domains[place].change.domain.clone();
+            self.out.push(Action::Boost {
+                domain,
+                if_exhausted,
+            });
+        }
+    }
+
+    fn unboost(&mut self, place: usize, now: Instant) {
+        if !std::mem::take(&mut self.domains[place].boosted) {
+            return;
+        }
+        self.note(place, now, StepKind::Unboosted);
+        let domain = self.domains[place].change.domain.clone();
+        self.out.push(Action::Unboost { domain });
+    }
+
+    fn failed(&mut self, domain: &str, reason: String, rolled_back: bool, now: Instant) {
+        let Some(place) = self.place(domain) else {
+            return;
+        };
+        let phase = self.domains[place].phase;
+        if phase.answers_by().is_none() {
+            return;
+        }
+        self.note(
+            place,
+            now,
+            StepKind::Failed {
+                reason: reason.clone(),
+                rolled_back,
+            },
+        );
+        self.unboost(place, now);
+        // What is as before the start of new tasks is without the old ones.
+        let asked_once = match phase {
+            Phase::Stopping(_) => true,
+            Phase::Asked(_) => !self.waited(place),
+            _ => false,
+        };
+        let old = (rolled_back && asked_once).then_some(Held::Old);
+        self.domains[place].settled.tasks = old;
+        let cause = Cause::Failed {
+            domain: domain.to_owned(),
+            reason,
+        };
+        match (phase, self.domains[place].change.fallback.clone()) {
+            // It answers, so it is asked once more, for less.
+            (Phase::Stopping(_) | Phase::Asked(_), Some(fallback)) => {
+                self.without.insert(domain.to_owned(), cause);
+                self.ask_for_fallback(place, &fallback, now);
+            }
+            (Phase::Stopping(_) | Phase::Asked(_), None) => {
+                self.fail(domain, cause);
+                self.settle(place, now);
+            }
+            _ => self.reduce(place, now),
+        }
+    }
+
+    /// Whether its new tasks had to wait.
+    fn waited(&self, place: usize) -> bool {
+        let change = &self.domains[place].change;
+        let (stop, start) = change.switch();
+        !change.offset.is_zero() && !start.is_empty() && !stop.is_empty()
+    }
+
+    fn ask_for_fallback(&mut self, place: usize, fallback: &LocalMode, now: Instant) {
+        let change = &self.domains[place].change;
+        let either: BTreeSet<String> = change.from.tasks.union(&change.to.tasks).cloned().collect();
+        let (stop, _) = switch(&either, &fallback.tasks);
+        let until = now.saturating_add(self.options.timeout);
+        if change.fallback_offset.is_zero() || fallback.tasks.is_empty() {
+            let start = fallback.tasks.iter().cloned().collect();
+            self.domains[place].phase = Phase::FallingBack(until);
+            self.send(place, fallback, stop, start, now);
+        } else {
+            self.domains[place].phase = Phase::StoppingToFallBack(until);
+            self.send(place, fallback, stop, Vec::new(), now);
+        }
+    }
+
+    /// Tells the agent to start the fallback's tasks, now that nothing can be left of others.
+    fn start_fallback(&mut self, place: usize, now: Instant) {
+        let Some(fallback) = self.domains[place].change.fallback.clone() else {
+            return;
+        };
+        let start = fallback.tasks.iter().cloned().collect();
+        self.domains[place].phase = Phase::FallingBack(now.saturating_add(self.options.timeout));
+        self.send(place, &fallback, Vec::new(), start, now);
+    }
+
+    fn timed_out(&mut self, place: usize, now: Instant) {
+        let waited = self.options.timeout;
+        let domain = self.domains[place].change.domain.clone();
+        self.lose(place, Cause::NoAnswer { domain, waited }, now);
+    }
+
+    fn disconnected(&mut self, domain: &str, now: Instant) {
+        let Some(place) = self.place(domain) else {
+            return;
+        };
+        let phase = self.domains[place].phase;
+        if phase.answers_by().is_some() {
+            let domain = domain.to_owned();
+            self.lose(place, Cause::NoAgent { domain }, now);
+        }
+    }
+
+    /// Does without the answer of an agent: the boost is over, and the domain gets no more than its
+    /// fallback, whatever runs in it.
+    fn lose(&mut self, place: usize, cause: Cause, now: Instant) {
+        self.note(place, now, StepKind::TimedOut);
+        self.unboost(place, now);
+        let domain = self.domains[place].change.domain.clone();
+        self.out.push(Action::Withdraw {
+            domain: domain.clone(),
+        });
+        if self.domains[place].change.fallback.is_some() {
+            self.without.entry(domain).or_insert(cause);
+            self.reduce(place, now);
+        } else {
+            self.fail(&domain, cause);
+            self.settle(place, now);
+        }
+    }
+
+    /// Gives a domain the interface of its fallback, if that is less than it has.
+    fn reduce(&mut self, place: usize, now: Instant) {
+        let running = &self.domains[place];
+        let Some(fallback) = running.change.fallback.clone() else {
+            self.settle(place, now);
+            return;
+        };
+        let has = match running.settled.interface {
+            Held::New => &running.change.to,
+            _ => &running.change.from,
+        };
+        if fallback.bandwidth() > has.bandwidth() || fallback.interface == has.interface {
+            self.settle(place, now);
+            return;
+        }
+        self.set_interface(place, &fallback, Phase::Reducing, now);
     }
 }

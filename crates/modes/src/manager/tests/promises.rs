@@ -16,7 +16,7 @@ use tailbound_reservation::metered_server::{FixedGridServer, ServerParameters};
 
 use tailbound_time::{Duration, Fraction};
 
-use super::*;
+use super::super::*;
 use crate::table::{Agent, Settings};
 use crate::transition::Options;
 
@@ -32,7 +32,7 @@ enum Answer {
 struct Stage {
     now: Instant,
     servers: BTreeMap<String, FixedGridServer>,
-    news: BTreeMap<(Instant, usize), News>,
+    news: BTreeMap<(Instant, usize), AgentEvent>,
     answers: Vec<Answer>,
     sent: usize,
     most_in_force: u64,
@@ -73,7 +73,7 @@ impl Stage {
         self.now = self.now.max(until);
     }
 
-    fn later(&mut self, after_us: u64, news: News) {
+    fn later(&mut self, after_us: u64, news: AgentEvent) {
         let at = self.now + Duration::from_micros(after_us);
         let number = self.news.len() + self.sent * 1_000;
         self.news.insert((at, number), news);
@@ -134,7 +134,7 @@ impl Agents for Host {
         match answer {
             Answer::Done(after_us) => stage.later(
                 after_us,
-                News::Done {
+                AgentEvent::Done {
                     domain,
                     number,
                     received_at: at,
@@ -143,7 +143,7 @@ impl Agents for Host {
             ),
             Answer::Failed(after_us) => stage.later(
                 after_us,
-                News::Failed {
+                AgentEvent::Failed {
                     domain,
                     number,
                     reason: "it broke".into(),
@@ -157,7 +157,7 @@ impl Agents for Host {
 
     fn expect(&mut self, _soon: bool) {}
 
-    fn wait(&mut self, until: Option<Instant>) -> Option<News> {
+    fn wait(&mut self, until: Option<Instant>) -> Option<AgentEvent> {
         let mut stage = self.0.borrow_mut();
         let next = stage.news.first_key_value().map(|(key, _)| *key);
         match (next, until) {
@@ -292,7 +292,7 @@ proptest! {
         for (number, (at_us, mode)) in asked.iter().enumerate() {
             let by = Asker::Command(number as u64);
             let mode = MODES[*mode].to_owned();
-            host.0.borrow_mut().later(*at_us, News::Asked { by, mode });
+            host.0.borrow_mut().later(*at_us, AgentEvent::Asked { by, mode });
         }
         let limits = Limits::new().with(Cpu(0), Fraction::new(LIMIT, 1_000_000));
         let mut manager = HostModeManager::new(table, limits, host.clone(), host.clone(), host.clone());
@@ -301,7 +301,7 @@ proptest! {
         while answered < asked.len() && let Some((_, answer)) = manager.serve_one(Some(end)) {
             answered += 1 + manager.take_joined().len();
             let ending = answer.map(|report| report.outcome.ending);
-            let no_room = matches!(ending, Ok(Ending::GivenUp(Cause::Overload(_))));
+            let no_room = matches!(ending, Ok(Ending::GivenUp(Cause::Overload { .. })));
             prop_assert!(!no_room, "each mode fits: {ending:?}");
         }
         prop_assert_eq!(answered, asked.len(), "each request is answered");

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn done(host: &Host, domain: &str, number: u64) -> News {
-    News::Done {
+fn done(host: &Host, domain: &str, number: u64) -> AgentEvent {
+    AgentEvent::Done {
         domain: domain.into(),
         number,
         received_at: host.now(),
@@ -34,7 +34,7 @@ fn an_answer_to_what_an_agent_was_told_before_a_change_says_nothing_after_it() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
     host.manner("a", Manner::Hangs);
     let domain = "a".to_owned();
-    host.later(10, News::Joined { domain, number: 0 });
+    host.later(10, AgentEvent::Joined { domain, number: 0 });
     settle(&host, &mut manager);
     let told = host.0.borrow().last_number;
     host.manner("a", Manner::Obeys);
@@ -56,7 +56,7 @@ fn what_agents_knew_before_is_older_than_what_they_are_told() {
         let domain = "b".to_owned();
         host.later(
             10,
-            News::Joined {
+            AgentEvent::Joined {
                 domain,
                 number: 1_000,
             },
@@ -101,8 +101,8 @@ fn the_end_of_a_change_is_noted() {
     assert_eq!(last, Some(Record::Holds { state }));
 }
 
-fn joined(domain: &str) -> News {
-    News::Joined {
+fn joined(domain: &str) -> AgentEvent {
+    AgentEvent::Joined {
         domain: domain.into(),
         number: 0,
     }
@@ -180,7 +180,7 @@ fn who_could_not_do_an_older_order_is_told_what_holds() {
     let (host, mut manager) = manager(RequestsMeanwhile::Queue);
     manager.change_to(&COMMAND, "rest").unwrap();
     let before = host.0.borrow().sent;
-    let failed = News::Failed {
+    let failed = AgentEvent::Failed {
         domain: "a".into(),
         number: 0,
         reason: "it broke".into(),
@@ -215,13 +215,13 @@ fn who_comes_during_a_change_is_told_after_it() {
 fn lose_and_hear(
     host: &Host,
     manager: &mut HostModeManager<Host, Host, Host>,
-    news: News,
+    news: AgentEvent,
 ) -> Report {
     // The orders are those to a, b, and c, when a has answered; b answers after all that.
     host.manners("c", &[Manner::Hangs, Manner::Obeys]);
     host.manner("b", Manner::Hangs);
     let domain = "c".to_owned();
-    host.later(200, News::Left { domain });
+    host.later(200, AgentEvent::Left { domain });
     host.later(300, news);
     let end = done(host, "b", 2);
     host.later(400, end);
@@ -266,7 +266,7 @@ fn an_agent_that_is_gone_is_not_waited_for() {
         host.manner("a", manner);
         let domain = "a".to_owned();
         if is_there {
-            host.later(1_000, News::Left { domain });
+            host.later(1_000, AgentEvent::Left { domain });
         }
         let report = manager.change_to(&COMMAND, "rest").unwrap();
         let no_agent = matches!(

@@ -11,7 +11,7 @@ use crate::triggers::Trigger;
 
 /// Why a description has no table of modes.
 #[derive(Debug, thiserror::Error)]
-pub enum DescribedError {
+pub enum ModeTableError {
     /// There are no modes.
     #[error("the description has no modes; add `[modes.NAME]` and `initial_mode`")]
     NoModes,
@@ -37,13 +37,13 @@ pub enum DescribedError {
 /// them, its agent, and how changes are made.
 ///
 /// # Errors
-/// [`DescribedError`] says what of the description stands against it.
-pub fn table_of(description: &Description) -> Result<ModeTable, DescribedError> {
+/// [`ModeTableError`] says what of the description stands against it.
+pub fn table_of(description: &Description) -> Result<ModeTable, ModeTableError> {
     let Some(initial) = &description.initial_mode else {
-        return Err(DescribedError::NoModes);
+        return Err(ModeTableError::NoModes);
     };
     if description.hosts.len() > 1 {
-        return Err(DescribedError::SeveralHosts);
+        return Err(ModeTableError::SeveralHosts);
     }
     let mut modes = BTreeMap::new();
     for (name, mode) in &description.modes {
@@ -108,9 +108,9 @@ fn locals(
     description: &Description,
     name: &str,
     mode: &Mode,
-) -> Result<BTreeMap<String, LocalMode>, DescribedError> {
+) -> Result<BTreeMap<String, LocalMode>, ModeTableError> {
     let deployment = Deployment::of(description, Some(name), &Variant::as_described());
-    let deployment = deployment.map_err(|source| DescribedError::Resolution {
+    let deployment = deployment.map_err(|source| ModeTableError::Resolution {
         mode: name.to_owned(),
         source,
     })?;
@@ -134,7 +134,7 @@ fn fallback_of(
     description: &Description,
     domain: &str,
     fallback: &str,
-) -> Result<Option<LocalMode>, DescribedError> {
+) -> Result<Option<LocalMode>, ModeTableError> {
     let mut alone = description.clone();
     let mode = Mode {
         domains: [(domain.to_owned(), fallback.to_owned())].into(),

@@ -2,18 +2,22 @@
 
 use tailbound_time::Clock;
 
-use super::{Agents, Course, HostModeManager, News, Order, Record, Reservations};
+use super::{AgentEvent, Agents, Course, HostModeManager, Order, Record, Reservations};
 use crate::transition::Event;
 
 impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
     /// What news mean to the transition; nothing if they are stale, or about something else.
-    pub(super) fn news_in_transition(&mut self, course: &mut Course, news: News) -> Option<Event> {
+    pub(super) fn handle_in_transition(
+        &mut self,
+        course: &mut Course,
+        event: AgentEvent,
+    ) -> Option<Event> {
         let current = |course: &Course, domain: &str, number: u64| {
             course.numbers.get(domain) == Some(&number)
         };
-        self.hear(&news);
-        match news {
-            News::Done {
+        self.take_claims(&event);
+        match event {
+            AgentEvent::Done {
                 domain,
                 number,
                 received_at,
@@ -27,7 +31,7 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                     switched_at,
                 })
             }
-            News::Failed {
+            AgentEvent::Failed {
                 domain,
                 number,
                 reason,
@@ -37,17 +41,17 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 reason,
                 rolled_back,
             }),
-            News::Left { domain } if course.numbers.contains_key(&domain) => {
+            AgentEvent::Left { domain } if course.numbers.contains_key(&domain) => {
                 Some(Event::Disconnected { domain })
             }
-            News::Joined { domain, number } => {
+            AgentEvent::Joined { domain, number } => {
                 self.number = self.number.max(number);
                 // It is told when it is known what should hold: until then it might be told of the old mode
                 // after the new one.
                 course.stale.insert(domain);
                 None
             }
-            News::Asked { by, mode } => {
+            AgentEvent::Asked { by, mode } => {
                 let preempts = self.enqueue(by, mode, Some(&mut course.under_way));
                 if preempts {
                     let actions = course.transition.give_up(self.clock.now());
@@ -56,43 +60,47 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 }
                 None
             }
-            News::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => None,
+            AgentEvent::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+                None
+            }
             // A late answer: what runs there may not be what should. Or it was told what should hold, and
             // cannot: it will say so again.
-            News::Done { domain, .. } | News::Failed { domain, .. } => {
+            AgentEvent::Done { domain, .. } | AgentEvent::Failed { domain, .. } => {
                 course.stale.insert(domain);
                 None
             }
-            News::Left { .. } => None,
+            AgentEvent::Left { .. } => None,
         }
     }
 
     /// Takes note of what an agent says of its tasks.
-    fn hear(&mut self, news: &News) {
-        match news {
-            News::Done { domain, number, .. } => {
+    fn take_claims(&mut self, event: &AgentEvent) {
+        match event {
+            AgentEvent::Done { domain, number, .. } => {
                 let now = self.clock.now();
                 self.claims.done(domain, *number, now);
             }
-            News::Failed { domain, .. } | News::Joined { domain, .. } | News::Left { domain } => {
+            AgentEvent::Failed { domain, .. }
+            | AgentEvent::Joined { domain, .. }
+            | AgentEvent::Left { domain } => {
                 self.claims.doubt(domain);
             }
-            News::Asked { .. } => {}
+            AgentEvent::Asked { .. } => {}
         }
     }
 
     /// What news mean when no transition is under way.
-    pub(super) fn idle_news(&mut self, news: News) {
-        self.hear(&news);
-        match news {
-            News::Asked { by, mode } => {
+    pub(super) fn handle_idle(&mut self, event: AgentEvent) {
+        self.take_claims(&event);
+        match event {
+            AgentEvent::Asked { by, mode } => {
                 self.ask(by, &mode);
             }
-            News::Joined { domain, number } => {
+            AgentEvent::Joined { domain, number } => {
                 self.number = self.number.max(number);
                 self.tell(&domain);
             }
-            News::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+            AgentEvent::Done { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
                 self.told.remove(&domain);
                 if let Some(state) = self.state.domains.get_mut(&domain) {
                     let running = state.tasks_of().clone();
@@ -100,15 +108,19 @@ impl<R: Reservations, A: Agents, C: Clock> HostModeManager<R, A, C> {
                 }
             }
             // It was told what should hold, and cannot; telling it again changes nothing.
-            News::Failed { domain, number, .. } if self.told.get(&domain) == Some(&number) => {
+            AgentEvent::Failed { domain, number, .. }
+                if self.told.get(&domain) == Some(&number) =>
+            {
                 self.told.remove(&domain);
                 if let Some(state) = self.state.domains.get_mut(&domain) {
                     state.tasks = None;
                 }
             }
             // A late answer: what runs there now may not be what should.
-            News::Done { domain, .. } | News::Failed { domain, .. } => self.tell(&domain),
-            News::Left { .. } => {}
+            AgentEvent::Done { domain, .. } | AgentEvent::Failed { domain, .. } => {
+                self.tell(&domain)
+            }
+            AgentEvent::Left { .. } => {}
         }
     }
 

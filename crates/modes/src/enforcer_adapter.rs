@@ -11,10 +11,10 @@ use tailbound_model::{BackendKind, Cpu};
 use tailbound_time::{Clock, Duration, Fraction, Instant};
 
 use crate::manager::Reservations;
-use crate::transition::Limits;
+use crate::transition::{Limits, share};
 
 /// Reservations that are enforced.
-pub struct Enforced<C> {
+pub struct EnforcerAdapter<C> {
     control: SharedControl,
     clock: C,
     domains: BTreeMap<String, Known>,
@@ -29,7 +29,7 @@ struct Known {
     settled_at: Instant,
 }
 
-impl<C: Clock> Enforced<C> {
+impl<C: Clock> EnforcerAdapter<C> {
     /// The reservations that stand.
     pub fn new(control: SharedControl, standing: &EnforcementStatus, clock: C) -> Self {
         let domains = standing.domains.iter();
@@ -54,7 +54,7 @@ impl<C: Clock> Enforced<C> {
     }
 }
 
-impl<C: Clock> Reservations for Enforced<C> {
+impl<C: Clock> Reservations for EnforcerAdapter<C> {
     fn begin_changes(&mut self) {
         // Without it every change takes its own turn.
         let _slower = self.control().begin_changes();
@@ -116,11 +116,7 @@ pub fn limits(
         let least = least.unwrap_or_else(|| Fraction::new(1, 1));
         let others = domains.iter().filter(|one| !takes_part(&one.domain));
         let left = others.fold(least, |left, one| {
-            let interface = &one.interface;
-            left.saturating_sub(Fraction::new(
-                interface.budget.as_nanos(),
-                interface.period.as_nanos(),
-            ))
+            left.saturating_sub(share(&one.interface))
         });
         limits.with(cpu, left)
     })
@@ -207,9 +203,12 @@ mod tests {
         }
     }
 
-    fn holding(from: Option<Instant>, standing: &EnforcementStatus) -> Enforced<VirtualClock> {
+    fn holding(
+        from: Option<Instant>,
+        standing: &EnforcementStatus,
+    ) -> EnforcerAdapter<VirtualClock> {
         let control = Arc::new(Mutex::new(Holds(from)));
-        Enforced::new(control, standing, VirtualClock::default())
+        EnforcerAdapter::new(control, standing, VirtualClock::default())
     }
 
     fn at_once(interface: &ResourceInterface) -> ReservationChange<'_> {
@@ -228,8 +227,9 @@ mod tests {
     fn what_the_kernel_goes_over_to_is_in_force_a_period_before_the_change_later() {
         let standing = standing(&[("a", interface(5, 100))]);
         let mut enforced = holding(None, &standing);
-        let change =
-            |enforced: &mut Enforced<_>, interface| enforced.change(at_once(&interface)).unwrap();
+        let change = |enforced: &mut EnforcerAdapter<_>, interface| {
+            enforced.change(at_once(&interface)).unwrap()
+        };
         assert_eq!(change(&mut enforced, interface(1, 10)), at_ms(100));
         // The kernel may be in the first of these periods still.
         enforced.clock.set(at_ms(1));
