@@ -1,6 +1,7 @@
 //! Descriptions: two readers agree, what was read can be written and read again.
 
-use tailbound_model::{Description, check as checked, to_toml, with_modes};
+use tailbound_analysis::FORMAT;
+use tailbound_model::{Description, to_toml};
 use tailbound_modes::table_from_description::table_of;
 
 /// A fragment of modes stands behind this line, where there is one.
@@ -15,18 +16,18 @@ pub fn check(bytes: &[u8]) {
     let Some((whole, fragment)) = text.split_once(SPLIT) else {
         return;
     };
-    match with_modes(whole, fragment, "modes.toml") {
+    match FORMAT.with_modes(whole, fragment, "modes.toml") {
         Ok(extended) => {
             let written = to_toml(&extended.description).expect("what was read can be written");
-            assert!(!checked(&written, "again.toml").problems.has_errors());
+            assert!(!FORMAT.check(&written, "again.toml").problems.has_errors());
         }
         Err(problems) => crate::problems_have_places(fragment, &problems),
     }
 }
 
-/// Checks what [`tailbound_model::check`] promises of `text`.
+/// Checks what `DescriptionFormat::check` promises of `text`.
 pub fn holds(text: &str) {
-    let found = checked(text, "fuzz.toml");
+    let found = FORMAT.check(text, "fuzz.toml");
     crate::problems_have_places(text, &found.problems);
     assert_eq!(found.description.is_none(), found.problems.has_errors());
     let Some(description) = found.description else {
@@ -35,7 +36,7 @@ pub fn holds(text: &str) {
     let by_serde: Description = toml::from_str(text).expect("serde reads what we read");
     assert_eq!(description, by_serde);
     let written = to_toml(&description).expect("what was read can be written");
-    let again = checked(&written, "again.toml").description;
+    let again = FORMAT.check(&written, "again.toml").description;
     assert_eq!(again.as_ref(), Some(&description));
     let json = serde_json::to_vec(&description).unwrap();
     assert_eq!(

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use tailbound_analysis::FORMAT;
 use tailbound_model::LoadedDescription;
 
 use crate::refusal::{invalid, told};
@@ -21,7 +22,7 @@ impl Description {
     /// Reads the description (TOML) in a file; paths in it start at the file's folder.
     #[staticmethod]
     fn load(python: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let loaded = python.detach(|| tailbound_model::load(&path));
+        let loaded = python.detach(|| FORMAT.load(&path));
         let loaded = loaded.map_err(|error| invalid(python, told(&error)))?;
         Ok(Self { loaded })
     }
@@ -29,7 +30,7 @@ impl Description {
     /// Reads a description (TOML) from a text; paths in it start at the working directory.
     #[staticmethod]
     fn parse(python: Python<'_>, text: String) -> PyResult<Self> {
-        let loaded = python.detach(|| LoadedDescription::of_text(text, "description"));
+        let loaded = python.detach(|| FORMAT.load_text(text, "description"));
         let loaded = loaded.map_err(|problems| invalid(python, problems))?;
         Ok(Self { loaded })
     }

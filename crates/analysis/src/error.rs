@@ -1,5 +1,6 @@
 //! Why there is no answer.
 
+use tailbound_distribution::StepCdfError;
 use tailbound_time::Duration;
 
 /// Why an analysis has no answer, and what would give one.
@@ -94,6 +95,13 @@ pub enum AnalysisError {
 }
 
 impl AnalysisError {
+    /// A computed distribution that is none.
+    pub(crate) fn no_distribution(error: StepCdfError) -> Self {
+        Self::Invalid {
+            what: format!("the computed distribution is none: {error}; please report this"),
+        }
+    }
+
     /// The rule of a reservation server for which there is no analysis here.
     pub fn only_simulated() -> Self {
         Self::NotAnalysed {

@@ -5,7 +5,9 @@
 
 pub mod admission;
 mod error;
+mod format;
 pub mod interfaces;
+mod lundberg;
 pub mod notation;
 mod periodic_load;
 mod query;
@@ -21,6 +23,7 @@ pub mod transitions;
 mod virtualization_agnostic;
 
 pub use error::AnalysisError;
+pub use format::FORMAT;
 pub use periodic_load::{LONGEST_HYPERPERIOD, PeriodicLoad, PeriodicTask};
 pub use query::{Prediction, ServiceQuery, SharpPoints};
 pub use response_time::{predict, predict_at};

@@ -15,7 +15,7 @@ use tailbound_time::Duration;
 use crate::AnalysisError;
 use crate::rational::{common_multiple, compare_sum};
 use busy::BusyCycle;
-use window::Stream;
+use window::TaskStream;
 
 /// The longest hyperperiod that is taken: beyond it, neighbours would starve for as long.
 pub const LONGEST_HYPERPERIOD: Duration = Duration::from_secs(3_600);
@@ -206,8 +206,8 @@ impl PeriodicLoad {
             })
     }
 
-    fn streams(&self) -> Vec<Stream> {
-        self.tasks.iter().map(Stream::of).collect()
+    fn streams(&self) -> Vec<TaskStream> {
+        self.tasks.iter().map(TaskStream::of).collect()
     }
 
     /// The work per hyperperiod, exactly: the utilisation times the hyperperiod.
@@ -249,22 +249,6 @@ impl PeriodicLoad {
     /// not found in reasonable time, with bounds.
     pub fn least_budget(&self, period: Duration) -> Result<Duration, AnalysisError> {
         LeastBudgets::of(self)?.of_period(period)
-    }
-
-    /// The budget that suffices whatever the offsets are, as of
-    /// [`least_budget`](Self::least_budget) with all tasks sporadic.
-    ///
-    /// # Errors
-    /// As of [`least_budget`](Self::least_budget).
-    pub fn least_budget_for_any_offsets(
-        &self,
-        period: Duration,
-    ) -> Result<Duration, AnalysisError> {
-        let mut sporadic = self.clone();
-        for task in &mut sporadic.tasks {
-            task.offset = None;
-        }
-        sporadic.least_budget(period)
     }
 
     /// How many jobs a hyperperiod has, where that is a number of 64 bits.
@@ -358,7 +342,13 @@ impl<'a> LeastBudgets<'a> {
         }
         let load = self.load;
         let unsettled = match window::most_worked(&load.streams(), period.as_nanos()) {
-            Ok(most) => return Ok(Duration::from_nanos(most)),
+            Ok(most) => {
+                debug_assert!(
+                    most <= period.as_nanos(),
+                    "one CPU works no more than the window"
+                );
+                return Ok(Duration::from_nanos(most));
+            }
             Err(unsettled) => unsettled,
         };
         // The long way round, where there is one.

@@ -155,7 +155,7 @@ pub fn transitions_of(
         let deployment = Deployment::of(description, Some(name), &as_described)?;
         hosted.insert(name.as_str(), deployment.description);
     }
-    let changes = description.mode_changes;
+    let changes = description.section::<ModeChanges>();
     let mut found = Vec::new();
     for (from, before) in &hosted {
         for (to, after) in hosted.iter() {
@@ -198,7 +198,7 @@ fn agents_per_cpu(
             continue;
         };
         let cost = description.agent_time_before_all(domain, reservation.backend);
-        let share = Bandwidth::new(cost, description.mode_changes.least_gap);
+        let share = Bandwidth::new(cost, description.section::<ModeChanges>().least_gap);
         for cpu in on(hosted, name) {
             taken.entry(cpu).or_default().extend(share);
         }

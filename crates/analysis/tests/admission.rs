@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use tailbound_analysis::admission::fixed_priority::{FixedPriorityServer, budget_response_ns};
 use tailbound_analysis::admission::{
-    AdmissionRefusal, BudgetRule, HostLimits, Reserved, admit, pool, refusals_on,
+    AdmissionRefusal, HostLimits, Reserved, admit, pool, refusals_on,
 };
-use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface, ServerKind};
 use tailbound_time::{Duration, Fraction};
 
 const CPU: Cpu = Cpu(0);
@@ -20,7 +20,7 @@ struct Owned {
     domain: String,
     backend: BackendKind,
     interface: ResourceInterface,
-    rule: BudgetRule,
+    server: Option<ServerKind>,
     on_common_grid: bool,
 }
 
@@ -35,7 +35,7 @@ impl Owned {
                 priority: Priority(rank),
                 cpus: [CPU].into(),
             },
-            rule: BudgetRule::of(backend.server_kind()),
+            server: backend.server_kind(),
             on_common_grid: backend.traits().fixed_grid,
         }
     }
@@ -46,7 +46,7 @@ impl Owned {
             place: None,
             backend: self.backend,
             interface: &self.interface,
-            rule: self.rule,
+            server: self.server,
             on_common_grid: self.on_common_grid,
         }
     }
@@ -80,7 +80,7 @@ fn reservations_on_one_grid_fit_where_scattered_ones_do_not() {
                 if domain == "low" && above == "high"),
             "{refusals:?}"
         );
-        pair[0].rule = BudgetRule::Periodic;
+        pair[0].server = Some(ServerKind::Periodic);
         assert_eq!(judged(&pair), [], "a periodic server has no jitter");
     }
 }
@@ -223,10 +223,10 @@ fn small_reservations(most: usize) -> impl Strategy<Value = (bool, Vec<Owned>)> 
                 };
                 let rank = 50 - index as u8;
                 let mut made = Owned::new(&index.to_string(), backend, budget, period, rank);
-                made.rule = match deferrable {
-                    true => BudgetRule::Deferrable,
-                    false => BudgetRule::Periodic,
-                };
+                made.server = Some(match deferrable {
+                    true => ServerKind::Deferrable,
+                    false => ServerKind::Periodic,
+                });
                 made
             };
         (by_priority, all.into_iter().enumerate().map(make).collect())
@@ -251,7 +251,7 @@ proptest! {
             let mut on = true;
             while asks.len() < slots as usize {
                 let length = if on { 1 + number(20) } else { number(12) };
-                asks.extend(std::iter::repeat_n(on || one.rule == BudgetRule::Periodic, length as usize));
+                asks.extend(std::iter::repeat_n(on || one.server == Some(ServerKind::Periodic), length as usize));
                 on = !on;
             }
             let phase = if one.on_common_grid { 0 } else { number(one.period_ms()) };
@@ -274,7 +274,7 @@ proptest! {
             budget_ns: one.budget_ms(),
             period_ns: one.period_ms(),
             priority: one.interface.priority.0,
-            rule: BudgetRule::Deferrable,
+            jitter_ns: one.period_ms() - one.budget_ms(),
             on_common_grid: false,
         });
         let in_time = budget_response_ns(&servers, 1, None) <= below.1;

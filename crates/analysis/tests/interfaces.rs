@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::{
-    BoundedDelay, DedicatedCpu, DeferrableSupply, ExplicitDeadlinePeriodic, InterfaceSearch,
-    LocalScheduler, PeriodicResource, ResourceModel, Shortage, SupplyBound, Workload,
-    first_shortage, schedulable,
+    BoundedDelay, DedicatedCpu, InterfaceSearch, LocalScheduler, PeriodicSupply, ResourceModel,
+    Shortage, SupplyBound, Workload, first_shortage, schedulable,
 };
 use tailbound_time::Duration;
 
@@ -76,16 +75,15 @@ fn the_supply_bounds_are_the_least_over_all_patterns_and_windows() {
         for budget in 1..=period {
             for deadline in budget..=period {
                 let model =
-                    ExplicitDeadlinePeriodic::new(ns(budget), ns(period), ns(deadline)).unwrap();
+                    PeriodicSupply::by_deadline(ns(budget), ns(period), ns(deadline)).unwrap();
                 for window in 0..4 * period {
                     let least = least_supply(budget, period, deadline, window);
                     assert_eq!(model.supplied_down(ns(window)), ns(least));
-                    assert!(model.supplied_linearly_down(ns(window)) <= ns(least));
                 }
                 check_inverse(&model, 5 * budget);
                 check_linear_bound_and_repetition(&model, 40);
             }
-            let model = PeriodicResource::new(ns(budget), ns(period)).unwrap();
+            let model = PeriodicSupply::somewhere(ns(budget), ns(period)).unwrap();
             for window in 0..4 * period {
                 let least = least_supply(budget, period, period, window);
                 assert_eq!(model.supplied_down(ns(window)), ns(least));
@@ -94,9 +92,6 @@ fn the_supply_bounds_are_the_least_over_all_patterns_and_windows() {
             let delayed = BoundedDelay::of(&model).unwrap();
             check_inverse(&delayed, 20);
             check_linear_bound_and_repetition(&delayed, 40);
-            if let Some(longest) = delayed.longest_period_down() {
-                assert!(longest.as_nanos().abs_diff(period) <= 1);
-            }
         }
     }
     check_inverse(&DedicatedCpu, 20);
@@ -104,16 +99,16 @@ fn the_supply_bounds_are_the_least_over_all_patterns_and_windows() {
 
 #[test]
 fn resources_that_cannot_be_given_are_refused() {
-    assert!(PeriodicResource::new(ns(3), ns(2)).is_err());
-    assert!(PeriodicResource::new(ns(0), ns(0)).is_err());
-    assert!(ExplicitDeadlinePeriodic::new(ns(3), ns(5), ns(2)).is_err());
-    assert!(ExplicitDeadlinePeriodic::new(ns(3), ns(5), ns(6)).is_err());
-    assert!(DeferrableSupply::with_jitter(ns(3), ns(5), ns(3)).is_err());
+    assert!(PeriodicSupply::somewhere(ns(3), ns(2)).is_err());
+    assert!(PeriodicSupply::somewhere(ns(0), ns(0)).is_err());
+    assert!(PeriodicSupply::by_deadline(ns(3), ns(5), ns(2)).is_err());
+    assert!(PeriodicSupply::by_deadline(ns(3), ns(5), ns(6)).is_err());
+    assert!(PeriodicSupply::deferrable(ns(3), ns(5), ns(3)).is_err());
     assert!(BoundedDelay::new(2, 1, ns(0)).is_err());
     assert!(Workload::new(Vec::new()).is_err());
     assert!(SporadicTask::new(ns(1), ns(0), ns(1)).is_err());
     assert!(Workload::new(vec![task(1, 1 << 56, 1, 0)]).is_err());
-    let nothing = PeriodicResource::new(ns(0), ns(5)).unwrap();
+    let nothing = PeriodicSupply::somewhere(ns(0), ns(5)).unwrap();
     assert_eq!(nothing.time_to_supply(ns(1)), Duration::MAX);
 }
 
@@ -140,7 +135,7 @@ fn deferrable_run(budget_slots: u64, period_slots: u64, arrivals: &[u64]) -> (Ve
 fn the_supply_of_a_deferrable_server_is_reached() {
     for period in 1..8 {
         for budget in 1..=period {
-            let supply = DeferrableSupply::at_highest_priority(ns(budget), ns(period)).unwrap();
+            let supply = PeriodicSupply::deferrable(ns(budget), ns(period), ns(0)).unwrap();
             // Use it up at once, then come back with more than enough.
             let mut arrivals = vec![0; 60];
             arrivals[0] = 100;
@@ -217,12 +212,12 @@ fn worst_slots(supply: &dyn SupplyBound, count: u64) -> Vec<bool> {
     (0..count).map(given).collect()
 }
 
-fn small_resource() -> impl Strategy<Value = ExplicitDeadlinePeriodic> {
+fn small_resource() -> impl Strategy<Value = PeriodicSupply> {
     let period = prop::sample::select(vec![1_u64, 2, 3, 4, 6]);
     (period, any::<u64>(), any::<u64>()).prop_map(|(period, budget, deadline)| {
         let budget = 1 + budget % period;
         let deadline = budget + deadline % (period - budget + 1);
-        ExplicitDeadlinePeriodic::new(ns(budget), ns(period), ns(deadline)).unwrap()
+        PeriodicSupply::by_deadline(ns(budget), ns(period), ns(deadline)).unwrap()
     })
 }
 
@@ -282,7 +277,7 @@ proptest! {
             }
         }
         let (budget, period) = (resource.budget().as_nanos(), resource.period().as_nanos());
-        let deadline = resource.deadline().as_nanos() as usize;
+        let deadline = (resource.delay_up().as_nanos() + 2 * budget - period) as usize;
         let mut slots = Vec::new();
         while slots.len() < horizon as usize {
             let mut in_period = vec![false; period as usize];
@@ -312,8 +307,13 @@ proptest! {
         rises.sort_unstable();
         rises.dedup();
         rises.retain(|rise| *rise <= 150);
-        let points: Vec<u64> = workload.deadlines(ns(150)).map(Duration::as_nanos).collect();
-        prop_assert_eq!(&points, &rises);
+        let mut before = ns(151);
+        for rise in rises.iter().rev() {
+            let (_, latest) = workload.latest_deadline(before).unwrap();
+            prop_assert_eq!(latest, ns(*rise));
+            before = latest;
+        }
+        prop_assert_eq!(workload.latest_deadline(before), None);
         let mut from = Duration::ZERO;
         for rise in rises {
             let (_, earliest) = workload.earliest_deadline(from).unwrap();
@@ -327,7 +327,7 @@ proptest! {
         tasks in proptest::collection::vec(small_task(), 1..4), budget in 2_u64..5,
     ) {
         let workload = Workload::new(tasks.clone()).unwrap();
-        let supply = DeferrableSupply::at_highest_priority(ns(budget), ns(5)).unwrap();
+        let supply = PeriodicSupply::deferrable(ns(budget), ns(5), ns(0)).unwrap();
         let test = schedulable(&workload, LocalScheduler::EarliestDeadlineFirst, &supply).unwrap();
         let first = first_shortage(&workload, &supply).unwrap();
         prop_assert_eq!(first.is_none(), test.schedulable);
@@ -349,7 +349,7 @@ proptest! {
         arrivals in proptest::collection::vec(prop::sample::select(vec![0_u64, 0, 0, 1, 1, 2, 9]), 120),
     ) {
         let budget = 1 + budget % period;
-        let supply = DeferrableSupply::at_highest_priority(ns(budget), ns(period)).unwrap();
+        let supply = PeriodicSupply::deferrable(ns(budget), ns(period), ns(0)).unwrap();
         let (worked, busy) = deferrable_run(budget, period, &arrivals);
         for start in 0..busy.len() {
             let length = busy[start..].iter().take_while(|busy| **busy).count();
@@ -374,7 +374,7 @@ proptest! {
             response = budget + response.div_ceil(gap) * execution;
         }
         prop_assume!(response <= period);
-        let supply = DeferrableSupply::with_jitter(ns(budget), ns(period), ns(response - budget)).unwrap();
+        let supply = PeriodicSupply::deferrable(ns(budget), ns(period), ns(response - budget)).unwrap();
         let mut taken = vec![0_u64; arrivals.len() + 1];
         let (mut at, mut waits) = (first, waits.iter().cycle());
         while at < arrivals.len() as u64 {
@@ -439,31 +439,6 @@ proptest! {
             Err(error) => prop_assert!(false, "{}", error),
         }
     }
-
-    #[test]
-    fn the_latest_deadline_passes_and_a_later_one_fails(
-        tasks in proptest::collection::vec((1_u64..100, 300_u64..2_000), 1..5),
-        period in 50_u64..700, scheduler in scheduler(), share in 20_u64..100,
-    ) {
-        let tasks = tasks.iter().map(|&(c, t)| SporadicTask::implicit(ns(c), ns(t)).unwrap()).collect();
-        let workload = Workload::new(tasks).unwrap();
-        let budget = ns(period * share / 100);
-        let latest = |budget| ExplicitDeadlinePeriodic::with_latest_deadline(
-            &workload, scheduler, budget, ns(period),
-        );
-        let Ok(found) = latest(budget) else { return Ok(()) };
-        let passes = |deadline| {
-            let model = ExplicitDeadlinePeriodic::new(budget, ns(period), deadline).unwrap();
-            schedulable(&workload, scheduler, &model).unwrap().schedulable
-        };
-        match found {
-            Some(found) => {
-                prop_assert!(passes(found.deadline()));
-                prop_assert!(found.deadline() == ns(period) || !passes(found.deadline() + ns(1)));
-            }
-            None => prop_assert!(!passes(budget)),
-        }
-    }
 }
 
 /// Shin and Lee (2003, section 4): two tasks (T, C) = (50, 7) and (75, 9), in milliseconds, on
@@ -485,7 +460,7 @@ fn the_example_of_shin_and_lee_by_simulation() {
             };
             let least = search.least_budget(ns(period)).unwrap().budget.as_nanos();
             let simulated = (1..=period).find(|budget| {
-                let resource = PeriodicResource::new(ns(*budget), ns(period)).unwrap();
+                let resource = PeriodicSupply::somewhere(ns(*budget), ns(period)).unwrap();
                 let slots = worst_slots(&resource, 5_100);
                 all_in_time(worst_jobs(&tasks, 5_100), scheduler, &slots)
             });
@@ -536,7 +511,7 @@ fn a_utilisation_of_the_whole_bandwidth_is_decided() {
     );
     let fixed = schedulable(&workload, LocalScheduler::FixedPriority, &DedicatedCpu).unwrap();
     assert!(!fixed.schedulable);
-    let resource = PeriodicResource::new(ns(1_000), ns(1_000)).unwrap();
+    let resource = PeriodicSupply::somewhere(ns(1_000), ns(1_000)).unwrap();
     assert!(schedulable(&workload, edf, &resource).unwrap().schedulable);
 }
 
@@ -544,8 +519,8 @@ fn a_utilisation_of_the_whole_bandwidth_is_decided() {
 fn later_jobs_of_a_busy_window_may_be_the_ones_that_miss() {
     // Two tasks, the lower with a deadline beyond its period, on little more than they need.
     let resources = [
-        PeriodicResource::new(ns(1), ns(1)).unwrap(),
-        PeriodicResource::new(ns(7), ns(8)).unwrap(),
+        PeriodicSupply::somewhere(ns(1), ns(1)).unwrap(),
+        PeriodicSupply::somewhere(ns(7), ns(8)).unwrap(),
     ];
     let (mut misses, mut only_later) = (0, 0);
     for (first_period, second_period) in [(4, 6), (5, 7), (6, 8), (7, 10)] {

@@ -5,7 +5,7 @@ use tailbound_analysis::AnalysisError;
 use tailbound_analysis::SporadicTask;
 use tailbound_analysis::interfaces::search::on_fewest_cpus;
 use tailbound_analysis::interfaces::{
-    InterfaceSearch, LocalScheduler, MultiprocessorPeriodic, PeriodicResource, ResourceModel,
+    InterfaceSearch, LocalScheduler, MultiprocessorPeriodic, PeriodicSupply, ResourceModel,
     Shortage, SupplyBound, Workload, schedulable_global_edf,
 };
 use tailbound_time::Duration;
@@ -67,7 +67,7 @@ fn the_supply_bound_is_below_all_patterns_by_less_than_the_cpus() {
                     // Two ends of a slot, each rounded.
                     assert!(bound + 2 * u64::from(cpus) > least);
                     if cpus == 1 {
-                        let single = PeriodicResource::new(ns(budget), ns(period)).unwrap();
+                        let single = PeriodicSupply::somewhere(ns(budget), ns(period)).unwrap();
                         assert_eq!(single.supplied_down(ns(window)), ns(bound));
                     }
                 }

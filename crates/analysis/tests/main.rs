@@ -13,6 +13,7 @@ mod interfaces_multiprocessor;
 mod least_budget;
 mod mode_change;
 mod mode_change_cases;
+mod reference;
 mod response_time;
 mod response_times_simulated;
 mod schedulability;

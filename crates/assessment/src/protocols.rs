@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use tailbound_analysis::AnalysisError;
-use tailbound_analysis::interfaces::{DeferrableSupply, SupplyBound};
+use tailbound_analysis::interfaces::{PeriodicSupply, SupplyBound};
 use tailbound_analysis::resolution::{WithFallen, with_agents, with_fallen};
 use tailbound_analysis::schedulability::mode_change::{
     AcrossChange, ModeChange, ModeTask, NewModeStart, Supplies, TaskInTransition, TaskKind,
@@ -18,8 +18,8 @@ use tailbound_time::Duration;
 
 use crate::AssessmentError;
 use crate::mode_content::{ModeContent, modes};
-use crate::schedulability::Given;
-use crate::schedulability::admission::Held;
+use crate::schedulability::GuaranteedSupply;
+use crate::schedulability::admission::ModeReservations;
 
 /// What the protocol means for the tasks of one domain in one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +89,9 @@ pub const ASSUMPTIONS: &[&str] = &[
 ];
 
 /// A mode with what its domains get.
-struct Judged<'a> {
+struct JudgedMode<'a> {
     mode: ModeContent<'a>,
-    held: Held,
+    held: ModeReservations,
 }
 
 /// Every change of a description in which something may keep deadlines of a domain's tasks, under its protocol;
@@ -100,7 +100,7 @@ struct Judged<'a> {
 /// # Errors
 /// A reservation that cannot be derived.
 pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, AssessmentError> {
-    let changes = &description.mode_changes;
+    let changes = &description.section::<ModeChanges>();
     if changes.protocol == ChangeProtocol::None || description.modes.is_empty() {
         return Ok(Vec::new());
     }
@@ -109,9 +109,9 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Asse
     let hosted = with_agents(&fallen.description);
     let mut judged = BTreeMap::new();
     for mode in modes(&hosted) {
-        let held = Held::of(&hosted, &mode)?;
+        let held = ModeReservations::of(&hosted, &mode)?;
         let name = mode.mode.unwrap_or_default().to_owned();
-        judged.insert(name, Judged { mode, held });
+        judged.insert(name, JudgedMode { mode, held });
     }
     let mut verdicts = Vec::new();
     for (from, old) in &judged {
@@ -154,11 +154,11 @@ fn goes_so(all: &WithFallen, (from, to): (&str, &str), domain: &str) -> bool {
 /// What is guaranteed to the tasks of a domain; nothing where nothing changes for them.
 fn in_transit(
     domain: &str,
-    old: &Judged<'_>,
-    new: &Judged<'_>,
+    old: &JudgedMode<'_>,
+    new: &JudgedMode<'_>,
     changes: &ModeChanges,
 ) -> Result<Option<InTransit>, String> {
-    let reserved = |judged: &Judged<'_>| judged.mode.reservations.get(domain).copied().cloned();
+    let reserved = |judged: &JudgedMode<'_>| judged.mode.reservations.get(domain).copied().cloned();
     let reserved = (reserved(old), reserved(new));
     let same_tasks = released(domain, &old.mode) == released(domain, &new.mode);
     if same_tasks && (reserved.0.is_none() || !has_deadlines(&released(domain, &old.mode))) {
@@ -240,8 +240,8 @@ fn has_deadlines(released: &BTreeMap<String, Service>) -> bool {
 }
 
 /// Whether a domain with the same reservation in both modes gets from it in the change what it gets in either.
-fn is_left_alone(domain: &str, old: &Judged<'_>, new: &Judged<'_>) -> bool {
-    let alone = |judged: &Judged<'_>| {
+fn is_left_alone(domain: &str, old: &JudgedMode<'_>, new: &JudgedMode<'_>) -> bool {
+    let alone = |judged: &JudgedMode<'_>| {
         let cpus = judged.held.judge();
         judged.held.given_to(domain, &cpus)
     };
@@ -253,7 +253,11 @@ fn is_left_alone(domain: &str, old: &Judged<'_>, new: &Judged<'_>) -> bool {
 }
 
 /// What a domain gets for sure in one mode, and while it becomes the other one.
-fn given(domain: &str, mode: &Judged<'_>, other: &Judged<'_>) -> Result<Given, String> {
+fn given(
+    domain: &str,
+    mode: &JudgedMode<'_>,
+    other: &JudgedMode<'_>,
+) -> Result<GuaranteedSupply, String> {
     let held = mode.held.in_transit(&other.held, domain)?;
     let cpus = held.judge();
     held.given_to(domain, &cpus).map_err(|why| {
@@ -264,8 +268,8 @@ fn given(domain: &str, mode: &Judged<'_>, other: &Judged<'_>) -> Result<Given, S
     })
 }
 
-fn share_grows(before: Given, after: Given) -> bool {
-    let share = |given: Given| match given.server {
+fn share_grows(before: GuaranteedSupply, after: GuaranteedSupply) -> bool {
+    let share = |given: GuaranteedSupply| match given.server {
         ReservationServer::Deferrable { budget, period }
         | ReservationServer::Periodic { budget, period }
         | ReservationServer::Polling { budget, period }
@@ -293,7 +297,7 @@ impl OnTheWay {
     /// windows with the change inside get what both give, one after the other.
     fn of(
         domain: &str,
-        given: (Given, Given),
+        given: (GuaranteedSupply, GuaranteedSupply),
         same_priority: bool,
         grows: bool,
     ) -> Result<Self, String> {
@@ -321,8 +325,8 @@ impl OnTheWay {
         if period == next_period && same_priority {
             return Ok(Self::Covering { old, new });
         }
-        let first = DeferrableSupply::with_jitter(budget, period, given.0.jitter);
-        let second = DeferrableSupply::with_jitter(next, next_period, given.1.jitter);
+        let first = PeriodicSupply::deferrable(budget, period, given.0.jitter);
+        let second = PeriodicSupply::deferrable(next, next_period, given.1.jitter);
         let across = Box::new(AcrossChange::new(
             first.map_err(told)?,
             second.map_err(told)?,

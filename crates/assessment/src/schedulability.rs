@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
 use tailbound_analysis::interfaces::{
-    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, ResponseBound, SupplyBound,
-    Workload,
+    DedicatedCpu, PeriodicSupply, ResponseBound, SupplyBound, Workload,
 };
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
@@ -24,7 +23,7 @@ use crate::execution_times::execution_times;
 use crate::mode_content::{ModeContent, modes, unanalysed};
 pub use admission::CpuVerdict;
 pub use earliest_deadline::{DueWork, FirstShortage, ServiceVerdict};
-use order::{Order, order_of};
+use order::{ServiceOrder, order_of};
 
 /// The answer for one mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -142,11 +141,11 @@ pub fn judge_some(
         if !is_wanted(mode.mode) {
             continue;
         }
-        let held = admission::Held::of(description, &mode)?;
+        let held = admission::ModeReservations::of(description, &mode)?;
         let cpus = held.judge();
         let (mut tasks, mut services) = (Vec::new(), Vec::new());
         for (name, service) in &mode.services {
-            let question = Question {
+            let question = ServiceQuestion {
                 description,
                 mode: &mode,
                 name,
@@ -168,7 +167,7 @@ pub fn judge_some(
 
 /// What a domain gets for sure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Given {
+pub struct GuaranteedSupply {
     /// The rule of its reservation.
     pub server: ReservationServer,
     /// How long other reservations hold it up, at most, while it spends a budget.
@@ -177,7 +176,7 @@ pub struct Given {
     pub as_on_own_cpu: bool,
 }
 
-impl Given {
+impl GuaranteedSupply {
     /// The method with what makes it hold here.
     fn complete(&self, method: String) -> String {
         match self.as_on_own_cpu {
@@ -194,24 +193,24 @@ impl Given {
         Ok(match self.server {
             ReservationServer::Dedicated => Box::new(DedicatedCpu),
             ReservationServer::Deferrable { budget, period } => {
-                Box::new(DeferrableSupply::with_jitter(budget, period, self.jitter)?)
+                Box::new(PeriodicSupply::deferrable(budget, period, self.jitter)?)
             }
             ReservationServer::Polling { budget, period } => {
-                Box::new(PollingSupply::with_jitter(budget, period, self.jitter)?)
+                Box::new(PeriodicSupply::polling(budget, period, self.jitter)?)
             }
             ReservationServer::Simulated { .. } => {
                 return Err(AnalysisError::only_simulated());
             }
             ReservationServer::Periodic { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {
-                Box::new(PeriodicResource::new(budget, period)?)
+                Box::new(PeriodicSupply::somewhere(budget, period)?)
             }
         })
     }
 }
 
 /// One service in one mode.
-struct Question<'a> {
+struct ServiceQuestion<'a> {
     description: &'a Description,
     mode: &'a ModeContent<'a>,
     name: &'a str,
@@ -221,7 +220,7 @@ struct Question<'a> {
 
 /// A task with all that is needed to analyse it.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct ClientTimes<'a> {
     name: &'a str,
     task: &'a Task,
     /// `None` for random arrivals.
@@ -229,7 +228,7 @@ struct Known<'a> {
     execution: Option<Duration>,
 }
 
-impl Known<'_> {
+impl ClientTimes<'_> {
     /// As a task with a least time between jobs and a known length, if it is one.
     fn sporadic(&self) -> Result<Option<SporadicTask>, AnalysisError> {
         let (Some(execution), Some(period)) = (self.execution, self.period) else {
@@ -241,14 +240,14 @@ impl Known<'_> {
 }
 
 /// A verdict with its reason.
-struct Judged {
+struct TaskJudgement {
     verdict: Verdict,
     bound: Option<Duration>,
     why: Option<String>,
     method: Option<String>,
 }
 
-impl Judged {
+impl TaskJudgement {
     fn without_bound(verdict: Verdict, why: impl Into<String>) -> Self {
         Self {
             verdict,
@@ -259,7 +258,7 @@ impl Judged {
     }
 }
 
-impl Question<'_> {
+impl ServiceQuestion<'_> {
     /// Why no analysis holds for the tasks, if they are a domain's own.
     fn unanalysed(&self) -> Option<String> {
         match self.is_own() {
@@ -275,7 +274,7 @@ impl Question<'_> {
 
     fn answer(
         &self,
-        given: Result<Given, String>,
+        given: Result<GuaranteedSupply, String>,
     ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), AssessmentError> {
         let known = self.known()?;
         let given = match given {
@@ -283,7 +282,7 @@ impl Question<'_> {
             Err(why) => Err(why),
         };
         let (judged, of_service) = match order_of(self.service) {
-            Order::Deadline => {
+            ServiceOrder::Deadline => {
                 let (judged, of_service) = self.by_deadline(&known, given);
                 (judged, Some(of_service))
             }
@@ -307,8 +306,12 @@ impl Question<'_> {
     }
 
     /// The tasks, each with what may go before it.
-    fn one_by_one(&self, known: &[Known<'_>], given: &Result<Given, String>) -> Vec<Judged> {
-        let undecided = |why: String| Judged::without_bound(Verdict::Undecided, why);
+    fn one_by_one(
+        &self,
+        known: &[ClientTimes<'_>],
+        given: &Result<GuaranteedSupply, String>,
+    ) -> Vec<TaskJudgement> {
+        let undecided = |why: String| TaskJudgement::without_bound(Verdict::Undecided, why);
         let each = known.iter().map(|one| match (self.obstacle(one), given) {
             (Some(judged), _) => judged,
             (None, Err(why)) => undecided(why.clone()),
@@ -321,7 +324,7 @@ impl Question<'_> {
     }
 
     /// The same, or a CPU of its own where the budget is never used up (Li 2021, Theorem 1).
-    fn as_seen(&self, given: Given) -> Result<Given, AssessmentError> {
+    fn as_seen(&self, given: GuaranteedSupply) -> Result<GuaranteedSupply, AssessmentError> {
         let ReservationServer::Deferrable { budget, period } = given.server else {
             return Ok(given);
         };
@@ -333,7 +336,7 @@ impl Question<'_> {
             return Ok(given);
         };
         match load.least_budget(period) {
-            Ok(least) if least <= budget => Ok(Given {
+            Ok(least) if least <= budget => Ok(GuaranteedSupply {
                 server: ReservationServer::Dedicated,
                 as_on_own_cpu: true,
                 ..given
@@ -350,7 +353,7 @@ impl Question<'_> {
         }
     }
 
-    fn known(&self) -> Result<Vec<Known<'_>>, AssessmentError> {
+    fn known(&self) -> Result<Vec<ClientTimes<'_>>, AssessmentError> {
         let measured = self.measured()?;
         let known = self.service.tasks.iter().map(|(name, task)| {
             // A load of this task alone knows its longest execution time.
@@ -360,7 +363,7 @@ impl Question<'_> {
             };
             let load = PeriodicLoad::of(&alone, &measured).ok();
             let execution = load.and_then(|load| Some(load.tasks.first()?.execution));
-            Known {
+            ClientTimes {
                 name,
                 task,
                 period: task.least_gap(),
@@ -371,12 +374,12 @@ impl Question<'_> {
     }
 
     /// Why a task has no verdict of its own, whatever its domain gets.
-    fn obstacle(&self, one: &Known<'_>) -> Option<Judged> {
-        let undecided = |why: String| Some(Judged::without_bound(Verdict::Undecided, why));
+    fn obstacle(&self, one: &ClientTimes<'_>) -> Option<TaskJudgement> {
+        let undecided = |why: String| Some(TaskJudgement::without_bound(Verdict::Undecided, why));
         match (one.period, one.task.deadline) {
             (None, None) => {
                 let why = "random arrivals, no deadline; `tailbound predict` tells its latencies";
-                return Some(Judged::without_bound(Verdict::NoDeadline, why));
+                return Some(TaskJudgement::without_bound(Verdict::NoDeadline, why));
             }
             (None, Some(_)) => {
                 return undecided(
@@ -404,13 +407,13 @@ impl Question<'_> {
 
     fn judge(
         &self,
-        one: &Known<'_>,
-        all: &[Known<'_>],
-        given: &Given,
-    ) -> Result<Judged, AnalysisError> {
+        one: &ClientTimes<'_>,
+        all: &[ClientTimes<'_>],
+        given: &GuaranteedSupply,
+    ) -> Result<TaskJudgement, AnalysisError> {
         let order = order_of(self.service);
         let Some(own) = one.sporadic()? else {
-            return Ok(Judged::without_bound(
+            return Ok(TaskJudgement::without_bound(
                 Verdict::Undecided,
                 "it has no period",
             ));
@@ -430,27 +433,27 @@ impl Question<'_> {
                         "task \"{}\" may go first, and how much of it comes has no bound",
                         other.name
                     );
-                    return Ok(Judged::without_bound(Verdict::Undecided, why));
+                    return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
                 }
             }
         }
         let supply = given.supply()?;
         let (bound, method) = match (order, given.server) {
-            (Order::Unknown(why), _) => {
-                return Ok(Judged::without_bound(Verdict::Undecided, why));
+            (ServiceOrder::Unknown(why), _) => {
+                return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
             }
-            (Order::Deadline, _) => {
+            (ServiceOrder::Deadline, _) => {
                 let why = "under EDF the tasks of a service are judged together";
-                return Ok(Judged::without_bound(Verdict::Undecided, why));
+                return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
             }
-            (Order::Arrival, _) => {
+            (ServiceOrder::Arrival, _) => {
                 let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
                 let bound = first_come_first_served(&workload, supply.as_ref())?;
                 let test = "first come, first served by arrivals against supply (network calculus)";
                 (bound, format!("{test}; {}", supply.name()))
             }
-            (Order::Priority(_), ReservationServer::Dedicated) => classic(&before, own)?,
-            (Order::Priority(_), _) => {
+            (ServiceOrder::Priority(_), ReservationServer::Dedicated) => classic(&before, own)?,
+            (ServiceOrder::Priority(_), _) => {
                 let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
                 let bound = of_lowest_priority(&workload, supply.as_ref())?;
                 let test = "fixed priority by time demand against supply (Shin and Lee 2003)";
@@ -494,7 +497,7 @@ fn judged(
     asked: Duration,
     supplied: Duration,
     method: String,
-) -> Judged {
+) -> TaskJudgement {
     let (verdict, bound, why) = match bound {
         ResponseBound::Overloaded => {
             let why = "this and what goes before it need more than is given in the long run";
@@ -510,7 +513,7 @@ fn judged(
         }
         ResponseBound::AtMost(response) => (Verdict::Met, Some(response), None),
     };
-    Judged {
+    TaskJudgement {
         verdict,
         bound,
         why,

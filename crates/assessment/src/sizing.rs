@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use tailbound_analysis::admission::{self, BudgetRule, HostLimits, Reserved};
+use tailbound_analysis::admission::{self, HostLimits, Reserved};
 use tailbound_analysis::resolution::ResolvedDomain;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{
@@ -61,7 +61,7 @@ impl HostFit for UsualHost {
             place: None,
             backend: one.backend,
             interface: &one.interface,
-            rule: BudgetRule::of(one.backend.server_kind()),
+            server: one.backend.server_kind(),
             on_common_grid: one.backend.traits().fixed_grid,
         });
         let asked: Vec<Reserved<'_>> = asked.collect();

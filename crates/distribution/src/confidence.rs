@@ -78,6 +78,10 @@ impl Ranks {
             }
             upper -= 1;
         }
+        debug_assert!(
+            lower <= upper,
+            "the ranks enclose the quantile: {lower} to {upper}"
+        );
         Self {
             lower: (lower >= 1).then_some(lower),
             upper: (upper <= count).then_some(upper),

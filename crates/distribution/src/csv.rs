@@ -54,18 +54,6 @@ pub enum CsvError {
         /// What stands there.
         found: String,
     },
-    /// A comment about the provenance cannot be understood.
-    #[error("line {line}: \"{found}\" is no {key}; write {right}")]
-    Provenance {
-        /// Where.
-        line: usize,
-        /// The key of the comment.
-        key: &'static str,
-        /// What stands there.
-        found: String,
-        /// What could.
-        right: &'static str,
-    },
     /// A row has too few or too many cells.
     #[error("line {line}: {found} cells where the header has {expected}")]
     Cells {
@@ -76,12 +64,12 @@ pub enum CsvError {
         /// How many there should be.
         expected: usize,
     },
-    /// A cell is not what its column holds.
+    /// A cell is not what its column holds, or a comment about the provenance not what its key stands for.
     #[error("line {line}: \"{found}\" is no {column}; write {right}")]
     Cell {
         /// Where.
         line: usize,
-        /// The column.
+        /// The column, or the key.
         column: &'static str,
         /// What stands there.
         found: String,
@@ -237,9 +225,9 @@ fn read_comment(provenance: &mut Provenance, comment: &str, line: usize) -> Resu
         return Ok(());
     };
     let value = unescaped(value.trim());
-    let wrong = |key, right| CsvError::Provenance {
+    let wrong = |column, right| CsvError::Cell {
         line,
-        key,
+        column,
         found: shown(&value),
         right,
     };

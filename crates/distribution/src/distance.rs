@@ -93,8 +93,8 @@ pub fn wasserstein1_up_to(
     if !(probability > 0.0 && probability <= 1.0) {
         return Err(DistanceError::Probability(probability));
     }
-    let left = Ends::of(left, "left", probability)?;
-    let right = Ends::of(right, "right", probability)?;
+    let left = DistributionEnds::of(left, "left", probability)?;
+    let right = DistributionEnds::of(right, "right", probability)?;
     let mut cursors = [
         Cursor::new(&left.optimistic),
         Cursor::new(&left.pessimistic),
@@ -117,6 +117,7 @@ pub fn wasserstein1_up_to(
         midpoint += width * ((left_low + left_high) - (right_low + right_high)).abs() / 2.0;
         level = next;
     }
+    debug_assert!(low <= midpoint + 1.0 + 1e-9 * high && midpoint <= high + 1.0 + 1e-9 * high);
     let nearest = |sum_ns: f64| Duration::from_nanos(sum_ns.round() as u64);
     Ok(Wasserstein1 {
         low: nearest(low),
@@ -153,16 +154,17 @@ pub fn kolmogorov_smirnov(
         low = low.max(right_low - left_high).max(left_low - right_high);
         high = high.max(right_high - left_low).max(left_high - right_low);
     }
+    debug_assert!(low <= high, "the bounds of a distance: {low} to {high}");
     Ok((low, high))
 }
 
 /// The two functions that enclose a distribution.
-struct Ends<'a> {
+struct DistributionEnds<'a> {
     optimistic: Cow<'a, StepCdf>,
     pessimistic: Cow<'a, StepCdf>,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> DistributionEnds<'a> {
     fn of(
         distribution: &'a Distribution,
         which: &'static str,

@@ -129,7 +129,7 @@ impl StepCdf {
         if steps.is_empty() || (sorted.len() < total && last_known > last) {
             steps.push((last_known, reached));
         }
-        Some(Self { steps })
+        Some(Self::from_ordered(steps))
     }
 
     /// The function that is at most `most` before `at`, and as it was from there on.
@@ -228,7 +228,7 @@ impl StepCdf {
         if let Some((_, cumulative)) = steps.last_mut() {
             *cumulative = 1.0;
         }
-        Self { steps }
+        Self::from_ordered(steps)
     }
 
     /// At most about `points` of the steps, for a plot: half of them spread evenly over
@@ -257,9 +257,7 @@ impl StepCdf {
         }
         keep.sort_unstable();
         keep.dedup();
-        Self {
-            steps: keep.into_iter().map(|index| self.steps[index]).collect(),
-        }
+        Self::from_ordered(keep.into_iter().map(|index| self.steps[index]).collect())
     }
 
     fn index_reaching(&self, probability: f64) -> usize {

@@ -13,7 +13,7 @@ use tailbound_time::{Duration, Instant};
 
 pub use self::changes::{Changed, ReservationChange};
 pub use self::members::{Probe, Sight};
-use crate::admission::{Holding, Standing, admit_from, check_request};
+use crate::admission::{Holding, Standing, admit_from, check_company, check_request};
 use crate::audit::{AuditSummary, AuditedDomain};
 use crate::backends::{admit_vcpus, backend};
 use crate::confinement::with_cpuset;
@@ -242,6 +242,7 @@ impl Enforcer {
             }
             chosen.check_interface(request, &self.host)?;
         }
+        check_company(active, requests)?;
         let has_room_from = admit_from(active, requests, &self.host, from)?;
         let requests = requests.iter().map(|standing| &standing.request);
         let plans = requests.map(|request| self.plan_for(request));

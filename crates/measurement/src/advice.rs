@@ -45,9 +45,9 @@ pub struct AdviceQuery<'a> {
 /// before anything of the experiment runs.
 pub fn advice(query: &AdviceQuery<'_>) -> Vec<Advice> {
     let facts = HostFacts::of_this_host();
-    let before = Activity::now(&facts);
+    let before = CpuActivity::now(&facts);
     let _less_at_worst = sleep_until(Monotonic.now() + WATCH);
-    let after = Activity::now(&facts);
+    let after = CpuActivity::now(&facts);
     let mut all = from_facts(&facts, query);
     all.extend(from_activity(query, &before, &after, WATCH));
     all.extend(from_noise(query));
@@ -56,13 +56,13 @@ pub fn advice(query: &AdviceQuery<'_>) -> Vec<Advice> {
 
 /// What the CPUs did so far.
 #[derive(Clone, Debug, Default)]
-struct Activity {
+struct CpuActivity {
     times: BTreeMap<u32, CpuTimes>,
     /// Counts of each interrupt source by CPU, by number and name.
     interrupts: BTreeMap<(u32, String), BTreeMap<u32, u64>>,
 }
 
-impl Activity {
+impl CpuActivity {
     fn now(facts: &HostFacts) -> Self {
         let sources = facts.interrupts().into_iter();
         Self {
@@ -236,8 +236,8 @@ fn fair_server(facts: &HostFacts, served: &CpuSet) -> Option<Advice> {
 /// What others do on the CPUs.
 fn from_activity(
     query: &AdviceQuery<'_>,
-    before: &Activity,
-    after: &Activity,
+    before: &CpuActivity,
+    after: &CpuActivity,
     watched: Duration,
 ) -> Vec<Advice> {
     let mut all = Vec::new();
@@ -269,8 +269,8 @@ fn from_activity(
 
 fn busy_interrupts(
     served: &CpuSet,
-    before: &Activity,
-    after: &Activity,
+    before: &CpuActivity,
+    after: &CpuActivity,
     watched: Duration,
 ) -> Vec<Advice> {
     let mut all = Vec::new();
@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn load_stolen_time_and_interrupts_are_seen_between_two_looks() {
-        let activity = |busy, idle, stolen, count| Activity {
+        let activity = |busy, idle, stolen, count| CpuActivity {
             times: BTreeMap::from([(1, CpuTimes { busy, idle, stolen })]),
             interrupts: BTreeMap::from([((24, "disk".into()), BTreeMap::from([(1, count)]))]),
         };

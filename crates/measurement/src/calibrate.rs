@@ -16,7 +16,7 @@ use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
 pub use rounds::{CalibrationRound, RoundRequest, alike, counting, spread_per_cent};
-use session::Session;
+use session::CalibrationSession;
 
 /// How many iterations of the loop in a `{busy:...}` request take how long.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub fn calibration_round(
     std::thread::scope(|scope| {
         let client = std::thread::Builder::new()
             .name("calibration".into())
-            .spawn_scoped(scope, || Session::open(plan, stop)?.carry_out())
+            .spawn_scoped(scope, || CalibrationSession::open(plan, stop)?.carry_out())
             .map_err(|cause| MeasurementError::Host {
                 what: "start the calibration's thread".into(),
                 cause,

@@ -19,7 +19,7 @@ const RANDOM_BELOW: u64 = 1_000_000;
 
 /// One part of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum RequestPiece {
     /// Bytes to send as they are.
     Text(Vec<u8>),
     /// `{random}`.
@@ -37,9 +37,9 @@ pub(crate) enum Piece {
 #[derive(Clone, Debug)]
 pub(crate) enum RequestTemplate {
     /// The arguments of a Redis command.
-    Redis(Vec<Vec<Piece>>),
+    Redis(Vec<Vec<RequestPiece>>),
     /// The path of an HTTP GET.
-    Http(Vec<Piece>),
+    Http(Vec<RequestPiece>),
     /// Work for the synthetic service.
     Synthetic {
         /// Before which others.
@@ -123,7 +123,9 @@ impl RequestTemplate {
     /// A request that asks for no work; `None` for HTTP, which has none.
     pub(crate) fn trivial(protocol: Protocol) -> Option<Self> {
         match protocol {
-            Protocol::Redis => Some(Self::Redis(vec![vec![Piece::Text(b"PING".to_vec())]])),
+            Protocol::Redis => Some(Self::Redis(vec![vec![RequestPiece::Text(
+                b"PING".to_vec(),
+            )]])),
             Protocol::Synthetic => Some(Self::Synthetic { priority: 0 }),
             Protocol::Http => None,
         }
@@ -131,7 +133,8 @@ impl RequestTemplate {
 
     /// Whether it needs a [`BusyRate`].
     pub(crate) fn needs_busy_rate(&self) -> bool {
-        let busy = |pieces: &Vec<Piece>| pieces.iter().any(|p| matches!(p, Piece::Busy(_)));
+        let busy =
+            |pieces: &Vec<RequestPiece>| pieces.iter().any(|p| matches!(p, RequestPiece::Busy(_)));
         match self {
             Self::Redis(arguments) => arguments.iter().any(busy),
             Self::Http(path) => busy(path),
@@ -167,16 +170,16 @@ impl RequestTemplate {
     }
 }
 
-fn fill(out: &mut Vec<u8>, pieces: &[Piece], filling: &mut Filling) {
+fn fill(out: &mut Vec<u8>, pieces: &[RequestPiece], filling: &mut Filling) {
     for piece in pieces {
         let number = match piece {
-            Piece::Text(text) => {
+            RequestPiece::Text(text) => {
                 out.extend_from_slice(text);
                 continue;
             }
-            Piece::Random { below } => filling.random.random_range(0..*below),
-            Piece::Index => filling.index,
-            Piece::Busy(length) => match filling.busy {
+            RequestPiece::Random { below } => filling.random.random_range(0..*below),
+            RequestPiece::Index => filling.index,
+            RequestPiece::Busy(length) => match filling.busy {
                 Busy::Iterations(count) => count,
                 Busy::Rate(rate) => rate.iterations_for(*length),
                 Busy::Unknown => 0,
@@ -187,7 +190,7 @@ fn fill(out: &mut Vec<u8>, pieces: &[Piece], filling: &mut Filling) {
 }
 
 /// Cuts `argument` at its placeholders.
-fn pieces(argument: &str, random_below: u64) -> Result<Vec<Piece>, MeasurementError> {
+fn pieces(argument: &str, random_below: u64) -> Result<Vec<RequestPiece>, MeasurementError> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
     let mut rest = argument;
@@ -201,7 +204,7 @@ fn pieces(argument: &str, random_below: u64) -> Result<Vec<Piece>, MeasurementEr
         match (found, inside) {
             (Some(piece), Some((_, after))) => {
                 if !text.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                    pieces.push(RequestPiece::Text(std::mem::take(&mut text)));
                 }
                 pieces.push(piece);
                 rest = after;
@@ -214,34 +217,34 @@ fn pieces(argument: &str, random_below: u64) -> Result<Vec<Piece>, MeasurementEr
     }
     text.extend_from_slice(rest.as_bytes());
     if !text.is_empty() || pieces.is_empty() {
-        pieces.push(Piece::Text(text));
+        pieces.push(RequestPiece::Text(text));
     }
     Ok(pieces)
 }
 
 /// The placeholder called `name`, if it is one.
-fn placeholder(name: &str, random_below: u64) -> Result<Option<Piece>, MeasurementError> {
+fn placeholder(name: &str, random_below: u64) -> Result<Option<RequestPiece>, MeasurementError> {
     let bad = |cause: String, remedy: &str| MeasurementError::BadPlan {
         what: format!("{{{name}}} in a request: {cause}"),
         remedy: remedy.into(),
     };
     if let Some(length) = name.strip_prefix("busy:") {
         return match length.parse() {
-            Ok(length) => Ok(Some(Piece::Busy(length))),
+            Ok(length) => Ok(Some(RequestPiece::Busy(length))),
             Err(cause) => Err(bad(cause.to_string(), "write {busy:2ms}")),
         };
     }
     if let Some(below) = name.strip_prefix("random:") {
         return match below.parse() {
-            Ok(below) if below > 0 => Ok(Some(Piece::Random { below })),
+            Ok(below) if below > 0 => Ok(Some(RequestPiece::Random { below })),
             _ => Err(bad("no count above zero".into(), "write {random:100}")),
         };
     }
     Ok(match name {
-        "random" => Some(Piece::Random {
+        "random" => Some(RequestPiece::Random {
             below: random_below,
         }),
-        "index" => Some(Piece::Index),
+        "index" => Some(RequestPiece::Index),
         _ => None,
     })
 }

@@ -7,10 +7,12 @@ use tailbound_time::Duration;
 use crate::description::{Description, Domain, DomainKind, Scheduling, Task};
 use crate::host::{Host, Placement};
 use crate::interface::{Cpu, CpuSet, Priority};
+use crate::schema::is_default;
 
-/// When soft tasks of a domain run before its other tasks, which are hard: no deadline of theirs is
-/// missed for it. Soft jobs wait in one queue, first come, first served, and run too whenever no hard
-/// job is there. Budgets that a server spends are told otherwise, by a domain inside of this one.
+/// The policy by which soft tasks of a domain run before its other tasks, which are hard: no hard
+/// task misses a deadline for it. Soft jobs wait in one queue, first come, first served, and also
+/// run whenever no hard job is there. The budget of a server is described otherwise, by a domain
+/// inside of this one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Aperiodic {
@@ -18,7 +20,7 @@ pub struct Aperiodic {
     pub policy: AperiodicPolicy,
     /// The soft tasks, by name; all others of the domain are hard.
     pub tasks: Vec<String>,
-    /// What is made of time that hard jobs turn out not to need (dual priority, slack stealing).
+    /// The use of time that hard jobs turn out not to need (dual priority, slack stealing).
     #[serde(default, skip_serializing_if = "is_default")]
     pub gain: Gain,
     /// CPU time per period (priority exchange).
@@ -32,12 +34,12 @@ pub struct Aperiodic {
     /// exchange).
     #[serde(default)]
     pub priority: Option<Priority>,
-    /// What the policy's own work takes, beyond the overheads of the host.
+    /// The costs of the policy's own work, beyond the overheads of the host.
     #[serde(default, skip_serializing_if = "is_default")]
     pub costs: AperiodicCosts,
 }
 
-/// By what rule soft jobs come before hard ones.
+/// The rules by which soft jobs come before hard ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AperiodicPolicy {
@@ -52,7 +54,7 @@ pub enum AperiodicPolicy {
     PriorityExchange,
 }
 
-/// What is made of time that hard jobs turn out not to need.
+/// The use of time that hard jobs turn out not to need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gain {
@@ -67,26 +69,23 @@ pub enum Gain {
     Both,
 }
 
-/// What the work of a policy takes; nothing if left out.
+/// The costs of a policy's work; nothing if left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AperiodicCosts {
-    /// A replenishment of the budget (priority exchange).
+    /// The cost of a replenishment of the budget (priority exchange).
     #[serde(default, skip_serializing_if = "is_default")]
     pub replenishment: Duration,
-    /// A promotion (dual priority).
+    /// The cost of a promotion (dual priority).
     #[serde(default, skip_serializing_if = "is_default")]
     pub promotion: Duration,
-    /// The slack of one hard task; that of all is computed at the end of each hard job (slack stealing).
+    /// The cost of computing the slack of one hard task; the slack of all is computed at the end of
+    /// each hard job (slack stealing).
     #[serde(default, skip_serializing_if = "is_default")]
     pub slack_per_task: Duration,
-    /// To pass on what a hard job has left (propagated gain).
+    /// The cost of passing on the time that a hard job has left (propagated gain).
     #[serde(default, skip_serializing_if = "is_default")]
     pub gain: Duration,
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Aperiodic {

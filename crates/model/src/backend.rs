@@ -9,7 +9,7 @@ use tailbound_time::Duration;
 
 use crate::ServerKind;
 
-/// What makes the kernel give a domain its CPU time, and no more.
+/// The back ends, which make the kernel give a domain its CPU time, and no more.
 #[derive(
     Clone,
     Copy,
@@ -113,12 +113,12 @@ pub struct BackendOption {
     pub not_simulated: Option<&'static str>,
 }
 
-/// What is set of a reservation that only some back ends know.
+/// The options of a reservation that only some back ends have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackendOptions {
-    /// How much of the budgets that were not used in earlier periods may be used beyond that of a
-    /// period, on each CPU; at most the budget (back end `cfs-quota`).
+    /// The unused budget of earlier periods that may be spent beyond the budget of a period, on
+    /// each CPU; at most the budget (back end `cfs-quota`).
     #[serde(default)]
     pub burst: Option<Duration>,
 }

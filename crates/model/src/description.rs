@@ -15,17 +15,19 @@ use crate::interface::{
 use crate::locks::{CriticalSection, LockProtocol};
 use crate::machine::Machine;
 use crate::mode::{LocalMode, Mode};
-use crate::mode_changes::{Agent, ModeChanges};
-use crate::schema::Name;
+use crate::mode_changes::Agent;
+use crate::schema::{Name, is_default};
+use crate::section::{Section, Sections};
 pub use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
 use crate::{BackendKind, BackendOptions};
 
 /// The version of the file format that this crate reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// A whole system.
+/// The description of a whole system.
+// The keys that serde does not know are those of `sections`; the schema refuses all others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct Description {
     /// The version of the format; 1.
     #[schemars(range(min = 1, max = 1))]
@@ -33,7 +35,7 @@ pub struct Description {
     /// The name of the system, used in reports and for what is made in the kernel.
     #[schemars(with = "Name")]
     pub name: String,
-    /// What the system is, for a reader.
+    /// A text about the system, for a reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// The seed of everything random: arrivals, drawn execution times, simulations.
@@ -42,45 +44,70 @@ pub struct Description {
     /// The machines, by name.
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub hosts: BTreeMap<String, Host>,
-    /// What is isolated from each other, by name.
+    /// The domains, which are isolated from each other, by name.
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub domains: BTreeMap<String, Domain>,
-    /// What answers requests, by name.
+    /// The services, which answer requests, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub services: BTreeMap<String, Service>,
-    /// The modes of the system, by name; empty if it has only one.
+    /// The modes of the system, by name; left out if the system has only one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub modes: BTreeMap<String, Mode>,
-    /// The mode that the system starts in; needed if it has modes.
+    /// The mode that the system starts in; needed if the system has modes.
     #[serde(default)]
     pub initial_mode: Option<String>,
-    /// How changes from mode to mode are made.
-    #[serde(default, skip_serializing_if = "ModeChanges::is_default")]
-    pub mode_changes: ModeChanges,
-    /// How the promises are put to the test.
+    /// The experiment that puts the promises to the test.
     #[serde(default)]
     pub experiment: Experiment,
+    /// The tables of subsystems.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub sections: Sections,
+}
+
+impl Description {
+    /// A system of this name and text without hosts or anything on them.
+    pub fn named(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            name: name.into(),
+            description: description.into(),
+            seed: default_seed(),
+            hosts: BTreeMap::new(),
+            domains: BTreeMap::new(),
+            services: BTreeMap::new(),
+            modes: BTreeMap::new(),
+            initial_mode: None,
+            experiment: Experiment::default(),
+            sections: Sections::default(),
+        }
+    }
+
+    /// The table of a subsystem; its default where the description has none.
+    pub fn section<S: Section>(&self) -> S {
+        self.sections.get()
+    }
 }
 
 fn default_seed() -> u64 {
     1
 }
 
-/// What is isolated from the rest of its host.
+/// A part of the system that is isolated from the rest of its host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
-    /// The host that it runs on; may be left out if there is only one.
+    /// The host that the domain runs on; may be left out if there is only one.
     #[serde(default)]
     pub host: Option<String>,
-    /// The domain whose reservation it is scheduled in: a virtual machine for its containers. Only
-    /// simulation knows nested domains.
+    /// The outer domain, in whose reservation this domain is scheduled: a virtual machine for its
+    /// containers. Only simulation knows nested domains.
     #[serde(default)]
     #[schemars(with = "Name")]
     pub inside: Option<String>,
-    /// What it is made of.
+    /// The kind of the domain.
     pub kind: DomainKind,
     /// The program and its arguments, started by `tailbound run` (kind `process`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,57 +126,57 @@ pub struct Domain {
     /// is only simulated.
     #[serde(default)]
     pub machine: Option<Machine>,
-    /// How many copies of the command or built-in are started.
+    /// The number of copies of the command or built-in that are started.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
     pub instances: u32,
     /// The CPUs of a domain without a reservation.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub cpus: CpuSet,
-    /// Whether simulation takes its programs for ones that use all the CPU time they get. Where
-    /// nothing tells its load, it is taken to be idle otherwise.
-    #[serde(default, skip_serializing_if = "is_not")]
+    /// Whether simulation assumes that the domain's programs use all the CPU time that they get.
+    /// Otherwise, a domain whose load is not described is assumed to be idle.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cpu_bound: bool,
     /// The windows of a time partition in each major frame of its host (kind `time-partition`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<Window>,
-    /// The CPU time that it gets; without one it is best effort.
+    /// The CPU time that the domain gets; without a reservation it is best effort.
     #[serde(default)]
     pub reservation: Option<Reservation>,
-    /// The order in which its own tasks run.
+    /// The order in which the domain's own tasks run.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "fifo"))]
     pub scheduling: Scheduling,
-    /// Whether each of its own tasks is on one virtual CPU, or all share one queue for all virtual
-    /// CPUs, the first tasks running wherever one is free.
+    /// Whether each of the domain's own tasks is on one virtual CPU, or all tasks share one queue
+    /// for all virtual CPUs, from which the first tasks run wherever a virtual CPU is free.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "partitioned"))]
     pub placement: Placement,
-    /// How long a turn lasts (scheduling `round-robin`).
+    /// The length of a turn (scheduling `round-robin`).
     #[serde(default)]
     pub quantum: Option<Duration>,
-    /// Whether a job of its own tasks may be interrupted by another one of them.
+    /// Whether a job of the domain's own tasks may be interrupted by another job of them.
     #[serde(default = "yes", skip_serializing_if = "is_so")]
     pub preemptive: bool,
-    /// Which of its own tasks are soft, and when those run before the others. Only simulation knows
-    /// this.
+    /// The soft ones among the domain's own tasks, and the rule by which they run before the
+    /// others. Only simulation knows this.
     #[serde(default)]
     pub aperiodic: Option<Aperiodic>,
-    /// Tasks that run in it without being asked by requests, such as control loops, by name. They
-    /// are analysed and simulated; `run` sends nothing for them.
+    /// The domain's own tasks, by name, which run without requests, such as control loops. They are
+    /// analysed and simulated; `run` sends nothing for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub tasks: BTreeMap<String, Task>,
-    /// What its own tasks share, one at a time, by name. Only simulation knows locks.
+    /// The locks that the domain's own tasks share, by name. Only simulation knows locks.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub locks: BTreeMap<String, LockProtocol>,
-    /// Its local modes, by name: what differs from the above in each. Modes of the system say which
-    /// one it is in.
+    /// The local modes of the domain, by name: the differences from the keys above in each. The
+    /// modes of the system choose among them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub modes: BTreeMap<String, LocalMode>,
-    /// What switches its tasks at mode changes; without one, nothing does.
+    /// The agent that switches the domain's tasks at mode changes; without an agent, nothing does.
     #[serde(default)]
     pub agent: Option<Agent>,
 }
@@ -167,15 +194,6 @@ fn is_one(count: &u32) -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_so(whether: &bool) -> bool {
     *whether
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)]
-fn is_not(whether: &bool) -> bool {
-    !*whether
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Domain {
@@ -220,7 +238,7 @@ impl Domain {
     }
 }
 
-/// What a domain is made of.
+/// The kinds of domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DomainKind {
@@ -248,15 +266,16 @@ pub enum Builtin {
     CpuHog,
 }
 
-/// The CPU time that a domain gets, and what makes the kernel give it.
+/// The CPU time that a domain gets, and the back end that enforces it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reservation {
-    /// What enforces it.
+    /// The back end that enforces the reservation.
     #[serde(default)]
     pub backend: BackendKind,
-    /// The rule by which the budget is spent and replenished; the back end's if left out, and
-    /// another only to predict and simulate: `check` refuses what the back end does not enforce.
+    /// The rule by which the budget is spent and replenished; that of the back end if left out.
+    /// Another rule serves only to predict and simulate: `check` refuses a rule that the back end
+    /// does not enforce.
     #[serde(default)]
     pub server: Option<ServerKind>,
     /// CPU time per period; left out with `derive`.
@@ -265,29 +284,31 @@ pub struct Reservation {
     /// The distance between replenishments; left out with `derive`.
     #[serde(default)]
     pub period: Option<Duration>,
-    /// Take budget and period from the domain's tasks by this rule.
+    /// The rule that takes budget and period from the domain's tasks.
     #[serde(default)]
     pub derive: Option<DerivationRule>,
-    /// Bandwidth added to what `derive` yields (the thesis advises 5 points, section 3.3).
-    #[serde(default, skip_serializing_if = "PercentagePoints::is_zero")]
+    /// The bandwidth that is added to the result of `derive` (the thesis advises 5 points, section
+    /// 3.3).
+    #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = 0.0))]
     pub margin_points: PercentagePoints,
     /// The fixed priority; the higher number runs first.
     #[serde(default = "highest")]
     pub priority: Priority,
-    /// The CPUs that it holds on: one virtual CPU is pinned to each (placement `partitioned`).
+    /// The CPUs of the reservation: one virtual CPU is pinned to each (placement `partitioned`).
     pub cpus: CpuSet,
-    /// How many virtual CPUs have this budget each (placement `global`); as many as `cpus` if left
-    /// out.
+    /// The number of virtual CPUs, each of which has this budget (placement `global`); as many as
+    /// `cpus` if left out.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1024))]
     pub vcpus: Option<u32>,
-    /// What becomes of it under `apply` once the domain has no members; by default `keep` for a domain
-    /// with `cgroup`, which may come back under that path, and `release` for all others, which cannot.
+    /// The fate of the reservation under `apply` once the domain has no members; by default `keep`
+    /// for a domain with `cgroup`, which may come back under that path, and `release` for all
+    /// others, which cannot.
     #[serde(default)]
     pub when_empty: Option<WhenEmpty>,
-    /// What only some back ends know.
-    #[serde(default, skip_serializing_if = "BackendOptions::is_empty")]
+    /// The options that only some back ends have.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub options: BackendOptions,
 }
 
@@ -332,36 +353,37 @@ pub enum DerivationRule {
     VirtualizationAgnostic,
 }
 
-/// Something in a domain that answers requests.
+/// A service in a domain, which answers requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
-    /// The domain that it runs in.
+    /// The domain that the service runs in.
     pub domain: String,
-    /// What it speaks.
+    /// The protocol of the service.
     pub protocol: Protocol,
-    /// Where it listens: `unix:PATH` or `ADDRESS:PORT`; relative paths start at the file.
+    /// The address at which the service listens: `unix:PATH` or `ADDRESS:PORT`; relative paths
+    /// start at the file.
     pub endpoint: String,
-    /// The order in which it serves its tasks' jobs.
+    /// The order in which the service serves its tasks' jobs.
     #[serde(default)]
     pub scheduling: Scheduling,
-    /// How many requests may be outstanding; the others wait at the client, and their latency
-    /// counts from the intended send time all the same. Without it there is no limit.
+    /// The number of requests that may be outstanding; the others wait at the client, and their
+    /// latency counts from the intended send time all the same. If left out, there is no limit.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub max_in_flight: Option<u32>,
     /// Requests sent once, in order, before anything is measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub setup: Vec<Request>,
-    /// What it is asked to do, by name.
+    /// The tasks of the service, by name.
     #[schemars(extend("propertyNames" = {"$ref": "#/$defs/Name"}))]
     pub tasks: BTreeMap<String, Task>,
-    /// What is promised.
+    /// The promises of the service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slos: Vec<Slo>,
 }
 
-/// What a service speaks.
+/// The protocols of services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -398,34 +420,36 @@ pub enum Scheduling {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// When jobs are released.
+    /// The law by which jobs are released.
     pub arrivals: Arrivals,
-    /// How long a job runs on a CPU of its own.
+    /// The execution time of a job on a CPU of its own.
     pub execution_time: ExecutionTime,
-    /// Response time within which a job must end.
+    /// The response time within which a job must end.
     #[serde(default)]
     pub deadline: Option<Duration>,
     /// The fixed priority within the service or domain; the higher number runs first.
     #[serde(default)]
     pub priority: Option<Priority>,
-    /// What is sent for one job; the synthetic service needs none.
+    /// The request that is sent for one job; the synthetic service needs none.
     #[serde(default)]
     pub request: Option<Request>,
-    /// How many independent clients do this.
+    /// The number of independent clients of the task.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1), extend("default" = 1))]
     pub clients: u32,
-    /// The virtual CPU of its domain that it runs on, from 0 (tasks of domains). The others are
-    /// placed worst-fit: in the order of their names, each where the least utilisation is.
+    /// The virtual CPU of the domain that the task runs on, from 0 (tasks of domains). Tasks
+    /// without this key are placed worst-fit: in the order of their names, each where the least
+    /// utilisation is.
     #[serde(default)]
     #[schemars(range(max = 1023))]
     pub vcpu: Option<u32>,
-    /// A job boosts its virtual CPU: as long as it is not done, and at most this long from its release
-    /// on, that comes before all others and neither waits for budget nor spends any (tasks of domains,
-    /// such as the agent that answers a mode change). Only simulation knows boosts.
+    /// The longest boost of a job's virtual CPU: until the job ends, and at most this long after
+    /// its release, the virtual CPU comes before all others and neither waits for budget nor spends
+    /// any (tasks of domains, such as the agent that answers a mode change). Only simulation knows
+    /// boosts.
     #[serde(default)]
     pub boost: Option<Duration>,
-    /// During which parts of its execution a job holds a lock of its domain.
+    /// The parts of its execution during which a job holds a lock of its domain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sections: Vec<CriticalSection>,
 }
@@ -439,7 +463,8 @@ pub enum Request {
     Redis {
         /// The command and its arguments.
         command: Vec<String>,
-        /// Send it this many times, `{index}` in an argument counting from 0.
+        /// The number of times that the command is sent, with `{index}` in an argument counting
+        /// from 0.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         #[schemars(range(min = 1), extend("default" = 1))]
         repeat: u32,
@@ -457,24 +482,24 @@ pub enum Request {
 pub struct Slo {
     /// The share of the responses, in percent.
     pub percentile: Percentile,
-    /// The latency that they stay within.
+    /// The latency within which these responses stay.
     pub latency: Duration,
-    /// The task that it is about; all of the service's if left out.
+    /// The task of the promise; all tasks of the service if left out.
     #[serde(default)]
     pub task: Option<String>,
 }
 
-/// How the promises are put to the test.
+/// The experiment that puts the promises to the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// How long each variant is measured, after its warm-up.
+    /// The time for which each variant is measured, after its warm-up.
     #[serde(default = "default_duration")]
     pub duration: Duration,
-    /// How long the load runs before anything counts.
+    /// The time for which the load runs before anything counts.
     #[serde(default = "default_warm_up")]
     pub warm_up: Duration,
-    /// What is compared; if left out: as described, dedicated twice, no reservation.
+    /// The variants that are compared; if left out: as described, dedicated twice, no reservation.
     #[serde(default = "default_variants")]
     pub variants: Vec<Variant>,
 }
@@ -516,20 +541,21 @@ fn default_variants() -> Vec<Variant> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// Its label in results.
+    /// The label of the variant in results.
     #[schemars(with = "Name")]
     pub name: String,
     /// The back end of every reservation, in place of the described one.
     #[serde(default)]
     pub backend: Option<BackendKind>,
-    /// Whether the domains without a reservation run. Those that reserved domains are inside of stay in
-    /// any case, without work of their own if not.
+    /// Whether the domains without a reservation run. If not, those around reserved domains stay,
+    /// without work of their own.
     #[serde(default = "yes")]
     pub neighbours: bool,
     /// Bandwidth added to (or taken from) every reservation, in place of the described margin.
     #[serde(default)]
     pub margin_points: Option<PercentagePoints>,
-    /// How often it is measured; repetitions of different variants are interleaved.
+    /// The number of measurements of the variant; repetitions of different variants are
+    /// interleaved.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub repetitions: u32,

@@ -6,6 +6,7 @@ use tailbound_time::Duration;
 
 use crate::interface::CpuSet;
 use crate::machine::AgentListeners;
+use crate::schema::is_default;
 
 /// One machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -13,29 +14,30 @@ use crate::machine::AgentListeners;
 pub struct Host {
     /// The CPUs that Tailbound may use.
     pub cpus: CpuSet,
-    /// Those of them for load generators, Tailbound itself and everything not named.
+    /// Those of `cpus` for load generators, Tailbound itself and everything not named.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub housekeeping: CpuSet,
     /// The order among the reservations.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "fixed-priority"))]
     pub scheduling: HostScheduling,
-    /// Where virtual CPUs, or the tasks of a domain, may run.
+    /// The CPUs on which virtual CPUs, or the tasks of a domain, may run.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "partitioned"))]
     pub placement: Placement,
     /// The speed of each CPU in percent of that for which execution times hold, in the order of the
-    /// CPUs' numbers; 100 for all if left out. Only simulation reckons with it.
+    /// CPUs' numbers; 100 for all if left out. Only simulation takes it into account.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(range(min = 1, max = 1000)))]
     pub speeds: Vec<u32>,
-    /// What the operating system takes for itself. Only simulation reckons with it.
+    /// The CPU time that the operating system takes for itself. Only simulation takes it into
+    /// account.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overheads: HostOverheads,
-    /// Where it listens for agents beside its Unix socket.
-    #[serde(default, skip_serializing_if = "AgentListeners::is_default")]
+    /// The addresses at which the host listens for agents beside its Unix socket.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub agents: AgentListeners,
-    /// The cycle of the windows of its time partitions.
+    /// The cycle of the windows of the host's time partitions.
     #[serde(default)]
     pub major_frame: Option<Duration>,
 }
@@ -56,10 +58,6 @@ impl Host {
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// The order among the reservations of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -71,7 +69,7 @@ pub enum HostScheduling {
     EarliestDeadlineFirst,
 }
 
-/// Where virtual CPUs, or the tasks of a domain, may run.
+/// The CPUs on which virtual CPUs, or the tasks of a domain, may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -83,24 +81,20 @@ pub enum Placement {
     Global,
 }
 
-/// What the operating system takes of each CPU.
-///
-/// An overhead takes the CPU at the instant at which it arises, before any job goes on; overheads that
-/// arise meanwhile wait their turn behind it. It is charged to no job's execution and to no budget, so
-/// that what ran, what overheads took and what was idle add up to what passed.
+/// The CPU time that the operating system takes of each CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HostOverheads {
-    /// To put another job on a CPU than the one that was there last.
+    /// The cost of putting another job on a CPU than the one that ran there last.
     #[serde(default, skip_serializing_if = "is_default")]
     pub context_switch: Duration,
-    /// Each time that the scheduler looks what to run.
+    /// The cost of each decision of the scheduler.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scheduler_invocation: Duration,
-    /// To go on on another CPU, in addition to the switch.
+    /// The cost of continuing on another CPU, in addition to the switch.
     #[serde(default, skip_serializing_if = "is_default")]
     pub migration: Duration,
-    /// Each release of a job.
+    /// The cost of each release of a job.
     #[serde(default, skip_serializing_if = "is_default")]
     pub interrupt: Duration,
     /// The periodic tick.
@@ -114,7 +108,7 @@ pub struct HostOverheads {
 pub struct HostTick {
     /// The distance between ticks.
     pub period: Duration,
-    /// The CPU time that each takes.
+    /// The CPU time of one tick.
     pub cost: Duration,
 }
 
@@ -136,9 +130,9 @@ impl HostOverheads {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
-    /// Its begin, from the begin of the major frame.
+    /// The begin of the window, from the begin of the major frame.
     pub offset: Duration,
-    /// How long it lasts.
+    /// The length of the window.
     pub length: Duration,
 }
 

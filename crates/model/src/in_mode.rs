@@ -78,7 +78,7 @@ impl Description {
         let mut described = self.clone();
         described.modes.clear();
         described.initial_mode = None;
-        described.mode_changes = ModeChanges::default();
+        described.sections.remove::<ModeChanges>();
         for domain in described.domains.values_mut() {
             domain.modes.clear();
             domain.agent = None;
@@ -91,7 +91,7 @@ impl Description {
     /// For whoever goes by the modes alone.
     pub fn with_inline_modes(&self) -> Self {
         let mut inline = self.clone();
-        inline.mode_changes = ModeChanges::default();
+        inline.sections.remove::<ModeChanges>();
         for domain in inline.domains.values_mut() {
             domain.modes.clear();
             domain.agent = None;
@@ -297,7 +297,7 @@ mod tests {
             assert!(mode.modes.is_empty() && mode.initial_mode.is_none());
             let mut domains = mode.domains.values();
             assert!(domains.all(|domain| domain.modes.is_empty() && domain.agent.is_none()));
-            assert_eq!(mode.mode_changes, ModeChanges::default());
+            assert_eq!(mode.section::<ModeChanges>(), ModeChanges::default());
         }
     }
 
@@ -315,7 +315,9 @@ mod tests {
         use crate::mode_changes::ChangePolicy::{Boost, Greedy, Prompt};
         let mut cell = cell();
         let mut costs = |policy, backend| {
-            cell.mode_changes.policy = policy;
+            let changes = cell.section::<ModeChanges>();
+            let changes = ModeChanges { policy, ..changes };
+            cell.sections.set(&changes).unwrap();
             let cost = |name: &str| cell.agent_time_before_all(&cell.domains[name], backend);
             // Outside, none, inside.
             ["arm", "camera", "box"].map(|name| cost(name).as_nanos() / 1_000)
@@ -324,6 +326,9 @@ mod tests {
         assert_eq!(costs(Prompt, DsFreeze), [80, 0, 1_000]);
         assert_eq!(costs(Boost, DsFreeze), [80, 0, 1_000]);
         assert_eq!(costs(Boost, Dedicated), [0, 0, 0]);
-        assert_eq!(cell.mode_changes.boost, Duration::from_millis(1));
+        assert_eq!(
+            cell.section::<ModeChanges>().boost,
+            Duration::from_millis(1)
+        );
     }
 }

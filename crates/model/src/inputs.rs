@@ -319,14 +319,15 @@ pub fn parse_histogram(text: &str, file: &str) -> Result<Vec<Bin>, Problems> {
 pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problems> {
     let mut found = Lines::new(text, file);
     let mut content = lines(text).peekable();
-    let columns = content.peek().and_then(|(_, header)| Columns::of(header));
+    let header = content.peek().map_or("", |(_, header)| header);
+    let columns = column(header, "value_ns").map(|at| (at, column(header, "count")));
     if columns.is_some() {
         content.next();
     }
     let mut samples = Vec::new();
     for (span, line) in content {
-        let sample = match &columns {
-            Some(columns) => found.row(span, line, columns),
+        let sample = match columns {
+            Some((value, count)) => found.row(&span, line, value, count),
             None => found
                 .duration(span, line)
                 .map(|value| SampleCount { value, count: 1 }),
@@ -347,21 +348,6 @@ pub fn parse_samples(text: &str, file: &str) -> Result<Vec<SampleCount>, Problem
 /// Where a CSV has the column of that name.
 fn column(header: &str, name: &str) -> Option<usize> {
     header.split(',').position(|column| column.trim() == name)
-}
-
-/// Where a CSV has what we read.
-struct Columns {
-    value: usize,
-    count: Option<usize>,
-}
-
-impl Columns {
-    fn of(header: &str) -> Option<Self> {
-        Some(Self {
-            value: column(header, "value_ns")?,
-            count: column(header, "count"),
-        })
-    }
 }
 
 /// Collects what is wrong in the lines of a file.
@@ -423,14 +409,13 @@ impl<'a> Lines<'a> {
 
     fn row(
         &mut self,
-        span: std::ops::Range<usize>,
+        span: &std::ops::Range<usize>,
         line: &str,
-        columns: &Columns,
+        value: usize,
+        count: Option<usize>,
     ) -> Option<SampleCount> {
-        let value = self.number(&span, line, columns.value, "value_ns");
-        let count = columns
-            .count
-            .map_or(Some(1), |column| self.number(&span, line, column, "count"));
+        let value = self.number(span, line, value, "value_ns");
+        let count = count.map_or(Some(1), |column| self.number(span, line, column, "count"));
         Some(SampleCount {
             value: value.map(Duration::from_nanos)?,
             count: count?,

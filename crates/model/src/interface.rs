@@ -128,13 +128,6 @@ impl ResourceInterface {
 #[serde(transparent)]
 pub struct PercentagePoints(#[schemars(range(min = -100, max = 100))] pub f64);
 
-impl PercentagePoints {
-    /// Whether nothing is added or taken.
-    pub fn is_zero(&self) -> bool {
-        self.0 == 0.0
-    }
-}
-
 /// A share of a whole, in percent: from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]

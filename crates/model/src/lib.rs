@@ -22,6 +22,7 @@ mod problem;
 mod reading;
 pub mod rt_app;
 mod schema;
+mod section;
 mod validation;
 mod workload;
 mod writing;
@@ -53,7 +54,8 @@ pub use mode_changes::{
 pub use named_files::{FilePurpose, files_named};
 pub use problem::{Problem, Problems, Severity};
 pub use reading::{
-    Checked, Extended, LoadError, LoadedDescription, check, load, parse, with_modes,
+    Checked, DescriptionFormat, Extended, LoadError, LoadedDescription, Place, check, parse,
 };
-pub use schema::json_schema;
+pub use section::{Section, SectionKind, Sections};
+pub use validation::Check;
 pub use writing::{NotWritable, overheads_to_toml, to_toml};

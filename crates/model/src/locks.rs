@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-/// What holding a lock does to the priority of its holder.
+/// The effects of a lock on the priority of its holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockProtocol {
@@ -27,9 +27,9 @@ pub enum LockProtocol {
 pub struct CriticalSection {
     /// The lock, one of the domain's.
     pub lock: String,
-    /// The execution time before it. A job that is shorter does not come to it.
+    /// The execution time before the section. A shorter job does not reach the section.
     #[serde(default)]
     pub after: Duration,
-    /// The execution time that it takes; it ends with the job at the latest.
+    /// The execution time of the section, which ends with the job at the latest.
     pub length: Duration,
 }

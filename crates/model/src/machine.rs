@@ -8,46 +8,48 @@ use serde::{Deserialize, Serialize};
 use crate::description::{Description, Domain};
 use crate::interface::CpuSet;
 
-/// A virtual machine that runs already, by what tells its virtual CPUs' threads.
+/// A virtual machine that runs already, by one of the names under which the threads of its virtual
+/// CPUs can be looked up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The Unix socket of its QMP monitor (kind `qemu-vm`): QEMU's `-qmp unix:PATH,server=on,wait=off`.
+    /// The Unix socket of the machine's QMP monitor (kind `qemu-vm`): QEMU's `-qmp
+    /// unix:PATH,server=on,wait=off`.
     #[serde(default)]
     pub qmp: Option<PathBuf>,
-    /// The process, in place of `qmp` (kind `qemu-vm`), started with `-name NAME,debug-threads=on`: its
-    /// threads say by their names which of them are virtual CPUs.
+    /// The process of the machine, in place of `qmp` (kind `qemu-vm`), started with `-name
+    /// NAME,debug-threads=on`: the names of its threads say which of them are virtual CPUs.
     #[serde(default)]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub pid: Option<u32>,
-    /// Its name in libvirt (kind `libvirt-vm`); `virsh` is asked.
+    /// The name of the machine in libvirt (kind `libvirt-vm`); `virsh` is asked.
     #[serde(default)]
     pub name: Option<String>,
-    /// Where the emulator's other threads run, before all domains, so that a message reaches the guest
-    /// while its virtual CPUs have no budget; the host's housekeeping CPUs if left out, or else those
-    /// that no domain is reserved on.
+    /// The CPUs on which the emulator's other threads run, before all domains, so that a message
+    /// reaches the guest while its virtual CPUs have no budget; the host's housekeeping CPUs if
+    /// left out, or else those that no domain is reserved on.
     #[serde(default, skip_serializing_if = "CpuSet::is_empty")]
     pub emulator_cpus: CpuSet,
 }
 
-/// How an agent is reached, and so who may be one.
+/// The ways to reach an agent; each decides which programs can be the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum AgentLink {
-    /// It connects to the host's Unix socket.
+    /// The agent connects to the host's Unix socket.
     Unix {},
-    /// It opens a port of the guest; the host connects to the port's Unix socket.
+    /// The agent opens a port of the guest; the host connects to the port's Unix socket.
     VirtioSerial {
         /// The socket: QEMU's `-chardev socket,path=PATH,server=on,wait=off`.
         path: PathBuf,
     },
-    /// It connects from the guest with this context identifier to the host's vsock port.
+    /// The agent connects from the guest with this context identifier to the host's vsock port.
     Vsock {
         /// QEMU's `-device vhost-vsock-pci,guest-cid=CID`.
         #[schemars(range(min = 3))]
         cid: u32,
     },
-    /// It connects by TLS with a certificate that names its domain (`subjectAltName`).
+    /// The agent connects by TLS with a certificate that names its domain (`subjectAltName`).
     Tls {},
 }
 
@@ -57,18 +59,11 @@ impl Default for AgentLink {
     }
 }
 
-impl AgentLink {
-    /// Whether nothing else is said than what holds anyway.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::Unix {}
-    }
-}
-
-/// Where a host listens for agents beside its Unix socket.
+/// The addresses at which a host listens for agents beside its Unix socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentListeners {
-    /// Where agents with certificates connect.
+    /// The address to which agents with certificates connect.
     #[serde(default)]
     pub tls: Option<TlsListener>,
     /// The vsock port that guests connect to.
@@ -77,23 +72,18 @@ pub struct AgentListeners {
     pub vsock_port: Option<u32>,
 }
 
-impl AgentListeners {
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// Where agents with certificates connect, and what host and agents know each other by.
+/// The address to which agents with certificates connect, and the certificates by which host and
+/// agents know each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlsListener {
     /// The address and the port, such as "192.0.2.1:7171".
     pub listen: String,
-    /// The host's certificate, and those between it and its authority; a PEM file.
+    /// The host's certificate, and those between this certificate and its authority; a PEM file.
     pub certificate: PathBuf,
-    /// Its private key; a PEM file that the daemon's user alone may read.
+    /// The private key of the certificate; a PEM file that the daemon's user alone may read.
     pub key: PathBuf,
-    /// The certificates of who vouches for agents; a PEM file.
+    /// The certificates of the authority that vouches for agents; a PEM file.
     pub authority: PathBuf,
 }
 

@@ -9,46 +9,46 @@ use tailbound_time::Duration;
 use crate::description::Reservation;
 use crate::interface::Percent;
 
-/// One mode of the system: what differs from the description in it.
+/// One mode of the system: its differences from the description.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mode {
-    /// What the mode is for.
+    /// A text about the mode, for a reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The local modes that domains are in, by domain: one of the domain's `modes` each. The others
-    /// are as described.
+    /// The local modes of domains in this mode, by domain: one of the domain's `modes` each. The
+    /// other domains are as described.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub domains: BTreeMap<String, String>,
     /// The reservations in this mode, by domain; the others keep theirs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub reservations: BTreeMap<String, Reservation>,
-    /// The tasks that are released in this mode, as `service.task` or `domain.task`; all if left
-    /// out, but for what local modes say.
+    /// The tasks that are released in this mode, as `service.task` or `domain.task`. If left out,
+    /// all tasks are, but for those that local modes leave out.
     #[serde(default)]
     pub tasks: Option<Vec<String>>,
-    /// What asks for this mode beside commands, programs and agents.
+    /// The triggers that ask for this mode, beside commands, programs and agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub triggers: Vec<Trigger>,
 }
 
-/// A mode of one domain, which modes of the system put it into.
+/// A mode of one domain, which modes of the system choose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LocalMode {
-    /// What the domain does in it.
+    /// A text about the mode, for a reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The CPU time that the domain gets in it; as described if left out.
+    /// The CPU time that the domain gets in the mode; as described if left out.
     #[serde(default)]
     pub reservation: Option<Reservation>,
-    /// The tasks that are released in it: the domain's own by their names, those of its services as
-    /// `service.task`; all if left out.
+    /// The tasks that are released in the mode: the domain's own by their names, those of its
+    /// services as `service.task`; all if left out.
     #[serde(default)]
     pub tasks: Option<Vec<String>>,
 }
 
-/// What asks for a mode without being told to.
+/// A trigger, which asks for a mode at a time or under a condition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Trigger {
@@ -60,17 +60,17 @@ pub enum Trigger {
         #[serde(default)]
         offset: Duration,
     },
-    /// Whenever a share of what the manager of a domain counted (back end `ds-freeze`) has passed a
-    /// threshold, over all of a stretch of time.
+    /// Whenever a share of the events that the manager of a domain counts (back end `ds-freeze`)
+    /// has passed a threshold, over all of a stretch of time.
     Condition {
         /// The domain.
         domain: String,
-        /// What is looked at.
+        /// The share that the condition compares.
         metric: Metric,
-        /// It asks for the mode when the share is larger than this; else give `below`.
+        /// The share above which the trigger asks for the mode; else give `below`.
         #[serde(default)]
         above: Option<Percent>,
-        /// It asks for the mode when the share is smaller than this; else give `above`.
+        /// The share below which the trigger asks for the mode; else give `above`.
         #[serde(default)]
         below: Option<Percent>,
         /// The stretch of time that is counted over.
@@ -79,7 +79,7 @@ pub enum Trigger {
     },
 }
 
-/// What a condition looks at, as a share in percent.
+/// The shares that a condition compares, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {

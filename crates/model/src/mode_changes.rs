@@ -10,24 +10,29 @@ use tailbound_time::Duration;
 use crate::BackendKind;
 use crate::description::{Description, Domain};
 use crate::machine::AgentLink;
+use crate::reading::Place;
+use crate::schema::is_default;
+use crate::section::Section;
+use crate::validation::Check;
 
-/// How changes from mode to mode are made.
+/// The settings of changes from mode to mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModeChanges {
-    /// In which order domains are asked to change.
+    /// The order in which domains are asked to change.
     pub policy: ChangePolicy,
-    /// What becomes of a request that comes while a change is being made.
+    /// The treatment of a request that comes during a change.
     pub requests: RequestsMeanwhile,
-    /// How long an agent may take to answer; then its domain falls back.
+    /// The time after which the domain of an agent that does not answer falls back.
     pub timeout: Duration,
     /// The longest boost of an agent, for one change.
     pub boost: Duration,
     /// The least distance between two changes; the cost of agents is accounted with it.
     pub least_gap: Duration,
-    /// When tasks of a domain that gets more CPU time may start.
+    /// The instant from which tasks of a domain that gets more CPU time may start.
     pub start: TaskStart,
-    /// How new tasks are kept from old ones, so that none misses a deadline in a change.
+    /// The protocol that separates new tasks from old ones, so that no task misses a deadline in a
+    /// change.
     pub protocol: ChangeProtocol,
 }
 
@@ -45,14 +50,37 @@ impl Default for ModeChanges {
     }
 }
 
-impl ModeChanges {
-    /// Whether nothing was said that is not so anyway.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
+impl Section for ModeChanges {
+    const KEY: &'static str = "mode_changes";
+
+    fn check(&self, check: &mut Check<'_>) {
+        let place = Place::root().key(Self::KEY);
+        if !check.names(Self::KEY).is_empty() && check.names("modes").is_empty() {
+            check.error(
+                &place,
+                "there are no modes to change between",
+                "leave it out, or describe modes",
+            );
+        }
+        for (key, what, length) in [
+            ("timeout", "the timeout", self.timeout),
+            ("boost", "the longest boost", self.boost),
+            ("least_gap", "the least gap between changes", self.least_gap),
+        ] {
+            check.above_zero(&place.key(key), what, length);
+        }
+        let Self { boost, timeout, .. } = self;
+        if boost > timeout && !timeout.is_zero() {
+            check.error(
+                &place.key("boost"),
+                format!("a boost of {boost} goes on after the timeout of {timeout}"),
+                format!("a boost ends with the timeout at the latest; write at most \"{timeout}\""),
+            );
+        }
     }
 }
 
-/// In which order domains are asked to change.
+/// The order in which domains are asked to change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangePolicy {
@@ -71,7 +99,7 @@ pub enum ChangePolicy {
     Prompt,
 }
 
-/// What becomes of a request that comes while a change is being made.
+/// The treatment of a request that comes during a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestsMeanwhile {
@@ -84,7 +112,7 @@ pub enum RequestsMeanwhile {
     Preempt,
 }
 
-/// When tasks of a domain that gets more CPU time may start.
+/// The instant from which tasks of a domain that gets more CPU time may start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskStart {
@@ -97,7 +125,7 @@ pub enum TaskStart {
     InForce,
 }
 
-/// How new tasks are kept from old ones (docs/concepts/mode-change-protocols.md).
+/// The protocols that separate new tasks from old ones (docs/concepts/mode-change-protocols.md).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeProtocol {
@@ -114,12 +142,12 @@ pub enum ChangeProtocol {
     MinimumSingleOffset,
 }
 
-/// What switches the tasks of a domain when it is asked to: its domain mode manager (thesis, section
-/// 2.3.1).
+/// The agent that switches the tasks of a domain at the host's request: the domain mode manager of
+/// the thesis (section 2.3.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
-    /// Whether it runs on the domain's reservation, or beside it.
+    /// Whether the agent runs on the domain's reservation, or beside it.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = "outside"))]
     pub place: AgentPlace,
@@ -127,23 +155,23 @@ pub struct Agent {
     #[serde(default = "default_switch", skip_serializing_if = "is_default_switch")]
     #[schemars(extend("default" = "100us"))]
     pub execution_time: Duration,
-    /// The modes of the system that it may ask for.
+    /// The modes of the system that the agent may ask for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_request: Vec<String>,
-    /// The mode of this domain that it falls back to when the agent does not answer in time, or cannot
-    /// switch; if left out, the whole change is taken back then.
+    /// The local mode that the domain falls back to when the agent does not answer in time, or
+    /// cannot switch; if left out, the whole change is taken back then.
     #[serde(default)]
     pub fallback: Option<String>,
-    /// How it is reached.
-    #[serde(default, skip_serializing_if = "AgentLink::is_default")]
+    /// The link to the agent.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub link: AgentLink,
-    /// What runs tasks of the domain, by task: its own by their names, those of its services as
-    /// `service.task`. The host looks at it while the agent says that the task is stopped.
+    /// The processes of tasks of the domain, by task: its own by their names, those of its services
+    /// as `service.task`. The host watches them while the agent says that the task is stopped.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, TaskProcesses>,
 }
 
-/// What runs one task and nothing else, and uses no CPU time while the task is stopped.
+/// The processes that run one task and nothing else, and use no CPU time while the task is stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskProcesses {
@@ -156,7 +184,7 @@ pub struct TaskProcesses {
     pub cgroup: Option<PathBuf>,
 }
 
-/// Where an agent gets its CPU time from.
+/// The source of an agent's CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AgentPlace {
@@ -175,10 +203,6 @@ fn default_switch() -> Duration {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn is_default_switch(switch: &Duration) -> bool {
     *switch == default_switch()
-}
-
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 impl Default for Agent {
@@ -210,7 +234,7 @@ impl Description {
         if !backend.has_budget() {
             return Duration::ZERO;
         }
-        let ModeChanges { policy, boost, .. } = self.mode_changes;
+        let ModeChanges { policy, boost, .. } = self.section();
         match (policy, agent.place) {
             (ChangePolicy::Boost | ChangePolicy::Prompt, AgentPlace::Inside) => boost,
             (_, AgentPlace::Outside) => agent.execution_time,

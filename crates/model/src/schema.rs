@@ -5,12 +5,27 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::description::Description;
+use crate::section::SectionKind;
 
-/// The JSON Schema of a description file, for editors and other programs.
+/// The JSON Schema of a description file with these sections.
 ///
 /// TOML has no null, so neither has the schema: what may be left out is not `required`.
-pub fn json_schema() -> serde_json::Value {
-    let mut schema = schemars::schema_for!(Description).to_value();
+pub(crate) fn json_schema<'a>(
+    sections: impl Iterator<Item = &'a SectionKind>,
+) -> serde_json::Value {
+    let mut generator = SchemaGenerator::default();
+    let sections: Vec<(&str, Schema)> = sections
+        .map(|section| (section.key, (section.schema)(&mut generator)))
+        .collect();
+    let mut schema = generator.into_root_schema_for::<Description>().to_value();
+    for (key, mut section) in sections {
+        // A key says what it is for as the type does that stands below it.
+        let type_name = section.as_value()["$ref"].as_str().unwrap_or_default();
+        let type_name = type_name.trim_start_matches("#/$defs/");
+        let purpose = schema["$defs"][type_name]["description"].clone();
+        section.insert("description".into(), purpose);
+        schema["properties"][key] = section.to_value();
+    }
     as_in_toml(&mut schema);
     schema
 }
@@ -49,6 +64,11 @@ fn as_in_toml(schema: &mut serde_json::Value) {
         Json::Array(elements) => elements.iter_mut().for_each(as_in_toml),
         _ => {}
     }
+}
+
+/// Whether a key can be left out of a written description: its value is its default.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A name of something in a description, in schemas; checked by [`check_name`].

@@ -8,7 +8,7 @@ use tailbound_time::{Duration, Rate};
 
 use crate::description::{Protocol, Scheduling, Service, Task};
 
-/// When the jobs of a task are released.
+/// The laws by which the jobs of a task are released.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Arrivals {
@@ -38,8 +38,8 @@ pub enum Arrivals {
     /// A Poisson process whose rate depends on a hidden state (a Markov-modulated Poisson process): quiet and
     /// busy times in turn.
     MarkovModulatedPoisson {
-        /// The states, 2 to 8 of them. Each is left after an exponentially distributed stay for any of the
-        /// others, all equally likely; at the start it is as if this had gone on for ever.
+        /// The states, 2 to 8 of them. After an exponentially distributed stay, each state is left
+        /// for any of the others, all equally likely; the process is stationary from the start.
         #[schemars(length(min = 2, max = 8))]
         states: Vec<PoissonState>,
     },
@@ -55,7 +55,7 @@ pub enum Arrivals {
     },
     /// Several jobs close together, again and again.
     Bursts {
-        /// How many jobs a burst has; at least 2.
+        /// The number of jobs of a burst; at least 2.
         #[schemars(range(min = 2))]
         jobs: u32,
         /// The distance between the jobs of a burst; all at once if left out.
@@ -79,10 +79,10 @@ pub enum Arrivals {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoissonState {
-    /// Jobs per unit of time while it lasts; no job comes if it is left out.
+    /// Jobs per unit of time during the stay; no job comes if left out.
     #[serde(default)]
     pub rate: Option<Rate>,
-    /// How long it lasts on average.
+    /// The mean length of a stay in the state.
     pub mean_stay: Duration,
 }
 
@@ -142,7 +142,7 @@ fn middle(a: Duration, b: Duration) -> Duration {
     low.saturating_add(high.saturating_sub(low) / 2)
 }
 
-/// How long a job runs on a CPU of its own.
+/// The execution time of a job on a CPU of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum ExecutionTime {
@@ -176,7 +176,7 @@ pub enum ExecutionTime {
     Trace {},
     /// Measured on a dedicated CPU before the run.
     Calibrated {
-        /// What prediction takes until a calibration is there.
+        /// The execution time that prediction assumes until a calibration is there.
         #[serde(default)]
         expected: Option<Duration>,
     },
@@ -188,11 +188,11 @@ pub enum ExecutionTime {
 )]
 #[serde(deny_unknown_fields)]
 pub struct Bin {
-    /// The shortest execution time in it.
+    /// The shortest execution time in the bin.
     pub from: Duration,
     /// The longest; not shorter than `from`.
     pub to: Duration,
-    /// How many jobs were in it.
+    /// The number of jobs in the bin.
     pub count: u64,
 }
 

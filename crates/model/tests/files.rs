@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tailbound_model::{LoadError, TracedJob, check, load, load_inputs};
+use tailbound_model::{DescriptionFormat, LoadError, TracedJob, check, load_inputs};
 use tailbound_time::Duration;
+
+static FORMAT: DescriptionFormat = DescriptionFormat::with(&[]);
 
 /// A folder with the good HTTP description, which names a trace and samples.
 fn folder() -> tempfile::TempDir {
@@ -23,7 +25,7 @@ fn inputs_are_found_beside_the_description() {
         "value_ns,count\n500,2\n",
     )
     .unwrap();
-    let loaded = load(folder.path().join("d.toml")).unwrap();
+    let loaded = FORMAT.load(folder.path().join("d.toml")).unwrap();
     let inputs = loaded.inputs().unwrap();
     let jobs = [1, 2].map(|at| TracedJob {
         release: Duration::from_millis(at),
@@ -44,7 +46,7 @@ fn inputs_are_found_beside_the_description() {
 fn a_missing_file_is_told_at_the_line_that_names_it() {
     let folder = folder();
     fs::write(folder.path().join("execution.csv"), "value_ns\n500\nfast\n").unwrap();
-    let loaded = load(folder.path().join("d.toml")).unwrap();
+    let loaded = FORMAT.load(folder.path().join("d.toml")).unwrap();
     let problems = loaded.inputs().unwrap_err();
     let told: Vec<(&str, usize, &str)> = problems
         .iter()
@@ -69,7 +71,8 @@ fn an_input_that_has_no_end_is_refused() {
     let folder = folder();
     fs::create_dir(folder.path().join("releases.txt")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("execution.csv")).unwrap();
-    let problems = load(folder.path().join("d.toml"))
+    let problems = FORMAT
+        .load(folder.path().join("d.toml"))
         .unwrap()
         .inputs()
         .unwrap_err();
@@ -85,16 +88,19 @@ fn what_is_no_text_is_refused() {
     let folder = folder();
     let path = folder.path().join("d.toml");
     fs::write(&path, b"schema_version = 1\nname = \"\xff\"\n").unwrap();
-    let LoadError::Problems { problems, .. } = load(&path).unwrap_err() else {
+    let LoadError::Problems { problems, .. } = FORMAT.load(&path).unwrap_err() else {
         panic!("no problems");
     };
     let problem = problems.iter().next().unwrap();
     assert_eq!((problem.line, problem.column), (2, 9));
     assert!(matches!(
-        load(folder.path().join("none.toml")),
+        FORMAT.load(folder.path().join("none.toml")),
         Err(LoadError::Read { .. })
     ));
-    assert!(matches!(load(folder.path()), Err(LoadError::Read { .. })));
+    assert!(matches!(
+        FORMAT.load(folder.path()),
+        Err(LoadError::Read { .. })
+    ));
 }
 
 #[test]
@@ -102,7 +108,7 @@ fn a_description_has_an_end() {
     let folder = folder();
     let path = folder.path().join("d.toml");
     fs::write(&path, "#".repeat(3 << 20)).unwrap();
-    let LoadError::Problems { problems, text } = load(&path).unwrap_err() else {
+    let LoadError::Problems { problems, text } = FORMAT.load(&path).unwrap_err() else {
         panic!("no problems");
     };
     assert_eq!(problems.len(), 1);
@@ -149,7 +155,7 @@ fn a_trace_without_execution_times_is_refused_where_they_are_needed() {
     let histogram = "from_ns,to_ns,count\n0,500,2\n";
     fs::write(folder.path().join("histogram.csv"), histogram).unwrap();
     fs::write(folder.path().join("jobs.csv"), "release_ns\n5\n").unwrap();
-    let loaded = load(folder.path().join("d.toml")).unwrap();
+    let loaded = FORMAT.load(folder.path().join("d.toml")).unwrap();
     let told = loaded.inputs().unwrap_err().to_string();
     assert!(
         told.contains("does not say how long its jobs ran"),

@@ -7,6 +7,6 @@ mod fuzz;
 mod golden;
 mod kernel_trace;
 mod mutation;
-mod reference;
 mod round_trip;
 mod rt_app;
+mod section;

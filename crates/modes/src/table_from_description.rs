@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_analysis::resolution::{Deployment, ResolutionError};
-use tailbound_model::{AgentLink, Description, Mode, Variant};
+use tailbound_model::{AgentLink, Description, Mode, ModeChanges, Variant};
 
 use crate::table::{Agent, ModeTable, Settings, TableError};
 use crate::transition::{LocalMode, Options};
@@ -65,7 +65,7 @@ pub fn table_of(description: &Description) -> Result<ModeTable, ModeTableError> 
             },
         );
     }
-    let changes = description.mode_changes;
+    let changes = description.section::<ModeChanges>();
     let settings = Settings {
         options: Options {
             policy: changes.policy,

@@ -1,6 +1,6 @@
 //! A description as a document whose keys can be set.
 
-use tailbound_model::check;
+use tailbound_analysis::FORMAT;
 use toml::Value;
 
 use crate::{Axis, SweepError};
@@ -16,7 +16,7 @@ impl Document {
     /// The document of `text`, which is a valid description: then whatever is wrong with a point is
     /// its values' fault.
     pub(super) fn parse(text: &str, file: &str) -> Result<Self, SweepError> {
-        let checked = check(text, file);
+        let checked = FORMAT.check(text, file);
         match (checked.description, text.parse::<toml::Table>()) {
             (Some(_), Ok(table)) => Ok(Self {
                 root: Value::Table(table),

@@ -22,8 +22,9 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use tailbound_analysis::FORMAT;
 use tailbound_analysis::resolution::Deployment;
-use tailbound_model::{Description, InputFiles, Variant, check, files_named, load_inputs};
+use tailbound_model::{Description, InputFiles, Variant, files_named, load_inputs};
 use tailbound_simulator::host::{
     HostQuery, HostSimulation, Kept, MOST_EVENTS, lay_out, promises, simulate_host,
 };
@@ -227,7 +228,7 @@ impl Sweep {
         let axes = &self.query.axes;
         let values = self.values(number);
         let point = told(axes, &values);
-        let checked = check(&self.document.with(axes, &values)?, &point);
+        let checked = FORMAT.check(&self.document.with(axes, &values)?, &point);
         match checked.description {
             Some(description) => Ok((values, description)),
             None => {

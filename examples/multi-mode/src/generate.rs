@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tailbound_analysis::interfaces::{LocalScheduler, PeriodicResource, Workload, schedulable};
+use tailbound_analysis::interfaces::{LocalScheduler, PeriodicSupply, Workload, schedulable};
 use tailbound_analysis::{AnalysisError, SporadicTask};
 use tailbound_time::Duration;
 
@@ -140,7 +140,7 @@ impl Component {
             Order::FirstCome => LocalScheduler::EarliestDeadlineFirst,
             Order::RateMonotonic => LocalScheduler::FixedPriority,
         };
-        let supply = PeriodicResource::new(self.budget, self.period)?;
+        let supply = PeriodicSupply::somewhere(self.budget, self.period)?;
         Ok(schedulable(&workload, scheduler, &supply)?.schedulable)
     }
 }

@@ -3,9 +3,10 @@
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::schedulability::server_interference::{
-    InterferingServer, ServerRule, response_times_below,
+    interfering_task, response_times_below,
 };
 use tailbound_analysis::{AnalysisError, SporadicTask};
+use tailbound_model::ServerKind;
 use tailbound_time::Duration;
 
 /// How finely budgets are searched.
@@ -58,21 +59,21 @@ impl Feasibility {
         Ok(Some(Self {
             promotions: promotions.collect(),
             server_period,
-            periodic_budget: largest_budget(ServerRule::Sporadic, server_period, &tasks)?,
-            deferrable_budget: largest_budget(ServerRule::Deferrable, server_period, &tasks)?,
+            periodic_budget: largest_budget(ServerKind::Sporadic, server_period, &tasks)?,
+            deferrable_budget: largest_budget(ServerKind::Deferrable, server_period, &tasks)?,
         }))
     }
 }
 
 fn largest_budget(
-    rule: ServerRule,
+    rule: ServerKind,
     period: Duration,
     tasks: &[SporadicTask],
 ) -> Result<Option<Duration>, AnalysisError> {
     let order = PriorityOrder::as_given(tasks.len());
     let bearable = |steps: u64| -> Result<bool, AnalysisError> {
         let budget = Duration::from_nanos(STEP.as_nanos() * steps);
-        let server = InterferingServer::new(rule, budget, period)?;
+        let server = interfering_task(rule, budget, period)?;
         Ok(response_times_below(&[server], tasks, &order, &[])?.schedulable())
     };
     // Zero steps can be borne, one more than the period cannot.

@@ -1,9 +1,9 @@
 //! Deferrable servers by deadlines on one CPU, which descriptions may have and no back end enforces.
 
-use tailbound_model::{Cpu, Precedence};
+use tailbound_model::{Cpu, Precedence, ServerKind};
 use tailbound_time::Duration;
 
-use super::{AdmissionRefusal, BudgetRule, Reserved};
+use super::{AdmissionRefusal, Reserved};
 use crate::interfaces::test_points::{demand_horizon, find_shortage};
 use crate::interfaces::{DedicatedCpu, Workload};
 use crate::{AnalysisError, SporadicTask};
@@ -16,7 +16,7 @@ pub(super) fn late_budget(cpu: Cpu, held: &[&Reserved<'_>]) -> Option<AdmissionR
         .iter()
         .filter(|one| one.is_guaranteed() && one.backend.precedence() == Precedence::Deadline);
     let all: Vec<&Reserved<'_>> = by_deadline.copied().collect();
-    let deferrable = |one: &&&Reserved<'_>| one.rule == BudgetRule::Deferrable;
+    let deferrable = |one: &&&Reserved<'_>| one.server == Some(ServerKind::Deferrable);
     let first = all.iter().find(deferrable)?;
     match shortage(&all) {
         Ok(None) => None,
@@ -38,11 +38,7 @@ pub(super) fn late_budget(cpu: Cpu, held: &[&Reserved<'_>]) -> Option<AdmissionR
 fn shortage(all: &[&Reserved<'_>]) -> Result<Option<(String, Duration, Duration)>, AnalysisError> {
     let task = |one: &&Reserved<'_>| {
         let (budget, period) = (one.interface.budget, one.interface.period);
-        let jitter = match one.rule {
-            BudgetRule::Deferrable => period.saturating_sub(budget),
-            BudgetRule::Periodic => Duration::ZERO,
-        };
-        SporadicTask::implicit(budget, period)?.with_jitter(jitter)
+        SporadicTask::implicit(budget, period)?.with_jitter(one.jitter())
     };
     let workload = Workload::new(all.iter().map(task).collect::<Result<_, _>>()?)?;
     let horizon = demand_horizon(&workload, &DedicatedCpu)?;

@@ -27,7 +27,7 @@
 
 use num_integer::gcd;
 
-use super::{BudgetRule, RealTimeLimit};
+use super::RealTimeLimit;
 
 /// A reservation server, in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +38,9 @@ pub struct FixedPriorityServer {
     pub period_ns: u64,
     /// The higher number runs first.
     pub priority: u8,
-    /// When it asks for its budget.
-    pub rule: BudgetRule,
+    /// How long after a replenishment it may begin to ask for its budget: its period less its budget for a
+    /// deferrable server.
+    pub jitter_ns: u64,
     /// Whether its replenishments lie at multiples of its period on the clock common to all.
     pub on_common_grid: bool,
 }
@@ -79,6 +80,10 @@ pub fn budget_response_ns(
             work_ns.saturating_add(demand_ns(own, other, window_ns))
         });
         let next_ns = time_for(work_ns);
+        debug_assert!(
+            next_ns >= own.budget_ns,
+            "a budget takes its own length at least"
+        );
         // It only grows, by whole budgets, and is left beyond the period: so it ends.
         if next_ns <= window_ns || next_ns > own.period_ns {
             return next_ns;
@@ -92,11 +97,7 @@ pub fn budget_response_ns(
 fn demand_ns(own: &FixedPriorityServer, other: &FixedPriorityServer, window_ns: u64) -> u64 {
     let (budget_ns, period_ns) = (other.budget_ns, other.period_ns);
     let rounds_ns = |length_ns: u64| length_ns.div_ceil(period_ns).saturating_mul(budget_ns);
-    let jitter_ns = match other.rule {
-        BudgetRule::Deferrable => period_ns.saturating_sub(budget_ns),
-        BudgetRule::Periodic => 0,
-    };
-    let Some(with_jitter_ns) = window_ns.checked_add(jitter_ns) else {
+    let Some(with_jitter_ns) = window_ns.checked_add(other.jitter_ns) else {
         return u64::MAX;
     };
     let jittered_ns = rounds_ns(with_jitter_ns);
@@ -127,7 +128,7 @@ mod tests {
             budget_ns,
             period_ns,
             priority,
-            rule: BudgetRule::Deferrable,
+            jitter_ns: period_ns.saturating_sub(budget_ns),
             on_common_grid: true,
         }
     }
@@ -169,7 +170,7 @@ mod tests {
             budget_ns: 1_365_000_000,
             period_ns: 2_100_000_000,
             priority: 90,
-            rule: BudgetRule::Deferrable,
+            jitter_ns: 735_000_000,
             on_common_grid: true,
         }];
         assert_eq!(

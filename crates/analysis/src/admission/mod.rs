@@ -31,26 +31,6 @@ pub const FIXED_PRIORITY_METHOD: &str = "fixed priorities per CPU by response ti
 pub const DEADLINE_METHOD: &str = "EDF per CPU by the sum of bandwidths (Liu and Layland 1973; Abeni and Buttazzo 1998), exact; with deferrable \
      servers by processor demand with a jitter of period - budget, sufficient";
 
-/// When a reservation asks for its budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BudgetRule {
-    /// At any time: a deferrable server.
-    Deferrable,
-    /// From each replenishment on, or never with more demand than that: periodic, polling and sporadic
-    /// servers, and constant-bandwidth servers under EDF.
-    Periodic,
-}
-
-impl BudgetRule {
-    /// The rule of a kind of reservation server.
-    pub fn of(server: Option<ServerKind>) -> Self {
-        match server {
-            Some(ServerKind::Deferrable) => Self::Deferrable,
-            _ => Self::Periodic,
-        }
-    }
-}
-
 /// A reservation that is there, or asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Reserved<'a> {
@@ -62,8 +42,8 @@ pub struct Reserved<'a> {
     pub backend: BackendKind,
     /// Budget, period, priority and CPUs.
     pub interface: &'a ResourceInterface,
-    /// When it asks for its budget.
-    pub rule: BudgetRule,
+    /// The rule of its server; `None` of a cap.
+    pub server: Option<ServerKind>,
     /// Whether its replenishments lie at multiples of its period on the clock common to all.
     pub on_common_grid: bool,
 }
@@ -75,9 +55,24 @@ impl Reserved<'_> {
         Fraction::new(interface.budget.as_nanos(), interface.period.as_nanos())
     }
 
+    /// How long after a replenishment it may begin to ask for its budget: a deferrable server at any time, the
+    /// others from the replenishment on, or never with more demand than that.
+    fn jitter(&self) -> Duration {
+        let ResourceInterface { budget, period, .. } = self.interface;
+        match self.server {
+            Some(ServerKind::Deferrable) => period.saturating_sub(*budget),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether its domain is guaranteed a budget on single CPUs of the host; a hypervisor's are elsewhere.
     fn is_guaranteed(&self) -> bool {
         self.backend.guarantees_budget() && self.backend.precedence() != Precedence::Hypervisor
+    }
+
+    /// Whether its domain is to have its CPUs to itself.
+    fn is_alone(&self) -> bool {
+        self.backend.gives_whole_cpus()
     }
 
     fn is_capped(&self) -> bool {
@@ -160,6 +155,27 @@ pub fn refusals_on(
     found.extend(late_budgets(cpu, &held, limits));
     found.extend(deadlines::late_budget(cpu, &held));
     found
+}
+
+/// Why a reservation cannot be on a CPU with others, if one of them is to have it to itself.
+pub fn company(cpu: Cpu, one: &Reserved<'_>, others: &[Reserved<'_>]) -> Option<AdmissionRefusal> {
+    let counts = |one: &Reserved<'_>| one.is_alone() || one.is_guaranteed() || one.is_capped();
+    let other = others.iter().find(|other| {
+        other.holds_on(cpu)
+            && other.domain != one.domain
+            && (one.is_alone() || other.is_alone())
+            && counts(one)
+            && counts(other)
+    })?;
+    let (alone, other) = match one.is_alone() {
+        true => (one, other),
+        false => (other, one),
+    };
+    Some(AdmissionRefusal::NotAlone {
+        cpu,
+        domain: alone.name(),
+        other: other.name(),
+    })
 }
 
 /// SCHED_DEADLINE runs before SCHED_FIFO, so it would break the promises of the others.
@@ -247,7 +263,7 @@ impl<'a> Ranked<'a> {
             budget_ns: one.interface.budget.as_nanos(),
             period_ns: one.interface.period.as_nanos(),
             priority: one.interface.priority.0,
-            rule: one.rule,
+            jitter_ns: one.jitter().as_nanos(),
             on_common_grid: one.on_common_grid,
         });
         let servers = servers.collect();

@@ -88,6 +88,18 @@ pub enum AdmissionRefusal {
         /// Why not.
         reason: String,
     },
+    /// A domain that is to have a CPU to itself, and another reservation there.
+    #[error(
+        "CPU {cpu}: domain \"{domain}\" is to have it alone, and domain \"{other}\" has a reservation there; give one of them another CPU"
+    )]
+    NotAlone {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain that is to have the CPU to itself.
+        domain: String,
+        /// The other one.
+        other: String,
+    },
     /// Two back ends that spoil each other's promise on one CPU.
     #[error(
         "CPU {cpu}: domain \"{domain}\" ({backend}) and domain \"{other}\" ({other_backend}) cannot share a CPU: SCHED_DEADLINE threads run before every SCHED_FIFO thread, managers included; use one back end per CPU"

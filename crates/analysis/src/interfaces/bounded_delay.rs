@@ -51,13 +51,6 @@ impl BoundedDelay {
         let (numerator, denominator) = supply.rate();
         Self::new(numerator, denominator, supply.delay_up())
     }
-
-    /// The longest period at which a periodic resource with this rate is no later than this one:
-    /// Δ / (2 (1 - α)), rounded down; `None` for a whole CPU, where any period will do.
-    pub fn longest_period_down(&self) -> Option<Duration> {
-        let rest = self.denominator - self.numerator;
-        (rest > 0).then(|| self.delay.scaled_down(self.denominator, 2 * rest))
-    }
 }
 
 impl SupplyBound for BoundedDelay {

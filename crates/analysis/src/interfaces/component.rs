@@ -8,7 +8,9 @@ use tailbound_time::Duration;
 
 use super::demand::Workload;
 use super::supply::SupplyBound;
-use super::test_points::{MOST_POINTS, Sweep, common_period, demand_horizon, too_many_points};
+use super::test_points::{
+    MOST_POINTS, WindowSweep, common_period, demand_horizon, too_many_points,
+};
 use crate::{AnalysisError, SporadicTask};
 
 /// The order in which a component runs its tasks, on one CPU at a time.
@@ -148,7 +150,7 @@ fn earliest_deadline_first(
     if workload.compare_utilisation(count, supply.rate()) == Ordering::Greater {
         return Ok(Some(long_run(workload, count, supply)));
     }
-    let found = next_short_window(workload, supply, &mut Sweep::from(Duration::ZERO))?;
+    let found = next_short_window(workload, supply, &mut WindowSweep::from(Duration::ZERO))?;
     Ok(found.map(|at| {
         // The deadline that ends the demand: no later one is in the window.
         let past = at.saturating_add(Duration::from_nanos(1));
@@ -204,7 +206,7 @@ pub fn first_shortage(
 pub(super) fn next_short_window(
     workload: &Workload,
     supply: &dyn SupplyBound,
-    sweep: &mut Sweep,
+    sweep: &mut WindowSweep,
 ) -> Result<Option<Duration>, AnalysisError> {
     sweep.next_shortage(demand_horizon(workload, supply)?, supply, workload)
 }

@@ -147,16 +147,4 @@ impl Workload {
             .map(|(index, task)| (index, earliest(task)))
             .min_by_key(|(index, due)| (*due, std::cmp::Reverse(*index)))
     }
-
-    /// The points up to `until` at which the demand bound function rises, in order: the test
-    /// points of EDF.
-    pub fn deadlines(&self, until: Duration) -> impl Iterator<Item = Duration> {
-        let mut before = until.saturating_add(Duration::from_nanos(1));
-        let mut points = Vec::new();
-        while let Some((_, due)) = self.latest_deadline(before) {
-            points.push(due);
-            before = due;
-        }
-        points.into_iter().rev()
-    }
 }

@@ -5,12 +5,9 @@
 
 pub mod bounded_delay;
 pub mod component;
-pub mod deferrable_supply;
 pub mod demand;
-pub mod explicit_deadline_periodic;
 pub mod multiprocessor_periodic;
-pub mod periodic_resource;
-pub mod polling_supply;
+pub mod periodic_supply;
 pub mod response_bound;
 pub mod search;
 pub mod supply;
@@ -18,12 +15,9 @@ pub(crate) mod test_points;
 
 pub use bounded_delay::BoundedDelay;
 pub use component::{ComponentVerdict, LocalScheduler, Shortage, first_shortage, schedulable};
-pub use deferrable_supply::DeferrableSupply;
 pub use demand::Workload;
-pub use explicit_deadline_periodic::ExplicitDeadlinePeriodic;
 pub use multiprocessor_periodic::{MultiprocessorPeriodic, schedulable_global_edf};
-pub use periodic_resource::PeriodicResource;
-pub use polling_supply::PollingSupply;
+pub use periodic_supply::PeriodicSupply;
 pub use response_bound::ResponseBound;
 pub use search::{InterfaceSearch, LeastInterface, ResourceModel};
 pub use supply::{DedicatedCpu, SupplyBound};

@@ -8,7 +8,7 @@ use tailbound_time::Duration;
 use super::component::{ComponentVerdict, Shortage, long_run};
 use super::demand::{LONGEST, Workload};
 use super::supply::SupplyBound;
-use super::test_points::{Demand, Sweep, linear_horizon};
+use super::test_points::{Demand, WindowSweep, linear_horizon};
 use crate::{AnalysisError, SporadicTask};
 
 /// The budget is given in every period, on at most `cpus` CPUs at a time: μ = ⟨Π, Θ, m'⟩.
@@ -158,7 +158,7 @@ pub(super) fn out_of_rate(workload: &Workload, resource: &MultiprocessorPeriodic
     let tasks = constrained(workload);
     workload.compare_utilisation(count, resource.rate()) != Ordering::Less
         || (0..count).any(|index| {
-            Problem::of(&tasks, index, resource)
+            DeadlineProblem::of(&tasks, index, resource)
                 .horizon(workload)
                 .is_none()
         })
@@ -181,8 +181,8 @@ fn shortage(
                 supply: task.deadline(),
             }));
         }
-        let problem = Problem::of(&tasks, index, resource);
-        let mut sweep = Sweep::from(task.deadline());
+        let problem = DeadlineProblem::of(&tasks, index, resource);
+        let mut sweep = WindowSweep::from(task.deadline());
         let found = next_short_window(workload, index, resource, &mut sweep)?;
         if let Some(window) = found {
             return Ok(Some(Shortage::Window {
@@ -202,10 +202,10 @@ pub(super) fn next_short_window(
     workload: &Workload,
     index: usize,
     resource: &MultiprocessorPeriodic,
-    sweep: &mut Sweep,
+    sweep: &mut WindowSweep,
 ) -> Result<Option<Duration>, AnalysisError> {
     let tasks = constrained(workload);
-    let problem = Problem::of(&tasks, index, resource);
+    let problem = DeadlineProblem::of(&tasks, index, resource);
     let horizon = problem.horizon(workload).unwrap_or_default();
     sweep.next_shortage(horizon, resource, &problem)
 }
@@ -216,7 +216,7 @@ pub(super) fn horizon_of(
     index: usize,
     resource: &MultiprocessorPeriodic,
 ) -> Option<Duration> {
-    Problem::of(&constrained(workload), index, resource).horizon(workload)
+    DeadlineProblem::of(&constrained(workload), index, resource).horizon(workload)
 }
 
 /// What is asked for in a window that ends with a deadline of a task.
@@ -226,11 +226,11 @@ pub(super) fn demand_of(
     resource: &MultiprocessorPeriodic,
     window: Duration,
 ) -> Duration {
-    Problem::of(&constrained(workload), index, resource).in_window(window)
+    DeadlineProblem::of(&constrained(workload), index, resource).in_window(window)
 }
 
 /// The job of one task whose deadline ends the window.
-struct Problem<'a> {
+struct DeadlineProblem<'a> {
     /// All tasks, with deadlines up to their periods.
     tasks: &'a [SporadicTask],
     index: usize,
@@ -238,7 +238,7 @@ struct Problem<'a> {
     cpus: usize,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> DeadlineProblem<'a> {
     fn of(tasks: &'a [SporadicTask], index: usize, resource: &'a MultiprocessorPeriodic) -> Self {
         Self {
             tasks,
@@ -300,7 +300,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-impl Demand for Problem<'_> {
+impl Demand for DeadlineProblem<'_> {
     /// The work with which the job misses its deadline at the end of the window, at least:
     /// dem(A + D, m') of the paper. It never falls with the window.
     fn in_window(&self, window: Duration) -> Duration {

@@ -131,7 +131,7 @@ fn capacity(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{DedicatedCpu, DeferrableSupply};
+    use super::super::{DedicatedCpu, PeriodicSupply};
     use super::*;
     use crate::SporadicTask;
     use crate::schedulability::priority_assignment::PriorityOrder;
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn on_a_server_the_gap_comes_first() {
         // 4 of every 10 ms: a job of 5 ms waits 6, gets 4, waits 6 and gets 1.
-        let supply = DeferrableSupply::at_highest_priority(ms(4), ms(10)).unwrap();
+        let supply = PeriodicSupply::deferrable(ms(4), ms(10), Duration::ZERO).unwrap();
         let one = workload(&[(5, 40)]);
         let bound = of_lowest_priority(&one, &supply).unwrap();
         assert_eq!(bound, ResponseBound::AtMost(ms(17)));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn too_much_has_no_bound() {
-        let supply = DeferrableSupply::at_highest_priority(ms(4), ms(10)).unwrap();
+        let supply = PeriodicSupply::deferrable(ms(4), ms(10), Duration::ZERO).unwrap();
         let much = workload(&[(5, 40), (12, 40)]);
         assert_eq!(
             of_lowest_priority(&much, &supply).unwrap(),

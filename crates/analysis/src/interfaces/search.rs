@@ -9,15 +9,13 @@ use tailbound_model::Bandwidth;
 use tailbound_time::Duration;
 
 use super::component::{self, ComponentVerdict, LocalScheduler, Shortage, schedulable};
-use super::deferrable_supply::DeferrableSupply;
 use super::demand::{LONGEST, Workload};
-use super::explicit_deadline_periodic::ExplicitDeadlinePeriodic;
 use super::multiprocessor_periodic::{
     self, MultiprocessorPeriodic, demand_of, horizon_of, out_of_rate, schedulable_global_edf,
 };
-use super::periodic_resource::PeriodicResource;
+use super::periodic_supply::PeriodicSupply;
 use super::supply::SupplyBound;
-use super::test_points::{Sweep, demand_horizon};
+use super::test_points::{WindowSweep, demand_horizon};
 use crate::AnalysisError;
 
 /// The kind of reservation that is looked for.
@@ -84,7 +82,7 @@ impl LeastInterface {
 }
 
 /// What a search has found, in nanoseconds.
-struct Found {
+struct BudgetVerdict {
     /// The least budget that was found to pass.
     budget_ns: u64,
     /// From where on budgets below it are undecided.
@@ -93,7 +91,7 @@ struct Found {
 
 /// What the tasks get.
 enum Resource {
-    OneCpu(Box<dyn SupplyBound>),
+    OneCpu(PeriodicSupply),
     Several(MultiprocessorPeriodic),
 }
 
@@ -106,10 +104,10 @@ impl Resource {
         }
     }
 
-    fn sweep(&self, workload: &Workload, problem: usize) -> Sweep {
+    fn sweep(&self, workload: &Workload, problem: usize) -> WindowSweep {
         match (self, workload.tasks().get(problem)) {
-            (Self::Several(_), Some(task)) => Sweep::from(task.deadline().min(task.period())),
-            _ => Sweep::from(Duration::ZERO),
+            (Self::Several(_), Some(task)) => WindowSweep::from(task.deadline().min(task.period())),
+            _ => WindowSweep::from(Duration::ZERO),
         }
     }
 
@@ -117,10 +115,10 @@ impl Resource {
         &self,
         workload: &Workload,
         problem: usize,
-        sweep: &mut Sweep,
+        sweep: &mut WindowSweep,
     ) -> Result<Option<Duration>, AnalysisError> {
         match self {
-            Self::OneCpu(supply) => component::next_short_window(workload, supply.as_ref(), sweep),
+            Self::OneCpu(supply) => component::next_short_window(workload, supply, sweep),
             Self::Several(resource) => {
                 multiprocessor_periodic::next_short_window(workload, problem, resource, sweep)
             }
@@ -129,7 +127,7 @@ impl Resource {
 
     fn horizon(&self, workload: &Workload, problem: usize) -> Option<Duration> {
         match self {
-            Self::OneCpu(supply) => demand_horizon(workload, supply.as_ref()).ok(),
+            Self::OneCpu(supply) => demand_horizon(workload, supply).ok(),
             Self::Several(resource) => horizon_of(workload, problem, resource),
         }
     }
@@ -190,9 +188,7 @@ impl InterfaceSearch<'_> {
         period: Duration,
     ) -> Result<ComponentVerdict, AnalysisError> {
         match self.resource(budget, period)? {
-            Resource::OneCpu(resource) => {
-                schedulable(self.workload, self.scheduler, resource.as_ref())
-            }
+            Resource::OneCpu(supply) => schedulable(self.workload, self.scheduler, &supply),
             Resource::Several(_) if self.scheduler == LocalScheduler::FixedPriority => {
                 Err(AnalysisError::Invalid {
                     what: "fixed priorities on several CPUs are not known here; use EDF".into(),
@@ -210,24 +206,20 @@ impl InterfaceSearch<'_> {
             .ok_or_else(|| AnalysisError::Invalid {
                 what: format!("a budget of {budget} does not even cover its overhead of {lost}"),
             })?;
-        Ok(match self.model {
-            ResourceModel::Periodic => {
-                Resource::OneCpu(Box::new(PeriodicResource::new(left, period)?))
+        let supply = match self.model {
+            ResourceModel::Periodic => PeriodicSupply::somewhere(left, period),
+            ResourceModel::ExplicitDeadline { deadline } => {
+                PeriodicSupply::by_deadline(left, period, deadline)
             }
-            ResourceModel::ExplicitDeadline { deadline } => Resource::OneCpu(Box::new(
-                ExplicitDeadlinePeriodic::new(left, period, deadline)?,
-            )),
+            // The whole budget is spent by then, wherever in it the overhead falls.
             ResourceModel::Deferrable { jitter } => {
-                // The whole budget is spent by then, wherever in it the overhead falls.
-                let delay = lost.saturating_add(jitter);
-                Resource::OneCpu(Box::new(DeferrableSupply::with_jitter(
-                    left, period, delay,
-                )?))
+                PeriodicSupply::deferrable(left, period, lost.saturating_add(jitter))
             }
             ResourceModel::Multiprocessor { cpus } => {
-                Resource::Several(MultiprocessorPeriodic::new(left, period, cpus)?)
+                return MultiprocessorPeriodic::new(left, period, cpus).map(Resource::Several);
             }
-        })
+        };
+        supply.map(Resource::OneCpu)
     }
 
     /// The least budget of this period: more budget is never less supply. Under EDF, each budget
@@ -289,7 +281,12 @@ impl InterfaceSearch<'_> {
 
     /// Under EDF, raises the budget from `low` by each window that is too short, up to `high`, at
     /// which the test passes.
-    fn by_windows(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
+    fn by_windows(
+        &self,
+        period: Duration,
+        low: u64,
+        high: u64,
+    ) -> Result<BudgetVerdict, AnalysisError> {
         let resource = |budget_ns: u64| self.resource(Duration::from_nanos(budget_ns), period);
         let mut budget = low;
         if resource(budget)?.out_of_rate(self.workload) {
@@ -323,7 +320,7 @@ impl InterfaceSearch<'_> {
                 })?;
             }
         }
-        Ok(Found {
+        Ok(BudgetVerdict {
             budget_ns: budget,
             undecided,
         })
@@ -350,7 +347,12 @@ impl InterfaceSearch<'_> {
     }
 
     /// Between `low` and `high`, at which the test passes.
-    fn by_bisection(&self, period: Duration, low: u64, high: u64) -> Result<Found, AnalysisError> {
+    fn by_bisection(
+        &self,
+        period: Duration,
+        low: u64,
+        high: u64,
+    ) -> Result<BudgetVerdict, AnalysisError> {
         let undecided = Cell::new(None::<u64>);
         let passes = |budget: Duration| match self.test(budget, period) {
             Err(AnalysisError::NotAnalysed { .. }) => {
@@ -365,7 +367,7 @@ impl InterfaceSearch<'_> {
         } else {
             least(low, high, passes)?
         };
-        Ok(Found {
+        Ok(BudgetVerdict {
             budget_ns: budget,
             undecided: undecided.get(),
         })

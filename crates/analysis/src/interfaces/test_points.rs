@@ -121,14 +121,14 @@ pub(crate) fn find_shortage(
     supply: &dyn SupplyBound,
     demand: &impl Demand,
 ) -> Result<Option<Duration>, AnalysisError> {
-    Sweep::from(until).next_shortage(horizon, supply, demand)
+    WindowSweep::from(until).next_shortage(horizon, supply, demand)
 }
 
 /// A walk over all windows, which may go on with more supply where it found too little: windows
 /// that once were long enough stay so. Most shortages are in short windows, so these come first,
 /// and then each time up to eight times longer ones.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sweep {
+pub(crate) struct WindowSweep {
     /// The windows up to here are long enough ...
     low: Duration,
     /// ... and those from here on, ...
@@ -139,7 +139,7 @@ pub(crate) struct Sweep {
     most_points: u64,
 }
 
-impl Sweep {
+impl WindowSweep {
     /// A walk over the windows from `until` on.
     pub(crate) fn from(until: Duration) -> Self {
         let high = until.saturating_add(until).max(Duration::from_nanos(1_000));

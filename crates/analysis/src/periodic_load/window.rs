@@ -23,13 +23,13 @@ const FRACTION: u32 = 40;
 
 /// A task as seen from a window; `period_ns` is above zero.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stream {
+pub(super) struct TaskStream {
     offset: Option<u64>,
     execution: u64,
     period_ns: u64,
 }
 
-impl Stream {
+impl TaskStream {
     pub(super) fn of(task: &PeriodicTask) -> Self {
         Self {
             offset: task.offset.map(|offset| offset.as_nanos()),
@@ -52,7 +52,7 @@ pub(super) struct Unsettled {
 /// first release after its phase. The load is at most one CPU. Only the last releases of the
 /// window are looked at, and counted in `steps`; `None` where they are too many.
 pub(super) fn worked(
-    streams: &[Stream],
+    streams: &[TaskStream],
     phases: &[u64],
     length: u64,
     steps: &mut u64,
@@ -72,7 +72,7 @@ pub(super) fn worked(
     let idle_share = (1_u128 << FRACTION).saturating_sub(utilisation);
     let mut least = whole.min(demand);
     loop {
-        let last = |((stream, phase), count): ((&Stream, &u64), &u64)| {
+        let last = |((stream, phase), count): ((&TaskStream, &u64), &u64)| {
             Some(phase + count.checked_sub(1)? * stream.period_ns)
         };
         let latest = streams.iter().zip(phases).zip(&left).map(last).enumerate();
@@ -97,8 +97,8 @@ pub(super) fn worked(
 }
 
 /// Whether all periodic tasks are released together at some time.
-pub(super) fn ever_together(streams: &[Stream]) -> bool {
-    let agree = |a: &Stream, b: &Stream| match (a.offset, b.offset) {
+pub(super) fn ever_together(streams: &[TaskStream]) -> bool {
+    let agree = |a: &TaskStream, b: &TaskStream| match (a.offset, b.offset) {
         (Some(first), Some(second)) => first.abs_diff(second) % gcd(a.period_ns, b.period_ns) == 0,
         _ => true,
     };
@@ -110,8 +110,8 @@ pub(super) fn ever_together(streams: &[Stream]) -> bool {
 
 /// The most time worked in any window of `length`, over all phases that occur: branch and bound,
 /// with the phase of one task after the other settled, and the rest at the least that agrees.
-pub(super) fn most_worked(streams: &[Stream], length: u64) -> Result<u64, Unsettled> {
-    let mut order: Vec<Stream> = streams.to_vec();
+pub(super) fn most_worked(streams: &[TaskStream], length: u64) -> Result<u64, Unsettled> {
+    let mut order: Vec<TaskStream> = streams.to_vec();
     // Sporadic tasks come at the start; then the longest jobs, which matter most.
     order.sort_by_key(|stream| (stream.offset.is_some(), std::cmp::Reverse(stream.execution)));
     let sporadic = order.iter().take_while(|one| one.offset.is_none()).count();
@@ -124,7 +124,7 @@ pub(super) fn most_worked(streams: &[Stream], length: u64) -> Result<u64, Unsett
     if ever_together(&order) {
         return Ok(at_most);
     }
-    let mut search = Search {
+    let mut search = PhaseSearch {
         length,
         best: 0,
         steps,
@@ -194,7 +194,7 @@ fn inverse(number: u64, modulus: u64) -> u64 {
 }
 
 /// Takes `phase` for the task at `index`, and narrows the classes of those after it.
-fn settle(streams: &[Stream], classes: &mut [Class], index: usize, phase: u64) {
+fn settle(streams: &[TaskStream], classes: &mut [Class], index: usize, phase: u64) {
     let settled = streams[index];
     classes[index] = Class {
         residue: phase,
@@ -215,7 +215,7 @@ fn settle(streams: &[Stream], classes: &mut [Class], index: usize, phase: u64) {
 }
 
 /// How far the phases of a class go until they repeat for all tasks after `index`.
-fn told_apart(streams: &[Stream], class: Class, index: usize) -> u64 {
+fn told_apart(streams: &[TaskStream], class: Class, index: usize) -> u64 {
     let later = streams.iter().skip(index + 1);
     later
         .filter(|stream| stream.offset.is_some())
@@ -226,15 +226,15 @@ fn told_apart(streams: &[Stream], class: Class, index: usize) -> u64 {
         })
 }
 
-struct Search {
+struct PhaseSearch {
     length: u64,
     best: u64,
     steps: u64,
 }
 
-impl Search {
+impl PhaseSearch {
     /// Settles the tasks from `index` on; `None` where the steps have run out.
-    fn descend(&mut self, streams: &[Stream], classes: &[Class], index: usize) -> Option<()> {
+    fn descend(&mut self, streams: &[TaskStream], classes: &[Class], index: usize) -> Option<()> {
         let mut classes = classes.to_vec();
         let Some(stream) = streams.get(index) else {
             let bound = self.bound(streams, &classes)?;
@@ -260,7 +260,7 @@ impl Search {
         Some(())
     }
 
-    fn bound(&mut self, streams: &[Stream], classes: &[Class]) -> Option<u64> {
+    fn bound(&mut self, streams: &[TaskStream], classes: &[Class]) -> Option<u64> {
         let phases: Vec<u64> = classes.iter().map(|class| class.residue).collect();
         self.steps += 1;
         worked(streams, &phases, self.length, &mut self.steps)

@@ -11,7 +11,7 @@ use tailbound_time::Duration;
 
 use super::arithmetic::{not_analysed, sum, times};
 use crate::AnalysisError;
-use crate::interfaces::{BoundedDelay, DeferrableSupply, SupplyBound};
+use crate::interfaces::{BoundedDelay, PeriodicSupply, SupplyBound};
 
 /// The weight of an ordinary thread or cgroup (`cpu.weight`).
 pub const ORDINARY_WEIGHT: u32 = 100;
@@ -22,7 +22,7 @@ const MOST_STEPS: u32 = 100_000;
 /// The reservation that each server has on one CPU: a deferrable server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerReservation {
-    supply: DeferrableSupply,
+    supply: PeriodicSupply,
     used: Duration,
     held_up: Duration,
     work: Option<Duration>,
@@ -43,7 +43,7 @@ impl ServerReservation {
             });
         }
         Ok(Self {
-            supply: DeferrableSupply::at_highest_priority(budget, period)?,
+            supply: PeriodicSupply::deferrable(budget, period, Duration::ZERO)?,
             used: budget,
             held_up: Duration::ZERO,
             work: None,
@@ -54,7 +54,7 @@ impl ServerReservation {
     #[must_use]
     pub fn with_used(self, used: Duration) -> Self {
         Self {
-            used: used.min(self.budget()),
+            used: used.min(self.supply.budget()),
             ..self
         }
     }
@@ -74,14 +74,6 @@ impl ServerReservation {
         }
     }
 
-    fn budget(&self) -> Duration {
-        self.supply.as_explicit_deadline().budget()
-    }
-
-    fn period(&self) -> Duration {
-        self.supply.as_explicit_deadline().period()
-    }
-
     /// For how long a server with this work has no budget until the work is done.
     ///
     /// From the failure on each depletion takes a whole budget, but the first, which takes what is
@@ -95,7 +87,7 @@ impl ServerReservation {
         if until == Duration::MAX {
             return Err(not_analysed(&format!(
                 "a budget of {} does not give {spent} within all durations",
-                self.budget()
+                self.supply.budget()
             )));
         }
         // The supply bound counts a gap before the first budget; here that is a depletion only where
@@ -109,18 +101,18 @@ impl ServerReservation {
         let for_one = sum(&[work, self.depleted(work)?])?;
         let without_others = sum(&[alone, times(for_one, u64::from(alive))?])?;
         // Below this the sequence converges, since each step adds a smaller multiple of the last one.
-        if times(self.held_up, u64::from(alive))? >= self.period() {
+        if times(self.held_up, u64::from(alive))? >= self.supply.period() {
             return Err(not_analysed(&format!(
                 "reservations above hold {alive} servers up by {} in each period of {}: no bound \
                  follows unless the servers together are held up for less than a period",
                 self.held_up,
-                self.period()
+                self.supply.period()
             )));
         }
         let mut bound = without_others;
         for _ in 0..MOST_STEPS {
             // The first and the last period may be touched at an end only.
-            let touched = bound.as_nanos().div_ceil(self.period().as_nanos()) + 1;
+            let touched = bound.as_nanos().div_ceil(self.supply.period().as_nanos()) + 1;
             let held_up = times(times(self.held_up, touched)?, u64::from(alive))?;
             let next = sum(&[without_others, held_up])?;
             if next == bound {
@@ -131,7 +123,7 @@ impl ServerReservation {
         Err(not_analysed(&format!(
             "reservations above leave {alive} servers next to nothing of each period of {}: the bound \
              was not found within {MOST_STEPS} steps",
-            self.period()
+            self.supply.period()
         )))
     }
 }

@@ -62,7 +62,14 @@ impl Envelope {
             })
         });
         let constant = rest.max().unwrap_or(Duration::from_nanos(0));
-        Ok(Self { constant, slope })
+        let envelope = Self { constant, slope };
+        let is_below =
+            |seen: &Observation| !envelope.at(seen.factor).is_ok_and(|at| at < seen.took);
+        debug_assert!(
+            observations.iter().all(is_below),
+            "an envelope is above every observation"
+        );
+        Ok(envelope)
     }
 
     /// What it predicts for an ensemble.

@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 64;
 ///
 /// The names of these reservations have a dot in them, which those of domains have not.
 pub fn with_agents(description: &Description) -> Description {
-    let ModeChanges { least_gap, .. } = description.mode_changes;
+    let ModeChanges { least_gap, .. } = description.section();
     let mut extended = description.with_inline_modes();
     let agents = description.domains.iter().filter_map(|(name, domain)| {
         let reservation = in_any_mode(description, name)?;
@@ -86,7 +86,12 @@ mod tests {
             reserved(&cell),
             [(of_arm.clone(), Duration::from_micros(80))]
         );
-        cell.mode_changes.policy = tailbound_model::ChangePolicy::Prompt;
+        let policy = tailbound_model::ChangePolicy::Prompt;
+        let changes = ModeChanges {
+            policy,
+            ..cell.section()
+        };
+        cell.sections.set(&changes).unwrap();
         let both = [
             (of_arm, Duration::from_micros(80)),
             (of_box, Duration::from_millis(1)),

@@ -7,7 +7,7 @@ use tailbound_time::Duration;
 
 use super::continuous::Solved;
 use super::mean::mean;
-use super::search::Search;
+use super::search::QuantileSearch;
 use crate::{AnalysisError, Prediction, SharpPoints};
 
 /// Bounds that are farther apart, relative, are worth a closer look.
@@ -29,7 +29,7 @@ pub struct ProbabilityBounds {
 /// The response times of a [`PoissonQueue`](super::PoissonQueue).
 #[derive(Clone, Debug)]
 pub struct ResponseTimes {
-    pub(super) source: Source,
+    pub(super) source: ResponseSource,
     /// The load, in CPUs.
     pub utilisation: f64,
     /// The reservation, in CPUs.
@@ -42,13 +42,13 @@ pub struct ResponseTimes {
 
 /// What answers.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum ResponseSource {
     /// The exact method.
     Exact {
         /// Rounded towards short responses.
-        optimistic: Box<Side>,
+        optimistic: Box<QueueSide>,
         /// Rounded towards long ones; `None` where nothing had to be rounded.
-        pessimistic: Option<Box<Side>>,
+        pessimistic: Option<Box<QueueSide>>,
     },
     /// A distribution with two ends.
     Bracket(Distribution),
@@ -56,7 +56,7 @@ pub(super) enum Source {
 
 /// The solution on one lattice.
 #[derive(Clone, Debug)]
-pub(super) struct Side {
+pub(super) struct QueueSide {
     pub(super) solved: Solved,
     pub(super) step_ns: f64,
     /// No response is shorter.
@@ -65,7 +65,7 @@ pub(super) struct Side {
 
 /// Which bounds of a time are asked for; the others may be as loose as can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum WantedEnds {
     Low,
     High,
     Both,
@@ -75,8 +75,8 @@ impl ResponseTimes {
     /// Bounds of the probability that a response takes at most `at`.
     pub fn cdf(&self, at: Duration) -> ProbabilityBounds {
         let (lower, upper) = match &self.source {
-            Source::Bracket(distribution) => distribution.cdf(at),
-            Source::Exact {
+            ResponseSource::Bracket(distribution) => distribution.cdf(at),
+            ResponseSource::Exact {
                 optimistic,
                 pessimistic,
             } => {
@@ -86,6 +86,10 @@ impl ResponseTimes {
                 (worst.0 - worst.1, best.0 + best.1)
             }
         };
+        debug_assert!(
+            lower <= upper + 1e-6,
+            "the bounds of a probability: {lower} to {upper}"
+        );
         ProbabilityBounds {
             lower: lower.max(0.0),
             upper: upper.min(1.0),
@@ -111,7 +115,7 @@ impl ResponseTimes {
     /// Bounds of the mean response time.
     pub fn mean(&self) -> Interval {
         let within = match &self.source {
-            Source::Exact {
+            ResponseSource::Exact {
                 pessimistic: None, ..
             } => MEAN_WITHIN,
             _ => MEAN_ROUNDED,
@@ -122,26 +126,26 @@ impl ResponseTimes {
     /// The bounds of a time, in nanoseconds from each side that there is.
     fn interval(
         &self,
-        exactly: impl Fn(&Side, Ends) -> (f64, f64),
+        exactly: impl Fn(&QueueSide, WantedEnds) -> (f64, f64),
         known: impl Fn(&Distribution) -> Option<Interval>,
     ) -> Interval {
         match &self.source {
-            Source::Bracket(distribution) => known(distribution).unwrap_or(Interval {
+            ResponseSource::Bracket(distribution) => known(distribution).unwrap_or(Interval {
                 low: Duration::ZERO,
                 high: None,
             }),
-            Source::Exact {
+            ResponseSource::Exact {
                 optimistic,
                 pessimistic,
             } => {
                 let (low, high) = match pessimistic {
                     None => {
-                        let both = exactly(optimistic, Ends::Both);
+                        let both = exactly(optimistic, WantedEnds::Both);
                         (both, both)
                     }
                     Some(pessimistic) => (
-                        exactly(optimistic, Ends::Low),
-                        exactly(pessimistic, Ends::High),
+                        exactly(optimistic, WantedEnds::Low),
+                        exactly(pessimistic, WantedEnds::High),
                     ),
                 };
                 Interval {
@@ -190,7 +194,7 @@ impl ResponseTimes {
         subject: &str,
         probabilities: &[f64],
     ) -> Result<Distribution, AnalysisError> {
-        if let Source::Bracket(distribution) = &self.source {
+        if let ResponseSource::Bracket(distribution) = &self.source {
             let mut distribution = distribution.clone();
             distribution.provenance.subject = subject.into();
             return Ok(distribution);
@@ -238,7 +242,7 @@ impl Steps {
     }
 }
 
-impl Side {
+impl QueueSide {
     /// F, and what it may be wrong by.
     fn cdf(&self, at_ns: f64) -> (f64, f64) {
         if at_ns < self.shortest_ns * (1.0 - 1e-15) {
@@ -248,21 +252,21 @@ impl Side {
     }
 
     /// Where F is below `probability` for sure, and where it has reached it for sure.
-    fn quantile(&self, probability: f64, ends: Ends) -> (f64, f64) {
+    fn quantile(&self, probability: f64, ends: WantedEnds) -> (f64, f64) {
         let responses = self.solved.responses();
         let shortest = self.shortest_ns / self.step_ns;
         let (at, error) = responses.cdf(shortest);
         if at - error >= probability {
             return (self.shortest_ns, self.shortest_ns);
         }
-        let (root, reach) = Search {
+        let (root, reach) = QuantileSearch {
             responses: &responses,
             probability,
         }
         .near((shortest, at));
         let mut apart = (1.5 * reach / root).clamp(4e-12, 0.1);
         let (mut low, mut high) = (shortest, f64::INFINITY);
-        let (want_low, want_high) = (ends != Ends::High, ends != Ends::Low);
+        let (want_low, want_high) = (ends != WantedEnds::High, ends != WantedEnds::Low);
         while apart < 0.5 {
             let (below, above) = (root * (1.0 - apart), root * (1.0 + apart));
             if want_low && low == shortest && below > shortest {
@@ -284,7 +288,7 @@ impl Side {
             apart *= 8.0;
         }
         // Beside a jump of F the slope says little: halve what is wide, as far as F decides.
-        while ends == Ends::Both && high.is_finite() && high - low > WIDE * low {
+        while ends == WantedEnds::Both && high.is_finite() && high - low > WIDE * low {
             let middle = 0.5 * (low + high);
             let (value, error) = responses.cdf(middle);
             if value + error < probability {

@@ -27,15 +27,15 @@ pub(super) struct BatchWork {
 }
 
 /// A lattice on which the strides and a budget lie.
-pub(super) struct Lattice {
+pub(super) struct BudgetLattice {
     pub(super) step_ns: f64,
     pub(super) stride: usize,
     pub(super) budget_steps: usize,
 }
 
 pub(super) struct Lattices {
-    pub(super) optimistic: Lattice,
-    pub(super) pessimistic: Option<Lattice>,
+    pub(super) optimistic: BudgetLattice,
+    pub(super) pessimistic: Option<BudgetLattice>,
 }
 
 impl BatchWork {
@@ -81,6 +81,13 @@ impl BatchWork {
                 *tagged.entry(*strides).or_insert(0.0) += p * at_least / mean_jobs;
             }
         }
+        for law in [&total, &tagged] {
+            let sum: f64 = law.values().sum();
+            debug_assert!(
+                (sum - 1.0).abs() < 1e-6,
+                "the work of a batch is a law: {sum}"
+            );
+        }
         Ok(Self {
             stride_ns,
             total: total.into_iter().collect(),
@@ -106,7 +113,7 @@ impl BatchWork {
         let longest = self.total.last().map_or(1, |(strides, _)| *strides) as u64;
         if stride.saturating_mul(longest) <= largest && steps <= MOST_STEPS {
             return Ok(Lattices {
-                optimistic: Lattice {
+                optimistic: BudgetLattice {
                     step_ns: step as f64,
                     stride: stride as usize,
                     budget_steps: steps as usize,
@@ -120,7 +127,7 @@ impl BatchWork {
         let (below, above) = neighbours(ratio, largest);
         // A budget above the period is one CPU's share; the deferrable server of a full period is.
         let whole = Ratio::new(period.as_nanos(), self.stride_ns);
-        let lattice = |fraction: Ratio<u64>| Lattice {
+        let lattice = |fraction: Ratio<u64>| BudgetLattice {
             step_ns: self.stride_ns as f64 / *fraction.denom() as f64,
             stride: *fraction.denom() as usize,
             budget_steps: *fraction.numer() as usize,

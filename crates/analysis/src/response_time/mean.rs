@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::continuous::Responses;
+use super::continuous::ContinuousResponses;
 
 /// This part of the error that is allowed may come from F.
 const FROM_F: f64 = 0.02;
@@ -16,7 +16,7 @@ const PARTS: u32 = 4;
 
 /// The mean of responses of which none is below `shortest`, and what it may be wrong by: about
 /// `within` of it.
-pub(super) fn mean(responses: &Responses<'_>, shortest: f64, within: f64) -> (f64, f64) {
+pub(super) fn mean(responses: &ContinuousResponses<'_>, shortest: f64, within: f64) -> (f64, f64) {
     let uncertain = Cell::new(0.0_f64);
     let above = |r: f64| {
         let (value, error) = responses.cdf_within(r, FROM_F * within);

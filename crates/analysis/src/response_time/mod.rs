@@ -11,16 +11,14 @@ mod search;
 mod service_queue;
 mod varying;
 
-use std::collections::BTreeMap;
-
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::{Duration, Rate};
 
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
-pub(crate) use continuous::Kind;
-use lattice::{Law, Stream};
+pub(crate) use continuous::BudgetUse;
+use lattice::{JobStream, Law};
 pub use queue::PoissonQueue;
 
 /// The distribution of the response times of a service's jobs, with a proved lower and upper
@@ -169,7 +167,7 @@ fn predict_poisson(
     let sharp = service_queue::sharp(query, &laws, points);
     let stream = |(task, law): (&Task, Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
-        Stream { per_second, law }
+        JobStream { per_second, law }
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let (overall, per_task, step) =
@@ -182,29 +180,15 @@ fn predict_poisson(
         }
     };
     let assumptions = poisson_assumptions(query, step);
-    let distribution = |task: Option<&str>, enclosure: lattice::Enclosure| {
-        let subject = match task {
-            Some(task) => format!("response time of {}.{task}", query.name),
-            None => format!("response time of {}", query.name),
-        };
-        let mut provenance = Provenance::new(Evidence::Bound, subject, method);
-        provenance.assumptions.clone_from(&assumptions);
-        Distribution::from_bracket(provenance, enclosure.optimistic, enclosure.pessimistic)
-    };
-    let names = query.service.tasks.keys();
-    let per_task: BTreeMap<_, _> = names
-        .zip(per_task)
-        .map(|(name, enclosure)| (name.clone(), distribution(Some(name.as_str()), enclosure)))
-        .collect();
-    let prediction = Prediction {
-        overall: distribution(None, overall),
-        per_task,
-        method: method.into(),
-        assumptions,
-        sharp_mean: None,
+    let found = (overall, per_task);
+    let prediction = answer(
+        query,
         utilisation,
-        bandwidth: bandwidth(query.server),
-    };
+        method.into(),
+        assumptions,
+        found,
+        |one, of| one.into_distribution(of),
+    );
     Ok(match sharp {
         Some(sharp) => sharp.sharpen(prediction),
         None => prediction,
@@ -223,13 +207,20 @@ fn predict_periodic(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<Prediction
     let load = PeriodicLoad::of(query.service, &query.execution_times)?;
     schedule::check_never_depleted(&load, query.server)?;
     let steady = schedule::steady_state(query.service, &load)?;
-    let found = |task| schedule::curve(steady.of(task, query.dispatch_overhead));
-    let per_task = (0..laws.len()).map(|task| found(Some(task)));
-    let per_task: Vec<_> = per_task.collect::<Result<_, _>>()?;
-    let assumptions = vec!["execution times are constant".to_string()];
+    let curve = |task| schedule::curve(steady.of(task, query.dispatch_overhead));
+    let per_task = (0..laws.len()).map(|task| curve(Some(task)));
+    let found = (curve(None)?, per_task.collect::<Result<_, _>>()?);
     let method = format!("the schedule of one hyperperiod{own_cpu}");
-    let answer = PeriodicAnswer::new(query, laws, method, assumptions);
-    Ok(answer.with(found(None)?, per_task, Distribution::from_curve))
+    let assumptions = periodic_assumptions(query, vec!["execution times are constant".into()]);
+    let utilisation = utilisation(query, laws);
+    Ok(answer(
+        query,
+        utilisation,
+        method,
+        assumptions,
+        found,
+        |one, of| Distribution::from_curve(of, one),
+    ))
 }
 
 /// Periodic tasks of which at least one has no constant execution time.
@@ -259,71 +250,59 @@ fn predict_varying(
         other => other,
     })?;
     let method = format!("{}{own_cpu}", found.method);
-    let answer = PeriodicAnswer::new(query, laws, method, found.assumptions);
-    let bracket = |provenance, enclosure: varying::Enclosure| {
-        Distribution::from_bracket(provenance, enclosure.optimistic, enclosure.pessimistic)
-    };
-    Ok(answer.with(found.overall, found.per_task, bracket))
+    let assumptions = periodic_assumptions(query, found.assumptions);
+    let utilisation = utilisation(query, laws);
+    let found = (found.overall, found.per_task);
+    Ok(answer(
+        query,
+        utilisation,
+        method,
+        assumptions,
+        found,
+        |one, of| one.into_distribution(of),
+    ))
 }
 
-/// What is common to the answers for periodic tasks.
-struct PeriodicAnswer<'a> {
-    query: &'a ServiceQuery<'a>,
+/// The answer with a distribution for all jobs and for each task's, made of what was found for them.
+fn answer<T>(
+    query: &ServiceQuery<'_>,
+    utilisation: f64,
     method: String,
     assumptions: Vec<String>,
-    utilisation: f64,
+    (overall, per_task): (T, Vec<T>),
+    distribution: impl Fn(T, Provenance) -> Distribution,
+) -> Prediction {
+    let of = |one: T, subject: String| {
+        let mut provenance = Provenance::new(Evidence::Bound, subject, method.clone());
+        provenance.assumptions.clone_from(&assumptions);
+        distribution(one, provenance)
+    };
+    let name = query.name;
+    let tasks = query.service.tasks.keys().zip(per_task);
+    let per_task = tasks
+        .map(|(task, one)| {
+            (
+                task.clone(),
+                of(one, format!("response time of {name}.{task}")),
+            )
+        })
+        .collect();
+    Prediction {
+        overall: of(overall, format!("response time of {name}")),
+        per_task,
+        method,
+        assumptions,
+        sharp_mean: None,
+        utilisation,
+        bandwidth: bandwidth(query.server),
+    }
 }
 
-impl<'a> PeriodicAnswer<'a> {
-    fn new(
-        query: &'a ServiceQuery<'a>,
-        laws: &[Law],
-        method: String,
-        of_method: Vec<String>,
-    ) -> Self {
-        let mut assumptions =
-            vec!["releases are strictly periodic from their offsets on".to_string()];
-        assumptions.extend(of_method);
-        assumptions.extend(server_assumptions(query));
-        Self {
-            query,
-            method,
-            assumptions,
-            utilisation: utilisation(query, laws),
-        }
-    }
-
-    /// The answer, with a distribution for each function found.
-    fn with<T>(
-        self,
-        overall: T,
-        per_task: Vec<T>,
-        distribution: impl Fn(Provenance, T) -> Distribution,
-    ) -> Prediction {
-        let provenance = |subject| {
-            let mut provenance = Provenance::new(Evidence::Bound, subject, self.method.clone());
-            provenance.assumptions.clone_from(&self.assumptions);
-            provenance
-        };
-        let name = self.query.name;
-        let overall = distribution(provenance(format!("response time of {name}")), overall);
-        let tasks = self.query.service.tasks.keys().zip(per_task);
-        let per_task = tasks
-            .map(|(task, found)| {
-                let subject = format!("response time of {name}.{task}");
-                (task.clone(), distribution(provenance(subject), found))
-            })
-            .collect();
-        Prediction {
-            overall,
-            per_task,
-            method: self.method.clone(),
-            assumptions: self.assumptions.clone(),
-            sharp_mean: None,
-            utilisation: self.utilisation,
-            bandwidth: bandwidth(self.query.server),
-        }
-    }
+fn periodic_assumptions(query: &ServiceQuery<'_>, of_method: Vec<String>) -> Vec<String> {
+    let mut assumptions = vec!["releases are strictly periodic from their offsets on".to_string()];
+    assumptions.extend(of_method);
+    assumptions.extend(server_assumptions(query));
+    assumptions
 }
 
 fn poisson_assumptions(query: &ServiceQuery<'_>, step: Duration) -> Vec<String> {

@@ -5,10 +5,10 @@ use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::{Duration, Rate};
 
-use super::answers::{ResponseTimes, Side, Source};
-use super::batch_work::{BatchWork, Lattice};
-use super::continuous::{Kind, Queue, Solved};
-use super::lattice::{self, Law, Stream};
+use super::answers::{QueueSide, ResponseSource, ResponseTimes};
+use super::batch_work::{BatchWork, BudgetLattice};
+use super::continuous::{BudgetUse, Solved, StepQueue};
+use super::lattice::{self, JobStream, Law};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
 use crate::slotted::{ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling};
@@ -59,7 +59,7 @@ impl PoissonQueue {
         let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
         if single && let Some(found) = self.on_a_grid(Duration::ZERO) {
             return found.map(|found| ResponseTimes {
-                source: Source::Bracket(found.distribution),
+                source: ResponseSource::Bracket(found.distribution),
                 utilisation: found.utilisation,
                 bandwidth: found.bandwidth,
                 method: found.method,
@@ -90,7 +90,7 @@ impl PoissonQueue {
             Some(_) => tolerance.max(ROUNDED),
             None => tolerance,
         };
-        let solve = |lattice: &Lattice| self.side(&work, lattice, kind, period, tolerance);
+        let solve = |lattice: &BudgetLattice| self.side(&work, lattice, kind, period, tolerance);
         let optimistic = solve(&lattices.optimistic)?;
         let pessimistic = lattices.pessimistic.as_ref().map(solve).transpose()?;
         Ok(self.found(optimistic, pessimistic, bandwidth(self.server)))
@@ -125,7 +125,7 @@ impl PoissonQueue {
     /// By the lattice method, which takes any law of execution times and answers with a bracket.
     pub(crate) fn on_a_lattice(&self) -> Result<ResponseTimes, AnalysisError> {
         let law = Law::given("", &self.execution_law()?)?;
-        let stream = Stream {
+        let stream = JobStream {
             per_second: self.rate.as_per_second(),
             law,
         };
@@ -139,11 +139,7 @@ impl PoissonQueue {
         let mut provenance = Provenance::new(Evidence::Bound, "response time", method);
         provenance.assumptions.clone_from(&assumptions);
         Ok(ResponseTimes {
-            source: Source::Bracket(Distribution::from_bracket(
-                provenance,
-                overall.optimistic,
-                overall.pessimistic,
-            )),
+            source: ResponseSource::Bracket(overall.into_distribution(provenance)),
             utilisation: self.utilisation(),
             bandwidth: bandwidth(self.server),
             method: method.into(),
@@ -185,7 +181,7 @@ impl PoissonQueue {
     /// execution times, which need not be a whole number of nanoseconds.
     pub(crate) fn solve_with_steps(
         &self,
-        kind: Kind,
+        kind: BudgetUse,
         (steps, per_stride): (u64, u64),
         period: Duration,
         tolerance: f64,
@@ -196,7 +192,7 @@ impl PoissonQueue {
         // with a divisor in common there would be several.
         let divisor = gcd(steps, per_stride).max(1);
         let (steps, per_stride) = (steps / divisor, per_stride / divisor);
-        let lattice = Lattice {
+        let lattice = BudgetLattice {
             step_ns: work.stride_ns as f64 / per_stride as f64,
             stride: per_stride as usize,
             budget_steps: steps as usize,
@@ -235,12 +231,12 @@ impl PoissonQueue {
     fn side(
         &self,
         work: &BatchWork,
-        lattice: &Lattice,
-        kind: Kind,
+        lattice: &BudgetLattice,
+        kind: BudgetUse,
         period: Duration,
         tolerance: f64,
-    ) -> Result<Side, AnalysisError> {
-        let queue = Queue::new(
+    ) -> Result<QueueSide, AnalysisError> {
+        let queue = StepQueue::new(
             self.rate.as_per_second() * 1e-9 * lattice.step_ns,
             work.total.clone(),
             work.tagged.clone(),
@@ -251,14 +247,19 @@ impl PoissonQueue {
             ),
             kind,
         );
-        Ok(Side {
+        Ok(QueueSide {
             solved: Solved::new(queue, tolerance)?,
             step_ns: lattice.step_ns,
             shortest_ns: work.shortest_ns(),
         })
     }
 
-    fn found(&self, optimistic: Side, pessimistic: Option<Side>, bandwidth: f64) -> ResponseTimes {
+    fn found(
+        &self,
+        optimistic: QueueSide,
+        pessimistic: Option<QueueSide>,
+        bandwidth: f64,
+    ) -> ResponseTimes {
         let mut assumptions = self.assumptions();
         assumptions
             .push("the errors of interpolation and integration are estimated and added".into());
@@ -267,7 +268,7 @@ impl PoissonQueue {
                 .push("the budget is rounded outward to a ratio of the execution time".into());
         }
         ResponseTimes {
-            source: Source::Exact {
+            source: ResponseSource::Exact {
                 optimistic: Box::new(optimistic),
                 pessimistic: pessimistic.map(Box::new),
             },
@@ -340,17 +341,19 @@ impl PoissonQueue {
         }
     }
 
-    fn budget_and_period(&self) -> Result<(Kind, Duration, Duration), AnalysisError> {
+    fn budget_and_period(&self) -> Result<(BudgetUse, Duration, Duration), AnalysisError> {
         match self.server {
             ReservationServer::Deferrable { budget, period } => {
-                Ok((Kind::Deferrable, budget, period))
+                Ok((BudgetUse::Deferrable, budget, period))
             }
-            ReservationServer::Periodic { budget, period } => Ok((Kind::Periodic, budget, period)),
+            ReservationServer::Periodic { budget, period } => {
+                Ok((BudgetUse::Periodic, budget, period))
+            }
             // A CPU of its own is a server whose budget is its period, whatever that is.
             ReservationServer::Dedicated => {
                 let one = self.execution_times.iter().map(|(time, _)| *time).max();
                 let one = one.unwrap_or(Duration::from_secs(1));
-                Ok((Kind::Deferrable, one, one))
+                Ok((BudgetUse::Deferrable, one, one))
             }
             ReservationServer::Simulated { .. } => Err(AnalysisError::only_simulated()),
             ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. } => {

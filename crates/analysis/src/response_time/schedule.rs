@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tailbound_distribution::StepCdf;
-use tailbound_model::{Arrivals, ReservationServer, Scheduling, Service, Task};
+use tailbound_model::{ReservationServer, Scheduling, Service, Task};
 use tailbound_time::Duration;
 
+use crate::schedulability::priority_assignment::described_rank;
 use crate::{AnalysisError, PeriodicLoad};
 
 /// The response times of one hyperperiod in the steady state.
@@ -105,16 +106,11 @@ pub(super) fn steady_state(
 
 /// Where a task stands: the lower number first.
 fn rank(scheduling: Scheduling, task: &Task) -> u64 {
-    match (scheduling, &task.arrivals) {
-        (Scheduling::RateMonotonic, Arrivals::Periodic { period, .. }) => period.as_nanos(),
-        (Scheduling::DeadlineMonotonic | Scheduling::EarliestDeadlineFirst, _) => task
-            .relative_deadline()
-            .map_or(u64::MAX, Duration::as_nanos),
-        (Scheduling::FixedPriority, _) => {
-            u64::from(u8::MAX) - task.priority.map_or(0, |priority| u64::from(priority.0))
-        }
-        _ => 0,
-    }
+    let rank = match scheduling {
+        Scheduling::EarliestDeadlineFirst => task.relative_deadline().map(Duration::as_nanos),
+        _ => described_rank(scheduling, task),
+    };
+    rank.unwrap_or(u64::from(u8::MAX))
 }
 
 /// A CPU of its own: calls `done` with each job's index and the time of its completion. A job's

@@ -1,6 +1,6 @@
 //! About where a distribution function reaches a probability, in few and cheap evaluations.
 
-use super::continuous::Responses;
+use super::continuous::ContinuousResponses;
 
 /// While searching, F may be wrong by this part of the lesser of a probability and its complement.
 const ROUGHLY: f64 = 0.01;
@@ -14,12 +14,12 @@ const CORRECTIONS: usize = 5;
 const ASIDE: f64 = 1e-3;
 
 /// A search for the quantile of a probability.
-pub(super) struct Search<'a> {
-    pub(super) responses: &'a Responses<'a>,
+pub(super) struct QuantileSearch<'a> {
+    pub(super) responses: &'a ContinuousResponses<'a>,
     pub(super) probability: f64,
 }
 
-impl Search<'_> {
+impl QuantileSearch<'_> {
     /// How far F is from the probability at r, on a scale on which a tail that falls exponentially is
     /// straight; negative below.
     fn lack(&self, value: f64) -> f64 {

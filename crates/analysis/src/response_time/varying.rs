@@ -13,7 +13,7 @@ use tailbound_distribution::StepCdf;
 use tailbound_model::{Scheduling, Service};
 use tailbound_time::Duration;
 
-use super::lattice::{Lattice, Law, Side};
+use super::lattice::{Enclosure, Lattice, Law, Side};
 use super::schedule;
 use crate::{AnalysisError, PeriodicLoad};
 
@@ -25,12 +25,6 @@ const MOST_OPERATIONS: f64 = 2e8;
 const MOST_POINTS: f64 = 4_000.0;
 /// The fewest that are worth it; below, the bracket of the extremes has to do.
 const FEWEST_POINTS: f64 = 100.0;
-
-/// Two functions that enclose that of a response time.
-pub(super) struct Enclosure {
-    pub optimistic: StepCdf,
-    pub pessimistic: StepCdf,
-}
 
 /// The response times of all jobs and of each task's, and how they were found.
 pub(super) struct Varying {
@@ -50,9 +44,11 @@ pub(super) fn response_times(
 ) -> Result<Varying, AnalysisError> {
     let cycle = match service.scheduling {
         Scheduling::Fifo => Cycle::of(service, worst)?,
-        Scheduling::RateMonotonic | Scheduling::DeadlineMonotonic => None,
-        Scheduling::FixedPriority | Scheduling::EarliestDeadlineFirst => None,
-        Scheduling::RoundRobin => None,
+        Scheduling::RateMonotonic
+        | Scheduling::DeadlineMonotonic
+        | Scheduling::FixedPriority
+        | Scheduling::EarliestDeadlineFirst
+        | Scheduling::RoundRobin => None,
     };
     let recursion = cycle.and_then(|cycle| {
         let lattice = cycle.lattice()?;
@@ -204,21 +200,11 @@ impl Recursion<'_> {
     fn solve(&self) -> Result<Varying, AnalysisError> {
         let optimistic = self.one_side(Side::Optimistic)?;
         let pessimistic = self.one_side(Side::Pessimistic)?;
-        let mut enclosures =
-            optimistic
-                .into_iter()
-                .zip(pessimistic)
-                .map(|(optimistic, pessimistic)| Enclosure {
-                    optimistic,
-                    pessimistic,
-                });
-        let overall = enclosures.next().ok_or_else(|| AnalysisError::Invalid {
-            what: "a service has no task; it needs one".into(),
-        })?;
+        let (overall, per_task) = Enclosure::pairs(optimistic, pessimistic)?;
         let step = Duration::from_nanos(self.lattice.period_ns);
         Ok(Varying {
             overall,
-            per_task: enclosures.collect(),
+            per_task,
             method: "Lindley's recursion on a lattice over one hyperperiod, from a release that \
                      never waits",
             assumptions: vec![
@@ -303,9 +289,7 @@ impl Recursion<'_> {
         if steps.last().is_none_or(|(_, value)| *value < 1.0) {
             steps.push((longest.saturating_add(self.overhead), 1.0));
         }
-        StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
-            what: format!("the computed distribution is none: {error}; please report this"),
-        })
+        StepCdf::new(steps).map_err(AnalysisError::no_distribution)
     }
 }
 

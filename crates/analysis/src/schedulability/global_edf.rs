@@ -13,12 +13,22 @@ use num_bigint::BigUint;
 use tailbound_time::Duration;
 
 use super::global_workload::{
-    GlobalBound, GlobalTask, MOST_STEPS, any_hopeless, global_bound, global_tasks,
+    GlobalBound, GlobalTask, MOST_STEPS, Ramp, any_hopeless, global_bound, global_tasks,
 };
-use super::utilisation_bounds::SufficientVerdict;
 use crate::AnalysisError;
 use crate::rational::sum;
 use crate::sporadic_task::SporadicTask;
+
+/// The verdict of a sufficient test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SufficientVerdict {
+    /// The method by name, with its source.
+    pub method: &'static str,
+    /// What the method takes for granted.
+    pub assumptions: &'static [&'static str],
+    /// Whether the test proves that every job meets its deadline. `false` proves nothing.
+    pub accepted: bool,
+}
 
 /// What all tests here take for granted.
 pub const ASSUMPTIONS: &[&str] = &[
@@ -165,19 +175,20 @@ fn slack_round(
         gained: false,
     };
     for (index, task) in tasks.iter().enumerate() {
-        let bound = global_bound(task, cpus, steps_left, |window, cap| {
-            let others = tasks.iter().zip(responses.iter()).enumerate();
-            let one = |(other, response): (&GlobalTask, &u64)| {
+        let earlier = &*responses;
+        let bound = global_bound(task, cpus, steps_left, |window| {
+            let others = tasks.iter().zip(earlier).enumerate();
+            let others = others.filter(move |(other, _)| *other != index);
+            others.map(move |(_, (other, response))| {
                 let before = interference_before_deadline(other, *response, task.deadline_ns);
-                u128::from(other.workload(window, *response).min(before).min(cap))
-            };
-            others
-                .filter(|(other, _)| *other != index)
-                .map(|(_, pair)| one(pair))
-                .sum()
+                other
+                    .workload(window, *response)
+                    .min(Ramp::constant(before))
+            })
         });
         match (bound, responses.get_mut(index)) {
             (GlobalBound::Within(bound), Some(response)) => {
+                debug_assert!((task.execution_ns..=task.deadline_ns).contains(&bound));
                 round.gained |= bound < *response;
                 *response = bound.min(*response);
             }
@@ -232,6 +243,15 @@ mod tests {
         assert!(!sufficient_density(&tasks, 2).unwrap().accepted);
         assert!(!sufficient_bcl(&tasks, 2).unwrap().accepted);
         assert!(!sufficient_response_times(&tasks, 2).unwrap().accepted());
+    }
+
+    /// With a step of a nanosecond at a time, the bounds were given up.
+    #[test]
+    fn bounds_of_milliseconds_take_few_steps() {
+        let ms = |count: u64| count * 1_000_000;
+        let tasks = [(1, 10), (2, 10), (3, 20)].map(|(c, t)| task(ms(c), ms(t), ms(t)));
+        let found = sufficient_response_times(&tasks, 2).unwrap();
+        assert_eq!(found.bounds.map(|bounds| bounds.len()), Some(3));
     }
 
     #[test]

@@ -55,21 +55,19 @@ pub fn sufficient_response_times(
     cpus: u32,
 ) -> Result<GlobalPriorityBounds, AnalysisError> {
     let ranked = global_tasks(&order.ranked(tasks)?, cpus)?;
-    let mut known: Vec<(GlobalTask, u64)> = Vec::with_capacity(ranked.len());
+    let mut bounded: Vec<(GlobalTask, u64)> = Vec::with_capacity(ranked.len());
     let mut steps_left = MOST_STEPS;
     for task in &ranked {
-        let bound = global_bound(task, cpus, &mut steps_left, |window, cap| {
-            let one = |(other, response): &(GlobalTask, u64)| {
-                u128::from(other.workload(window, *response).min(cap))
-            };
-            known.iter().map(one).sum()
+        let bound = global_bound(task, cpus, &mut steps_left, |window| {
+            let above = bounded.iter();
+            above.map(move |(other, response)| other.workload(window, *response))
         });
         match bound {
-            GlobalBound::Within(bound) => known.push((*task, bound)),
+            GlobalBound::Within(bound) => bounded.push((*task, bound)),
             GlobalBound::None | GlobalBound::GivenUp => break,
         }
     }
-    let mut bounds: Vec<_> = known
+    let mut bounds: Vec<_> = bounded
         .iter()
         .map(|(_, bound)| Some(Duration::from_nanos(*bound)))
         .collect();

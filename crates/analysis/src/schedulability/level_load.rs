@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 
-use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
+use super::utilisation::{ONE_CPU, UtilisationEnclosure, compare_utilisation};
 use super::window_demand::LONGEST_WINDOW;
 use crate::sporadic_task::SporadicTask;
 
 /// How the load of a priority and all higher ones compares with the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Capacity {
+pub(super) enum LoadOrder {
     Below,
     Exactly,
     Above,
@@ -17,8 +17,8 @@ pub(super) enum Capacity {
 /// The load of a priority and all higher ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LevelLoad {
-    enclosure: Enclosure,
-    pub(super) capacity: Capacity,
+    enclosure: UtilisationEnclosure,
+    pub(super) capacity: LoadOrder,
     /// The execution times of one job of each.
     pub(super) one_each: u64,
 }
@@ -26,8 +26,8 @@ pub(super) struct LevelLoad {
 impl Default for LevelLoad {
     fn default() -> Self {
         Self {
-            enclosure: Enclosure::default(),
-            capacity: Capacity::Below,
+            enclosure: UtilisationEnclosure::default(),
+            capacity: LoadOrder::Below,
             one_each: 0,
         }
     }
@@ -46,9 +46,9 @@ impl LevelLoad {
         Self {
             enclosure,
             capacity: match compared {
-                Ordering::Less => Capacity::Below,
-                Ordering::Equal => Capacity::Exactly,
-                Ordering::Greater => Capacity::Above,
+                Ordering::Less => LoadOrder::Below,
+                Ordering::Equal => LoadOrder::Exactly,
+                Ordering::Greater => LoadOrder::Above,
             },
             one_each: self.one_each + task.execution().as_nanos(),
         }

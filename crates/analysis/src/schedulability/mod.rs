@@ -17,7 +17,6 @@ pub mod processor_demand;
 pub mod response_time;
 pub mod server_interference;
 mod utilisation;
-pub mod utilisation_bounds;
 mod window_demand;
 
 pub use priority_assignment::PriorityOrder;

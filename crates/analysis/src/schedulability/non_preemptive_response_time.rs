@@ -15,9 +15,9 @@ use num_integer::gcd;
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
-use super::level_load::{Capacity, LevelLoad};
+use super::level_load::{LevelLoad, LoadOrder};
 use super::response_time::{MOST_JOBS, NoResponseTime, ResponseTimes, TaskResponse};
-use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_fixed_point};
+use super::window_demand::{LONGEST_WINDOW, MOST_STEPS, Releases, WindowDemand, least_fixed_point};
 use crate::AnalysisError;
 use crate::sporadic_task::{SporadicTask, check_range, total_execution};
 
@@ -57,7 +57,7 @@ pub fn non_preemptive_response_times(
         let (up_to, lower) = ranked.split_at(index + 1);
         let longest_lower = lower.iter().map(SporadicTask::execution).max();
         let own = given.get(index).copied().unwrap_or(Duration::ZERO);
-        let level = Level {
+        let level = NonPreemptiveLevel {
             task,
             up_to,
             blocking: own.max(longest_lower.unwrap_or(Duration::ZERO)).as_nanos(),
@@ -72,15 +72,15 @@ pub fn non_preemptive_response_times(
 }
 
 /// One task and what delays it.
-struct Level<'a> {
+struct NonPreemptiveLevel<'a> {
     task: &'a SporadicTask,
     /// The higher priorities, and the task itself at the end.
     up_to: &'a [SporadicTask],
     blocking: u64,
 }
 
-impl Level<'_> {
-    fn response(&self, capacity: Capacity) -> TaskResponse {
+impl NonPreemptiveLevel<'_> {
+    fn response(&self, capacity: LoadOrder) -> TaskResponse {
         match self.longest(capacity) {
             Ok((longest, jobs)) => TaskResponse {
                 response_time: Ok(Duration::from_nanos(longest)),
@@ -96,19 +96,19 @@ impl Level<'_> {
     }
 
     /// The longest response of the busy period, and the jobs in it.
-    fn longest(&self, capacity: Capacity) -> Result<(u64, u64), NoResponseTime> {
+    fn longest(&self, capacity: LoadOrder) -> Result<(u64, u64), NoResponseTime> {
         let jobs = match capacity {
-            Capacity::Above => return Err(NoResponseTime::Overloaded),
-            Capacity::Below => self.jobs_of_busy_period()?,
+            LoadOrder::Above => return Err(NoResponseTime::Overloaded),
+            LoadOrder::Below => self.jobs_of_busy_period()?,
             // The busy period may not end; response times repeat after a hyperperiod.
-            Capacity::Exactly => self.jobs_of_hyperperiod()?,
+            LoadOrder::Exactly => self.jobs_of_hyperperiod()?,
         };
         let (execution, period) = (
             self.task.execution().as_nanos(),
             self.task.period().as_nanos(),
         );
         let mut higher = Vec::new();
-        Demand::fill(&mut higher, self.higher(), Releases::UpToEnd);
+        WindowDemand::fill(&mut higher, self.higher(), Releases::UpToEnd);
         let (mut longest, mut start, mut steps) = (0, 0, 0);
         for job in 0..jobs {
             let base = self.blocking + job * execution;
@@ -130,7 +130,7 @@ impl Level<'_> {
     /// The jobs in the longest time that this and higher priorities keep the CPU busy.
     fn jobs_of_busy_period(&self) -> Result<u64, NoResponseTime> {
         let mut demands = Vec::new();
-        Demand::fill(&mut demands, self.up_to, Releases::BeforeEnd);
+        WindowDemand::fill(&mut demands, self.up_to, Releases::BeforeEnd);
         let first = self.blocking + self.task.execution().as_nanos();
         let mut steps = 0;
         let length = least_fixed_point(&demands, self.blocking, first, LONGEST_WINDOW, &mut steps)

@@ -1,5 +1,6 @@
 //! Which task gets which priority: by rule, or by Audsley's optimal assignment.
 
+use tailbound_model::{Scheduling, Task};
 use tailbound_time::Duration;
 
 use super::response_time::FixedPriorityAnalyzer;
@@ -124,16 +125,17 @@ pub fn deadline_monotonic(tasks: &[SporadicTask]) -> PriorityOrder {
     PriorityOrder::by_key(tasks, SporadicTask::deadline)
 }
 
-/// The shorter the deadline less the jitter, the higher the priority; the first of equals comes
-/// first.
-///
-/// Optimal for one CPU with preemption where no response may exceed the period, with jitter (Zuhily
-/// & Burns, Information Processing Letters 103(6), 2007).
-#[must_use]
-pub fn deadline_minus_jitter_monotonic(tasks: &[SporadicTask]) -> PriorityOrder {
-    PriorityOrder::by_key(tasks, |task| {
-        i128::from(task.deadline().as_nanos()) - i128::from(task.jitter().as_nanos())
-    })
+/// Where a described task stands under fixed priorities, the lower number first; `None` of a scheduler without, and of a
+/// task without what the scheduler goes by.
+pub fn described_rank(scheduling: Scheduling, task: &Task) -> Option<u64> {
+    match scheduling {
+        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst | Scheduling::RoundRobin => None,
+        Scheduling::RateMonotonic => task.least_gap().map(Duration::as_nanos),
+        Scheduling::DeadlineMonotonic => task.relative_deadline().map(Duration::as_nanos),
+        Scheduling::FixedPriority => task
+            .priority
+            .map(|priority| u64::from(u8::MAX - priority.0)),
+    }
 }
 
 /// What Audsley's assignment asks of a test: is this task schedulable right below those, right
@@ -243,14 +245,9 @@ mod tests {
 
     #[test]
     fn rules_sort_by_their_key_and_keep_equals() {
-        let jittery = task(1, 9, 6).with_jitter(Duration::from_millis(5)).unwrap();
-        let tasks = [task(1, 8, 4), jittery, task(1, 5, 5), task(1, 8, 4)];
+        let tasks = [task(1, 8, 4), task(1, 9, 6), task(1, 5, 5), task(1, 8, 4)];
         assert_eq!(rate_monotonic(&tasks).highest_first(), [2, 0, 3, 1]);
         assert_eq!(deadline_monotonic(&tasks).highest_first(), [0, 3, 2, 1]);
-        assert_eq!(
-            deadline_minus_jitter_monotonic(&tasks).highest_first(),
-            [1, 0, 3, 2]
-        );
     }
 
     #[test]

@@ -21,14 +21,14 @@ use std::cmp::Ordering;
 use num_integer::gcd;
 use tailbound_time::Duration;
 
-use super::utilisation::{Enclosure, ONE_CPU, compare_utilisation};
+use super::utilisation::{ONE_CPU, UtilisationEnclosure, compare_utilisation};
 use crate::AnalysisError;
 use crate::sporadic_task::{SporadicTask, total_execution};
 
 /// The most windows that are looked at, and the most steps towards the end of a busy period.
 pub const MOST_STEPS: u64 = 10_000_000;
 
-/// What both methods take for granted.
+/// What the method takes for granted.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU that is always available",
     "earliest deadline first, preemption at no cost",
@@ -40,7 +40,6 @@ pub const ASSUMPTIONS: &[&str] = &[
 const LONGEST_WINDOW: u64 = 1 << 61;
 
 const QPA: &str = "Quick Processor-demand Analysis (Zhang & Burns 2009)";
-const CRITERION: &str = "processor-demand criterion (Baruah, Rosier & Howell 1990)";
 
 /// The verdict of a processor-demand analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,37 +110,6 @@ pub fn quick_processor_demand(tasks: &[SporadicTask]) -> Result<DemandVerdict, A
         };
     }
     horizon.verdict_without_overload(QPA, windows_checked)
-}
-
-/// Decides by the plain criterion: looks at every deadline up to the longest window that matters.
-/// For cross-checks; QPA says the same sooner.
-///
-/// # Errors
-/// As of [`quick_processor_demand`].
-pub fn processor_demand_criterion(tasks: &[SporadicTask]) -> Result<DemandVerdict, AnalysisError> {
-    let demand = match Demands::of(tasks)? {
-        Ok(demand) => demand,
-        Err(overload) => return Ok(verdict(CRITERION, Some(overload), 0)),
-    };
-    let horizon = Horizon::of(tasks, &demand, CRITERION)?;
-    let mut windows_checked = 0;
-    let mut next = demand.first_deadline_from(0);
-    while let Some(length) = next.filter(|length| *length <= horizon.longest) {
-        windows_checked += 1;
-        if windows_checked > MOST_STEPS {
-            return Err(too_many(CRITERION));
-        }
-        let needed = demand.within(length);
-        if needed > length {
-            return Ok(verdict(
-                CRITERION,
-                Some(window(length, needed)),
-                windows_checked,
-            ));
-        }
-        next = demand.first_deadline_from(length + 1);
-    }
-    horizon.verdict_without_overload(CRITERION, windows_checked)
 }
 
 /// Decides by QPA, and names the shortest window that is overloaded, where there is one: the first
@@ -346,7 +314,7 @@ impl Horizon {
 fn utilisation_window_rounded_up(tasks: &[SporadicTask], demand: &Demands) -> Option<u64> {
     let enclosure = tasks
         .iter()
-        .fold(Enclosure::default(), |sum, task| sum.plus(task));
+        .fold(UtilisationEnclosure::default(), |sum, task| sum.plus(task));
     let idle = ONE_CPU
         .checked_sub(enclosure.rounded_up)
         .filter(|idle| *idle > 0)?;
@@ -420,22 +388,19 @@ mod tests {
     use super::super::nanosecond_task::task;
     use super::*;
 
-    fn both(tasks: &[SporadicTask]) -> bool {
-        let quick = quick_processor_demand(tasks).unwrap();
-        let plain = processor_demand_criterion(tasks).unwrap();
-        assert_eq!(
-            quick.schedulable(),
-            plain.schedulable(),
-            "{quick:?} {plain:?}"
-        );
-        quick.schedulable()
+    fn schedulable(tasks: &[SporadicTask]) -> bool {
+        quick_processor_demand(tasks).unwrap().schedulable()
     }
 
     #[test]
     fn implicit_deadlines_need_nothing_but_the_utilisation() {
-        assert!(both(&[task(1, 2, 2), task(1, 3, 3), task(1, 6, 6)]));
-        assert!(!both(&[task(1, 2, 2), task(1, 3, 3), task(2, 11, 11)]));
-        assert!(both(&[]));
+        assert!(schedulable(&[task(1, 2, 2), task(1, 3, 3), task(1, 6, 6)]));
+        assert!(!schedulable(&[
+            task(1, 2, 2),
+            task(1, 3, 3),
+            task(2, 11, 11)
+        ]));
+        assert!(schedulable(&[]));
     }
 
     #[test]
@@ -453,16 +418,16 @@ mod tests {
     fn full_utilisation_with_jitter_is_decided_over_the_hyperperiod() {
         let ns = Duration::from_nanos;
         let jittery = |jitter| task(2, 4, 4).with_jitter(ns(jitter)).unwrap();
-        assert!(both(&[jittery(1), task(3, 6, 6)]));
-        assert!(!both(&[jittery(2), task(3, 6, 6)]));
+        assert!(schedulable(&[jittery(1), task(3, 6, 6)]));
+        assert!(!schedulable(&[jittery(2), task(3, 6, 6)]));
     }
 
     #[test]
     fn jitter_beyond_the_deadline_is_hopeless() {
         let ns = Duration::from_nanos;
-        assert!(!both(&[task(1, 9, 3).with_jitter(ns(3)).unwrap()]));
-        assert!(!both(&[task(1, 9, 3).with_jitter(ns(4)).unwrap()]));
-        assert!(both(&[task(1, 9, 3).with_jitter(ns(2)).unwrap()]));
+        assert!(!schedulable(&[task(1, 9, 3).with_jitter(ns(3)).unwrap()]));
+        assert!(!schedulable(&[task(1, 9, 3).with_jitter(ns(4)).unwrap()]));
+        assert!(schedulable(&[task(1, 9, 3).with_jitter(ns(2)).unwrap()]));
     }
 
     #[test]

@@ -17,8 +17,8 @@
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
-use super::level_load::{Capacity, LevelLoad, up_to};
-use super::window_demand::{Demand, LONGEST_WINDOW, MOST_STEPS, Releases, least_fixed_point};
+use super::level_load::{LevelLoad, LoadOrder, up_to};
+use super::window_demand::{LONGEST_WINDOW, MOST_STEPS, Releases, WindowDemand, least_fixed_point};
 use crate::AnalysisError;
 use crate::sporadic_task::{SporadicTask, check_range, total_execution};
 
@@ -119,7 +119,7 @@ pub fn response_times(
 /// The same analysis for many sets of tasks, one after the other, without allocating for each.
 #[derive(Clone, Debug, Default)]
 pub struct FixedPriorityAnalyzer {
-    demands: Vec<Demand>,
+    demands: Vec<WindowDemand>,
     responses: Vec<TaskResponse>,
 }
 
@@ -146,10 +146,10 @@ impl FixedPriorityAnalyzer {
         let mut before = FirstJob::default();
         for (index, task) in highest_first.iter().enumerate() {
             let higher = self.demands.get(..index).unwrap_or_default();
-            let level = Level::new(task, higher, nanos_at(blocking, index), load);
+            let level = PreemptiveLevel::new(task, higher, nanos_at(blocking, index), load);
             load = load.plus(highest_first, index);
             let response = match load.capacity {
-                Capacity::Above => no_response(NoResponseTime::Overloaded, 0),
+                LoadOrder::Above => no_response(NoResponseTime::Overloaded, 0),
                 _ => level.response(&mut before, load.capacity, up_to(highest_first, index)),
             };
             self.responses.push(response);
@@ -172,9 +172,9 @@ impl FixedPriorityAnalyzer {
         let mut before = FirstJob::default();
         for (index, task) in highest_first.iter().enumerate() {
             let higher = self.demands.get(..index).unwrap_or_default();
-            let level = Level::new(task, higher, nanos_at(blocking, index), load);
+            let level = PreemptiveLevel::new(task, higher, nanos_at(blocking, index), load);
             load = load.plus(highest_first, index);
-            if load.capacity == Capacity::Above {
+            if load.capacity == LoadOrder::Above {
                 return Ok(false);
             }
             if !level.in_time(&mut before, load.capacity, up_to(highest_first, index))? {
@@ -203,10 +203,10 @@ impl FixedPriorityAnalyzer {
             load = load.plus(highest_first, index);
         }
         let higher = self.demands.get(..others.len()).unwrap_or_default();
-        let level = Level::new(task, higher, blocking_of_lowest.as_nanos(), load);
+        let level = PreemptiveLevel::new(task, higher, blocking_of_lowest.as_nanos(), load);
         load = load.plus(highest_first, others.len());
         match load.capacity {
-            Capacity::Above => Ok(false),
+            LoadOrder::Above => Ok(false),
             _ => level.in_time(&mut FirstJob::default(), load.capacity, highest_first),
         }
     }
@@ -229,7 +229,7 @@ impl FixedPriorityAnalyzer {
         for one in blocking {
             check_range(*one, "blocking of a task")?;
         }
-        Demand::fill(&mut self.demands, tasks, Releases::BeforeEnd);
+        WindowDemand::fill(&mut self.demands, tasks, Releases::BeforeEnd);
         Ok(())
     }
 }
@@ -254,9 +254,9 @@ struct FirstJob {
 }
 
 /// One task and what delays it.
-struct Level<'a> {
+struct PreemptiveLevel<'a> {
     task: &'a SporadicTask,
-    higher: &'a [Demand],
+    higher: &'a [WindowDemand],
     blocking: u64,
     load_above: LevelLoad,
 }
@@ -271,10 +271,10 @@ enum Followed {
     GivenUp(u64),
 }
 
-impl<'a> Level<'a> {
+impl<'a> PreemptiveLevel<'a> {
     fn new(
         task: &'a SporadicTask,
-        higher: &'a [Demand],
+        higher: &'a [WindowDemand],
         blocking: u64,
         load_above: LevelLoad,
     ) -> Self {
@@ -289,7 +289,7 @@ impl<'a> Level<'a> {
     fn response(
         &self,
         before: &mut FirstJob,
-        capacity: Capacity,
+        capacity: LoadOrder,
         tasks: &[SporadicTask],
     ) -> TaskResponse {
         match self.follow(before, capacity, tasks, None) {
@@ -309,7 +309,7 @@ impl<'a> Level<'a> {
     fn in_time(
         &self,
         before: &mut FirstJob,
-        capacity: Capacity,
+        capacity: LoadOrder,
         tasks: &[SporadicTask],
     ) -> Result<bool, AnalysisError> {
         let Some(deadline) = self.task.deadline_after_release() else {
@@ -330,7 +330,7 @@ impl<'a> Level<'a> {
     fn follow(
         &self,
         before: &mut FirstJob,
-        capacity: Capacity,
+        capacity: LoadOrder,
         tasks: &[SporadicTask],
         deadline_ns: Option<u64>,
     ) -> Followed {
@@ -367,7 +367,7 @@ impl<'a> Level<'a> {
             if response <= period {
                 return Followed::ToTheEnd(worst, jobs);
             }
-            if capacity == Capacity::Exactly && hyperperiod_ends(tasks, jobs, period) {
+            if capacity == LoadOrder::Exactly && hyperperiod_ends(tasks, jobs, period) {
                 return Followed::ToTheEnd(worst, jobs);
             }
             if jobs == MOST_JOBS {

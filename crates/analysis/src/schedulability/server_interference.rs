@@ -9,6 +9,7 @@
 //! once, so that in a window of length w it takes up to ceil((w + T - C) / T) C: as a periodic task
 //! with the jitter T - C. Polling, periodic and sporadic servers take what a periodic task would.
 
+use tailbound_model::ServerKind;
 use tailbound_time::Duration;
 
 use super::PriorityOrder;
@@ -30,107 +31,48 @@ pub const ASSUMPTIONS: &[&str] = &[
      upper bound",
 ];
 
-/// By which rule a reservation server keeps and regains its budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ServerRule {
-    /// Full at every replenishment; keeps its budget while it has nothing to do.
-    Deferrable,
-    /// Full at every replenishment; its budget passes with time, used or not.
-    Periodic,
-    /// Full at every replenishment; loses its budget as soon as it has nothing to do.
-    Polling,
-    /// Regains what it used one period after that use began.
-    Sporadic,
-}
-
-/// A reservation server, as those below it see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct InterferingServer {
-    rule: ServerRule,
-    task: SporadicTask,
-}
-
-impl InterferingServer {
-    /// A server with a budget per period.
-    ///
-    /// # Errors
-    /// [`AnalysisError::Invalid`] for a budget or a period of zero, or a budget beyond the period;
-    /// [`AnalysisError::OutOfRange`] beyond [`LONGEST_PARAMETER`](super::LONGEST_PARAMETER).
-    pub fn new(
-        rule: ServerRule,
-        budget: Duration,
-        period: Duration,
-    ) -> Result<Self, AnalysisError> {
-        let Some(rest) = period.checked_sub(budget).filter(|_| !budget.is_zero()) else {
-            let what = format!(
-                "a reservation server has the budget {budget} per period {period}; the budget must \
-                 be above zero and at most the period"
-            );
-            return Err(AnalysisError::Invalid { what });
-        };
-        let task = SporadicTask::implicit(budget, period)?;
-        let task = match rule {
-            ServerRule::Deferrable => task.with_jitter(rest)?,
-            ServerRule::Periodic | ServerRule::Polling | ServerRule::Sporadic => task,
-        };
-        Ok(Self { rule, task })
-    }
-
-    /// The rule.
-    #[must_use]
-    pub const fn rule(&self) -> ServerRule {
-        self.rule
-    }
-
-    /// The budget per period.
-    #[must_use]
-    pub const fn budget(&self) -> Duration {
-        self.task.execution()
-    }
-
-    /// The period.
-    #[must_use]
-    pub const fn period(&self) -> Duration {
-        self.task.period()
-    }
-
-    /// The task that takes as much from lower priorities as the server does at worst. Its own
-    /// response time means nothing: it says nothing of the work that the server serves.
-    #[must_use]
-    pub const fn as_interfering_task(&self) -> SporadicTask {
-        self.task
-    }
-
-    /// The most that the server takes in a window of the given length, from when a lower priority
-    /// wants the CPU on: ceil((w + J) / T) C, but never more than the window; saturates.
-    #[must_use]
-    pub fn interference_rounded_up(&self, window: Duration) -> Duration {
-        let reach = u128::from(window.as_nanos()) + u128::from(self.task.jitter().as_nanos());
-        if window.is_zero() {
-            return Duration::ZERO;
-        }
-        let periods = reach.div_ceil(u128::from(self.period().as_nanos()));
-        let taken = periods * u128::from(self.budget().as_nanos());
-        u64::try_from(taken)
-            .map_or(window, Duration::from_nanos)
-            .min(window)
+/// The task that takes as much from lower priorities as a reservation server does at worst. Its own response
+/// time says nothing of the work that the server serves.
+///
+/// # Errors
+/// [`AnalysisError::Invalid`] for a budget or a period of zero, or a budget beyond the period;
+/// [`AnalysisError::OutOfRange`] beyond [`LONGEST_PARAMETER`](crate::LONGEST_PARAMETER);
+/// [`AnalysisError::NotAnalysed`] for a rule by which a period may get more than its budget.
+pub fn interfering_task(
+    kind: ServerKind,
+    budget: Duration,
+    period: Duration,
+) -> Result<SporadicTask, AnalysisError> {
+    let Some(rest) = period.checked_sub(budget).filter(|_| !budget.is_zero()) else {
+        let what = format!(
+            "a reservation server has the budget {budget} per period {period}; the budget must \
+             be above zero and at most the period"
+        );
+        return Err(AnalysisError::Invalid { what });
+    };
+    let task = SporadicTask::implicit(budget, period)?;
+    match kind {
+        ServerKind::Deferrable => task.with_jitter(rest),
+        kind if kind.answers().is_limit => Ok(task),
+        _ => Err(AnalysisError::NotAnalysed {
+            reason: format!("a {kind} server may give more than its budget in a period"),
+        }),
     }
 }
 
 /// The worst-case response times of `tasks`, in `order`, below reservation servers that all have
-/// higher priorities than they. For servers between tasks, give
-/// [`InterferingServer::as_interfering_task`] its place in
+/// higher priorities than they, each as its [`interfering_task`]. Servers between tasks have their places in
 /// [`response_times`](super::response_time::response_times).
 ///
 /// # Errors
 /// As of [`response_times`](super::response_time::response_times).
 pub fn response_times_below(
-    servers: &[InterferingServer],
+    servers: &[SporadicTask],
     tasks: &[SporadicTask],
     order: &PriorityOrder,
     blocking: &[Duration],
 ) -> Result<ResponseTimes, AnalysisError> {
-    let mut ranked: Vec<_> = servers.iter().map(|server| server.task).collect();
+    let mut ranked = servers.to_vec();
     ranked.extend(order.ranked(tasks)?);
     let own = order.ranked_blocking(blocking)?;
     let mut ranked_blocking = Vec::new();
@@ -161,34 +103,26 @@ mod tests {
         let tasks = [SporadicTask::implicit(MS(3), MS(20)).unwrap()];
         let order = PriorityOrder::as_given(1);
         let longest = |rule| {
-            let server = InterferingServer::new(rule, MS(2), MS(6)).unwrap();
+            let server = interfering_task(rule, MS(2), MS(6)).unwrap();
             let responses = response_times_below(&[server], &tasks, &order, &[]).unwrap();
             responses.tasks[0].response_time.unwrap()
         };
         // Two budgets, then three: 2 + 2 + 3 = 7.
-        assert_eq!(longest(ServerRule::Deferrable), MS(7));
+        assert_eq!(longest(ServerKind::Deferrable), MS(7));
         for rule in [
-            ServerRule::Periodic,
-            ServerRule::Polling,
-            ServerRule::Sporadic,
+            ServerKind::Periodic,
+            ServerKind::Polling,
+            ServerKind::Sporadic,
         ] {
             assert_eq!(longest(rule), MS(5));
         }
     }
 
     #[test]
-    fn interference_is_a_staircase_below_the_window() {
-        let server = InterferingServer::new(ServerRule::Deferrable, MS(2), MS(6)).unwrap();
-        let taken: Vec<_> = [0, 1, 2, 3, 4, 8, 9]
-            .map(|window| server.interference_rounded_up(MS(window)).as_nanos() / 1_000_000)
-            .into();
-        assert_eq!(taken, [0, 1, 2, 3, 4, 4, 6]);
-    }
-
-    #[test]
     fn a_budget_beyond_the_period_is_refused() {
-        assert!(InterferingServer::new(ServerRule::Polling, MS(7), MS(6)).is_err());
-        assert!(InterferingServer::new(ServerRule::Polling, MS(0), MS(6)).is_err());
-        assert!(InterferingServer::new(ServerRule::Deferrable, MS(6), MS(6)).is_ok());
+        assert!(interfering_task(ServerKind::Polling, MS(7), MS(6)).is_err());
+        assert!(interfering_task(ServerKind::Polling, MS(0), MS(6)).is_err());
+        assert!(interfering_task(ServerKind::Deferrable, MS(6), MS(6)).is_ok());
+        assert!(interfering_task(ServerKind::Burstable, MS(3), MS(6)).is_err());
     }
 }

@@ -2,9 +2,6 @@
 
 use std::cmp::Ordering;
 
-use num_bigint::BigUint;
-use num_rational::Ratio;
-
 use crate::rational::{compare, sum};
 use crate::sporadic_task::SporadicTask;
 
@@ -17,27 +14,24 @@ pub(super) const ONE_CPU: u128 = 1 << 64;
 pub fn compare_utilisation(tasks: &[SporadicTask], cpus: u32) -> Ordering {
     let enclosure = tasks
         .iter()
-        .fold(Enclosure::default(), |sum, task| sum.plus(task));
+        .fold(UtilisationEnclosure::default(), |sum, task| sum.plus(task));
     let limit = u128::from(cpus) << 64;
-    enclosure
-        .compare(limit)
-        .unwrap_or_else(|| compare(&exact_utilisation(tasks), (cpus.into(), 1)))
-}
-
-/// The utilisation as a fraction.
-pub(super) fn exact_utilisation(tasks: &[SporadicTask]) -> Ratio<BigUint> {
-    let tasks = tasks.iter();
-    sum(tasks.map(|task| (task.execution().as_nanos(), task.period().as_nanos())))
+    enclosure.compare(limit).unwrap_or_else(|| {
+        let shares = tasks
+            .iter()
+            .map(|task| (task.execution().as_nanos(), task.period().as_nanos()));
+        compare(&sum(shares), (cpus.into(), 1))
+    })
 }
 
 /// Two numbers of 2^-64 CPUs between which a utilisation lies.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Enclosure {
+pub(super) struct UtilisationEnclosure {
     pub(super) rounded_down: u128,
     pub(super) rounded_up: u128,
 }
 
-impl Enclosure {
+impl UtilisationEnclosure {
     pub(super) fn plus(self, task: &SporadicTask) -> Self {
         let execution = u128::from(task.execution().as_nanos());
         let reciprocal = u128::from(reciprocal_rounded_down(task.period().as_nanos()));

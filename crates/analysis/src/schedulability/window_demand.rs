@@ -16,7 +16,7 @@ const _: () = assert!(LONGEST_PARAMETER.as_nanos() < LONGEST_WINDOW);
 /// What a task asks for in a window, made for speed: the quotient by the period comes from a
 /// product with its reciprocal.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Demand {
+pub(super) struct WindowDemand {
     period_ns: u64,
     reciprocal: u64,
     execution_ns: u64,
@@ -35,7 +35,7 @@ pub(super) enum Releases {
     UpToEnd,
 }
 
-impl Demand {
+impl WindowDemand {
     /// Puts the demands of `tasks` in the place of what `demands` holds.
     pub(super) fn fill(demands: &mut Vec<Self>, tasks: &[SporadicTask], releases: Releases) {
         let mut short_ns = u64::MAX;
@@ -95,7 +95,7 @@ fn high_half(a: u64, b: u64) -> u64 {
 ///
 /// `None` where it is above `limit`. Counts its steps in `steps`.
 pub(super) fn least_fixed_point(
-    higher: &[Demand],
+    higher: &[WindowDemand],
     base: u64,
     start: u64,
     limit: u64,
@@ -131,12 +131,12 @@ mod tests {
 
     use super::*;
 
-    fn demands(period_ns: u64, jitter_ns: u64, releases: Releases) -> Demand {
+    fn demands(period_ns: u64, jitter_ns: u64, releases: Releases) -> WindowDemand {
         let ns = Duration::from_nanos;
         let task = SporadicTask::implicit(ns(1), ns(period_ns)).unwrap();
         let mut demands = Vec::new();
         let task = task.with_jitter(ns(jitter_ns)).unwrap();
-        Demand::fill(&mut demands, &[task], releases);
+        WindowDemand::fill(&mut demands, &[task], releases);
         demands[0]
     }
 

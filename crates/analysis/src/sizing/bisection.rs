@@ -4,9 +4,9 @@
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::{Found, SizingQuery};
+use super::{SizedBudget, SizingQuery};
 use crate::AnalysisError;
-use crate::response_time::{Kind, PoissonQueue};
+use crate::response_time::{BudgetUse, PoissonQueue};
 
 /// More different execution times than this are halved for.
 const MOST_VALUES: usize = 16;
@@ -16,10 +16,10 @@ const MOST_STRIDES: u64 = 128;
 const PARTS: u64 = 64;
 
 /// The kind of server that the exact lattice search is for; `None` where halving has to do.
-pub(super) fn exact_kind(query: &SizingQuery) -> Option<Kind> {
+pub(super) fn exact_kind(query: &SizingQuery) -> Option<BudgetUse> {
     let kind = match query.kind {
-        super::ServerKind::Deferrable => Kind::Deferrable,
-        super::ServerKind::Periodic => Kind::Periodic,
+        super::ServerKind::Deferrable => BudgetUse::Deferrable,
+        super::ServerKind::Periodic => BudgetUse::Periodic,
         _ => return None,
     };
     let queue = &query.queue;
@@ -47,7 +47,7 @@ pub(super) fn assumption(query: &SizingQuery) -> String {
 pub(super) fn least_budget(
     query: &SizingQuery,
     period: Duration,
-) -> Result<Option<Found>, AnalysisError> {
+) -> Result<Option<SizedBudget>, AnalysisError> {
     let step_ns = step_ns(query.queue.stride().as_nanos().max(1), period.as_nanos());
     let budget = |steps: u64| {
         let budget_ns = steps.saturating_mul(step_ns);
@@ -67,7 +67,7 @@ pub(super) fn least_budget(
             too_little = middle;
         }
     }
-    Ok(Some(Found {
+    Ok(Some(SizedBudget {
         budget: budget(enough),
         resolution: Duration::from_nanos(step_ns),
     }))

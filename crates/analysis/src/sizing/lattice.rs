@@ -3,9 +3,9 @@
 
 use tailbound_time::Duration;
 
-use super::{Choice, Found, Promise, SizingQuery};
+use super::{Choice, Promise, SizedBudget, SizingQuery};
 use crate::AnalysisError;
-use crate::response_time::Kind;
+use crate::response_time::BudgetUse;
 
 /// Budgets are first tried in such parts of the mean execution time.
 const COARSE: u64 = 4;
@@ -26,9 +26,9 @@ const ROUGHLY: f64 = 0.05;
 type Tried = (u64, f64);
 
 /// Budgets of one period, counted in parts of the stride of the execution times.
-struct Lattice<'a> {
+struct BudgetSearch<'a> {
     query: &'a SizingQuery,
-    kind: Kind,
+    kind: BudgetUse,
     period: Duration,
     /// Nanoseconds per stride.
     stride: Duration,
@@ -36,9 +36,9 @@ struct Lattice<'a> {
     per_stride: u64,
 }
 
-impl<'a> Lattice<'a> {
+impl<'a> BudgetSearch<'a> {
     /// A lattice of which a mean execution time holds about `parts` steps.
-    fn new(query: &'a SizingQuery, kind: Kind, period: Duration, parts: u64) -> Self {
+    fn new(query: &'a SizingQuery, kind: BudgetUse, period: Duration, parts: u64) -> Self {
         let stride = query.queue.stride();
         let mean_ns = query.queue.mean_execution_time().as_nanos() as f64;
         let per_stride = (parts as f64 * stride.as_nanos() as f64 / mean_ns).round();
@@ -66,7 +66,7 @@ impl<'a> Lattice<'a> {
 
     /// The least budget on this lattice, from about where it lies and the slope of the margin
     /// there, both by nanoseconds.
-    fn search(&self, (guess_ns, slope): (f64, f64)) -> Result<Option<Found>, AnalysisError> {
+    fn search(&self, (guess_ns, slope): (f64, f64)) -> Result<Option<SizedBudget>, AnalysisError> {
         let whole = self.steps_in(self.period.as_nanos() as f64);
         let floor = self.steps_in(self.query.queue.utilisation() * self.period.as_nanos() as f64);
         if whole <= floor {
@@ -74,7 +74,7 @@ impl<'a> Lattice<'a> {
         }
         let guess = self.steps_in(guess_ns) + 1;
         let found = self.near(guess, slope * self.step_ns(), (floor, whole))?;
-        Ok(found.map(|steps| Found {
+        Ok(found.map(|steps| SizedBudget {
             budget: self.budget(steps),
             resolution: self.resolution(),
         }))
@@ -175,12 +175,12 @@ impl<'a> Lattice<'a> {
 /// where a search does not tell and `whole_suffices`.
 pub(super) fn least_budget(
     query: &SizingQuery,
-    kind: Kind,
+    kind: BudgetUse,
     period: Duration,
     whole_suffices: bool,
-) -> Result<Option<Found>, AnalysisError> {
+) -> Result<Option<SizedBudget>, AnalysisError> {
     let load_ns = query.queue.utilisation() * period.as_nanos() as f64;
-    let coarse = Lattice::new(query, kind, period, COARSE);
+    let coarse = BudgetSearch::new(query, kind, period, COARSE);
     let whole = coarse.steps_in(period.as_nanos() as f64);
     let floor = coarse.steps_in(load_ns);
     // Where it lies, and how fast the margin grows there.
@@ -197,9 +197,9 @@ pub(super) fn least_budget(
     }
     let mean = query.queue.mean_execution_time().as_secs_f64();
     let parts = (PARTS * mean / period.as_secs_f64()).round() as u64;
-    let fine = Lattice::new(query, kind, period, parts.clamp(FINE.0, FINE.1));
+    let fine = BudgetSearch::new(query, kind, period, parts.clamp(FINE.0, FINE.1));
     let found = fine.search(guess)?;
-    Ok(found.or(whole_suffices.then(|| Found {
+    Ok(found.or(whole_suffices.then(|| SizedBudget {
         budget: period,
         resolution: fine.resolution(),
     })))
@@ -208,18 +208,18 @@ pub(super) fn least_budget(
 /// The budget of `coarse` on a finer lattice, as long as that is tractable.
 pub(super) fn refined(
     query: &SizingQuery,
-    kind: Kind,
+    kind: BudgetUse,
     period: Duration,
     coarse: &Choice,
-) -> Result<Option<Found>, AnalysisError> {
+) -> Result<Option<SizedBudget>, AnalysisError> {
     let Some(budget) = coarse.budget else {
         return Ok(None);
     };
-    let before = Found {
+    let before = SizedBudget {
         budget,
         resolution: coarse.resolution,
     };
-    let lattice = Lattice::new(query, kind, period, FINEST);
+    let lattice = BudgetSearch::new(query, kind, period, FINEST);
     let middle = budget.as_nanos() as f64 - 0.5 * coarse.resolution.as_nanos() as f64;
     if lattice.steps_in(budget.as_nanos() as f64) > MOST_STEPS {
         return Ok(Some(before));
@@ -260,7 +260,7 @@ mod tests {
             margin: PercentagePoints(0.0),
         };
         let margin = |steps, parts| {
-            let lattice = Lattice::new(&query, Kind::Deferrable, period, parts);
+            let lattice = BudgetSearch::new(&query, BudgetUse::Deferrable, period, parts);
             lattice.margin(steps, 1e-6).unwrap()
         };
         let reduced = margin(11, 4);
@@ -269,7 +269,7 @@ mod tests {
             assert!((margin(11 * times, 4 * times) - reduced).abs() < 1e-9);
         }
         assert!((margin(20, 8) - margin(5, 2)).abs() < 1e-9);
-        let found = least_budget(&query, Kind::Deferrable, period, false).unwrap();
+        let found = least_budget(&query, BudgetUse::Deferrable, period, false).unwrap();
         let budget = found.expect("it can be kept").budget;
         assert!(budget > Duration::from_micros(4_800) && budget < Duration::from_micros(4_900));
     }

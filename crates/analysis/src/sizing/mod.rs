@@ -120,7 +120,7 @@ impl Sizing {
 
 /// A budget in parts of the stride, and that it was found on this lattice.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct SizedBudget {
     /// The budget, rounded up to whole nanoseconds.
     budget: Duration,
     resolution: Duration,
@@ -195,7 +195,11 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
     })
 }
 
-fn choice(query: &SizingQuery, period: Duration, found: Option<Found>) -> Choice {
+fn choice(query: &SizingQuery, period: Duration, found: Option<SizedBudget>) -> Choice {
+    debug_assert!(
+        found.is_none_or(|found| found.budget <= period),
+        "a budget is part of its period"
+    );
     Choice {
         period,
         budget: found.map(|found| found.budget),

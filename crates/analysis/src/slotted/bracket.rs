@@ -144,8 +144,8 @@ impl Bins {
         let low = Duration::from_nanos((low_seconds * 1e9).max(1.0) as u64 - 1);
         let high = Duration::from_nanos((high_seconds * 1e9).min(1e18) as u64 + 2);
         Ok(Bracket {
-            optimistic: function(optimistic)?,
-            pessimistic: function(pessimistic)?,
+            optimistic: StepCdf::new(optimistic).map_err(AnalysisError::no_distribution)?,
+            pessimistic: StepCdf::new(pessimistic).map_err(AnalysisError::no_distribution)?,
             mean: Interval {
                 low: low.saturating_add(overhead),
                 high: Some(high.saturating_add(overhead)),
@@ -162,10 +162,4 @@ fn push(steps: &mut Vec<(Duration, f64)>, at: Duration, value: f64) {
         Some((last, before)) if *last == at => *before = value,
         _ => steps.push((at, value)),
     }
-}
-
-fn function(steps: Vec<(Duration, f64)>) -> Result<StepCdf, AnalysisError> {
-    StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
-        what: format!("the computed distribution is none: {error}; please report this"),
-    })
 }

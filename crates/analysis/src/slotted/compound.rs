@@ -1,5 +1,7 @@
 //! The work that Poisson arrivals bring in a time, in whole grains: compound Poisson laws.
 
+use crate::lundberg;
+
 /// What is neglected of a tail is below e to the minus this.
 const NEGLECTED_LOG: f64 = 38.0;
 /// Probabilities below this are left out.
@@ -9,7 +11,7 @@ pub(super) const MOST_JOBS: f64 = 600.0;
 
 /// Jobs that arrive as a Poisson process, with independent sizes in grains.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct GrainWork {
     /// Jobs per second.
     pub per_second: f64,
     /// The probability of each size, from 0 grains on.
@@ -26,6 +28,10 @@ pub(super) struct LatticeLaw {
 
 impl LatticeLaw {
     pub(super) fn new(dense: Vec<f64>) -> Self {
+        debug_assert!(
+            dense.iter().sum::<f64>() < 1.0 + 1e-6,
+            "a law weighs one at most"
+        );
         let kept = |(at, p): (usize, &f64)| (*p > NEGLIGIBLE).then_some((at, *p));
         let sparse = dense.iter().enumerate().filter_map(kept).collect();
         Self { dense, sparse }
@@ -50,7 +56,7 @@ impl LatticeLaw {
     }
 }
 
-impl Work {
+impl GrainWork {
     /// The mean size in grains.
     pub(super) fn mean_size(&self) -> f64 {
         let weighted = |(size, weight): (usize, &f64)| size as f64 * weight;
@@ -119,21 +125,8 @@ impl Work {
         if jobs * self.mean_size() >= 1.0 {
             return 0.0;
         }
-        let holds = |theta: f64| jobs * (self.moment(theta) - 1.0) <= theta;
-        let (mut low, mut high) = (0.0, 1.0 / self.sizes.len().max(1) as f64);
-        while holds(high) && high < 64.0 {
-            low = high;
-            high *= 2.0;
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if holds(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let first = 1.0 / self.sizes.len().max(1) as f64;
+        lundberg::decay(jobs, |theta| self.moment(theta), (first, 64.0))
     }
 }
 
@@ -147,7 +140,7 @@ mod tests {
 
     #[test]
     fn constant_sizes_yield_the_poisson_law() {
-        let work = Work {
+        let work = GrainWork {
             per_second: 3.0,
             sizes: vec![0.0, 0.0, 1.0],
         };
@@ -162,7 +155,7 @@ mod tests {
 
     #[test]
     fn laws_of_consecutive_times_convolve() {
-        let work = Work {
+        let work = GrainWork {
             per_second: 2.0,
             sizes: vec![0.1, 0.4, 0.0, 0.5],
         };
@@ -176,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_decay_solves_lundbergs_equation() {
-        let work = Work {
+        let work = GrainWork {
             per_second: 0.5,
             sizes: vec![0.0, 1.0],
         };

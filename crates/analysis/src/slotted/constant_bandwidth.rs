@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use super::bracket::{Bins, Tail};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
-use super::slots::{Plan, Slots};
-use super::{Found, SlottedPrediction, SlottedQuery, answer};
+use super::slots::{SlotPlan, Slots};
+use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer};
 use crate::AnalysisError;
 
 /// The share of time whose place in the cycle need not be known.
@@ -39,8 +39,8 @@ const MOST_STATES: f64 = 200_000.0;
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
 pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
-    let plan = Plan::new(query, cost)?;
-    let solve = |plan: &Plan| solve(query, plan);
+    let plan = SlotPlan::new(query, cost)?;
+    let solve = |plan: &SlotPlan| solve(query, plan);
     let method = "M/G/1 on a hard constant-bandwidth server: busy periods of a processor of the \
                   same bandwidth (ballot theorem of Takács), by dynamic programming over one period";
     let of_server = [
@@ -51,14 +51,14 @@ pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, Ana
 }
 
 /// Grains of work beyond which a processor of the bandwidth hardly ever has any.
-fn states(plan: &Plan) -> usize {
+fn states(plan: &SlotPlan) -> usize {
     let decay = plan.work.decay(plan.fluid_seconds());
     let reach = (1.0 / TAIL).ln() / decay.max(1e-9);
     reach.min(MOST_STATES) as usize + plan.work.sizes.len()
 }
 
 /// Roughly how many operations the plan takes.
-fn cost(plan: &Plan) -> f64 {
+fn cost(plan: &SlotPlan) -> f64 {
     let slots = plan.slots;
     let (fine, budget) = (slots.per_budget as f64, plan.budget() as f64);
     let states = states(plan) as f64;
@@ -78,13 +78,13 @@ fn cost(plan: &Plan) -> f64 {
 }
 
 /// Roughly how many operations it takes to follow the cycles by one period.
-fn round_cost(plan: &Plan) -> f64 {
+fn round_cost(plan: &SlotPlan) -> f64 {
     let terms = plan.work.law(plan.slots.period_seconds()).terms().len() as f64;
     let budget = plan.budget() as f64;
     states(plan) as f64 * (terms + 1.0) + budget * (budget + terms)
 }
 
-fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
+fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<SlottedBracket, AnalysisError> {
     let slots = plan.slots;
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
@@ -103,10 +103,10 @@ fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     let starts = period_starts(plan, states(plan));
     let pass = Pass::new(plan, rate * (1.0 - load));
     pass.later_periods(&starts, &mut bins);
-    pass.same_period(&starts, Side::Optimistic, &mut bins);
-    pass.same_period(&starts, Side::Pessimistic, &mut bins);
+    pass.same_period(&starts, SlottedSide::Optimistic, &mut bins);
+    pass.same_period(&starts, SlottedSide::Pessimistic, &mut bins);
     let bracket = bins.finish(0.0, query.dispatch_overhead)?;
-    Ok(Found {
+    Ok(SlottedBracket {
         bracket,
         proved: true,
     })
@@ -114,7 +114,7 @@ fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
 
 /// For every workload, how many periods of a cycle start with it in the mean; from below. Of the
 /// time in cycles less than [`UNPLACED`] is left out, unless that costs too much.
-fn period_starts(plan: &Plan, states: usize) -> Vec<f64> {
+fn period_starts(plan: &SlotPlan, states: usize) -> Vec<f64> {
     let budget = plan.budget();
     let fluid = plan.fluid_seconds();
     let arrivals: Vec<LatticeLaw> = (0..=budget)
@@ -169,7 +169,7 @@ fn next_start(current: &[f64], budget_slots: usize, arrivals: &[LatticeLaw]) -> 
 
 /// Which end of the bracket is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum SlottedSide {
     Optimistic,
     Pessimistic,
 }
@@ -177,7 +177,7 @@ enum Side {
 /// A part of the period in which the CPU does not pass a slot, nor the processor of the bandwidth
 /// a grain.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct PassPiece {
     from: u128,
     to: u128,
     /// The CPU's slot that it lies in.
@@ -191,19 +191,19 @@ struct Piece {
 
 /// One period of a cycle, piece by piece.
 struct Pass<'a> {
-    plan: &'a Plan,
+    plan: &'a SlotPlan,
     slots: Slots,
     /// Cycles per second.
     cycles: f64,
-    pieces: Vec<Piece>,
+    pieces: Vec<PassPiece>,
     laws: Vec<LatticeLaw>,
 }
 
 impl<'a> Pass<'a> {
-    fn new(plan: &'a Plan, cycles: f64) -> Self {
+    fn new(plan: &'a SlotPlan, cycles: f64) -> Self {
         let slots = plan.slots;
         let end = slots.ticks_per_period();
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<PassPiece> = Vec::new();
         let mut laws = Vec::new();
         let mut known: BTreeMap<u128, usize> = BTreeMap::new();
         let (mut from, mut cpu_slot, mut fluid) = (0, 0, 1);
@@ -216,7 +216,7 @@ impl<'a> Pass<'a> {
                 laws.len() - 1
             });
             let fluid_grains = (to == next_fluid).then_some(fluid);
-            pieces.push(Piece {
+            pieces.push(PassPiece {
                 from,
                 to,
                 cpu_slot,
@@ -237,7 +237,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Jobs per job that arrive in this piece, for one that does in each second of it.
-    fn weight(&self, piece: &Piece) -> f64 {
+    fn weight(&self, piece: &PassPiece) -> f64 {
         self.cycles * self.slots.seconds(piece.to - piece.from)
     }
 
@@ -288,23 +288,23 @@ impl<'a> Pass<'a> {
     /// Adds the jobs that the budget of the period they come in suffices for: they are done when
     /// a CPU of its own would be. What it has served is rounded towards `side`, by a slot at
     /// most.
-    fn same_period(&self, starts: &[f64], side: Side, bins: &mut Bins) {
+    fn same_period(&self, starts: &[f64], side: SlottedSide, bins: &mut Bins) {
         let Some(most) = self.plan.budget().checked_sub(self.plan.shortest()) else {
             return;
         };
-        let mut served = Served::new(starts, most, self.plan.grain);
+        let mut served = ServedLaw::new(starts, most, self.plan.grain);
         let per_slot = self.slots.ticks_per_slot();
         let mut cpu_slot = None;
         for piece in &self.pieces {
             let slot_start = piece.cpu_slot as u128 * per_slot;
             if cpu_slot != Some(piece.cpu_slot) {
                 // Optimistic: what came in the slot that ended came at its start.
-                if side == Side::Pessimistic || cpu_slot.is_some() {
+                if side == SlottedSide::Pessimistic || cpu_slot.is_some() {
                     served.advance();
                 }
                 cpu_slot = Some(piece.cpu_slot);
             }
-            if side == Side::Optimistic {
+            if side == SlottedSide::Optimistic {
                 let late = piece.to - slot_start;
                 for (need, p) in self.needed(&served).iter().enumerate() {
                     let ticks = need as u128 * per_slot;
@@ -312,7 +312,7 @@ impl<'a> Pass<'a> {
                 }
             }
             served.arrive(&self.laws[piece.law]);
-            if side == Side::Pessimistic {
+            if side == SlottedSide::Pessimistic {
                 let late = slot_start + per_slot - piece.from;
                 for (need, p) in self.needed(&served).iter().enumerate() {
                     let ticks = need as u128 * per_slot;
@@ -327,7 +327,7 @@ impl<'a> Pass<'a> {
 
     /// By what the CPU has left in slots, the job included: the probability of that, where the
     /// budget suffices.
-    fn needed(&self, served: &Served) -> Vec<f64> {
+    fn needed(&self, served: &ServedLaw) -> Vec<f64> {
         let (budget, grain) = (self.plan.budget(), self.plan.grain);
         let mut sums = vec![0.0; self.slots.per_budget + 1];
         for slots in 0..served.rows() {
@@ -347,7 +347,7 @@ impl<'a> Pass<'a> {
 
 /// The probabilities of how many slots the CPU has served in the period (rows) and how many
 /// grains have come (columns), as long as these are within some number.
-struct Served {
+struct ServedLaw {
     grain: usize,
     columns: usize,
     /// How many slots of work may be left in a cell that is kept.
@@ -355,7 +355,7 @@ struct Served {
     cells: Vec<f64>,
 }
 
-impl Served {
+impl ServedLaw {
     fn new(starts: &[f64], most: usize, grain: usize) -> Self {
         let (columns, reach) = (most + 1, starts.len() * grain);
         let mut cells = vec![0.0; columns * (most * grain + 1)];
@@ -434,7 +434,7 @@ mod tests {
         query
     }
 
-    fn no_bins(plan: &Plan) -> Bins {
+    fn no_bins(plan: &SlotPlan) -> Bins {
         let tail = Tail {
             factor: 1.0,
             per_second: 1e3,
@@ -446,7 +446,7 @@ mod tests {
     /// The ballot theorem against the period followed piece by piece.
     #[test]
     fn both_ways_through_a_period_end_alike() {
-        let plan = Plan::new(&query(24), cost).unwrap();
+        let plan = SlotPlan::new(&query(24), cost).unwrap();
         let budget = plan.budget();
         let fluid = plan.fluid_seconds();
         let arrivals: Vec<_> = (0..=budget)
@@ -471,7 +471,7 @@ mod tests {
     /// bandwidth.
     #[test]
     fn the_time_in_cycles_is_the_load() {
-        let plan = Plan::new(&query(24), cost).unwrap();
+        let plan = SlotPlan::new(&query(24), cost).unwrap();
         let starts = period_starts(&plan, states(&plan));
         let pass = Pass::new(&plan, plan.work.per_second * (1.0 - plan.load()));
         let mut arrived = starts;
@@ -498,7 +498,7 @@ mod tests {
     /// the bandwidth, or both.
     #[test]
     fn pieces_cover_the_period() {
-        let plan = Plan::new(&query(24), cost).unwrap();
+        let plan = SlotPlan::new(&query(24), cost).unwrap();
         let pass = Pass::new(&plan, 1.0);
         let mut at = 0;
         let mut fluid = 0;

@@ -28,7 +28,7 @@ use bracket::Bracket;
 pub use constant_bandwidth::constant_bandwidth;
 pub use law::ExecutionLaw;
 pub use polling::polling;
-use slots::Plan;
+use slots::SlotPlan;
 
 /// A question: how long do the responses of this load take under that reservation?
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl SlottedQuery {
 }
 
 /// What a solver finds for a plan.
-struct Found {
+struct SlottedBracket {
     bracket: Bracket,
     /// Whether the equilibrium that the solver found is proved to be near the true one.
     proved: bool,
@@ -132,8 +132,8 @@ const COMPARED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Puts an answer together; of an estimate, with the outcome of a grid half as fine.
 fn answer(
     query: &SlottedQuery,
-    plan: &Plan,
-    solve: impl Fn(&Plan) -> Result<Found, AnalysisError>,
+    plan: &SlotPlan,
+    solve: impl Fn(&SlotPlan) -> Result<SlottedBracket, AnalysisError>,
     method: &str,
     of_server: &[&str],
 ) -> Result<SlottedPrediction, AnalysisError> {

@@ -5,8 +5,8 @@
 
 use super::bracket::{Bins, Tail};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
-use super::slots::{Plan, Slots};
-use super::{Found, SlottedPrediction, SlottedQuery, answer};
+use super::slots::{SlotPlan, Slots};
+use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer};
 use crate::AnalysisError;
 
 /// What the workload at the start of a period exceeds with at most this probability is left out.
@@ -44,8 +44,8 @@ const USEFUL: f64 = 1e-4;
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
 pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
-    let plan = Plan::new(query, cost)?;
-    let solve = |plan: &Plan| solve(query, plan);
+    let plan = SlotPlan::new(query, cost)?;
+    let solve = |plan: &SlotPlan| solve(query, plan);
     let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
                   passages (ballot theorem of Takács)";
     let of_server = ["budgets are enforced without delay, and periods start on a fixed grid"];
@@ -54,18 +54,18 @@ pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError>
 
 /// The decay of the workload's tail, per grain: that of a server which works in a period only on
 /// what was there at its start.
-fn decay(plan: &Plan) -> f64 {
+fn decay(plan: &SlotPlan) -> f64 {
     plan.work.decay(plan.fluid_seconds())
 }
 
 /// Grains of work that the workload at the start of a period hardly ever exceeds.
-fn states(plan: &Plan) -> usize {
+fn states(plan: &SlotPlan) -> usize {
     let reach = (1.0 / TAIL).ln() / decay(plan).max(1e-9);
     reach.min(MOST_STATES) as usize + plan.budget() + 1
 }
 
 /// Roughly how many operations the plan takes.
-fn cost(plan: &Plan) -> f64 {
+fn cost(plan: &SlotPlan) -> f64 {
     let slots = plan.slots;
     let pieces = slots.per_budget as f64 / slots.bandwidth();
     let terms = plan.work.law(slots.slot_seconds()).terms().len() as f64;
@@ -83,13 +83,13 @@ fn cost(plan: &Plan) -> f64 {
 }
 
 /// Roughly how many operations it takes to iterate one period.
-fn round_cost(plan: &Plan) -> f64 {
+fn round_cost(plan: &SlotPlan) -> f64 {
     let terms = plan.work.law(plan.slots.period_seconds()).terms().len() as f64;
     let budget = plan.budget() as f64;
     states(plan) as f64 * (terms + 1.0) + budget * (budget + 2.0 * terms)
 }
 
-fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
+fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<SlottedBracket, AnalysisError> {
     let slots = plan.slots;
     let decay = decay(plan);
     let per_second = decay / plan.fluid_seconds();
@@ -128,7 +128,7 @@ fn solve(query: &SlottedQuery, plan: &Plan) -> Result<Found, AnalysisError> {
     responses(plan, &starts, &mut bins);
     let proved = error <= USEFUL;
     let bracket = bins.finish(if proved { error } else { 0.0 }, query.dispatch_overhead)?;
-    Ok(Found { bracket, proved })
+    Ok(SlottedBracket { bracket, proved })
 }
 
 /// The workload at the starts of periods.
@@ -143,7 +143,7 @@ struct Chain {
 }
 
 impl Chain {
-    fn new(plan: &Plan, last: usize) -> Self {
+    fn new(plan: &SlotPlan, last: usize) -> Self {
         let slots = plan.slots;
         let budget = plan.budget();
         let period = slots.ticks_per_period();
@@ -299,20 +299,20 @@ impl Chain {
 }
 
 /// A stretch of the period.
-struct Piece {
+struct PollingPiece {
     from: u128,
     to: u128,
     /// The slot of the budget that ends with it.
     ends_slot: usize,
 }
 
-fn pieces(slots: Slots) -> Vec<Piece> {
+fn pieces(slots: Slots) -> Vec<PollingPiece> {
     let end = slots.ticks_per_period();
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<PollingPiece> = Vec::new();
     let mut from = 0;
     while from < end {
         let to = (from + slots.ticks_per_slot()).min(end);
-        pieces.push(Piece {
+        pieces.push(PollingPiece {
             from,
             to,
             ends_slot: pieces.len() + 1,
@@ -324,14 +324,14 @@ fn pieces(slots: Slots) -> Vec<Piece> {
 
 /// Which end of a piece of the period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum PieceEnd {
     First,
     /// Before the server has noticed that it ran out of work.
     Last,
 }
 
 /// Where a job that comes now stands.
-struct Standing {
+struct JobStanding {
     /// While the server works: by all work of the period, what was left before included.
     working: Vec<f64>,
     /// Once it ran out of work: by the work that has come since.
@@ -339,22 +339,26 @@ struct Standing {
 }
 
 /// Follows one period that starts with law `starts`, and returns how it ends.
-fn walk(plan: &Plan, starts: &[f64], mut visit: impl FnMut(&Piece, End, &Standing)) -> Standing {
+fn walk(
+    plan: &SlotPlan,
+    starts: &[f64],
+    mut visit: impl FnMut(&PollingPiece, PieceEnd, &JobStanding),
+) -> JobStanding {
     let slots = plan.slots;
     let mut working = starts.to_vec();
     working.resize(starts.len() + plan.budget(), 0.0);
     let mut waiting = vec![0.0; working.len()];
     std::mem::swap(&mut working[0], &mut waiting[0]);
-    let mut standing = Standing { working, waiting };
+    let mut standing = JobStanding { working, waiting };
     for piece in pieces(slots) {
         let law = plan.work.law(slots.seconds(piece.to - piece.from));
-        visit(&piece, End::First, &standing);
+        visit(&piece, PieceEnd::First, &standing);
         for state in [&mut standing.working, &mut standing.waiting] {
             let mut after = vec![0.0; state.len()];
             law.convolve_into(state, &mut after);
             *state = after;
         }
-        visit(&piece, End::Last, &standing);
+        visit(&piece, PieceEnd::Last, &standing);
         if piece.ends_slot <= slots.per_budget && piece.ends_slot % plan.grain == 0 {
             let done = std::mem::take(&mut standing.working[piece.ends_slot / plan.grain]);
             standing.waiting[0] += done;
@@ -370,7 +374,7 @@ fn walk(plan: &Plan, starts: &[f64], mut visit: impl FnMut(&Piece, End, &Standin
 /// when all that came since the server ran out of work has been served from the next period on.
 /// Whoever comes later is not done earlier, so that the jobs of a piece are done between those
 /// that come at its two ends.
-fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
+fn responses(plan: &SlotPlan, starts: &[f64], bins: &mut Bins) {
     let slots = plan.slots;
     let period = slots.ticks_per_period();
     let jobs = LatticeLaw::new(plan.work.sizes.clone());
@@ -389,8 +393,8 @@ fn responses(plan: &Plan, starts: &[f64], bins: &mut Bins) {
             for (p, given) in needed {
                 let done = from + given;
                 match end {
-                    End::First => bins.add_at_least(done.saturating_sub(piece.to), p * share),
-                    End::Last => bins.add_at_most(done.saturating_sub(piece.from), p * share),
+                    PieceEnd::First => bins.add_at_least(done.saturating_sub(piece.to), p * share),
+                    PieceEnd::Last => bins.add_at_most(done.saturating_sub(piece.from), p * share),
                 }
             }
         }
@@ -405,13 +409,13 @@ mod tests {
     use std::num::NonZeroU32;
     use tailbound_time::{Duration, Rate};
 
-    fn plan() -> Plan {
+    fn plan() -> SlotPlan {
         let us = Duration::from_micros;
         let law = ExecutionLaw::new(vec![(us(200), 0.6), (us(700), 0.4)]).unwrap();
         let rate = Rate::per_second(1_000.0).unwrap();
         let mut query = SlottedQuery::new(rate, law, us(1_200), us(2_050));
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(24).unwrap());
-        Plan::new(&query, cost).unwrap()
+        SlotPlan::new(&query, cost).unwrap()
     }
 
     /// The ballot theorem against the period followed step by step.

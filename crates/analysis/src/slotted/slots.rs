@@ -9,7 +9,7 @@
 use num_integer::gcd;
 use tailbound_time::Duration;
 
-use super::compound::{MOST_JOBS, Work};
+use super::compound::{GrainWork, MOST_JOBS};
 use super::{Resolution, SlottedQuery};
 use crate::AnalysisError;
 
@@ -78,17 +78,17 @@ fn saturated(nanos: u128) -> Duration {
 
 /// A load on a lattice.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct SlotPlan {
     pub slots: Slots,
     /// How many slots a grain of work takes.
     pub grain: usize,
     /// The load, its sizes in grains.
-    pub work: Work,
+    pub work: GrainWork,
     /// Whether all execution times are whole slots.
     pub exact: bool,
 }
 
-impl Plan {
+impl SlotPlan {
     /// The load's lattice; `cost` tells roughly how many operations a plan would take.
     pub(super) fn new(
         query: &SlottedQuery,
@@ -189,7 +189,7 @@ impl Plan {
         while sizes.last().is_some_and(|weight| *weight <= 0.0) {
             sizes.pop();
         }
-        let work = Work {
+        let work = GrainWork {
             per_second: query.rate.as_per_second(),
             sizes,
         };

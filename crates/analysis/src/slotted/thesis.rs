@@ -84,9 +84,7 @@ impl ThesisResponses {
                 _ => steps.push((at, f64::min(sum, 1.0))),
             }
         }
-        let curve = StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
-            what: format!("the computed distribution is none: {error}; please report this"),
-        })?;
+        let curve = StepCdf::new(steps).map_err(AnalysisError::no_distribution)?;
         let method = "B/D(DS)/1, at most one arrival per slot (Li 2021, section 4.2, corrected)";
         let mut provenance = Provenance::new(Evidence::Estimate, "response time", method);
         provenance.assumptions = vec![
@@ -106,7 +104,7 @@ impl ThesisResponses {
 /// range; [`AnalysisError::Overloaded`] if U < W (equation 4.1) does not hold;
 /// [`AnalysisError::NotAnalysed`] if algorithm 1 does not come to rest or M is too large.
 pub fn discretised(query: &ThesisQuery) -> Result<ThesisResponses, AnalysisError> {
-    let queue = Queue::of(query)?;
+    let queue = ThesisQueue::of(query)?;
     let workload = queue.at_period_start(query.tolerance)?;
     let probabilities = queue.responses(&workload);
     let lost = 1.0 - probabilities.iter().sum::<f64>();
@@ -119,7 +117,7 @@ pub fn discretised(query: &ThesisQuery) -> Result<ThesisResponses, AnalysisError
 }
 
 /// B/D(DS)/1: everything in slots (thesis, section 4.1).
-struct Queue {
+struct ThesisQueue {
     /// η: the probability of an arrival in a slot.
     arrival: f64,
     /// d.
@@ -132,7 +130,7 @@ struct Queue {
     workloads: usize,
 }
 
-impl Queue {
+impl ThesisQueue {
     fn of(query: &ThesisQuery) -> Result<Self, AnalysisError> {
         let invalid = |what: String| Err(AnalysisError::Invalid { what });
         let count = u128::from(query.slots_per_execution);
@@ -312,7 +310,7 @@ mod tests {
 
     #[test]
     fn figure_4_9_of_the_thesis() {
-        let queue = Queue {
+        let queue = ThesisQueue {
             arrival: 0.1,
             execution: 2,
             budget_slots: 3,

@@ -3,9 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::SporadicTask;
-use tailbound_analysis::interfaces::{
-    DedicatedCpu, DeferrableSupply, PeriodicResource, PollingSupply, SupplyBound,
-};
+use tailbound_analysis::interfaces::{DedicatedCpu, PeriodicSupply, SupplyBound};
 use tailbound_analysis::schedulability::mode_change::{ModePair, ModeTask, Supplies};
 use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Task, simulate_plan,
@@ -169,12 +167,12 @@ impl Ground {
         let (budget, period, alone) = (ns(*budget_ns), ns(*period_ns), Duration::ZERO);
         match rule {
             Rule::Server(ServerKind::Deferrable) => {
-                Box::new(DeferrableSupply::at_highest_priority(budget, period).unwrap())
+                Box::new(PeriodicSupply::deferrable(budget, period, Duration::ZERO).unwrap())
             }
             Rule::Server(ServerKind::Polling) => {
-                Box::new(PollingSupply::with_jitter(budget, period, alone).unwrap())
+                Box::new(PeriodicSupply::polling(budget, period, alone).unwrap())
             }
-            _ => Box::new(PeriodicResource::new(budget, period).unwrap()),
+            _ => Box::new(PeriodicSupply::somewhere(budget, period).unwrap()),
         }
     }
 

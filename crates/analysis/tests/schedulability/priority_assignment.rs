@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::priority_assignment::{
-    audsley, audsley_by_response_time, deadline_minus_jitter_monotonic, deadline_monotonic,
-    rate_monotonic,
+    audsley, audsley_by_response_time, deadline_monotonic, rate_monotonic,
 };
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_time::Duration;
@@ -55,18 +54,10 @@ proptest! {
 
     #[test]
     fn accepts_whatever_a_rule_does(tasks in small_set(6, 12, 6)) {
-        let rules = [rate_monotonic, deadline_monotonic, deadline_minus_jitter_monotonic];
+        let rules = [rate_monotonic, deadline_monotonic];
         if rules.iter().any(|rule| schedulable(&tasks, &rule(&tasks), &[])) {
             prop_assert!(audsley_by_response_time(&tasks, &[]).unwrap().is_some());
         }
-    }
-
-    /// Where no response may exceed its period, the rule with the jitter is optimal.
-    #[test]
-    fn deadline_minus_jitter_is_optimal_for_constrained_deadlines(tasks in small_set(5, 0, 6)) {
-        let rule = deadline_minus_jitter_monotonic(&tasks);
-        let optimal = audsley_by_response_time(&tasks, &[]).unwrap().is_some();
-        prop_assert_eq!(schedulable(&tasks, &rule, &[]), optimal);
     }
 
     #[test]

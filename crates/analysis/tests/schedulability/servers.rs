@@ -5,8 +5,9 @@ use tailbound_analysis::SporadicTask;
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::schedulability::server_interference::{
-    InterferingServer, ServerRule, response_times_below,
+    interfering_task, response_times_below,
 };
+use tailbound_model::ServerKind;
 use tailbound_time::Duration;
 
 use super::{nanos, task};
@@ -14,7 +15,7 @@ use super::{nanos, task};
 /// A server in the simulation.
 #[derive(Clone, Debug)]
 struct Server {
-    rule: ServerRule,
+    rule: ServerKind,
     budget_ticks: u64,
     period_ticks: u64,
     /// The first replenishment.
@@ -28,14 +29,14 @@ struct Server {
 
 impl Server {
     fn new(
-        rule: ServerRule,
+        rule: ServerKind,
         budget_ticks: u64,
         period_ticks: u64,
         phase: u64,
         wants: Vec<bool>,
     ) -> Self {
         // A server that polls had nothing to do before the start, so that its budget is lost.
-        let left = if rule == ServerRule::Polling {
+        let left = if rule == ServerKind::Polling {
             0
         } else {
             budget_ticks
@@ -56,14 +57,14 @@ impl Server {
     }
 
     fn replenish(&mut self, now: u64) {
-        if self.rule == ServerRule::Sporadic {
+        if self.rule == ServerKind::Sporadic {
             let before = self.regains.len();
             self.regains.retain(|at| *at != now);
             self.left += (before - self.regains.len()) as u64;
         } else if now >= self.phase && (now - self.phase).is_multiple_of(self.period_ticks) {
             self.left = self.budget_ticks;
         }
-        if self.rule == ServerRule::Polling && !self.wants_at(now) {
+        if self.rule == ServerKind::Polling && !self.wants_at(now) {
             self.left = 0;
         }
     }
@@ -74,10 +75,10 @@ impl Server {
             return false;
         }
         let wants = self.wants_at(now);
-        if wants || self.rule == ServerRule::Periodic {
+        if wants || self.rule == ServerKind::Periodic {
             self.left -= 1;
         }
-        if wants && self.rule == ServerRule::Sporadic {
+        if wants && self.rule == ServerKind::Sporadic {
             self.regains.push(now + self.period_ticks);
         }
         wants
@@ -150,13 +151,13 @@ fn simulate(contenders: &mut [Contender], horizon: u64) -> Vec<u64> {
     contenders.iter().filter_map(longest).collect()
 }
 
-fn server(rule: ServerRule, budget_ticks: u64, period_ticks: u64) -> InterferingServer {
+fn above(rule: ServerKind, budget_ticks: u64, period_ticks: u64) -> SporadicTask {
     let ns = Duration::from_nanos;
-    InterferingServer::new(rule, ns(budget_ticks), ns(period_ticks)).unwrap()
+    interfering_task(rule, ns(budget_ticks), ns(period_ticks)).unwrap()
 }
 
-fn rule() -> impl Strategy<Value = ServerRule> {
-    use ServerRule::{Deferrable, Periodic, Polling, Sporadic};
+fn rule() -> impl Strategy<Value = ServerKind> {
+    use ServerKind::{Deferrable, Periodic, Polling, Sporadic};
     prop::sample::select(vec![Deferrable, Periodic, Polling, Sporadic])
 }
 
@@ -180,12 +181,12 @@ proptest! {
         tasks in light_tasks(),
     ) {
         let order = PriorityOrder::as_given(tasks.len());
-        let above = server(ServerRule::Deferrable, budget, period);
-        let bounds = response_times_below(&[above], &tasks, &order, &[]).unwrap();
+        let server = above(ServerKind::Deferrable, budget, period);
+        let bounds = response_times_below(&[server], &tasks, &order, &[]).unwrap();
         let mut longest = vec![0; tasks.len()];
         for phase in 0..period {
             let idle = vec![false; START as usize];
-            let one = Server::new(ServerRule::Deferrable, budget, period, phase, idle);
+            let one = Server::new(ServerKind::Deferrable, budget, period, phase, idle);
             let mut contenders = vec![Contender::Server(one)];
             contenders.extend(tasks.iter().map(contender));
             for (longest, one) in longest.iter_mut().zip(simulate(&mut contenders, 2_000)) {
@@ -216,7 +217,7 @@ proptest! {
             None => tasks[*own],
             Some(index) => {
                 let (rule, (budget, period), _) = servers[*index];
-                server(rule, budget, period).as_interfering_task()
+                above(rule, budget, period)
             }
         };
         let all: Vec<_> = places.iter().map(as_task).collect();

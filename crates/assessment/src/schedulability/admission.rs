@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tailbound_analysis::admission::{
-    BudgetRule, DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response,
-    pool, refusals_on,
+    DEADLINE_METHOD, FIXED_PRIORITY_METHOD, HostLimits, Reserved, budget_response, company, pool,
+    refusals_on,
 };
 use tailbound_model::{
-    BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface,
+    BackendKind, Cpu, Description, Precedence, ReservationServer, ResourceInterface, ServerKind,
 };
 use tailbound_time::Duration;
 
-use super::Given;
+use super::GuaranteedSupply;
 use crate::AssessmentError;
 use crate::mode_content::ModeContent;
 
@@ -49,25 +49,26 @@ struct JudgedReservation {
 }
 
 impl JudgedReservation {
-    /// As admission sees it; `None` where no budget is counted.
-    fn reserved<'a>(&'a self, domain: &'a str) -> Option<Reserved<'a>> {
-        Some(Reserved {
+    /// As admission sees it.
+    fn reserved<'a>(&'a self, domain: &'a str) -> Reserved<'a> {
+        Reserved {
             domain,
             place: None,
             backend: self.backend,
             interface: &self.interface,
-            rule: self.budget_rule()?,
+            server: self.server_kind(),
             on_common_grid: self.on_common_grid,
-        })
+        }
     }
 
-    /// When it asks for its budget; `None` where it has no budget that bounds it.
-    fn budget_rule(&self) -> Option<BudgetRule> {
-        let Some(server) = self.server else {
-            return Some(BudgetRule::Periodic);
-        };
-        let kind = server.kind().filter(|kind| kind.answers().is_limit)?;
-        Some(BudgetRule::of(Some(kind)))
+    fn server_kind(&self) -> Option<ServerKind> {
+        self.server.and_then(|server| server.kind())
+    }
+
+    /// Whether no period gets more than its budget.
+    fn is_limited(&self) -> bool {
+        let kind = self.server_kind();
+        self.is_cap() || kind.is_some_and(|kind| kind.answers().is_limit)
     }
 
     fn is_cap(&self) -> bool {
@@ -80,7 +81,7 @@ impl JudgedReservation {
 }
 
 /// The reservations of a mode that have a budget or CPUs of their own.
-pub(crate) struct Held {
+pub(crate) struct ModeReservations {
     /// By domain.
     reservations: BTreeMap<String, JudgedReservation>,
     /// By host and CPU.
@@ -90,7 +91,7 @@ pub(crate) struct Held {
     limits: HostLimits,
 }
 
-impl Held {
+impl ModeReservations {
     pub(crate) fn of(
         description: &Description,
         mode: &ModeContent<'_>,
@@ -204,14 +205,21 @@ impl Held {
             let named = domains.iter();
             named.filter_map(|name| Some((name.as_str(), self.reservations.get(name)?)))
         };
-        let counted: Vec<Reserved<'_>> = here()
-            .filter_map(|(name, one)| one.reserved(name))
+        let limited = here().filter(|(_, one)| one.is_limited());
+        let limited: Vec<Reserved<'_>> = limited.map(|(name, one)| one.reserved(name)).collect();
+        let all: Vec<Reserved<'_>> = here().map(|(name, one)| one.reserved(name)).collect();
+        let alone = all.iter().filter(|one| one.backend.gives_whole_cpus());
+        let mut failures: Vec<String> = refusals_on(cpu, &[], &limited, &self.limits)
+            .into_iter()
+            .chain(alone.filter_map(|one| company(cpu, one, &all)))
+            .map(|refusal| refusal.to_string())
             .collect();
-        let mut failures: Vec<String> = refusals_on(cpu, &[], &counted, &self.limits)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        failures.extend(without_bound(cpu, &here().collect::<Vec<_>>()));
+        let unlimited = here().filter(|(_, one)| !one.is_limited() && one.server_kind().is_some());
+        failures.extend(unlimited.map(|(name, _)| {
+            format!(
+                "CPU {cpu}: the server of domain \"{name}\" may give more than its budget; no bound is known"
+            )
+        }));
         let pooled = here().any(|(_, one)| one.is_pooled());
         if pooled {
             failures.extend(self.misfit(host));
@@ -265,7 +273,11 @@ impl Held {
     }
 
     /// What a domain gets for sure, or why that is nothing.
-    pub(crate) fn given_to(&self, domain: &str, cpus: &[CpuVerdict]) -> Result<Given, String> {
+    pub(crate) fn given_to(
+        &self,
+        domain: &str,
+        cpus: &[CpuVerdict],
+    ) -> Result<GuaranteedSupply, String> {
         let Some(server) = self.reservations.get(domain).and_then(|one| one.server) else {
             return Err(
                 "the back end guarantees the domain no CPU time, so no deadline is certain".into(),
@@ -284,7 +296,7 @@ impl Held {
             }
             jitter = jitter.max(self.held_up(domain, verdict));
         }
-        Ok(Given {
+        Ok(GuaranteedSupply {
             server,
             jitter,
             as_on_own_cpu: false,
@@ -298,15 +310,17 @@ impl Held {
         let Some(own) = self.reservations.get(domain) else {
             return Duration::ZERO;
         };
-        if own.budget_rule().is_none() || verdict.domains.len() == 1 {
+        if !own.is_limited() || verdict.domains.len() == 1 {
             return Duration::ZERO;
         }
         let interface = &own.interface;
         let most = interface.period.saturating_sub(interface.budget);
         let named = verdict.domains.iter();
-        let held: Vec<Reserved<'_>> = named
-            .filter_map(|name| self.reservations.get(name)?.reserved(name))
-            .collect();
+        let limited = named.filter_map(|name| {
+            let one = self.reservations.get(name)?;
+            one.is_limited().then(|| one.reserved(name))
+        });
+        let held: Vec<Reserved<'_>> = limited.collect();
         let response = budget_response(verdict.cpu, domain, &held, &self.limits);
         // By deadlines nothing is known but that the budget comes within the period.
         response.map_or(most, |response| {
@@ -327,32 +341,16 @@ fn keeps_period(description: &Description, domain: &str) -> bool {
         && reserved.all(|(one, _)| one.derive.is_none() && one.period == first.period)
 }
 
-/// What spoils a CPU whatever the sums are: a domain that is to have it alone beside others, and servers
-/// whose use is not bounded.
-fn without_bound(cpu: Cpu, here: &[(&str, &JudgedReservation)]) -> Vec<String> {
-    let guaranteed = here.iter().filter(|(_, one)| !one.is_cap()).count();
-    let of = |(name, one): &(&str, &JudgedReservation)| match one.server? {
-        ReservationServer::Dedicated if guaranteed > 1 => Some(format!(
-            "CPU {cpu}: domain \"{name}\" is to have it alone, and others have reservations there; give it a \
-             CPU of its own"
-        )),
-        server if server.kind().is_some_and(|kind| !kind.answers().is_limit) => Some(format!(
-            "CPU {cpu}: the server of domain \"{name}\" may give more than its budget; no bound is known"
-        )),
-        _ => None,
-    };
-    here.iter().filter_map(of).collect()
-}
-
 /// The one with the larger budget of two that differ in nothing else.
 fn larger(one: &JudgedReservation, other: &JudgedReservation) -> Option<JudgedReservation> {
-    let (Some(rule), Some(their_rule)) = (one.budget_rule(), other.budget_rule()) else {
+    if !one.is_limited() || !other.is_limited() {
         return (one == other).then(|| one.clone());
-    };
+    }
+    let is_deferrable = |one: &JudgedReservation| one.server_kind() == Some(ServerKind::Deferrable);
     let (ours, theirs) = (&one.interface, &other.interface);
     let alike = (one.backend, ours.period, ours.priority, &ours.cpus)
         == (other.backend, theirs.period, theirs.priority, &theirs.cpus)
-        && rule == their_rule;
+        && is_deferrable(one) == is_deferrable(other);
     alike.then(|| match ours.budget >= theirs.budget {
         true => one.clone(),
         false => other.clone(),

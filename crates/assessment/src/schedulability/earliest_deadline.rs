@@ -11,7 +11,7 @@ use tailbound_distribution::nanoseconds;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
-use super::{Given, Judged, Known, Question, Verdict};
+use super::{ClientTimes, GuaranteedSupply, ServiceQuestion, TaskJudgement, Verdict};
 
 /// The answer for a service under EDF.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -118,7 +118,7 @@ struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    fn of(known: &[Known<'a>]) -> Result<Self, String> {
+    fn of(known: &[ClientTimes<'a>]) -> Result<Self, String> {
         let mut named = Vec::new();
         for one in known {
             let task = one.sporadic().map_err(|error| error.to_string())?;
@@ -145,11 +145,16 @@ impl<'a> Clients<'a> {
 }
 
 /// What an analysis says of the whole and of each task.
-type Found = (Vec<Judged>, ServiceVerdict);
+type DeadlineJudgement = (Vec<TaskJudgement>, ServiceVerdict);
 
-impl Question<'_> {
-    pub(super) fn by_deadline(&self, known: &[Known<'_>], given: Result<Given, String>) -> Found {
-        let obstacles: Vec<Option<Judged>> = known.iter().map(|one| self.obstacle(one)).collect();
+impl ServiceQuestion<'_> {
+    pub(super) fn by_deadline(
+        &self,
+        known: &[ClientTimes<'_>],
+        given: Result<GuaranteedSupply, String>,
+    ) -> DeadlineJudgement {
+        let obstacles: Vec<Option<TaskJudgement>> =
+            known.iter().map(|one| self.obstacle(one)).collect();
         let blocked = known.iter().zip(&obstacles).find_map(|(one, obstacle)| {
             let why = obstacle.as_ref()?.why.as_deref()?;
             Some(format!("task \"{}\": {why}", one.name))
@@ -165,8 +170,10 @@ impl Question<'_> {
             }),
         };
         found.unwrap_or_else(|why| {
-            let judged = |obstacle: Option<Judged>| {
-                obstacle.unwrap_or_else(|| Judged::without_bound(Verdict::Undecided, why.clone()))
+            let judged = |obstacle: Option<TaskJudgement>| {
+                obstacle.unwrap_or_else(|| {
+                    TaskJudgement::without_bound(Verdict::Undecided, why.clone())
+                })
             };
             let tasks = obstacles.into_iter().map(judged).collect();
             (tasks, self.verdict(Verdict::Undecided, Some(why.clone())))
@@ -194,10 +201,10 @@ impl Question<'_> {
     /// Processor demand for the whole, and exact response times for each.
     fn on_own_cpu(
         &self,
-        known: &[Known<'_>],
+        known: &[ClientTimes<'_>],
         clients: &Clients<'_>,
-        given: &Given,
-    ) -> Result<Found, AnalysisError> {
+        given: &GuaranteedSupply,
+    ) -> Result<DeadlineJudgement, AnalysisError> {
         let demand = first_overload(&clients.tasks)?;
         let mut of_service = match demand.overload {
             None => self.verdict(Verdict::Met, None),
@@ -210,7 +217,7 @@ impl Question<'_> {
         of_service.method = Some(given.complete(demand.method.into()));
         let responses = response_times(&clients.tasks)?;
         let method = given.complete(earliest_deadline_response_time::METHOD.into());
-        let judge = |one: &Known<'_>| {
+        let judge = |one: &ClientTimes<'_>| {
             let own = clients.position(one.name);
             let own = own.and_then(|at| Some((clients.tasks.get(at)?, responses.tasks.get(at)?)));
             let response = own.map(|(task, found)| (task.deadline(), found.response_time));
@@ -228,7 +235,7 @@ impl Question<'_> {
                 Some((_, Err(reason))) => (Verdict::Undecided, None, Some(reason.to_string())),
                 None => (Verdict::Undecided, None, Some("it has no client".into())),
             };
-            Judged {
+            TaskJudgement {
                 verdict,
                 bound,
                 why,
@@ -242,10 +249,10 @@ impl Question<'_> {
     /// set that is not schedulable, only who is late at the first shortage is known.
     fn on_supply(
         &self,
-        known: &[Known<'_>],
+        known: &[ClientTimes<'_>],
         clients: &Clients<'_>,
-        given: &Given,
-    ) -> Result<Found, AnalysisError> {
+        given: &GuaranteedSupply,
+    ) -> Result<DeadlineJudgement, AnalysisError> {
         let supply = given.supply()?;
         let workload = Workload::new(clients.tasks.clone())?;
         let scheduler = LocalScheduler::EarliestDeadlineFirst;
@@ -263,7 +270,7 @@ impl Question<'_> {
                 self.verdict(Verdict::Missed, Some(long_run(&workload, supply.as_ref())))
             }
         };
-        let judge = |one: &Known<'_>| {
+        let judge = |one: &ClientTimes<'_>| {
             let own = clients.position(one.name);
             let own = own.and_then(|at| clients.tasks.get(at));
             let (verdict, why) = match (&short, own) {
@@ -283,7 +290,7 @@ impl Question<'_> {
                     (Verdict::Undecided, Some(why.to_owned()))
                 }
             };
-            Judged {
+            TaskJudgement {
                 verdict,
                 bound: None,
                 why,

@@ -33,6 +33,7 @@ mod transitions;
 
 use std::path::Path;
 
+use tailbound_analysis::FORMAT;
 use tailbound_model::{InputFiles, LoadError, LoadedDescription};
 
 use crate::excerpt;
@@ -41,7 +42,7 @@ use crate::output::Output;
 
 /// Loads a description; its warnings go to standard error.
 fn load(path: &Path, output: &Output) -> Result<LoadedDescription, Failure> {
-    match tailbound_model::load(path) {
+    match FORMAT.load(path) {
         Ok(loaded) => {
             if !loaded.warnings.is_empty() && output.speaks() {
                 excerpt::render(&loaded.warnings, &loaded.text);

@@ -4,7 +4,7 @@
 mod pending;
 
 pub use pending::{Holding, Pending, UNKNOWN, admit_from};
-use tailbound_analysis::admission::{self, BudgetRule, HostLimits, RealTimeLimit, Reserved};
+use tailbound_analysis::admission::{self, HostLimits, RealTimeLimit, Reserved};
 use tailbound_linux::host_facts::Throttling;
 use tailbound_linux::scheduling::format_cpu_list;
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
@@ -90,7 +90,7 @@ impl Standing {
             place: self.place.as_deref(),
             backend: self.request.backend,
             interface: &self.request.interface,
-            rule: BudgetRule::of(self.request.backend.server_kind()),
+            server: self.request.backend.server_kind(),
             on_common_grid: self.on_common_grid,
         }
     }
@@ -116,6 +116,23 @@ pub fn admit(
     let active: Vec<Reserved<'_>> = active.iter().map(Standing::reserved).collect();
     let requested: Vec<Reserved<'_>> = requested.iter().map(Standing::reserved).collect();
     admission::admit(&active, &requested, &limits_of(host)).map_err(AdmissionError::from)
+}
+
+/// Checks that no request comes to a CPU with a reservation where one of the two is to have it to itself. Requests are
+/// not judged against each other: a description with such a pair is refused before, and the variant of an experiment
+/// that gives all its domains whole CPUs puts them on the CPUs of their reservations.
+///
+/// # Errors
+/// The CPU and the two domains.
+pub fn check_company(active: &[Holding], requested: &[Standing]) -> Result<(), AdmissionError> {
+    let active: Vec<Reserved<'_>> = active.iter().map(|one| one.standing.reserved()).collect();
+    for one in requested.iter().map(Standing::reserved) {
+        let mut cpus = one.interface.cpus.iter();
+        if let Some(refusal) = cpus.find_map(|cpu| admission::company(*cpu, &one, &active)) {
+            return Err(refusal.into());
+        }
+    }
+    Ok(())
 }
 
 /// What this host lets reservations have of a CPU.

@@ -100,3 +100,27 @@ fn budgets_beyond_a_cpu_are_refused() {
         assert_eq!(both.is_err(), kind.has_budget(), "{kind}");
     }
 }
+
+/// A CPU that a domain is to have to itself takes no reservation beside it, in either order.
+#[test]
+fn a_dedicated_cpu_is_not_shared_with_other_reservations() {
+    for kind in BackendKind::ALL {
+        let counts = kind.enforces() && kind.precedence() != Precedence::Hypervisor;
+        for order in [
+            [BackendKind::Dedicated, kind],
+            [kind, BackendKind::Dedicated],
+        ] {
+            let (kernel, directory) = (xen(), state_directory());
+            let mut enforcer = enforcer(&kernel, directory.path());
+            let [first, mut second] = order.map(smallest);
+            second.domain = "other".into();
+            second.target = match second.backend.precedence() {
+                Precedence::Hypervisor => Target::XenDomain("cell".into()),
+                _ => Target::Processes(vec![400]),
+            };
+            enforcer.apply(&[first]).unwrap();
+            let both = enforcer.apply(&[second]);
+            assert_eq!(both.is_err(), counts, "{order:?}: {both:?}");
+        }
+    }
+}

@@ -157,7 +157,9 @@ impl Observer for Record {
 }
 
 fn loaded(variants: &str) -> LoadedDescription {
-    LoadedDescription::of_text(format!("{TEXT}{variants}"), "store.toml").unwrap()
+    tailbound_analysis::FORMAT
+        .load_text(format!("{TEXT}{variants}"), "store.toml")
+        .unwrap()
 }
 
 fn cases(loaded: &LoadedDescription) -> Vec<Case> {

@@ -106,7 +106,9 @@ impl Observer for Remarks {
 
 /// Measures all with this rig: the order, why it ended early, and what was remarked.
 fn campaign(mut rig: FakeRig) -> (String, Option<String>, Vec<String>) {
-    let loaded = LoadedDescription::of_text(TEXT.into(), "store.toml").unwrap();
+    let loaded = tailbound_analysis::FORMAT
+        .load_text(TEXT.into(), "store.toml")
+        .unwrap();
     let inputs = InputFiles::default();
     let variants = &loaded.description.experiment.variants;
     let deployments = variants.iter().map(|variant| {

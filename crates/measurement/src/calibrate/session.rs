@@ -41,7 +41,7 @@ const BUSY_REQUESTS: usize = 15;
 const BUSY_MOST_ITERATIONS: u64 = 1 << 32;
 
 /// A round under way.
-pub(super) struct Session<'a> {
+pub(super) struct CalibrationSession<'a> {
     plan: &'a CalibrationPlan,
     exchange: Exchange<'a>,
     random: ChaCha8Rng,
@@ -55,7 +55,7 @@ pub(super) struct Session<'a> {
     disturbed: u32,
 }
 
-impl<'a> Session<'a> {
+impl<'a> CalibrationSession<'a> {
     /// Enters the planned CPU and priority and connects.
     pub(super) fn open(
         plan: &'a CalibrationPlan,

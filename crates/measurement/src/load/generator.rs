@@ -29,7 +29,7 @@ const FAILURE_TEXTS: usize = 50;
 
 /// One release, with indices in place of names.
 #[derive(Clone, Copy, Debug)]
-struct Job {
+struct LoadJob {
     connection: u32,
     at: Instant,
     execution: Duration,
@@ -73,7 +73,7 @@ pub(super) struct Finished {
 }
 
 /// One client of one task: a connection, and what it asks for.
-struct Client {
+struct LoadClient {
     connection: Connection,
     template: usize,
     /// Whether the poller watches for room to write.
@@ -88,9 +88,9 @@ pub(super) struct Generator<'a> {
     fifo: bool,
     busy: Busy,
     poller: Poller,
-    clients: Vec<Client>,
+    clients: Vec<LoadClient>,
     templates: Vec<RequestTemplate>,
-    jobs: Vec<Job>,
+    jobs: Vec<LoadJob>,
     trails: Vec<Trail>,
     held: VecDeque<usize>,
     in_flight: u32,
@@ -155,7 +155,7 @@ impl<'a> Generator<'a> {
                 }
             };
             let execution = self.execution(release.execution, &release.task)?;
-            self.jobs.push(Job {
+            self.jobs.push(LoadJob {
                 connection,
                 at: release.at,
                 execution,
@@ -178,7 +178,7 @@ impl<'a> Generator<'a> {
         self.poller
             .add(&connection, u64::from(index), Interest::Read)
             .map_err(|cause| host("watch a connection", cause))?;
-        self.clients.push(Client {
+        self.clients.push(LoadClient {
             connection,
             template,
             watched_for_room: false,

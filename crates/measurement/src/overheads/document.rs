@@ -4,7 +4,7 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::{Measured, MeasuredOverheads, Subject, WORKING_SET_BYTES};
+use super::{MeasuredCost, MeasuredOverheads, Subject, WORKING_SET_BYTES};
 
 impl Subject {
     /// The name of the cost, and its meaning.
@@ -43,10 +43,10 @@ impl Subject {
     }
 }
 
-impl Serialize for Measured {
+impl Serialize for MeasuredCost {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let (name, meaning) = self.subject.words();
-        let mut fields = out.serialize_struct("Measured", 7)?;
+        let mut fields = out.serialize_struct("MeasuredCost", 7)?;
         fields.serialize_field("name", name)?;
         fields.serialize_field("meaning", meaning)?;
         fields.serialize_field("value_ns", &self.cost.value.as_nanos())?;

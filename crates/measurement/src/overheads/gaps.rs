@@ -15,7 +15,7 @@ const MOST_GAPS: usize = 100_000;
 const FIRST_READINGS: usize = 10_000;
 
 /// What was seen in a while.
-pub(super) struct Seen {
+pub(super) struct ClockGaps {
     /// What one reading of the clock usually takes.
     pub reading: Duration,
     /// The stretches, with their gaps.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
 }
 
 /// Reads the clock for `length`, pauses left out.
-pub(super) fn look(length: Duration) -> Seen {
+pub(super) fn look(length: Duration) -> ClockGaps {
     let readings: Vec<Instant> = (0..FIRST_READINGS).map(|_| Monotonic.now()).collect();
     let usual = readings
         .windows(2)
@@ -39,7 +39,7 @@ pub(super) fn look(length: Duration) -> Seen {
         stretches.push(stretch);
         Monotonic.rest(Monotonic.now().saturating_add(pause_after(passed)));
     }
-    Seen { reading, stretches }
+    ClockGaps { reading, stretches }
 }
 
 fn stretch(clock: &impl Clock, length: Duration, threshold: Duration) -> Stretch {

@@ -76,12 +76,12 @@ fn compare(length: Duration, home: Cpu, away: Cpu) -> Result<MigrationCosts, Mea
     ] = in_turns(
         length,
         [
-            &mut || here(cpu_here, Span::CpuTime),
-            &mut || there(cpu_there, Span::CpuTime),
-            &mut || here(use_here, Span::Use),
-            &mut || there(use_there, Span::Use),
-            &mut || here(passed_here, Span::Passed),
-            &mut || there(passed_there, Span::Passed),
+            &mut || here(cpu_here, TripSpan::CpuTime),
+            &mut || there(cpu_there, TripSpan::CpuTime),
+            &mut || here(use_here, TripSpan::Use),
+            &mut || there(use_there, TripSpan::Use),
+            &mut || here(passed_here, TripSpan::Passed),
+            &mut || there(passed_there, TripSpan::Passed),
         ],
     )?;
     Ok(MigrationCosts {
@@ -93,7 +93,7 @@ fn compare(length: Duration, home: Cpu, away: Cpu) -> Result<MigrationCosts, Mea
 
 /// What is timed of a trip.
 #[derive(Clone, Copy)]
-enum Span {
+enum TripSpan {
     /// CPU time from its begin to the end of the first use of the working set.
     CpuTime,
     /// What passes meanwhile.
@@ -107,7 +107,7 @@ fn trip(
     home: Cpu,
     goal: Cpu,
     set: &mut WorkingSet,
-    span: Span,
+    span: TripSpan,
 ) -> Result<Duration, MeasurementError> {
     let (begin, cpu_begin) = (MonotonicRaw.now(), thread_cpu_time());
     go(goal)?;
@@ -115,9 +115,9 @@ fn trip(
     set.use_all();
     let end = MonotonicRaw.now();
     let taken = match span {
-        Span::CpuTime => thread_cpu_time().saturating_sub(cpu_begin),
-        Span::Passed => end.saturating_since(begin),
-        Span::Use => end.saturating_since(there),
+        TripSpan::CpuTime => thread_cpu_time().saturating_sub(cpu_begin),
+        TripSpan::Passed => end.saturating_since(begin),
+        TripSpan::Use => end.saturating_since(there),
     };
     go(home)?;
     set.use_all();

@@ -35,7 +35,7 @@ use tailbound_time::Duration;
 
 use self::partner::FIFO_PRIORITY;
 use self::series::Cost;
-use self::tick::FoundTick;
+use self::tick::PeriodicTick;
 pub use self::working_set::WORKING_SET_BYTES;
 use crate::MeasurementError;
 
@@ -82,7 +82,7 @@ pub enum Subject {
 
 /// A cost that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measured {
+pub struct MeasuredCost {
     /// Of what.
     pub subject: Subject,
     /// How much.
@@ -152,9 +152,9 @@ pub struct MeasuredOverheads {
     /// What one reading of the clock takes.
     pub reading: Duration,
     /// The costs.
-    pub costs: Vec<Measured>,
+    pub costs: Vec<MeasuredCost>,
     /// The tick, if one was seen.
-    pub tick: Option<FoundTick>,
+    pub tick: Option<PeriodicTick>,
     /// What was not measured.
     pub missing: Vec<NotMeasured>,
 }
@@ -318,7 +318,7 @@ fn measure(plan: OverheadPlan) -> Result<MeasuredOverheads, MeasurementError> {
 impl MeasuredOverheads {
     fn keep(&mut self, subject: Subject, cost: Option<Cost>) {
         self.costs
-            .extend(cost.map(|cost| Measured { subject, cost }));
+            .extend(cost.map(|cost| MeasuredCost { subject, cost }));
     }
 }
 

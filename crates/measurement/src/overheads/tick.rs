@@ -42,7 +42,7 @@ pub struct Stretch {
 
 /// A tick that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct FoundTick {
+pub struct PeriodicTick {
     /// From one tick to the next.
     #[serde(rename = "period_ns", with = "nanoseconds")]
     pub period: Duration,
@@ -58,7 +58,7 @@ pub struct FoundTick {
 /// A tick that falls into a gap that began before it, such as those that a hypervisor makes, is not
 /// expected: it cannot be seen. Other gaps only matter where they are as regular as a tick. The phase is
 /// looked for in each stretch by itself, so clocks may drift apart between stretches.
-pub fn find_tick(stretches: &[Stretch]) -> Option<FoundTick> {
+pub fn find_tick(stretches: &[Stretch]) -> Option<PeriodicTick> {
     RATES_HZ.iter().find_map(|rate_hz| {
         let period = Duration::from_nanos(1_000_000_000 / rate_hz);
         let mut lengths = Vec::new();
@@ -76,7 +76,7 @@ pub fn find_tick(stretches: &[Stretch]) -> Option<FoundTick> {
         let seen = lengths.len() as u64;
         let enough = expected >= FEWEST_TICKS && seen * 100 >= expected * LEAST_COVERAGE_PER_CENT;
         let gaps = enough.then(|| Spread::of(lengths)).flatten()?;
-        Some(FoundTick {
+        Some(PeriodicTick {
             period,
             gaps,
             expected,

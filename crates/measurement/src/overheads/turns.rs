@@ -31,7 +31,7 @@ impl Rest for Monotonic {
 }
 
 /// Something that is measured once per call.
-pub(super) trait Kind {
+pub(super) trait SampleSource {
     /// Before a block of samples.
     fn begin(&mut self) {}
     /// One sample.
@@ -40,7 +40,7 @@ pub(super) trait Kind {
     fn end(&mut self) {}
 }
 
-impl<F: FnMut() -> Result<Duration, MeasurementError>> Kind for F {
+impl<F: FnMut() -> Result<Duration, MeasurementError>> SampleSource for F {
     fn sample(&mut self) -> Result<Duration, MeasurementError> {
         self()
     }
@@ -51,10 +51,10 @@ impl<F: FnMut() -> Result<Duration, MeasurementError>> Kind for F {
 /// it warms up.
 pub(super) fn in_turns<const KINDS: usize>(
     length: Duration,
-    mut kinds: [&mut dyn Kind; KINDS],
+    mut kinds: [&mut dyn SampleSource; KINDS],
 ) -> Result<[Series; KINDS], MeasurementError> {
     let mut found: [Series; KINDS] = std::array::from_fn(|_| Series::default());
-    let mut pace = Pace::begin(Monotonic);
+    let mut pace = StretchPace::begin(Monotonic);
     let mut round = 0_u64;
     // One round of each half at least.
     while round < 3 || pace.busy() < length {
@@ -81,13 +81,13 @@ pub(super) fn in_turns<const KINDS: usize>(
 }
 
 /// Work in stretches with pauses.
-struct Pace<C> {
+struct StretchPace<C> {
     clock: C,
     since: Instant,
     before: Duration,
 }
 
-impl<C: Rest> Pace<C> {
+impl<C: Rest> StretchPace<C> {
     fn begin(clock: C) -> Self {
         Self {
             since: clock.now(),
@@ -159,7 +159,7 @@ mod tests {
         fn a_fifth_of_the_time_is_left_to_others(
             rounds_ns in proptest::collection::vec(1_u64..900_000_000, 1..50),
         ) {
-            let mut pace = Pace::begin(VirtualClock::default());
+            let mut pace = StretchPace::begin(VirtualClock::default());
             let mut worked_ns = 0;
             let rested_ns = |clock: &VirtualClock, worked_ns| clock.now().as_nanos() - worked_ns;
             for round_ns in &rounds_ns {

@@ -8,7 +8,7 @@ use tailbound_time::{Clock, Duration};
 
 use super::partner::{self, FIFO_PRIORITY, lost};
 use super::series::{Cost, Series};
-use super::turns::{Kind, in_turns};
+use super::turns::{SampleSource, in_turns};
 use super::working_set::WorkingSet;
 use crate::MeasurementError;
 
@@ -83,7 +83,7 @@ struct Pair<'a> {
     memory: WorkingSet,
 }
 
-impl Kind for Pair<'_> {
+impl SampleSource for Pair<'_> {
     fn begin(&mut self) {
         self.orders.now.store(self.order, Ordering::Release);
         self.other.unpark();

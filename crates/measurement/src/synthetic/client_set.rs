@@ -28,7 +28,7 @@ pub(super) enum Listener {
 }
 
 #[derive(Debug)]
-struct Client {
+struct ServedClient {
     stream: Stream,
     cutter: FrameCutter,
     unsent: Vec<u8>,
@@ -39,7 +39,7 @@ struct Client {
 #[derive(Debug)]
 pub(super) struct ClientSet {
     listener: Listener,
-    clients: BTreeMap<u64, Client>,
+    clients: BTreeMap<u64, ServedClient>,
     last_token: u64,
     ready: Vec<Readiness>,
 }
@@ -120,7 +120,7 @@ impl ClientSet {
             };
             self.last_token += 1;
             poller.add(&stream, self.last_token, Interest::Read)?;
-            let client = Client {
+            let client = ServedClient {
                 stream,
                 cutter: FrameCutter::default(),
                 unsent: Vec::new(),
@@ -131,7 +131,7 @@ impl ClientSet {
     }
 }
 
-impl Client {
+impl ServedClient {
     /// Reads what is there; false if the client is to be dropped.
     fn read(&mut self, poller: &Poller, token: u64, jobs: &mut ReadyQueue) -> bool {
         let mut buffer = [0; 4096];

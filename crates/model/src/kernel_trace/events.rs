@@ -2,15 +2,15 @@
 
 /// What a line says of the schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub(super) enum SchedulerEvent<'a> {
     /// A thread may run from now on.
-    WakeUp(Thread<'a>),
+    WakeUp(TracedThread<'a>),
     /// A CPU goes from one thread to another.
     Switch {
-        from: Thread<'a>,
+        from: TracedThread<'a>,
         /// Whether the one that stops could go on: it was preempted, and sleeps otherwise.
         runnable: bool,
-        to: Thread<'a>,
+        to: TracedThread<'a>,
     },
     /// The recorder lost events here.
     Lost,
@@ -20,7 +20,7 @@ pub(super) enum Event<'a> {
 
 /// A thread as a line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Thread<'a> {
+pub(super) struct TracedThread<'a> {
     /// The kernel's number of the thread.
     pub pid: u32,
     /// Its name.
@@ -29,12 +29,12 @@ pub(super) struct Thread<'a> {
 
 /// A line that says something of the schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
+pub(super) struct TraceLine<'a> {
     /// Its time in nanoseconds; 0 where it has none.
     pub at_ns: u64,
     /// The CPU that it happened on, where the line tells it in brackets.
     pub cpu: Option<u32>,
-    pub event: Event<'a>,
+    pub event: SchedulerEvent<'a>,
 }
 
 /// The events that say when threads may run and do run.
@@ -45,13 +45,13 @@ const WAKE_UPS: [&str; 3] = ["sched_waking", "sched_wakeup", "sched_wakeup_new"]
 ///
 /// # Errors
 /// What is wrong with a line that names one of our events.
-pub(super) fn event(line: &str) -> Option<Result<Line<'_>, String>> {
+pub(super) fn event(line: &str) -> Option<Result<TraceLine<'_>, String>> {
     let trimmed = line.trim();
     if trimmed.starts_with('#') {
         return None;
     }
     if let Some(event) = loss(trimmed) {
-        return Some(Ok(Line {
+        return Some(Ok(TraceLine {
             at_ns: 0,
             cpu: None,
             event,
@@ -63,10 +63,10 @@ pub(super) fn event(line: &str) -> Option<Result<Line<'_>, String>> {
         .find_map(|name| named(line, name))?;
     let event = match name {
         SWITCH => switch(body),
-        _ => woken(body).map(Event::WakeUp),
+        _ => woken(body).map(SchedulerEvent::WakeUp),
     };
     let Head { at_ns, cpu } = head;
-    let line = event.map(|event| Line { at_ns, cpu, event });
+    let line = event.map(|event| TraceLine { at_ns, cpu, event });
     Some(line.ok_or_else(|| {
         let shown: String = body.chars().take(80).collect();
         format!("{shown:?} is not what {name} says")
@@ -80,12 +80,12 @@ const LOST_RECORD: &str = "PERF_RECORD_LOST";
 /// `trace-cmd report`, both without a number where the recorder does not know it;
 /// `web 7 [000] 5.5: PERF_RECORD_LOST lost 9` of `perf script --show-lost-events`, or
 /// `PERF_RECORD_LOST_SAMPLES`, which counts since some time.
-fn loss(line: &str) -> Option<Event<'_>> {
+fn loss(line: &str) -> Option<SchedulerEvent<'_>> {
     if let Some((head, rest)) = line.split_once(LOST_RECORD) {
         let is_record = head.is_empty() || head.trim_end().ends_with(':');
         return match rest.split([' ', ':']).next() {
-            Some("") if is_record => Some(Event::Lost),
-            Some("_SAMPLES") if is_record => Some(Event::LostSometime),
+            Some("") if is_record => Some(SchedulerEvent::Lost),
+            Some("_SAMPLES") if is_record => Some(SchedulerEvent::LostSometime),
             _ => None,
         };
     }
@@ -96,9 +96,9 @@ fn loss(line: &str) -> Option<Event<'_>> {
     let words: Vec<&str> = told.strip_suffix(']')?.split(' ').collect();
     let is_count = |word: &str| word.parse::<u64>().is_ok();
     match words.as_slice() {
-        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(Event::Lost),
+        ["LOST", "EVENTS"] | ["EVENTS", "DROPPED"] => Some(SchedulerEvent::Lost),
         ["LOST", count, "EVENTS"] | [count, "EVENTS", "DROPPED"] if is_count(count) => {
-            Some(Event::Lost)
+            Some(SchedulerEvent::Lost)
         }
         _ => None,
     }
@@ -155,7 +155,7 @@ const SLEEPING_BITS: u32 = 0xff;
 /// `prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120`;
 /// `a:1 [120] S ==> b:2 [120]`; or as the first with a number for the state and no arrow, where the
 /// recorder was told to print events raw.
-fn switch(body: &str) -> Option<Event<'_>> {
+fn switch(body: &str) -> Option<SchedulerEvent<'_>> {
     let (left, right) = match body.split_once(" ==> ") {
         Some(sides) => sides,
         None => {
@@ -168,7 +168,7 @@ fn switch(body: &str) -> Option<Event<'_>> {
         None => (short(left)?, left.rsplit_once(' ')?.1),
     };
     let to = keyed(right, "next_").or_else(|| short(right))?;
-    Some(Event::Switch {
+    Some(SchedulerEvent::Switch {
         from,
         runnable: runnable(state.trim())?,
         to,
@@ -186,23 +186,23 @@ fn runnable(state: &str) -> Option<bool> {
 }
 
 /// `comm=a pid=1 prio=120 target_cpu=000`, or `a:1 [120] CPU:000`.
-fn woken(body: &str) -> Option<Thread<'_>> {
+fn woken(body: &str) -> Option<TracedThread<'_>> {
     keyed(body, "").or_else(|| short(body))
 }
 
 /// The thread of keys with that prefix. A name may have blanks in it.
-fn keyed<'a>(text: &'a str, prefix: &str) -> Option<Thread<'a>> {
+fn keyed<'a>(text: &'a str, prefix: &str) -> Option<TracedThread<'a>> {
     let rest = text.trim().strip_prefix(prefix)?.strip_prefix("comm=")?;
     let (comm, rest) = rest.rsplit_once(&format!(" {prefix}pid="))?;
     let pid = rest.split(char::is_whitespace).next()?.parse().ok()?;
-    Some(Thread { pid, comm })
+    Some(TracedThread { pid, comm })
 }
 
 /// The thread of `name:pid [priority]`.
-fn short(text: &str) -> Option<Thread<'_>> {
+fn short(text: &str) -> Option<TracedThread<'_>> {
     let (thread, _) = text.trim().rsplit_once(" [")?;
     let (comm, pid) = thread.rsplit_once(':')?;
-    Some(Thread {
+    Some(TracedThread {
         pid: pid.parse().ok()?,
         comm,
     })
@@ -213,15 +213,19 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn switched(from: Thread<'static>, runnable: bool, to: Thread<'static>) -> Event<'static> {
-        Event::Switch { from, runnable, to }
+    fn switched(
+        from: TracedThread<'static>,
+        runnable: bool,
+        to: TracedThread<'static>,
+    ) -> SchedulerEvent<'static> {
+        SchedulerEvent::Switch { from, runnable, to }
     }
 
-    const IDLE: Thread<'_> = Thread {
+    const IDLE: TracedThread<'_> = TracedThread {
         pid: 0,
         comm: "swapper/1",
     };
-    const WEB: Thread<'_> = Thread {
+    const WEB: TracedThread<'_> = TracedThread {
         pid: 123,
         comm: "web io: x",
     };
@@ -238,7 +242,7 @@ mod tests {
                     next_comm=swapper/1 next_pid=0 next_prio=120";
         for line in [ftrace, trace_cmd, perf] {
             let found = event(line).unwrap().unwrap();
-            let expected = Line {
+            let expected = TraceLine {
                 at_ns: 12_345_678_000,
                 cpu: Some(1),
                 event: switched(WEB, true, IDLE),
@@ -272,10 +276,10 @@ mod tests {
             "swapper 0 [001]  7.000001: sched:sched_wakeup: web io: x:123 [120] CPU:001",
         ] {
             let found = event(line).unwrap().unwrap();
-            let expected = Line {
+            let expected = TraceLine {
                 at_ns: 7_000_001_000,
                 cpu: Some(1),
-                event: Event::WakeUp(WEB),
+                event: SchedulerEvent::WakeUp(WEB),
             };
             assert_eq!(found, expected, "{line}");
         }
@@ -312,11 +316,11 @@ mod tests {
             "PERF_RECORD_LOST lost 2",
         ] {
             let found = event(line).unwrap().unwrap();
-            assert_eq!(found.event, Event::Lost, "{line}");
+            assert_eq!(found.event, SchedulerEvent::Lost, "{line}");
         }
         let counted = "a 7 [000]  0.000000: PERF_RECORD_LOST_SAMPLES lost 9";
         let found = event(counted).unwrap().unwrap();
-        assert_eq!(found.event, Event::LostSometime);
+        assert_eq!(found.event, SchedulerEvent::LostSometime);
         for line in [
             "CPU:0 [120 EVENTS KEPT]",
             "CPU:x [EVENTS DROPPED]",
@@ -329,6 +333,6 @@ mod tests {
         // A thread may be called so, and is none.
         let named = "CPU:0 [LOST 1-7 [000] 1.000000: sched_wakeup: CPU:0 [LOST 1:7 [120] CPU:000";
         let woken = event(named).unwrap().unwrap().event;
-        assert!(matches!(woken, Event::WakeUp(_)), "{woken:?}");
+        assert!(matches!(woken, SchedulerEvent::WakeUp(_)), "{woken:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tailbound_time::Duration;
 
-use super::events::{Event, Line, Thread, event};
+use super::events::{SchedulerEvent, TraceLine, TracedThread, event};
 use crate::inputs::TracedJob;
 use crate::problem::{Problem, Problems, Severity, Source};
 
@@ -24,7 +24,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    fn takes(&self, thread: Thread<'_>) -> bool {
+    fn takes(&self, thread: TracedThread<'_>) -> bool {
         // Number 0 is the idle thread of every CPU.
         let named = self.comm.as_deref() == Some(thread.comm);
         thread.pid != 0 && (named || self.pids.contains(&thread.pid))
@@ -49,7 +49,7 @@ pub struct Recorded {
 
 /// What is known of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RecordedState {
     /// It runs or waits in the middle of a job whose start was not seen.
     Unknown,
     Sleeping,
@@ -67,34 +67,34 @@ enum State {
 
 /// One whole job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Job {
+struct RecordedJob {
     release_ns: u64,
     used_ns: u64,
     completion_ns: u64,
 }
 
 #[derive(Default)]
-struct Reader<'a> {
-    states: BTreeMap<u32, State>,
+struct TraceReader<'a> {
+    states: BTreeMap<u32, RecordedState>,
     /// Since when each CPU idles, of those that do by the last switch on them.
     idle_since_ns: BTreeMap<u32, u64>,
     threads: BTreeMap<u32, &'a str>,
     seen: BTreeMap<u32, &'a str>,
-    jobs: Vec<Job>,
+    jobs: Vec<RecordedJob>,
     cut_off: u64,
     lost: u64,
     lost_sometime: bool,
     inferred: u64,
 }
 
-impl<'a> Reader<'a> {
-    fn take(&mut self, line: Line<'a>, selection: &Selection) {
-        let Line { at_ns, cpu, event } = line;
+impl<'a> TraceReader<'a> {
+    fn take(&mut self, line: TraceLine<'a>, selection: &Selection) {
+        let TraceLine { at_ns, cpu, event } = line;
         match event {
-            Event::WakeUp(thread) => {
+            SchedulerEvent::WakeUp(thread) => {
                 if let Some(state) = self.chosen(thread, selection) {
                     let next = match state {
-                        State::Unknown | State::Sleeping => State::Ready {
+                        RecordedState::Unknown | RecordedState::Sleeping => RecordedState::Ready {
                             release_ns: at_ns,
                             used_ns: 0,
                             since_ns: at_ns,
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
                     self.states.insert(thread.pid, next);
                 }
             }
-            Event::Switch { from, runnable, to } => {
+            SchedulerEvent::Switch { from, runnable, to } => {
                 if let Some(state) = self.chosen(from, selection) {
                     let state = self.begun_unseen(state, cpu);
                     let next = self.stopped(at_ns, state, runnable);
@@ -122,24 +122,24 @@ impl<'a> Reader<'a> {
                     _ => self.idle_since_ns.remove(&cpu),
                 };
             }
-            Event::Lost => {
+            SchedulerEvent::Lost => {
                 self.lost += 1;
                 self.cut_off += self.in_progress();
                 self.states.clear();
                 self.idle_since_ns.clear();
             }
-            Event::LostSometime => self.lost_sometime = true,
+            SchedulerEvent::LostSometime => self.lost_sometime = true,
         }
     }
 
     /// The state of a thread that stops on a CPU, if by all that was recorded the CPU idles. Some
     /// kernels do not record the switch away from their idle thread, so the thread began when it was
     /// woken: nothing stood before it.
-    fn begun_unseen(&mut self, state: State, cpu: Option<u32>) -> State {
+    fn begun_unseen(&mut self, state: RecordedState, cpu: Option<u32>) -> RecordedState {
         let idle_since_ns = cpu.and_then(|cpu| self.idle_since_ns.get(&cpu).copied());
         match (state, idle_since_ns) {
             (
-                State::Ready {
+                RecordedState::Ready {
                     release_ns,
                     used_ns,
                     since_ns,
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
                 Some(idle_since_ns),
             ) => {
                 self.inferred += 1;
-                State::Running {
+                RecordedState::Running {
                     release_ns,
                     used_ns,
                     since_ns: since_ns.max(idle_since_ns),
@@ -158,21 +158,21 @@ impl<'a> Reader<'a> {
     }
 
     /// The state of a thread, if it is one of those wanted.
-    fn chosen(&mut self, thread: Thread<'a>, selection: &Selection) -> Option<State> {
+    fn chosen(&mut self, thread: TracedThread<'a>, selection: &Selection) -> Option<RecordedState> {
         self.seen.entry(thread.pid).or_insert(thread.comm);
         if !selection.takes(thread) {
             return None;
         }
         self.threads.entry(thread.pid).or_insert(thread.comm);
         let state = self.states.get(&thread.pid);
-        Some(state.copied().unwrap_or(State::Unknown))
+        Some(state.copied().unwrap_or(RecordedState::Unknown))
     }
 
     /// A thread stops to run.
-    fn stopped(&mut self, at_ns: u64, state: State, runnable: bool) -> State {
+    fn stopped(&mut self, at_ns: u64, state: RecordedState, runnable: bool) -> RecordedState {
         match (state, runnable) {
             (
-                State::Running {
+                RecordedState::Running {
                     release_ns,
                     used_ns,
                     since_ns,
@@ -181,25 +181,25 @@ impl<'a> Reader<'a> {
             ) => {
                 let used_ns = used_ns.saturating_add(at_ns.saturating_sub(since_ns));
                 if runnable {
-                    return State::Ready {
+                    return RecordedState::Ready {
                         release_ns,
                         used_ns,
                         since_ns: at_ns,
                     };
                 }
-                self.jobs.push(Job {
+                self.jobs.push(RecordedJob {
                     release_ns,
                     used_ns,
                     completion_ns: at_ns,
                 });
-                State::Sleeping
+                RecordedState::Sleeping
             }
             // It ran without a wake-up or a switch that was recorded.
             (_, runnable) => {
                 self.cut_off += 1;
                 match runnable {
-                    true => State::Unknown,
-                    false => State::Sleeping,
+                    true => RecordedState::Unknown,
+                    false => RecordedState::Sleeping,
                 }
             }
         }
@@ -208,25 +208,30 @@ impl<'a> Reader<'a> {
     fn in_progress(&self) -> u64 {
         let states = self.states.values();
         states
-            .filter(|state| matches!(state, State::Ready { .. } | State::Running { .. }))
+            .filter(|state| {
+                matches!(
+                    state,
+                    RecordedState::Ready { .. } | RecordedState::Running { .. }
+                )
+            })
             .count() as u64
     }
 }
 
 /// The state of a thread that a CPU goes to.
-fn started(at_ns: u64, state: State) -> State {
+fn started(at_ns: u64, state: RecordedState) -> RecordedState {
     match state {
-        State::Ready {
+        RecordedState::Ready {
             release_ns,
             used_ns,
             ..
-        } => State::Running {
+        } => RecordedState::Running {
             release_ns,
             used_ns,
             since_ns: at_ns,
         },
         // Its wake-up, or its stop, is missing.
-        _ => State::Unknown,
+        _ => RecordedState::Unknown,
     }
 }
 
@@ -237,7 +242,7 @@ fn started(at_ns: u64, state: State) -> State {
 pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Recorded, Problems> {
     let source = Source { file, text };
     let mut problems = Vec::new();
-    let mut reader = Reader::default();
+    let mut reader = TraceReader::default();
     let (mut first_ns, mut last_ns) = (None, 0);
     let mut begin = 0;
     for line in text.split_inclusive('\n') {
@@ -245,7 +250,12 @@ pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Re
         begin += line.len();
         let fault = match event(line) {
             None => continue,
-            Some(Ok(line)) if matches!(line.event, Event::Lost | Event::LostSometime) => {
+            Some(Ok(line))
+                if matches!(
+                    line.event,
+                    SchedulerEvent::Lost | SchedulerEvent::LostSometime
+                ) =>
+            {
                 reader.take(line, selection);
                 continue;
             }
@@ -280,7 +290,7 @@ pub fn recorded_jobs(text: &str, file: &str, selection: &Selection) -> Result<Re
     Ok(finished(reader, &source, first_ns.unwrap_or(0), last_ns))
 }
 
-fn nothing(reader: &Reader<'_>, source: &Source<'_>) -> Problem {
+fn nothing(reader: &TraceReader<'_>, source: &Source<'_>) -> Problem {
     let threads = reader.seen.iter().filter(|(pid, _)| **pid != 0);
     let mut told: Vec<String> = threads
         .map(|(pid, comm)| format!("{comm} ({pid})"))
@@ -306,7 +316,7 @@ fn nothing(reader: &Reader<'_>, source: &Source<'_>) -> Problem {
     source.problem(Severity::Error, 0..0, "", message, remedy)
 }
 
-fn finished(reader: Reader<'_>, source: &Source<'_>, first_ns: u64, last_ns: u64) -> Recorded {
+fn finished(reader: TraceReader<'_>, source: &Source<'_>, first_ns: u64, last_ns: u64) -> Recorded {
     let cut_off = reader.cut_off + reader.in_progress();
     let mut notes = Vec::new();
     let mut note = |message: String, remedy: &str| {
@@ -344,11 +354,12 @@ fn finished(reader: Reader<'_>, source: &Source<'_>, first_ns: u64, last_ns: u64
     }
     let mut jobs = reader.jobs;
     jobs.sort_unstable();
-    let job = |job: &Job| TracedJob {
+    let job = |job: &RecordedJob| TracedJob {
         release: Duration::from_nanos(job.release_ns - first_ns),
         execution: Some(Duration::from_nanos(job.used_ns)),
     };
-    let response_time = |job: &Job| Duration::from_nanos(job.completion_ns - job.release_ns);
+    let response_time =
+        |job: &RecordedJob| Duration::from_nanos(job.completion_ns - job.release_ns);
     let threads = reader.threads.into_iter();
     Recorded {
         jobs: jobs.iter().map(job).collect(),

@@ -12,7 +12,6 @@
 mod events;
 mod jobs;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -23,11 +22,10 @@ pub use jobs::{Recorded, Selection, recorded_jobs};
 use crate::BackendKind;
 use crate::description::{
     Arrivals, Builtin, Description, Domain, DomainKind, ExecutionTime, Experiment, Reservation,
-    SCHEMA_VERSION, Service, Task,
+    Service, Task,
 };
 use crate::host::Host;
 use crate::interface::Cpu;
-use crate::mode_changes::ModeChanges;
 use crate::schema::as_name;
 
 /// The jobs as a CSV that [`crate::parse_jobs`] reads: `release_ns,execution_ns,response_ns`. It leaves
@@ -64,23 +62,18 @@ pub fn description(recorded: &Recorded, jobs_file: PathBuf) -> Description {
         .map(|(pid, comm)| format!("{comm} ({pid})"))
         .collect();
     let seconds = recorded.length.as_nanos().div_ceil(1_000_000_000).max(1);
+    let about = format!("Recorded by the kernel: {}.", threads.join(", "));
     Description {
-        schema_version: SCHEMA_VERSION,
-        name: name.clone(),
-        description: format!("Recorded by the kernel: {}.", threads.join(", ")),
-        seed: 1,
         hosts: [("local".to_string(), host)].into(),
         domains: [(name.clone(), domain())].into(),
-        services: [(name, service)].into(),
-        modes: BTreeMap::new(),
-        initial_mode: None,
-        mode_changes: ModeChanges::default(),
+        services: [(name.clone(), service)].into(),
         experiment: Experiment {
             duration: Duration::from_secs(seconds),
             // What was recorded begins at once.
             warm_up: Duration::from_nanos(1),
             ..Experiment::default()
         },
+        ..Description::named(name, about)
     }
 }
 

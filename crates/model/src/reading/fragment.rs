@@ -1,6 +1,7 @@
 //! Modes that are added to a description, from a text of their own.
 
-use super::load::{Checked, LONGEST_TEXT, check_parsed};
+use super::format::DescriptionFormat;
+use super::load::{Checked, LONGEST_TEXT};
 use super::syntax::syntax_errors;
 use super::tree::{Node, Tree, Value};
 use crate::description::Description;
@@ -19,76 +20,78 @@ pub struct Extended {
     pub warnings: Problems,
 }
 
-/// The description in `text` with the modes in `fragment`, which holds tables `[modes.NAME]` and
-/// `[domains.DOMAIN.modes.NAME]` alone, none of which `text` has. `file` names the fragment in problems.
-///
-/// # Errors
-/// All that is wrong, at its place in the fragment.
-pub fn with_modes(text: &str, fragment: &str, file: &str) -> Result<Extended, Problems> {
-    let source = Source {
-        file,
-        text: fragment,
-    };
-    let mut whole = text.to_owned();
-    if !whole.ends_with('\n') {
-        whole.push('\n');
-    }
-    let offset = whole.len();
-    whole.push_str(fragment);
-    // Parsed once; where both do not go together, the description alone tells what is known.
-    let parsed = (whole.len() <= LONGEST_TEXT).then(|| Tree::parse(&whole));
-    let alone;
-    let known = match &parsed {
-        Some((tree, true)) => Known {
-            tree,
-            before: offset,
-        },
-        _ => {
-            alone = Tree::parse(text).0;
-            Known {
-                tree: &alone,
-                before: usize::MAX,
-            }
+impl DescriptionFormat {
+    /// The description in `text` with the modes in `fragment`, which holds tables `[modes.NAME]` and
+    /// `[domains.DOMAIN.modes.NAME]` alone, none of which `text` has. `file` names the fragment in problems.
+    ///
+    /// # Errors
+    /// All that is wrong, at its place in the fragment.
+    pub fn with_modes(&self, text: &str, fragment: &str, file: &str) -> Result<Extended, Problems> {
+        let source = Source {
+            file,
+            text: fragment,
+        };
+        let mut whole = text.to_owned();
+        if !whole.ends_with('\n') {
+            whole.push('\n');
         }
-    };
-    let (added, problems) = added(&known, source);
-    if !problems.is_empty() {
-        return Err(Problems::new(problems));
-    }
-    let text = whole.as_str();
-    let parse = || parsed.unwrap_or_else(|| Tree::parse(text));
-    let Checked {
-        description,
-        problems,
-    } = check_parsed(Source { file, text }, parse);
-    let of_fragment = problems.into_iter().filter_map(|problem| {
-        let is_in_fragment = problem.span.start >= offset;
-        let counts = is_in_fragment || problem.severity == Severity::Error;
-        let span =
-            problem.span.start.saturating_sub(offset)..problem.span.end.saturating_sub(offset);
-        let Problem {
-            severity,
-            key,
-            message,
-            remedy,
-            ..
-        } = problem;
-        counts.then(|| source.problem(severity, span, key, message, remedy))
-    });
-    let problems = Problems::new(of_fragment.collect());
-    match description {
-        Some(description) => Ok(Extended {
+        let offset = whole.len();
+        whole.push_str(fragment);
+        // Parsed once; where both do not go together, the description alone tells what is known.
+        let parsed = (whole.len() <= LONGEST_TEXT).then(|| Tree::parse(&whole));
+        let alone;
+        let known = match &parsed {
+            Some((tree, true)) => DescriptionPart {
+                tree,
+                before: offset,
+            },
+            _ => {
+                alone = Tree::parse(text).0;
+                DescriptionPart {
+                    tree: &alone,
+                    before: usize::MAX,
+                }
+            }
+        };
+        let (added, problems) = added(&known, source);
+        if !problems.is_empty() {
+            return Err(Problems::new(problems));
+        }
+        let text = whole.as_str();
+        let parse = || parsed.unwrap_or_else(|| Tree::parse(text));
+        let Checked {
             description,
-            text: whole,
-            added,
-            warnings: problems,
-        }),
-        None => Err(problems),
+            problems,
+        } = self.check_parsed(Source { file, text }, parse);
+        let of_fragment = problems.into_iter().filter_map(|problem| {
+            let is_in_fragment = problem.span.start >= offset;
+            let counts = is_in_fragment || problem.severity == Severity::Error;
+            let span =
+                problem.span.start.saturating_sub(offset)..problem.span.end.saturating_sub(offset);
+            let Problem {
+                severity,
+                key,
+                message,
+                remedy,
+                ..
+            } = problem;
+            counts.then(|| source.problem(severity, span, key, message, remedy))
+        });
+        let problems = Problems::new(of_fragment.collect());
+        match description {
+            Some(description) => Ok(Extended {
+                description,
+                text: whole,
+                added,
+                warnings: problems,
+            }),
+            None => Err(problems),
+        }
     }
 }
 
 /// The modes that a fragment adds, and what in it is not for a fragment.
-fn added(known: &Known<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
+fn added(known: &DescriptionPart<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
     let error = |span, key: &str, message: String, remedy: &str| {
         source.problem(Severity::Error, span, key, message, remedy)
     };
@@ -153,13 +156,13 @@ fn added(known: &Known<'_>, source: Source<'_>) -> (Vec<String>, Vec<Problem>) {
 }
 
 /// What a description has, in a tree that may have more.
-struct Known<'a> {
+struct DescriptionPart<'a> {
     tree: &'a Tree,
     /// What stands from here on is not of the description.
     before: usize,
 }
 
-impl<'a> Known<'a> {
+impl<'a> DescriptionPart<'a> {
     /// An entry of a table, if any of it is of the description: a table can be begun by a part of it, and be
     /// given its own header later.
     fn entry(&self, table: &'a Node, name: &str) -> Option<&'a Node> {
@@ -208,6 +211,8 @@ mod tests {
 
     use super::*;
 
+    static CORE: DescriptionFormat = DescriptionFormat::with(&[]);
+
     const CELL: &str = r#"
 schema_version = 1
 name = "cell"
@@ -224,7 +229,7 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
 "#;
 
     fn wrong(fragment: &str) -> String {
-        with_modes(CELL, fragment, "more.toml")
+        CORE.with_modes(CELL, fragment, "more.toml")
             .unwrap_err()
             .to_string()
     }
@@ -234,11 +239,13 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
         let fragment = "# more\n[modes.rest]\ndomains = { arm = \"rest\" }\n\
                         [modes.park]\ndomains = { arm = \"park\" }\n[domains.arm.modes.park]\n\
                         reservation = { budget = \"500us\", period = \"10ms\", cpus = [0], priority = 50 }\n";
-        let found = with_modes(CELL, fragment, "more.toml").unwrap();
+        let found = CORE.with_modes(CELL, fragment, "more.toml").unwrap();
         assert_eq!(found.added, ["park", "rest"]);
         assert_eq!(found.description.modes.len(), 3);
         // And again, to what there is then.
-        let again = with_modes(&found.text, "[modes.again]\n", "x").unwrap();
+        let again = CORE
+            .with_modes(&found.text, "[modes.again]\n", "x")
+            .unwrap();
         assert_eq!(again.description.modes.len(), 4);
     }
 
@@ -287,7 +294,7 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
         );
         let known = format!("{CELL}{part}");
         for fragment in ["[modes.slow]\n", "[modes.slow]\ntasks = []\n", &part] {
-            let problems = with_modes(&known, fragment, "more.toml").unwrap_err();
+            let problems = CORE.with_modes(&known, fragment, "more.toml").unwrap_err();
             let told = problems.to_string();
             assert!(
                 told.contains("modes.slow: there is"),
@@ -296,14 +303,18 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
         }
         let inside = format!("{CELL}[modes.slow]\n");
         let fragment = format!("[modes.slow.x]\n[modes.other]\n{reservation}\n");
-        let told = with_modes(&inside, &fragment, "x").unwrap_err().to_string();
+        let told = CORE
+            .with_modes(&inside, &fragment, "x")
+            .unwrap_err()
+            .to_string();
         assert!(told.contains("modes.slow: there is"), "{told}");
     }
 
     #[test]
     fn too_much_text_is_refused() {
         let long = format!("{CELL}#{}\n", "x".repeat(LONGEST_TEXT));
-        let told = with_modes(&long, "[modes.rest]\n", "x")
+        let told = CORE
+            .with_modes(&long, "[modes.rest]\n", "x")
             .unwrap_err()
             .to_string();
         assert!(told.contains("longer than"), "{told}");
@@ -313,14 +324,14 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
     fn a_description_whose_modes_stand_in_one_line_takes_no_others() {
         let inline = CELL.replace("[modes.run]\n", "");
         let inline = inline.replace("hosts.cell.cpus", "modes = { run = {} }\nhosts.cell.cpus");
-        let found = with_modes(&inline, "[modes.rest]\n", "more.toml");
+        let found = CORE.with_modes(&inline, "[modes.rest]\n", "more.toml");
         assert!(found.is_err());
     }
 
     proptest! {
         #[test]
         fn no_fragment_panics(fragment in "[\\[\\]a-z.=\\n{}\" 0-9#]{0,80}") {
-            let _any = with_modes(CELL, &fragment, "more.toml");
+            let _any = CORE.with_modes(CELL, &fragment, "more.toml");
         }
 
         #[test]
@@ -328,7 +339,7 @@ reservation = { budget = "1ms", period = "10ms", cpus = [0], priority = 50 }
             let mut fragment = b"[modes.rest]\ndomains = { arm = \"rest\" }\n".to_vec();
             let at = at.index(fragment.len());
             fragment[at] = byte;
-            let _any = with_modes(CELL, &String::from_utf8_lossy(&fragment), "more.toml");
+            let _any = CORE.with_modes(CELL, &String::from_utf8_lossy(&fragment), "more.toml");
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::cell::LazyCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
+use super::format::DescriptionFormat;
 use super::place::Place;
 use super::shape::shaped;
 use super::syntax::syntax_errors;
@@ -12,10 +12,10 @@ use super::tree::Tree;
 use crate::description::Description;
 use crate::inputs::{InputFiles, load_each};
 use crate::problem::{Problem, Problems, Severity, Source};
-use crate::schema::json_schema;
 use crate::validation::findings;
 
-static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(json_schema);
+/// The core of the format alone.
+static CORE: DescriptionFormat = DescriptionFormat::with(&[]);
 
 /// A description and where it came from.
 #[derive(Clone, Debug)]
@@ -31,27 +31,6 @@ pub struct LoadedDescription {
 }
 
 impl LoadedDescription {
-    /// Reads the description in `text`, which is from `path` or would lie there.
-    ///
-    /// # Errors
-    /// All that is wrong in it.
-    pub fn of_text(text: String, path: impl AsRef<Path>) -> Result<Self, Problems> {
-        let path = path.as_ref().to_owned();
-        let Checked {
-            description,
-            problems,
-        } = check(&text, &path.display().to_string());
-        match description {
-            Some(description) => Ok(Self {
-                description,
-                path,
-                text,
-                warnings: problems,
-            }),
-            None => Err(problems),
-        }
-    }
-
     /// The folder that relative paths in the description start from.
     pub fn base(&self) -> &Path {
         match self.path.parent() {
@@ -120,32 +99,78 @@ pub struct Checked {
 /// The longest text that is read, in bytes; a hundred times what anybody writes by hand.
 pub(crate) const LONGEST_TEXT: usize = 1 << 20;
 
-/// Reads `text` as a description; `file` names it in problems. Never panics.
-pub fn check(text: &str, file: &str) -> Checked {
-    let parse = || Tree::parse(text);
-    check_parsed(Source { file, text }, parse)
-}
+impl DescriptionFormat {
+    /// Reads `text` as a description; `file` names it in problems. Never panics.
+    pub fn check(&self, text: &str, file: &str) -> Checked {
+        let parse = || Tree::parse(text);
+        self.check_parsed(Source { file, text }, parse)
+    }
 
-/// As [`check`], of a text that may have been parsed already; one that is too long is not.
-pub(super) fn check_parsed(source: Source<'_>, parse: impl FnOnce() -> (Tree, bool)) -> Checked {
-    let (description, problems) = match checked(source, parse) {
-        Ok(found) => found,
-        Err(problems) => (None, problems),
-    };
-    let problems = Problems::new(problems);
-    Checked {
-        description: description.filter(|_| !problems.has_errors()),
-        problems,
+    /// As `check`, of a text that may have been parsed already; one that is too long is not.
+    pub(super) fn check_parsed(
+        &self,
+        source: Source<'_>,
+        parse: impl FnOnce() -> (Tree, bool),
+    ) -> Checked {
+        let (description, problems) = match checked(self, source, parse) {
+            Ok((description, problems)) => (Some(description), problems),
+            Err(problems) => (None, problems),
+        };
+        let problems = Problems::new(problems);
+        Checked {
+            description: description.filter(|_| !problems.has_errors()),
+            problems,
+        }
+    }
+
+    /// Reads the description in the file `path`.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or all that is wrong in it.
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<LoadedDescription, LoadError> {
+        let path = path.as_ref();
+        let text = read_text(path)?;
+        self.load_text(text.clone(), path)
+            .map_err(|problems| LoadError::Problems { text, problems })
+    }
+
+    /// Reads the description in `text`, which is from `path` or would lie there.
+    ///
+    /// # Errors
+    /// All that is wrong in it.
+    pub fn load_text(
+        &self,
+        text: String,
+        path: impl AsRef<Path>,
+    ) -> Result<LoadedDescription, Problems> {
+        let path = path.as_ref().to_owned();
+        let Checked {
+            description,
+            problems,
+        } = self.check(&text, &path.display().to_string());
+        match description {
+            Some(description) => Ok(LoadedDescription {
+                description,
+                path,
+                text,
+                warnings: problems,
+            }),
+            None => Err(problems),
+        }
     }
 }
 
-type Found = (Option<Description>, Vec<Problem>);
+/// Reads `text` as a description of the core of the format: see [`DescriptionFormat::check`].
+pub fn check(text: &str, file: &str) -> Checked {
+    CORE.check(text, file)
+}
 
 /// Both outcomes may carry problems; `Err` ends the reading early.
 fn checked(
+    format: &DescriptionFormat,
     source: Source<'_>,
     parse: impl FnOnce() -> (Tree, bool),
-) -> Result<Found, Vec<Problem>> {
+) -> Result<(Description, Vec<Problem>), Vec<Problem>> {
     let error = |span, key: String, message: String, remedy: String| {
         source.problem(Severity::Error, span, key, message, remedy)
     };
@@ -163,7 +188,7 @@ fn checked(
         return Err(problems.collect());
     }
     let mut shape_errors = Vec::new();
-    let shaped = shaped(&tree.root, &SCHEMA, &mut shape_errors);
+    let shaped = shaped(&tree.root, format.schema(), &mut shape_errors);
     let cut: Vec<Place> = shape_errors
         .iter()
         .map(|wrong| wrong.place.clone())
@@ -182,7 +207,7 @@ fn checked(
     let Some(shaped) = shaped else {
         return Err(problems);
     };
-    let description: Description = match serde_json::from_value(shaped) {
+    let description = match typed(format, shaped) {
         Ok(description) => description,
         Err(wrong) => {
             let remedy = "this is a gap between schema and reader; please report it";
@@ -190,17 +215,26 @@ fn checked(
             return Err(problems);
         }
     };
-    let sensible = findings(&description, &tree).into_iter();
+    let sensible = findings(&description, &tree, format.sections()).into_iter();
     let unrelated = sensible.filter(|f| !cut.iter().any(|place| place.is_related_to(&f.place)));
     problems.extend(unrelated.map(|f| {
         let span = tree.span(&f.place);
         source.problem(f.severity, span, f.place.to_string(), f.message, f.remedy)
     }));
-    Ok((Some(description), problems))
+    Ok((description, problems))
 }
 
-/// Reads `text` as a description; `file` names it in problems. Warnings are dropped: [`check`]
-/// keeps them.
+/// The description in a document of the right shape, whose sections have been read once, too.
+fn typed(format: &DescriptionFormat, shaped: serde_json::Value) -> serde_json::Result<Description> {
+    let description: Description = serde_json::from_value(shaped)?;
+    for section in format.sections() {
+        (section.read)(&description.sections)?;
+    }
+    Ok(description)
+}
+
+/// Reads `text` as a description of the core of the format; `file` names it in problems. Warnings are
+/// dropped: [`check`] keeps them.
 ///
 /// # Errors
 /// All that is wrong in it.
@@ -212,35 +246,26 @@ pub fn parse(text: &str, file: &str) -> Result<Description, Problems> {
     description.ok_or(problems)
 }
 
-/// Reads the description in the file `path`.
-///
-/// # Errors
-/// If the file cannot be read, or all that is wrong in it.
-pub fn load(path: impl AsRef<Path>) -> Result<LoadedDescription, LoadError> {
-    let path = path.as_ref();
+/// The text of the file `path`.
+fn read_text(path: &Path) -> Result<String, LoadError> {
     let shown = path.display().to_string();
     let bytes = read(path).map_err(|source| LoadError::Read {
         path: path.to_owned(),
         source,
     })?;
-    let text = match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            let source = Source {
-                file: &shown,
-                text: &text,
-            };
-            let message = "a byte here is not UTF-8, in which TOML is written";
-            let remedy = "save the file as UTF-8";
-            let problem = source.problem(Severity::Error, at..at + 1, "", message, remedy);
-            let problems = Problems::new(vec![problem]);
-            return Err(LoadError::Problems { text, problems });
-        }
-    };
-    LoadedDescription::of_text(text.clone(), path)
-        .map_err(|problems| LoadError::Problems { text, problems })
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+        let source = Source {
+            file: &shown,
+            text: &text,
+        };
+        let message = "a byte here is not UTF-8, in which TOML is written";
+        let remedy = "save the file as UTF-8";
+        let problem = source.problem(Severity::Error, at..at + 1, "", message, remedy);
+        let problems = Problems::new(vec![problem]);
+        LoadError::Problems { text, problems }
+    })
 }
 
 /// The bytes of the file, or one more than we read a text of.

@@ -5,6 +5,7 @@
 //! ([`crate::validation`]). Each step goes on after a problem, so that one reading finds all of
 //! them; what is wrong in shape is cut out, and nothing more is said about it.
 
+mod format;
 mod fragment;
 mod load;
 mod place;
@@ -13,9 +14,10 @@ mod shape_words;
 mod syntax;
 mod tree;
 
-pub use fragment::{Extended, with_modes};
+pub use format::DescriptionFormat;
+pub use fragment::Extended;
 pub(crate) use load::LONGEST_TEXT;
-pub use load::{Checked, LoadError, LoadedDescription, check, load, parse};
-pub(crate) use place::Place;
+pub use load::{Checked, LoadError, LoadedDescription, check, parse};
+pub use place::Place;
 pub(crate) use shape_words::nearest;
 pub(crate) use tree::Tree;

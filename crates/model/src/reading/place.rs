@@ -13,7 +13,7 @@ pub(crate) enum Step {
 
 /// A key path such as `services.cache.slos[0].latency`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place(Vec<Step>);
+pub struct Place(Vec<Step>);
 
 impl Place {
     /// The whole file.
@@ -38,12 +38,12 @@ impl Place {
     }
 
     /// The steps from the root to here.
-    pub fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[Step] {
         &self.0
     }
 
     /// Whether one of the two contains the other, or they are the same.
-    pub fn is_related_to(&self, other: &Self) -> bool {
+    pub(crate) fn is_related_to(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(a, b)| a == b)
     }
 }

@@ -152,27 +152,17 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self, node: &Node, schema: &Json, place: &Place, number: f64) -> Option<Json> {
-        let bound = |key: &str| schema[key].as_f64();
-        let broken = [
-            (
-                "minimum",
-                bound("minimum").is_some_and(|least| number < least),
-            ),
-            (
-                "exclusiveMinimum",
-                bound("exclusiveMinimum").is_some_and(|least| number <= least),
-            ),
-            (
-                "maximum",
-                bound("maximum").is_some_and(|most| number > most),
-            ),
-            (
-                "exclusiveMaximum",
-                bound("exclusiveMaximum").is_some_and(|most| number >= most),
-            ),
-        ];
-        match broken.iter().find(|(_, broken)| *broken) {
-            Some((key, _)) => self.out_of_range(node, schema, place, key),
+        const RULES: [&str; 4] = ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"];
+        let broken = |rule: &&str| {
+            schema[*rule].as_f64().is_some_and(|bound| match *rule {
+                "minimum" => number < bound,
+                "exclusiveMinimum" => number <= bound,
+                "maximum" => number > bound,
+                _ => number >= bound,
+            })
+        };
+        match RULES.into_iter().find(broken) {
+            Some(rule) => self.out_of_range(node, schema, place, rule),
             None if number.is_finite() => Some(json!(number)),
             None => self.out_of_range(node, schema, place, "finite"),
         }

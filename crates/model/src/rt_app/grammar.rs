@@ -6,13 +6,13 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::json::{Entry, Json, Value};
+use super::json::{Json, JsonEntry, Value};
 use super::log::Log;
 use super::timeline::Step;
 
 /// A scheduling policy of rt-app's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Policy {
+pub(super) enum ThreadPolicy {
     /// SCHED_OTHER.
     Other,
     /// SCHED_IDLE.
@@ -25,7 +25,7 @@ pub(super) enum Policy {
 
 /// A thread as a workload describes it; times in microseconds.
 #[derive(Clone, Debug)]
-pub(super) struct Thread {
+pub(super) struct WorkloadThread {
     /// Its name.
     pub name: String,
     /// The bytes of its name.
@@ -35,7 +35,7 @@ pub(super) struct Thread {
     /// How long it waits before it starts.
     pub delay_us: u64,
     /// Its policy, if it names one.
-    pub policy: Option<Policy>,
+    pub policy: Option<ThreadPolicy>,
     /// Its priority under a fixed-priority policy.
     pub priority: Option<u64>,
     /// Its CPUs; all if empty.
@@ -56,7 +56,7 @@ pub(super) struct Global {
     /// How long it runs, if it ends.
     pub duration_s: Option<u64>,
     /// The policy of threads that name none.
-    pub policy: Option<Policy>,
+    pub policy: Option<ThreadPolicy>,
 }
 
 /// How many steps phases and their loops may make; the jobs of one cycle come from them.
@@ -126,10 +126,10 @@ pub(super) fn global(object: &Json, log: &mut Log<'_>) -> Global {
 }
 
 /// A thread: an entry of `tasks`.
-pub(super) fn thread(entry: &Entry, log: &mut Log<'_>) -> Option<Thread> {
+pub(super) fn thread(entry: &JsonEntry, log: &mut Log<'_>) -> Option<WorkloadThread> {
     let place = format!("tasks.{}", entry.key);
     let errors_before = log.errors();
-    let mut thread = Thread {
+    let mut thread = WorkloadThread {
         name: entry.key.clone(),
         span: entry.key_span.clone(),
         instances: 1,
@@ -170,7 +170,12 @@ pub(super) fn thread(entry: &Entry, log: &mut Log<'_>) -> Option<Thread> {
 }
 
 /// Takes a property of a thread; `false` if it is none.
-fn thread_property(thread: &mut Thread, entry: &Entry, place: &str, log: &mut Log<'_>) -> bool {
+fn thread_property(
+    thread: &mut WorkloadThread,
+    entry: &JsonEntry,
+    place: &str,
+    log: &mut Log<'_>,
+) -> bool {
     let value = &entry.value;
     match entry.key.as_str() {
         "instance" => thread.instances = whole(value, place, 0, 256, log).unwrap_or(1),
@@ -200,7 +205,7 @@ for the whole experiment"
     true
 }
 
-fn no_counterpart(entry: &Entry, place: &str, log: &mut Log<'_>) {
+fn no_counterpart(entry: &JsonEntry, place: &str, log: &mut Log<'_>) {
     log.warn(
         &entry.key_span,
         place,
@@ -210,7 +215,7 @@ fn no_counterpart(entry: &Entry, place: &str, log: &mut Log<'_>) {
 }
 
 /// The steps of all phases in a row.
-fn phases(phases: &Entry, place: &str, log: &mut Log<'_>) -> Vec<Step> {
+fn phases(phases: &JsonEntry, place: &str, log: &mut Log<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     for phase in entries(&phases.value, place, log) {
         let place = format!("{place}.{}", phase.key);
@@ -261,7 +266,7 @@ fn sort_of(key: &str) -> &str {
 }
 
 /// Takes an event, or says why not.
-fn event(entry: &Entry, place: &str, steps: &mut Vec<Step>, log: &mut Log<'_>) {
+fn event(entry: &JsonEntry, place: &str, steps: &mut Vec<Step>, log: &mut Log<'_>) {
     let value = &entry.value;
     match sort_of(&entry.key) {
         "run" => steps.extend(microseconds(value, place, log).map(Step::Run)),
@@ -350,7 +355,7 @@ fn timer(value: &Json, place: &str, log: &mut Log<'_>) -> Option<Step> {
     Some(Step::Timer { name, period_us })
 }
 
-fn entries<'j>(json: &'j Json, place: &str, log: &mut Log<'_>) -> &'j [Entry] {
+fn entries<'j>(json: &'j Json, place: &str, log: &mut Log<'_>) -> &'j [JsonEntry] {
     match &json.value {
         Value::Object(entries) => entries,
         other => {
@@ -366,7 +371,7 @@ fn entries<'j>(json: &'j Json, place: &str, log: &mut Log<'_>) -> &'j [Entry] {
 }
 
 /// Warns of a key that is not rt-app's.
-pub(super) fn unknown(entry: &Entry, place: String, log: &mut Log<'_>) {
+pub(super) fn unknown(entry: &JsonEntry, place: String, log: &mut Log<'_>) {
     log.warn(
         &entry.key_span,
         place,
@@ -433,11 +438,11 @@ fn count(json: &Json, place: &str, log: &mut Log<'_>) -> Option<i64> {
     }
 }
 
-fn policy(json: &Json, place: &str, log: &mut Log<'_>) -> Option<Policy> {
+fn policy(json: &Json, place: &str, log: &mut Log<'_>) -> Option<ThreadPolicy> {
     match text(json, place, log)?.as_str() {
-        "SCHED_OTHER" => Some(Policy::Other),
-        "SCHED_IDLE" => Some(Policy::Idle),
-        "SCHED_FIFO" => Some(Policy::Fixed),
+        "SCHED_OTHER" => Some(ThreadPolicy::Other),
+        "SCHED_IDLE" => Some(ThreadPolicy::Idle),
+        "SCHED_FIFO" => Some(ThreadPolicy::Fixed),
         "SCHED_RR" => {
             log.note(
                 &json.span,
@@ -445,9 +450,9 @@ fn policy(json: &Json, place: &str, log: &mut Log<'_>) -> Option<Policy> {
                 "taken as SCHED_FIFO; the two differ only among equal priorities",
                 "nothing need be done",
             );
-            Some(Policy::Fixed)
+            Some(ThreadPolicy::Fixed)
         }
-        "SCHED_DEADLINE" => Some(Policy::Deadline),
+        "SCHED_DEADLINE" => Some(ThreadPolicy::Deadline),
         _ => {
             log.error(
                 &json.span,

@@ -6,18 +6,17 @@ use std::path::Path;
 
 use tailbound_time::Duration;
 
-use super::grammar::{Global, Policy, Thread, global, thread, unknown};
+use super::grammar::{Global, ThreadPolicy, WorkloadThread, global, thread, unknown};
 use super::json::{self, Json, Value};
 use super::log::Log;
 use super::timeline::{Job, NoPattern, Pattern, pattern};
 use crate::BackendKind;
 use crate::description::{
-    Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Experiment,
-    Reservation, SCHEMA_VERSION, Service, Task,
+    Arrivals, Builtin, DerivationRule, Description, Domain, DomainKind, ExecutionTime, Reservation,
+    Service, Task,
 };
 use crate::host::Host;
 use crate::interface::{Cpu, Priority};
-use crate::mode_changes::ModeChanges;
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
 use crate::schema::as_name;
@@ -101,7 +100,7 @@ fn read(text: &str, file: &str, log: &mut Log<'_>) -> Option<Description> {
 }
 
 /// The global properties and the threads.
-fn content(root: &Json, log: &mut Log<'_>) -> Option<(Global, Vec<Thread>)> {
+fn content(root: &Json, log: &mut Log<'_>) -> Option<(Global, Vec<WorkloadThread>)> {
     let Value::Object(entries) = &root.value else {
         log.error(
             &root.span,
@@ -148,7 +147,7 @@ fn content(root: &Json, log: &mut Log<'_>) -> Option<(Global, Vec<Thread>)> {
 /// A description under construction.
 struct Builder {
     description: Description,
-    policy: Policy,
+    policy: ThreadPolicy,
     /// The CPUs of threads that name none.
     default_cpus: BTreeSet<u32>,
     /// Where the thread of each domain stands.
@@ -156,7 +155,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(file: &str, global: Global, threads: &[Thread], log: &mut Log<'_>) -> Self {
+    fn new(file: &str, global: Global, threads: &[WorkloadThread], log: &mut Log<'_>) -> Self {
         let mut cpus: BTreeSet<u32> = threads
             .iter()
             .flat_map(|t| t.cpus.iter().copied())
@@ -173,38 +172,26 @@ impl Builder {
         let stem = Path::new(file)
             .file_stem()
             .map(|stem| stem.to_string_lossy().into_owned());
-        let name = as_name(&stem.unwrap_or_default());
-        let mut experiment = Experiment::default();
+        let mut name = as_name(&stem.unwrap_or_default());
+        if name.is_empty() {
+            name = "rt-app".into();
+        }
+        let mut description = Description::named(name, "Imported from an rt-app workload.");
         if let Some(seconds) = global.duration_s {
-            experiment.duration = Duration::from_secs(seconds);
+            description.experiment.duration = Duration::from_secs(seconds);
         }
         let host = Host::of(cpus.iter().copied().map(Cpu).collect());
+        description.hosts.insert(HOST.into(), host);
         Self {
-            description: Description {
-                schema_version: SCHEMA_VERSION,
-                name: if name.is_empty() {
-                    "rt-app".into()
-                } else {
-                    name
-                },
-                description: "Imported from an rt-app workload.".into(),
-                seed: 1,
-                hosts: BTreeMap::from([(HOST.into(), host)]),
-                domains: BTreeMap::new(),
-                services: BTreeMap::new(),
-                modes: BTreeMap::new(),
-                initial_mode: None,
-                mode_changes: ModeChanges::default(),
-                experiment,
-            },
-            policy: global.policy.unwrap_or(Policy::Other),
+            description,
+            policy: global.policy.unwrap_or(ThreadPolicy::Other),
             default_cpus: cpus,
             spans: BTreeMap::new(),
         }
     }
 
     /// Adds the domains of a thread, one per instance.
-    fn add(&mut self, thread: &Thread, log: &mut Log<'_>) {
+    fn add(&mut self, thread: &WorkloadThread, log: &mut Log<'_>) {
         let place = format!("tasks.{}", thread.name);
         let found = match pattern(&thread.steps) {
             Ok(found) => found,
@@ -263,7 +250,13 @@ impl Builder {
     }
 
     /// A name for the domain, near that of the thread and not taken.
-    fn name(&self, thread: &Thread, instance: u64, place: &str, log: &mut Log<'_>) -> String {
+    fn name(
+        &self,
+        thread: &WorkloadThread,
+        instance: u64,
+        place: &str,
+        log: &mut Log<'_>,
+    ) -> String {
         let mut base: String = as_name(&thread.name).chars().take(48).collect();
         if base.is_empty() {
             base = "thread".into();
@@ -285,7 +278,13 @@ impl Builder {
         names.find(|name| !taken(name)).unwrap_or(base)
     }
 
-    fn domain(&self, thread: &Thread, pattern: &Pattern, place: &str, log: &mut Log<'_>) -> Domain {
+    fn domain(
+        &self,
+        thread: &WorkloadThread,
+        pattern: &Pattern,
+        place: &str,
+        log: &mut Log<'_>,
+    ) -> Domain {
         let reservation = self.reservation(thread, pattern, place, log);
         let cpus = match &reservation {
             Some(_) => BTreeSet::new(),
@@ -304,7 +303,7 @@ impl Builder {
 
     fn reservation(
         &self,
-        thread: &Thread,
+        thread: &WorkloadThread,
         pattern: &Pattern,
         place: &str,
         log: &mut Log<'_>,
@@ -319,8 +318,8 @@ impl Builder {
         let first = cpus.first().copied().map(Cpu).into_iter().collect();
         let mut reservation = Reservation::on(BackendKind::Deadline, first);
         match policy {
-            Policy::Other => return None,
-            Policy::Idle => {
+            ThreadPolicy::Other => return None,
+            ThreadPolicy::Idle => {
                 log.warn(
                     &thread.span,
                     place,
@@ -329,8 +328,8 @@ impl Builder {
                 );
                 return None;
             }
-            Policy::Fixed => fixed_priority(thread, pattern, &mut reservation, place, log)?,
-            Policy::Deadline => deadline(thread, &mut reservation, place, log)?,
+            ThreadPolicy::Fixed => fixed_priority(thread, pattern, &mut reservation, place, log)?,
+            ThreadPolicy::Deadline => deadline(thread, &mut reservation, place, log)?,
         }
         if cpus.len() > 1 {
             log.note(
@@ -369,7 +368,7 @@ impl Builder {
 
 /// Gives a reservation what the jobs of a fixed-priority thread need; `None` if they never end.
 fn fixed_priority(
-    thread: &Thread,
+    thread: &WorkloadThread,
     pattern: &Pattern,
     reservation: &mut Reservation,
     place: &str,
@@ -403,7 +402,7 @@ fn fixed_priority(
 
 /// Gives a reservation the parameters of a SCHED_DEADLINE thread; `None` if it has no budget.
 fn deadline(
-    thread: &Thread,
+    thread: &WorkloadThread,
     reservation: &mut Reservation,
     place: &str,
     log: &mut Log<'_>,

@@ -34,12 +34,12 @@ pub(super) enum Value {
     /// An array.
     Array(Vec<Json>),
     /// An object.
-    Object(Vec<Entry>),
+    Object(Vec<JsonEntry>),
 }
 
 /// An entry of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct JsonEntry {
     /// Its name.
     pub key: String,
     /// The bytes of the name.
@@ -67,7 +67,7 @@ impl Value {
 
 /// What the grammar does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SyntaxError {
+pub(super) struct JsonError {
     /// Where.
     pub at: usize,
     /// What is wrong.
@@ -77,7 +77,7 @@ pub(super) struct SyntaxError {
 }
 
 /// Reads one value, with nothing after it but space and comments.
-pub(super) fn parse(text: &str) -> Result<Json, SyntaxError> {
+pub(super) fn parse(text: &str) -> Result<Json, JsonError> {
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
     reader.skip_space()?;
@@ -104,8 +104,8 @@ impl<'a> Reader<'a> {
         self.rest().chars().next()
     }
 
-    fn fail<T>(&self, message: impl Into<String>, remedy: &'static str) -> Result<T, SyntaxError> {
-        Err(SyntaxError {
+    fn fail<T>(&self, message: impl Into<String>, remedy: &'static str) -> Result<T, JsonError> {
+        Err(JsonError {
             at: self.at,
             message: message.into(),
             remedy,
@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
         is_next
     }
 
-    fn skip_space(&mut self) -> Result<(), SyntaxError> {
+    fn skip_space(&mut self) -> Result<(), JsonError> {
         loop {
             let trimmed = self
                 .rest()
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<Json, SyntaxError> {
+    fn value(&mut self, depth: usize) -> Result<Json, JsonError> {
         self.skip_space()?;
         let start = self.at;
         let value = match self.peek() {
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A number, `true`, `false` or `null`.
-    fn word(&mut self) -> Result<Value, SyntaxError> {
+    fn word(&mut self) -> Result<Value, JsonError> {
         let end = |c: char| !(c.is_ascii_alphanumeric() || "+-._".contains(c));
         let length = self.rest().find(end).unwrap_or(self.rest().len());
         let word = &self.rest()[..length];
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         Ok(value)
     }
 
-    fn string(&mut self) -> Result<String, SyntaxError> {
+    fn string(&mut self) -> Result<String, JsonError> {
         let start = self.at;
         self.at += 1;
         let mut text = String::new();
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn escape(&mut self) -> Result<char, SyntaxError> {
+    fn escape(&mut self) -> Result<char, JsonError> {
         const REMEDY: &str =
             "write \\\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u with four hexadecimal digits";
         let mut chars = self.rest().chars().skip(1);
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn elements(&mut self, depth: usize) -> Result<Vec<Json>, SyntaxError> {
+    fn elements(&mut self, depth: usize) -> Result<Vec<Json>, JsonError> {
         self.at += 1;
         let mut elements = Vec::new();
         loop {
@@ -271,7 +271,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn entries(&mut self, depth: usize) -> Result<Vec<Entry>, SyntaxError> {
+    fn entries(&mut self, depth: usize) -> Result<Vec<JsonEntry>, JsonError> {
         self.at += 1;
         let mut entries = Vec::new();
         loop {
@@ -293,7 +293,7 @@ impl<'a> Reader<'a> {
                 return self.fail("a colon is missing after the key", "write \"key\" : value");
             }
             let value = self.value(depth)?;
-            entries.push(Entry {
+            entries.push(JsonEntry {
                 key,
                 key_span,
                 value,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Check;
-use super::domains::is_inside;
+use super::domains::{below_root, pids};
 use super::local_modes::known_tasks;
 use crate::description::{Domain, DomainKind};
 use crate::mode_changes::{Agent, TaskProcesses};
@@ -38,25 +38,10 @@ pub(super) fn agent_tasks(check: &mut Check<'_>, name: &str, domain: &Domain, ag
                 "give its `pids`, its `cgroup`, or both",
             );
         }
-        if let Some(cgroup) = one.cgroup.as_ref().filter(|cgroup| !is_inside(cgroup)) {
-            check.error(
-                &here.key("cgroup"),
-                format!(
-                    "{:?} does not stay below the cgroup v2 root",
-                    cgroup.display().to_string()
-                ),
-                "write a relative path without `..`, such as \"system.slice/move.service\"",
-            );
+        if let Some(cgroup) = &one.cgroup {
+            below_root(check, &here.key("cgroup"), cgroup, "move.service");
         }
-        for (index, pid) in one.pids.iter().enumerate() {
-            if one.pids[..index].contains(pid) {
-                check.error(
-                    &here.key("pids").index(index),
-                    format!("process {pid} is there twice"),
-                    "name each process once",
-                );
-            }
-        }
+        pids(check, &here.key("pids"), &one.pids);
         for (other, what) in &before {
             if let Some(shared) = shared(one, what) {
                 check.error(

@@ -3,14 +3,12 @@
 use super::Check;
 use super::agent_tasks::agent_tasks;
 use crate::description::{Domain, DomainKind};
-use crate::mode_changes::{Agent, AgentPlace, ChangePolicy};
+use crate::mode_changes::{Agent, AgentPlace, ChangePolicy, ModeChanges};
 use crate::reading::Place;
 
 /// Checks the agents of all domains, and that none is missing.
 pub(super) fn agents(check: &mut Check<'_>) {
-    let description = check.description;
-    for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name);
+    for (place, name, domain) in check.domains() {
         match &domain.agent {
             Some(agent) => {
                 one_agent(check, &place.key("agent"), domain, agent);
@@ -22,7 +20,7 @@ pub(super) fn agents(check: &mut Check<'_>) {
 }
 
 fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agent) {
-    let modes = check.tree.names("modes");
+    let modes = check.names("modes");
     if modes.is_empty() {
         check.error(
             place,
@@ -32,17 +30,17 @@ fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agen
         return;
     }
     switching(check, place, agent);
+    let may_request = place.key("may_request");
     for (index, mode) in agent.may_request.iter().enumerate() {
-        let here = place.key("may_request").index(index);
-        check.reference(&here, "mode", mode, &modes);
-        if agent.may_request[..index].contains(mode) {
-            check.error(
-                &here,
-                format!("`{mode}` is there twice"),
-                "name each mode once",
-            );
-        }
+        check.reference(&may_request.index(index), "mode", mode, &modes);
     }
+    let message = |mode: &String| format!("`{mode}` is there twice");
+    check.no_repetition(
+        &may_request,
+        &agent.may_request,
+        message,
+        "name each mode once",
+    );
     if let Some(fallback) = &agent.fallback {
         // Of what was cut out for its shape nothing is known.
         let known: Vec<&str> = domain.modes.keys().map(String::as_str).collect();
@@ -53,7 +51,7 @@ fn one_agent(check: &mut Check<'_>, place: &Place, domain: &Domain, agent: &Agen
 fn switching(check: &mut Check<'_>, place: &Place, agent: &Agent) {
     let here = place.key("execution_time");
     check.above_zero(&here, "the time of a switch", agent.execution_time);
-    let changes = check.description.mode_changes;
+    let changes = check.description.section::<ModeChanges>();
     let takes = agent.execution_time;
     if takes > changes.timeout && !changes.timeout.is_zero() {
         check.error(

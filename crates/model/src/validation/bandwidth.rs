@@ -10,13 +10,13 @@ use crate::description::{Description, Domain, DomainKind, Reservation, Task};
 use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::mode::Mode;
-use crate::mode_changes::AgentPlace;
+use crate::mode_changes::{AgentPlace, ModeChanges};
 use crate::reading::Place;
 use crate::{CpuPromise, Precedence};
 
 /// A reservation as one mode has it.
 #[derive(Clone)]
-struct Held<'a> {
+struct ModeReservation<'a> {
     domain: &'a str,
     place: Place,
     reservation: &'a Reservation,
@@ -25,7 +25,7 @@ struct Held<'a> {
 }
 
 /// The reservations that hold at one time, by domain.
-type AllHeld<'a> = BTreeMap<&'a str, Held<'a>>;
+type ModeReservations<'a> = BTreeMap<&'a str, ModeReservation<'a>>;
 
 /// Checks in each mode that no CPU is promised more than once over, and that the services get
 /// what they need.
@@ -78,7 +78,7 @@ fn needs_of_fallbacks(check: &mut Check<'_>) {
         let Some((reservation, _)) = description.reservation_in(&alone, name) else {
             continue;
         };
-        let one = Held {
+        let one = ModeReservation {
             domain: name,
             place: Place::root(),
             reservation,
@@ -94,11 +94,11 @@ fn held<'a>(
     check: &Check<'a>,
     mode: Option<&'a Mode>,
     of: impl Fn(&'a str) -> Option<(Place, &'a Reservation)>,
-) -> AllHeld<'a> {
+) -> ModeReservations<'a> {
     let domains = check.description.domains.keys().map(String::as_str);
     let held = domains.filter_map(|domain| {
         let (place, reservation) = of(domain)?;
-        let held = Held {
+        let held = ModeReservation {
             domain,
             place,
             reservation,
@@ -111,7 +111,10 @@ fn held<'a>(
 
 /// The same with the reservations that domains fall back to where those are larger: any number of
 /// domains may do so at a time, so together they take at most this. `None` if none is larger.
-fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'a>> {
+fn with_fallbacks<'a>(
+    check: &Check<'a>,
+    held: &ModeReservations<'a>,
+) -> Option<ModeReservations<'a>> {
     let mut fallen = held.clone();
     let mut larger = false;
     for (name, domain) in &check.description.domains {
@@ -127,7 +130,7 @@ fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'
             }
             (None, None) => continue,
         };
-        let one = Held {
+        let one = ModeReservation {
             domain: name,
             place,
             reservation,
@@ -144,7 +147,7 @@ fn with_fallbacks<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> Option<AllHeld<'
 }
 
 /// What the reservation takes of each of its CPUs; derived ones as far as it can be told.
-fn share_of(check: &Check<'_>, held: &Held<'_>) -> Fraction {
+fn share_of(check: &Check<'_>, held: &ModeReservation<'_>) -> Fraction {
     let reservation = held.reservation;
     match reservation.backend.promise() {
         CpuPromise::Nothing => return Fraction::ZERO,
@@ -167,7 +170,7 @@ fn share_of(check: &Check<'_>, held: &Held<'_>) -> Fraction {
 }
 
 /// The tasks of the domain that are released while this holds.
-fn released<'a>(description: &'a Description, held: &Held<'_>) -> Vec<&'a Task> {
+fn released<'a>(description: &'a Description, held: &ModeReservation<'_>) -> Vec<&'a Task> {
     let own = description.domains.get(held.domain);
     let own = own.into_iter().flat_map(|domain| &domain.tasks);
     let own = own.filter(|(task, _)| {
@@ -215,7 +218,7 @@ impl Part<'_> {
 }
 
 /// Whether all fits; warns of equal priorities, too.
-fn per_cpu<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) -> bool {
+fn per_cpu<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservations<'a>) -> bool {
     let fits = total_per_pool(check, in_mode, held);
     for (pool, parts) in pools(check, held) {
         if let Pool::Cpu(_, cpu) = pool {
@@ -226,7 +229,7 @@ fn per_cpu<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) -> bool
 }
 
 /// Whether all fits; complains if not.
-fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &AllHeld<'a>) -> bool {
+fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservations<'a>) -> bool {
     let mut fits = true;
     for (pool, parts) in pools(check, held) {
         let total = parts.iter().map(|part| part.share);
@@ -261,7 +264,7 @@ periods",
 }
 
 /// Who holds how much of what.
-fn pools<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> BTreeMap<Pool<'a>, Vec<Part<'a>>> {
+fn pools<'a>(check: &Check<'a>, held: &ModeReservations<'a>) -> BTreeMap<Pool<'a>, Vec<Part<'a>>> {
     let description = check.description;
     let mut pools: BTreeMap<Pool<'a>, Vec<Part<'a>>> = BTreeMap::new();
     for (name, domain) in &description.domains {
@@ -293,7 +296,7 @@ fn pools<'a>(check: &Check<'a>, held: &AllHeld<'a>) -> BTreeMap<Pool<'a>, Vec<Pa
         let share = share_of(check, one);
         let outer = domain.inside.as_deref();
         let agent = description.agent_time_before_all(domain, reservation.backend);
-        let agent = ratio(agent, description.mode_changes.least_gap);
+        let agent = ratio(agent, description.section::<ModeChanges>().least_gap);
         for (pool, times) in taken_from(outer, (host_name, host), reservation) {
             let share = share.times(times);
             hold(pool, share, &one.place, Some(reservation), false);
@@ -329,7 +332,11 @@ fn taken_from<'a>(
 }
 
 /// How much there is of a pool, and what it is called.
-fn whole_of<'a>(check: &Check<'a>, pool: Pool<'a>, held: &AllHeld<'a>) -> (Fraction, String) {
+fn whole_of<'a>(
+    check: &Check<'a>,
+    pool: Pool<'a>,
+    held: &ModeReservations<'a>,
+) -> (Fraction, String) {
     let description = check.description;
     let outer = |name: &str| {
         if let Some(one) = held.get(name) {
@@ -404,7 +411,7 @@ fn same_priority(check: &mut Check<'_>, cpu: Cpu, in_mode: &str, parts: &[Part<'
 
 /// Warns of domains whose tasks need as much as their reservation gives, or more: their response
 /// times have no bound.
-fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &AllHeld<'_>) {
+fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &ModeReservations<'_>) {
     let description = check.description;
     let root = Place::root();
     let services = description.services.iter().map(|(name, service)| {
@@ -476,7 +483,10 @@ fn agent_within(description: &Description, domain: &str, reservation: &Reservati
                 .agent_time_before_all(domain, reservation.backend)
                 .is_zero() =>
         {
-            ratio(agent.execution_time, description.mode_changes.least_gap)
+            ratio(
+                agent.execution_time,
+                description.section::<ModeChanges>().least_gap,
+            )
         }
         _ => Fraction::ZERO,
     }

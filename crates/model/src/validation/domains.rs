@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use super::Check;
+use super::{Check, given};
 use crate::description::{Domain, DomainKind};
 use crate::interface::CpuSet;
 use crate::reading::Place;
@@ -12,10 +12,8 @@ const KERNEL_FILES: [&str; 3] = ["tasks", "notify_on_release", "release_agent"];
 
 /// Checks the domains, their reservations excepted.
 pub(super) fn domains(check: &mut Check<'_>) {
-    let description = check.description;
-    for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name);
-        if KERNEL_FILES.contains(&name.as_str()) {
+    for (place, name, domain) in check.domains() {
+        if KERNEL_FILES.contains(&name) {
             let message = format!("`{name}` is a file of the kernel's in every cgroup");
             check.error(&place, message, "give the domain another name");
         }
@@ -24,10 +22,17 @@ pub(super) fn domains(check: &mut Check<'_>) {
         match domain.kind {
             DomainKind::Process => process(check, &place, name, domain),
             DomainKind::Container => container(check, &place, name, domain),
+            // The load of a domain that something else runs, or that is only simulated, is described by tasks,
+            // services and `cpu_bound`.
             DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {
-                simulated(check, &place, domain);
+                programs(
+                    check,
+                    &place,
+                    domain,
+                    "something else runs a domain of this kind",
+                );
             }
-            DomainKind::XenVm => started_by_xen(check, &place, domain),
+            DomainKind::XenVm => programs(check, &place, domain, "xl runs the Xen domain"),
         }
         instances(check, &place, name, domain);
         cpu_bound(check, &place, name, domain);
@@ -35,7 +40,7 @@ pub(super) fn domains(check: &mut Check<'_>) {
 }
 
 fn host(check: &mut Check<'_>, place: &Place, domain: &Domain) {
-    let known = check.tree.names("hosts");
+    let known = check.names("hosts");
     match &domain.host {
         Some(name) => check.reference(&place.key("host"), "host", name, &known),
         None if known.len() > 1 => check.error(
@@ -75,17 +80,7 @@ pub(super) fn within_host(check: &mut Check<'_>, place: &Place, domain: &Domain,
 }
 
 fn process(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
-    let mut given = Vec::new();
-    if !domain.command.is_empty() {
-        given.push("command");
-    }
-    if domain.builtin.is_some() {
-        given.push("builtin");
-    }
-    if !domain.pids.is_empty() {
-        given.push("pids");
-    }
-    match given.as_slice() {
+    match given(&started(domain)).as_slice() {
         [_] => {}
         [] if check.is_described_within(name, domain) => {}
         [] => check.error(
@@ -121,35 +116,20 @@ own",
             "no program can be given one; take it out",
         );
     }
-    pids(check, place, domain);
+    pids(check, &place.key("pids"), &domain.pids);
 }
 
-fn pids(check: &mut Check<'_>, place: &Place, domain: &Domain) {
-    for (index, pid) in domain.pids.iter().enumerate() {
-        let here = place.key("pids").index(index);
-        if domain.pids[..index].contains(pid) {
-            check.error(
-                &here,
-                format!("process {pid} is there twice"),
-                "name each process once",
-            );
-        }
-    }
+/// Refuses a process that is named twice.
+pub(super) fn pids(check: &mut Check<'_>, place: &Place, pids: &[u32]) {
+    let message = |pid: &u32| format!("process {pid} is there twice");
+    check.no_repetition(place, pids, message, "name each process once");
 }
 
 fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
-    let strangers = [
-        ("command", !domain.command.is_empty()),
-        ("builtin", domain.builtin.is_some()),
-        ("pids", !domain.pids.is_empty()),
-    ];
-    for (key, _) in strangers.iter().filter(|(_, given)| *given) {
-        check.error(
-            &place.key(*key),
-            format!("`{key}` is for processes; something else runs the container"),
-            "leave it out, or set kind = \"process\"",
-        );
-    }
+    let message =
+        |key: &str| format!("`{key}` is for processes; something else runs the container");
+    let remedy = "leave it out, or set kind = \"process\"";
+    check.none_of(place, &started(domain), message, remedy);
     match &domain.cgroup {
         None if check.is_described_within(name, domain) => {}
         None => check.error(
@@ -158,46 +138,36 @@ fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
             "add `cgroup`, its folder relative to the cgroup v2 root; or, to simulate it, `tasks` of \
 its own",
         ),
-        Some(path) if !is_inside(path) => check.error(
-            &place.key("cgroup"),
-            format!(
-                "{:?} does not stay below the cgroup v2 root",
-                path.display().to_string()
-            ),
-            "write a relative path without `..`, such as \"system.slice/docker-1f.scope\"",
-        ),
-        Some(_) => {}
+        Some(path) => below_root(check, &place.key("cgroup"), path, "docker-1f.scope"),
     }
 }
 
-/// What runs in a Xen domain is Xen's and its own business.
-fn started_by_xen(check: &mut Check<'_>, place: &Place, domain: &Domain) {
-    strangers(check, place, domain, "xl runs the Xen domain");
-}
-
-/// What runs in a domain that something else runs, or that is only simulated, is told by tasks, services
-/// and `cpu_bound`.
-fn simulated(check: &mut Check<'_>, place: &Place, domain: &Domain) {
-    strangers(
-        check,
-        place,
-        domain,
-        "something else runs a domain of this kind",
-    );
-}
-
-fn strangers(check: &mut Check<'_>, place: &Place, domain: &Domain, why: &str) {
-    let strangers = [
+/// The keys that say how the processes of a domain come about, and whether they are given.
+fn started(domain: &Domain) -> [(&'static str, bool); 3] {
+    [
         ("command", !domain.command.is_empty()),
         ("builtin", domain.builtin.is_some()),
         ("pids", !domain.pids.is_empty()),
-        ("cgroup", domain.cgroup.is_some()),
-    ];
-    for (key, _) in strangers.iter().filter(|(_, given)| *given) {
+    ]
+}
+
+/// Refuses programs where the host runs none for the domain.
+fn programs(check: &mut Check<'_>, place: &Place, domain: &Domain, why: &str) {
+    let message = |key: &str| format!("`{key}` is for processes and containers; {why}");
+    let remedy = "leave it out, and describe `tasks`, or write cpu_bound = true";
+    check.none_of(place, &started(domain), message, remedy);
+    let cgroup = [("cgroup", domain.cgroup.is_some())];
+    check.none_of(place, &cgroup, message, remedy);
+}
+
+/// Refuses the path of a cgroup that leaves the root of cgroup v2; `example` is a good one in `system.slice`.
+pub(super) fn below_root(check: &mut Check<'_>, place: &Place, path: &Path, example: &str) {
+    if !is_inside(path) {
+        let shown = path.display().to_string();
         check.error(
-            &place.key(*key),
-            format!("`{key}` is for processes and containers; {why}"),
-            "leave it out, and describe `tasks`, or write cpu_bound = true",
+            place,
+            format!("{shown:?} does not stay below the cgroup v2 root"),
+            format!("write a relative path without `..`, such as \"system.slice/{example}\""),
         );
     }
 }
@@ -223,7 +193,7 @@ fn cpu_bound(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
 }
 
 /// Whether the path goes down only, and somewhere.
-pub(super) fn is_inside(path: &Path) -> bool {
+fn is_inside(path: &Path) -> bool {
     let mut components = path.components().peekable();
     let text = path.as_os_str().as_encoded_bytes();
     components.peek().is_some()

@@ -9,7 +9,7 @@ use crate::reading::Place;
 /// Checks the hosts.
 pub(super) fn hosts(check: &mut Check<'_>) {
     let hosts = Place::root().key("hosts");
-    if check.description.hosts.is_empty() && check.tree.names("hosts").is_empty() {
+    if check.description.hosts.is_empty() && check.names("hosts").is_empty() {
         check.error(
             &hosts,
             "there is no host",

@@ -3,30 +3,22 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::Check;
+use super::services::SOCKET_PATH_BYTES_MAX;
+use super::{Check, given};
 use crate::description::{Domain, DomainKind};
 use crate::machine::{AgentLink, Machine, TlsListener};
 use crate::reading::Place;
 
-/// The longest path of a Unix socket, in bytes.
-const SOCKET_PATH_BYTES_MAX: usize = 107;
-
 /// Checks the virtual machines, and the links of all agents.
 pub(super) fn machines(check: &mut Check<'_>) {
     let description = check.description;
-    for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name);
+    for (place, name, domain) in check.domains() {
         if let Some(machine) = &domain.machine {
             one(check, &place.key("machine"), domain, machine);
         }
         if let Some(agent) = &domain.agent {
-            link(
-                check,
-                &place.key("agent").key("link"),
-                name,
-                domain,
-                &agent.link,
-            );
+            let place = place.key("agent").key("link");
+            link(check, &place, name, domain, &agent.link);
         }
     }
     for (name, host) in &description.hosts {
@@ -38,12 +30,11 @@ pub(super) fn machines(check: &mut Check<'_>) {
 }
 
 fn one(check: &mut Check<'_>, place: &Place, domain: &Domain, machine: &Machine) {
-    let given = [
+    let given = given(&[
         ("qmp", machine.qmp.is_some()),
         ("pid", machine.pid.is_some()),
         ("name", machine.name.is_some()),
-    ];
-    let given: Vec<&str> = given.iter().filter(|one| one.1).map(|one| one.0).collect();
+    ]);
     let right: &[&str] = match domain.kind {
         DomainKind::QemuVm => &["qmp", "pid"],
         DomainKind::LibvirtVm => &["name"],

@@ -13,7 +13,6 @@ mod hosts;
 mod local_modes;
 mod locks;
 mod machines;
-mod mode_changes;
 mod modes;
 mod nesting;
 mod own_tasks;
@@ -33,10 +32,11 @@ use crate::in_mode::ReservedBy;
 use crate::interface::CpuSet;
 use crate::problem::Severity;
 use crate::reading::{Place, Tree, nearest};
+use crate::section::SectionKind;
 
 /// Something in a description that makes no sense.
 #[derive(Clone, Debug)]
-pub(crate) struct Finding {
+pub(crate) struct PlacedProblem {
     /// How much it matters.
     pub severity: Severity,
     /// Where.
@@ -47,8 +47,12 @@ pub(crate) struct Finding {
     pub remedy: String,
 }
 
-/// All that makes no sense in `description`, which was read from `tree`.
-pub(crate) fn findings(description: &Description, tree: &Tree) -> Vec<Finding> {
+/// All that makes no sense in `description`, which was read from `tree`, and in its sections.
+pub(crate) fn findings<'a>(
+    description: &Description,
+    tree: &Tree,
+    sections: impl Iterator<Item = &'a SectionKind>,
+) -> Vec<PlacedProblem> {
     let mut check = Check {
         description,
         tree,
@@ -64,13 +68,15 @@ pub(crate) fn findings(description: &Description, tree: &Tree) -> Vec<Finding> {
     services::services(&mut check);
     modes::modes(&mut check);
     local_modes::local_modes(&mut check);
-    mode_changes::mode_changes(&mut check);
     agents::agents(&mut check);
     machines::machines(&mut check);
     triggers::triggers(&mut check);
     unchanging::unchanging(&mut check);
     bandwidth::bandwidth(&mut check);
     experiment::experiment(&mut check);
+    for section in sections {
+        (section.check)(&mut check);
+    }
     check.findings
 }
 
@@ -79,26 +85,49 @@ fn reservation_of_local_mode(domain: &str, mode: &str) -> Place {
     place.key(mode).key("reservation")
 }
 
-/// A description under check.
-struct Check<'a> {
+/// Those of the keys that are given.
+fn given<'a>(keys: &[(&'a str, bool)]) -> Vec<&'a str> {
+    let given = keys.iter().filter(|(_, is_given)| *is_given);
+    given.map(|(key, _)| *key).collect()
+}
+
+/// `Check` is a description under check: what it says, and the problems with it.
+pub struct Check<'a> {
     description: &'a Description,
     /// The document; it also has the names of what was cut out for its shape.
     tree: &'a Tree,
-    findings: Vec<Finding>,
+    findings: Vec<PlacedProblem>,
 }
 
 impl<'a> Check<'a> {
-    fn error(&mut self, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
+    /// The description. A part of a wrong shape is not in it; no problem with that part is listed twice.
+    pub fn description(&self) -> &'a Description {
+        self.description
+    }
+
+    /// The names in the table `table` at the top of the file, those of a wrong shape included.
+    pub fn names(&self, table: &str) -> Vec<&'a str> {
+        self.tree.names(table)
+    }
+
+    /// Adds an error.
+    pub fn error(&mut self, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
         self.find(Severity::Error, place, message.into(), remedy.into());
     }
 
-    fn warning(&mut self, place: &Place, message: impl Into<String>, remedy: impl Into<String>) {
+    /// Adds a warning.
+    pub fn warning(
+        &mut self,
+        place: &Place,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.find(Severity::Warning, place, message.into(), remedy.into());
     }
 
     fn find(&mut self, severity: Severity, place: &Place, message: String, remedy: String) {
         let place = place.clone();
-        self.findings.push(Finding {
+        self.findings.push(PlacedProblem {
             severity,
             place,
             message,
@@ -107,7 +136,7 @@ impl<'a> Check<'a> {
     }
 
     /// Complains unless `name` is the name of something in `known`.
-    fn reference(&mut self, place: &Place, what: &str, name: &str, known: &[&str]) {
+    pub fn reference(&mut self, place: &Place, what: &str, name: &str, known: &[&str]) {
         if known.contains(&name) {
             return;
         }
@@ -119,8 +148,36 @@ impl<'a> Check<'a> {
         self.error(place, format!("there is no {what} `{name}`"), remedy);
     }
 
+    /// Complains of each element of the array at `place` that stands there already.
+    fn no_repetition<T: PartialEq>(
+        &mut self,
+        place: &Place,
+        elements: &[T],
+        message: impl Fn(&T) -> String,
+        remedy: &str,
+    ) {
+        for (index, element) in elements.iter().enumerate() {
+            if elements[..index].contains(element) {
+                self.error(&place.index(index), message(element), remedy);
+            }
+        }
+    }
+
+    /// Complains of each key of the table at `place` that is given.
+    fn none_of(
+        &mut self,
+        place: &Place,
+        keys: &[(&str, bool)],
+        message: impl Fn(&str) -> String,
+        remedy: &str,
+    ) {
+        for key in given(keys) {
+            self.error(&place.key(key), message(key), remedy);
+        }
+    }
+
     /// Complains unless `length` is above zero.
-    fn above_zero(&mut self, place: &Place, what: &str, length: Duration) {
+    pub fn above_zero(&mut self, place: &Place, what: &str, length: Duration) {
         if length.is_zero() {
             self.error(
                 place,
@@ -134,6 +191,13 @@ impl<'a> Check<'a> {
     fn host_cpus(&self, domain: &Domain) -> Option<&'a CpuSet> {
         let host = self.description.host_of(domain);
         host.map(|(_, host)| &host.cpus)
+    }
+
+    /// Every domain with its place and name.
+    fn domains(&self) -> impl Iterator<Item = (Place, &'a str, &'a Domain)> + use<'a> {
+        let domains = Place::root().key("domains");
+        let each = self.description.domains.iter();
+        each.map(move |(name, domain)| (domains.key(name), name.as_str(), domain))
     }
 
     /// Every reservation with its place and domain, those of the modes included.

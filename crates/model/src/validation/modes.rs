@@ -7,7 +7,7 @@ use crate::reading::Place;
 /// Checks the modes and which is the first.
 pub(super) fn modes(check: &mut Check<'_>) {
     let description = check.description;
-    let known = check.tree.names("modes");
+    let known = check.names("modes");
     let initial = Place::root().key("initial_mode");
     match &description.initial_mode {
         Some(name) if known.is_empty() => check.error(
@@ -27,7 +27,7 @@ pub(super) fn modes(check: &mut Check<'_>) {
         None => {}
     }
     let tasks = known_tasks(check);
-    let domains = check.tree.names("domains");
+    let domains = check.names("domains");
     for (name, mode) in &description.modes {
         let place = Place::root().key("modes").key(name);
         for domain in mode.reservations.keys() {
@@ -58,23 +58,17 @@ pub(super) fn names_once(
 ) {
     let tasks = tasks.unwrap_or_default();
     for (index, task) in tasks.iter().enumerate() {
-        let here = place.index(index);
-        each(check, &here, task);
-        if tasks[..index].contains(task) {
-            check.error(
-                &here,
-                format!("`{task}` is there twice"),
-                "name each task once",
-            );
-        }
+        each(check, &place.index(index), task);
     }
+    let message = |task: &String| format!("`{task}` is there twice");
+    check.no_repetition(place, tasks, message, "name each task once");
 }
 
 /// Checks which local mode a mode puts a domain into.
 fn local_mode(check: &mut Check<'_>, name: &str, mode: &Mode, domain: &str, local: &str) {
     let place = Place::root().key("modes").key(name);
     let here = place.key("domains").key(domain);
-    let domains = check.tree.names("domains");
+    let domains = check.names("domains");
     check.reference(&here, "domain", domain, &domains);
     if domains.contains(&domain) {
         let known = Place::root().key("domains").key(domain).key("modes");
@@ -117,7 +111,7 @@ fn known_tasks(check: &Check<'_>) -> Vec<String> {
     let mut known = Vec::new();
     for table in ["services", "domains"] {
         let place = Place::root().key(table);
-        for owner in check.tree.names(table) {
+        for owner in check.names(table) {
             let tasks = check.tree.names_at(&place.key(owner).key("tasks"));
             known.extend(tasks.into_iter().map(|task| format!("{owner}.{task}")));
         }

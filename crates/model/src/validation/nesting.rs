@@ -10,11 +10,10 @@ use crate::reading::Place;
 /// Checks what each domain is inside of, and how many virtual CPUs it has.
 pub(super) fn nesting(check: &mut Check<'_>) {
     let description = check.description;
-    for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name);
+    for (place, name, domain) in check.domains() {
         if let Some(outer) = &domain.inside {
             let here = place.key("inside");
-            let known = check.tree.names("domains");
+            let known = check.names("domains");
             check.reference(&here, "domain", outer, &known);
             if let Some(found) = description.domains.get(outer) {
                 circle(check, &here, name);

@@ -2,7 +2,7 @@
 
 use super::Check;
 use super::locks;
-use super::tasks::{self, Owner};
+use super::tasks::{self, TaskOwner};
 use crate::description::{Builtin, Domain, Scheduling};
 use crate::host::Placement;
 use crate::reading::Place;
@@ -10,8 +10,7 @@ use crate::reading::Place;
 /// Checks the domains' own tasks.
 pub(super) fn own_tasks(check: &mut Check<'_>) {
     let description = check.description;
-    for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name);
+    for (place, name, domain) in check.domains() {
         order(check, &place, name, domain);
         locks::locks(check, &place, domain);
         if domain.tasks.is_empty() {
@@ -21,7 +20,7 @@ pub(super) fn own_tasks(check: &mut Check<'_>) {
         let vcpus = description.vcpus_of(domain);
         for (task, content) in &domain.tasks {
             let here = place.key("tasks").key(task);
-            let owner = Owner {
+            let owner = TaskOwner {
                 domain,
                 vcpus,
                 is_soft: domain.has_soft(task),
@@ -88,13 +87,9 @@ fn order(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) {
     let orders_something = !domain.tasks.is_empty()
         || (holds && matches!(domain.scheduling, Scheduling::EarliestDeadlineFirst));
     if !orders_something && check.tree.names_at(&place.key("tasks")).is_empty() {
-        for (key, _) in given.iter().filter(|(_, given)| *given) {
-            check.error(
-                &place.key(*key),
-                "it is for the domain's own tasks, and there are none",
-                "leave it out; the order of a service's tasks is said at the service",
-            );
-        }
+        let message = |_: &str| "it is for the domain's own tasks, and there are none".into();
+        let remedy = "leave it out; the order of a service's tasks is said at the service";
+        check.none_of(place, &given, message, remedy);
         return;
     }
     if domain.placement == Placement::Global {

@@ -8,9 +8,7 @@ use crate::reading::Place;
 
 /// Checks the windows of the time partitions, each on its own and against each other.
 pub(super) fn partitions(check: &mut Check<'_>) {
-    let description = check.description;
-    for (name, domain) in &description.domains {
-        let place = Place::root().key("domains").key(name);
+    for (place, name, domain) in check.domains() {
         if domain.kind != DomainKind::TimePartition {
             if !domain.windows.is_empty() {
                 check.error(

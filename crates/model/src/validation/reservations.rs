@@ -1,7 +1,7 @@
 //! Reservations, on their own.
 
-use super::Check;
 use super::domains::within_host;
+use super::{Check, given};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
@@ -39,16 +39,11 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
         derive,
         ..
     } = reservation;
-    let given = [
+    let given = given(&[
         ("budget", budget.is_some()),
         ("period", period.is_some()),
         ("derive", derive.is_some()),
-    ];
-    let given: Vec<&str> = given
-        .iter()
-        .filter(|(_, is)| *is)
-        .map(|(key, _)| *key)
-        .collect();
+    ]);
     if !reservation.backend.has_budget() {
         let what = match reservation.backend.promise() {
             CpuPromise::WholeCpus => "a dedicated CPU has no budget",

@@ -7,15 +7,15 @@ use super::tasks::{request, task};
 use crate::description::{Builtin, Protocol, Scheduling, Service};
 use crate::reading::Place;
 
-/// The longest path of a Unix socket (sun_path less its NUL).
-const LONGEST_SOCKET_PATH: usize = 107;
+/// The longest path of a Unix socket, in bytes (sun_path less its NUL).
+pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// Checks the services, and that every built-in one is described.
 pub(super) fn services(check: &mut Check<'_>) {
     let description = check.description;
     for (name, service) in &description.services {
         let place = Place::root().key("services").key(name);
-        let domains = check.tree.names("domains");
+        let domains = check.names("domains");
         check.reference(&place.key("domain"), "domain", &service.domain, &domains);
         endpoint(check, &place, name, service);
         builtin(check, &place, name, service);
@@ -68,7 +68,7 @@ fn endpoint_syntax(text: &str) -> Result<(), (String, &'static str)> {
         if path.is_empty() || path.contains('\0') || path.ends_with('/') {
             return Err((format!("{text:?} names no socket"), EXAMPLES));
         }
-        if path.len() > LONGEST_SOCKET_PATH {
+        if path.len() > SOCKET_PATH_BYTES_MAX {
             let message = format!("the path of the socket has {} bytes", path.len());
             return Err((message, "the kernel takes at most 107; use a shorter path"));
         }

@@ -67,7 +67,7 @@ pub(super) fn task(check: &mut Check<'_>, place: &Place, service: &Service, task
 
 /// A domain and how many virtual CPUs it has.
 #[derive(Clone, Copy)]
-pub(super) struct Owner<'a> {
+pub(super) struct TaskOwner<'a> {
     pub(super) domain: &'a Domain,
     pub(super) vcpus: usize,
     /// Whether the task has no place among the others.
@@ -75,7 +75,7 @@ pub(super) struct Owner<'a> {
 }
 
 /// Checks one of a domain's own tasks.
-pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: Owner<'_>, task: &Task) {
+pub(super) fn own_task(check: &mut Check<'_>, place: &Place, owner: TaskOwner<'_>, task: &Task) {
     let orderer = Orderer {
         scheduling: owner.domain.scheduling,
         what: "domain",
@@ -128,13 +128,11 @@ pub(super) fn one_queue(check: &mut Check<'_>, place: &Place, task: &Task) {
         ("vcpu", task.vcpu.is_some()),
         ("boost", task.boost.is_some()),
     ];
-    for (key, _) in given.iter().filter(|(_, given)| *given) {
-        check.error(
-            &place.key(*key),
-            "the tasks of this domain have no virtual CPU of their own: they share one queue",
-            "leave it out, or leave `placement` out of the domain",
-        );
-    }
+    let message = |_: &str| {
+        "the tasks of this domain have no virtual CPU of their own: they share one queue".into()
+    };
+    let remedy = "leave it out, or leave `placement` out of the domain";
+    check.none_of(place, &given, message, remedy);
 }
 
 fn times(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {

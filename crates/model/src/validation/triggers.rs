@@ -5,6 +5,7 @@ use tailbound_time::Duration;
 use super::Check;
 use crate::interface::Percent;
 use crate::mode::Trigger;
+use crate::mode_changes::ModeChanges;
 use crate::reading::Place;
 
 /// Checks the triggers of every mode.
@@ -35,7 +36,7 @@ pub(super) fn triggers(check: &mut Check<'_>) {
 fn schedule(check: &mut Check<'_>, place: &Place, every: Duration) {
     let here = place.key("every");
     check.above_zero(&here, "the distance of the requests", every);
-    let least = check.description.mode_changes.least_gap;
+    let least = check.description.section::<ModeChanges>().least_gap;
     if every < least && !every.is_zero() {
         check.error(
             &here,
@@ -47,7 +48,7 @@ fn schedule(check: &mut Check<'_>, place: &Place, every: Duration) {
 
 /// Complains where nothing counts what happens to the domain.
 fn counted(check: &mut Check<'_>, here: &Place, name: &str) {
-    let known = check.tree.names("domains");
+    let known = check.names("domains");
     check.reference(here, "domain", name, &known);
     let description = check.description;
     let Some(domain) = description.domains.get(name) else {

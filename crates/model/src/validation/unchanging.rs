@@ -32,14 +32,14 @@ pub(super) fn unchanging(check: &mut Check<'_>) {
     }
 }
 
-type Placed<'a> = Option<(Place, &'a Reservation)>;
+type PlacedReservation<'a> = Option<(Place, &'a Reservation)>;
 
 fn compare(
     check: &mut Check<'_>,
     name: &str,
-    (first, of_first): (&str, &Placed<'_>),
+    (first, of_first): (&str, &PlacedReservation<'_>),
     here: Place,
-    other: Placed<'_>,
+    other: PlacedReservation<'_>,
 ) {
     let (place, what) = match (of_first, other) {
         (None, None) => return,

@@ -10,8 +10,8 @@ use tailbound_model::{
     Agent, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, Builtin,
     ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
     LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints, Percentile, Placement,
-    PoissonState, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling, Service,
-    Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
+    PoissonState, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling,
+    Sections, Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -41,8 +41,8 @@ pub fn description() -> impl Strategy<Value = Description> {
                 services: BTreeMap::new(),
                 modes: BTreeMap::new(),
                 initial_mode: None,
-                mode_changes: ModeChanges::default(),
                 experiment,
+                sections: Sections::default(),
             };
             for (index, (domain_name, (mut domain, service))) in parts.into_iter().enumerate() {
                 // A CPU for each reservation, so that their sum never matters.
@@ -110,12 +110,13 @@ fn add_modes(description: &mut Description, first: &str, second: &str, text: Str
     description.modes.insert(second.to_owned(), other);
     description.modes.insert(first.to_owned(), Mode::default());
     description.initial_mode = Some(first.to_owned());
-    description.mode_changes = ModeChanges {
+    let changes = ModeChanges {
         policy: ChangePolicy::Batch,
         requests: RequestsMeanwhile::Preempt,
         start: TaskStart::Accepted,
         ..ModeChanges::default()
     };
+    description.sections.set(&changes).unwrap();
 }
 
 fn halved(reservation: &Reservation) -> Reservation {

@@ -1,10 +1,8 @@
 //! A generated set as a description that every verb reads.
 
-use std::collections::BTreeMap;
-
 use tailbound_model::{
     Arrivals, BackendKind, Builtin, Cpu, Description, Domain, DomainKind, ExecutionTime,
-    Experiment, Host, Reservation, SCHEMA_VERSION, Scheduling, Service, Task, Variant,
+    Experiment, Host, Reservation, Scheduling, Service, Task, Variant,
 };
 use tailbound_time::Duration;
 
@@ -87,17 +85,12 @@ pub fn description(
     };
     let here = Host::of([Cpu(0)].into());
     Ok(Description {
-        schema_version: SCHEMA_VERSION,
-        name: frame.name.clone(),
-        description: frame.about.clone(),
         seed,
         hosts: [("local".to_string(), here)].into(),
         domains: [(SET.to_string(), domain(frame))].into(),
         services: [(SET.to_string(), service)].into(),
-        modes: BTreeMap::new(),
-        initial_mode: None,
-        mode_changes: tailbound_model::ModeChanges::default(),
         experiment: experiment(frame),
+        ..Description::named(&frame.name, &frame.about)
     })
 }
 

@@ -17,6 +17,10 @@ pub struct Plan {
     /// How fast each CPU is.
     pub cpus: Vec<Speed>,
     /// What the operating system takes for itself.
+    ///
+    /// An overhead takes the CPU at the instant at which it arises, before any job goes on; overheads that
+    /// arise meanwhile wait their turn behind it. It is charged to no job's execution and to no budget, so
+    /// that what ran, what overheads took and what was idle add up to what passed.
     pub overheads: HostOverheads,
     /// The locks: what holding each means for the order. A task asks for a lock when it has worked as long
     /// as its [`Section`] says, and gives it back when the section, or the job, ends.

@@ -1,6 +1,6 @@
 //! The workload at period starts, between the points of the lattice too.
 
-use super::Queue;
+use super::StepQueue;
 use super::equation::Equation;
 use super::norm::Norm;
 use super::quadrature::{Chebyshev, remainder};
@@ -17,7 +17,7 @@ const LAX: f64 = 1e-6;
 /// probabilities 1 - Q(x + place) that it is above x + place, x = 0, 1, ... These, and not Q, since
 /// small ones are wanted to as many digits as large ones.
 #[derive(Clone, Debug)]
-pub(super) struct Boundary {
+pub(super) struct StartLaw {
     chebyshev: Chebyshev,
     stride: usize,
     /// By place, then by x modulo the stride, then by x.
@@ -29,10 +29,10 @@ pub(super) struct Boundary {
     pub error: f64,
 }
 
-impl Boundary {
+impl StartLaw {
     /// Solves Q = T Q (see the parent module) at as many places as it takes for interpolation to be
     /// wrong by `tolerance` at most.
-    pub(super) fn solve(queue: &Queue, tolerance: f64) -> Result<Self, AnalysisError> {
+    pub(super) fn solve(queue: &StepQueue, tolerance: f64) -> Result<Self, AnalysisError> {
         let norm = Norm::of(queue, tolerance)?;
         let mut best: Option<Self> = None;
         let first = usize::from(queue.stride < FINE && tolerance < LAX);

@@ -4,7 +4,7 @@
 //! are whole strides apart: class r depends on class r + B (modulo the stride) alone, and as B and
 //! the stride have no common divisor, the classes form one cycle. Vectors are kept class by class.
 
-use super::Queue;
+use super::StepQueue;
 use super::linear::Banded;
 use super::norm::Norm;
 use super::ragged::Ragged;
@@ -28,7 +28,7 @@ const TOO_WRONG: f64 = 1e-4;
 
 /// Q = T Q at one place between the lattice points.
 pub(super) struct Equation<'a> {
-    queue: &'a Queue,
+    queue: &'a StepQueue,
     norm: &'a Norm,
     place: f64,
     /// The places of a class.
@@ -46,7 +46,7 @@ pub(super) struct Equation<'a> {
 }
 
 /// How a class is made of the one that it depends on.
-struct Link {
+struct ClassLink {
     /// The other class.
     source: usize,
     /// Row j of the class looks up to row j + shift of the other.
@@ -54,8 +54,8 @@ struct Link {
 }
 
 impl<'a> Equation<'a> {
-    pub(super) fn new(queue: &'a Queue, norm: &'a Norm, place: f64) -> Self {
-        let Queue {
+    pub(super) fn new(queue: &'a StepQueue, norm: &'a Norm, place: f64) -> Self {
+        let StepQueue {
             ref work,
             stride,
             budget_steps: budget,
@@ -113,9 +113,9 @@ impl<'a> Equation<'a> {
         fresh
     }
 
-    fn link(&self, class: usize) -> Link {
+    fn link(&self, class: usize) -> ClassLink {
         let moved = class + self.queue.budget_steps;
-        Link {
+        ClassLink {
             source: moved % self.queue.stride,
             shift: moved / self.queue.stride,
         }
@@ -143,7 +143,7 @@ impl<'a> Equation<'a> {
     /// What the linear part of T makes of `values` at the places of one class: with `fresh` added it
     /// is 1 - T(1 - values).
     fn apply(&self, class: usize, values: &[f64], padded: &mut Vec<f64>, found: &mut [f64]) {
-        let Link { source, shift } = self.link(class);
+        let ClassLink { source, shift } = self.link(class);
         let source_class = source;
         let source = &values[source * self.rows..(source + 1) * self.rows];
         self.arrive(source, shift, padded, found);

@@ -33,13 +33,13 @@ mod stretches;
 mod work;
 
 use crate::AnalysisError;
-use boundary::Boundary;
-pub(super) use response::Responses;
-use work::Work;
+use boundary::StartLaw;
+pub(super) use response::ContinuousResponses;
+use work::StrideWork;
 
 /// What becomes of budget that nothing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BudgetUse {
     /// It is kept within the period: the deferrable server.
     Deferrable,
     /// It is lost: the periodic server.
@@ -48,9 +48,9 @@ pub(crate) enum Kind {
 
 /// A queue in lattice steps.
 #[derive(Clone, Debug)]
-pub(super) struct Queue {
+pub(super) struct StepQueue {
     /// The work that comes, in strides.
-    work: Work,
+    work: StrideWork,
     /// Steps per stride.
     stride: usize,
     /// The budget in steps.
@@ -59,10 +59,10 @@ pub(super) struct Queue {
     period_steps: f64,
     /// The job that is looked at: its own work and what of its batch goes before it, in strides.
     tagged: Vec<(usize, f64)>,
-    kind: Kind,
+    kind: BudgetUse,
 }
 
-impl Queue {
+impl StepQueue {
     /// A queue of batches that come at `rate` per step, of the given sizes in strides, on a server
     /// of `budget` steps in `period` steps.
     pub(super) fn new(
@@ -71,10 +71,10 @@ impl Queue {
         tagged: Vec<(usize, f64)>,
         stride: usize,
         (budget_steps, period_steps): (usize, f64),
-        kind: Kind,
+        kind: BudgetUse,
     ) -> Self {
         Self {
-            work: Work { rate, sizes },
+            work: StrideWork { rate, sizes },
             stride,
             budget_steps,
             period_steps,
@@ -87,8 +87,8 @@ impl Queue {
 /// A queue whose workload at period starts is known.
 #[derive(Clone, Debug)]
 pub(super) struct Solved {
-    queue: Queue,
-    boundary: Boundary,
+    queue: StepQueue,
+    boundary: StartLaw,
     tolerance: f64,
 }
 
@@ -98,8 +98,8 @@ impl Solved {
     ///
     /// # Errors
     /// The load is too near to the bandwidth, or the lattice too fine for it.
-    pub(super) fn new(queue: Queue, tolerance: f64) -> Result<Self, AnalysisError> {
-        let boundary = Boundary::solve(&queue, tolerance)?;
+    pub(super) fn new(queue: StepQueue, tolerance: f64) -> Result<Self, AnalysisError> {
+        let boundary = StartLaw::solve(&queue, tolerance)?;
         Ok(Self {
             queue,
             boundary,
@@ -108,7 +108,7 @@ impl Solved {
     }
 
     /// An evaluator of the distribution function.
-    pub(super) fn responses(&self) -> Responses<'_> {
-        Responses::new(&self.queue, &self.boundary, self.tolerance)
+    pub(super) fn responses(&self) -> ContinuousResponses<'_> {
+        ContinuousResponses::new(&self.queue, &self.boundary, self.tolerance)
     }
 }

@@ -1,6 +1,6 @@
 //! The norm in which one period of the server brings workloads together.
 
-use super::Queue;
+use super::StepQueue;
 use crate::AnalysisError;
 
 /// This part of what a probability may be wrong by is neglected of the workload's tail, but for at
@@ -28,7 +28,7 @@ pub(super) struct Norm {
 }
 
 impl Norm {
-    pub(super) fn of(queue: &Queue, tolerance: f64) -> Result<Self, AnalysisError> {
+    pub(super) fn of(queue: &StepQueue, tolerance: f64) -> Result<Self, AnalysisError> {
         let stride = queue.stride as f64;
         let share = queue.budget_steps as f64 / queue.period_steps;
         let lundberg = queue.work.decay(share / stride) / stride;
@@ -72,7 +72,7 @@ impl Norm {
     }
 
     /// More strides than this do not come in `steps` of time.
-    pub(super) fn reach(&self, queue: &Queue, steps: f64) -> usize {
+    pub(super) fn reach(&self, queue: &StepQueue, steps: f64) -> usize {
         let strides = (steps / queue.stride as f64).ceil().max(0.0) as usize;
         match self.reaches.get(strides) {
             Some(reach) => *reach,

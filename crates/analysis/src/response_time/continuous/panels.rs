@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::Queue;
+use super::StepQueue;
 use super::quadrature::GaussLegendre;
 use super::stretches::{Panel, Stretches};
 
@@ -41,7 +41,7 @@ struct Integrated {
 }
 
 impl Panels {
-    pub(super) fn new(queue: &Queue) -> Self {
+    pub(super) fn new(queue: &StepQueue) -> Self {
         Self {
             rules: (1..=9).map(GaussLegendre::new).collect(),
             jobs_per_step: queue.work.rate.max(1.0 / queue.stride as f64),

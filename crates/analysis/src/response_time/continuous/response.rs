@@ -1,9 +1,9 @@
 //! The distribution function of the response time, at any time.
 
-use super::boundary::Boundary;
+use super::boundary::StartLaw;
 use super::panels::Panels;
 use super::stretches::{Panel, Stretches};
-use super::{Kind, Queue};
+use super::{BudgetUse, StepQueue};
 
 /// This part of what the workload's law may be wrong by is spent on integrating.
 const INTEGRATED: f64 = 0.3;
@@ -17,9 +17,9 @@ const NO_ROOM: f64 = 1e-10;
 
 /// Evaluates F(r) = (1/P) times the integral over n from 0 to P of C(n, n + r), with C(n, T) the
 /// probability that a job that comes n after a period start is done T after it.
-pub(in crate::response_time) struct Responses<'a> {
-    queue: &'a Queue,
-    boundary: &'a Boundary,
+pub(in crate::response_time) struct ContinuousResponses<'a> {
+    queue: &'a StepQueue,
+    boundary: &'a StartLaw,
     /// So many strides of work come in a period at most.
     reach: usize,
     inverses: Inverses,
@@ -39,7 +39,7 @@ struct Scratch {
 }
 
 /// One place of the integral.
-struct Place {
+struct ArrivalPlace {
     n: f64,
     /// What the server has offered by then, in whole steps and the rest.
     given: usize,
@@ -49,8 +49,8 @@ struct Place {
     lead: Option<f64>,
 }
 
-impl<'a> Responses<'a> {
-    pub(super) fn new(queue: &'a Queue, boundary: &'a Boundary, tolerance: f64) -> Self {
+impl<'a> ContinuousResponses<'a> {
+    pub(super) fn new(queue: &'a StepQueue, boundary: &'a StartLaw, tolerance: f64) -> Self {
         let reach = queue.work.reach(queue.period_steps);
         Self {
             queue,
@@ -87,8 +87,8 @@ impl<'a> Responses<'a> {
         ((sum / period).clamp(0.0, 1.0), error)
     }
 
-    fn place(&self, panel: &Panel, n: f64, r: f64) -> Place {
-        let Queue {
+    fn place(&self, panel: &Panel, n: f64, r: f64) -> ArrivalPlace {
+        let StepQueue {
             budget_steps: budget,
             period_steps: period,
             ..
@@ -102,17 +102,17 @@ impl<'a> Responses<'a> {
                     .unwrap_or_else(|| (n - begin).floor());
                 (step as usize, (n - begin - step).clamp(0.0, 1.0))
             }
-            (None, Kind::Deferrable) => (budget, 0.0),
-            (None, Kind::Periodic) => (0, 0.0),
+            (None, BudgetUse::Deferrable) => (budget, 0.0),
+            (None, BudgetUse::Periodic) => (0, 0.0),
         };
         let given = panel.periods * budget + step;
         let lead = match self.queue.kind {
-            Kind::Deferrable if panel.periods == 0 => Some(r),
-            Kind::Deferrable => Some(period - n + (given - budget) as f64 + rest),
-            Kind::Periodic if n > off => Some(given as f64 + rest + off - n),
-            Kind::Periodic => None,
+            BudgetUse::Deferrable if panel.periods == 0 => Some(r),
+            BudgetUse::Deferrable => Some(period - n + (given - budget) as f64 + rest),
+            BudgetUse::Periodic if n > off => Some(given as f64 + rest + off - n),
+            BudgetUse::Periodic => None,
         };
-        Place {
+        ArrivalPlace {
             n,
             given,
             rest,
@@ -121,7 +121,7 @@ impl<'a> Responses<'a> {
     }
 
     /// C at a place: over the job's own work.
-    fn done(&self, place: &Place, scratch: &mut Scratch) -> f64 {
+    fn done(&self, place: &ArrivalPlace, scratch: &mut Scratch) -> f64 {
         let strides = place.given / self.queue.stride;
         let last = strides.min(self.reach);
         let work = &self.queue.work;
@@ -134,7 +134,7 @@ impl<'a> Responses<'a> {
 
     /// C at a place for a job of `own` steps: Pr(z + X(n) + own <= given, and X(u) + own <= u + lead
     /// for the last u before n), the second part by the last u at which it is an equality.
-    fn done_with(&self, place: &Place, own: usize, scratch: &mut Scratch) -> f64 {
+    fn done_with(&self, place: &ArrivalPlace, own: usize, scratch: &mut Scratch) -> f64 {
         let Some(most) = place.given.checked_sub(own) else {
             return 0.0;
         };
@@ -188,9 +188,15 @@ impl<'a> Responses<'a> {
         total - crossed
     }
 
-    /// What crosses (see [`Responses::done_with`]) where all batches are one stride: the terms of
+    /// What crosses (see [`ContinuousResponses::done_with`]) where all batches are one stride: the terms of
     /// Poisson laws, by recursion. `jobs` are expected in n.
-    fn crossed_of_one_size(&self, place: &Place, room: f64, waiting: &[f64], jobs: f64) -> f64 {
+    fn crossed_of_one_size(
+        &self,
+        place: &ArrivalPlace,
+        room: f64,
+        waiting: &[f64],
+        jobs: f64,
+    ) -> f64 {
         let stride = self.queue.stride as f64;
         let rate = self.queue.work.rate;
         let first = (room / stride).floor() as usize + 1;

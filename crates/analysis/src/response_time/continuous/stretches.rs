@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, Queue};
+use super::{BudgetUse, StepQueue};
 
 /// What is shorter, in steps, is nothing.
 const NOTHING: f64 = 1e-12;
@@ -33,7 +33,7 @@ impl Panel {
 
 /// Cuts a period into panels.
 pub(super) struct Stretches {
-    kind: Kind,
+    kind: BudgetUse,
     budget_steps: usize,
     period_steps: f64,
     stride: usize,
@@ -44,7 +44,7 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    pub(super) fn new(queue: &Queue, jumps: &[f64]) -> Self {
+    pub(super) fn new(queue: &StepQueue, jumps: &[f64]) -> Self {
         let mut sum = 0.0;
         let sums = jumps.iter().map(|jump| {
             sum += jump;
@@ -69,8 +69,8 @@ impl Stretches {
         for periods in first..=first + 1 {
             let begin = periods as f64 * self.period_steps - r;
             let (on, idle) = match self.kind {
-                Kind::Deferrable => (begin, begin + budget),
-                Kind::Periodic => (begin + off, begin),
+                BudgetUse::Deferrable => (begin, begin + budget),
+                BudgetUse::Periodic => (begin + off, begin),
             };
             for (low, high, on) in [(on, on + budget, Some(on)), (idle, idle + off, None)] {
                 let panel = Panel {
@@ -91,7 +91,10 @@ impl Stretches {
             return;
         }
         let off = self.period_steps - self.budget_steps as f64;
-        if self.kind == Kind::Periodic && panel.low + NOTHING < off && off < panel.high - NOTHING {
+        if self.kind == BudgetUse::Periodic
+            && panel.low + NOTHING < off
+            && off < panel.high - NOTHING
+        {
             self.cut(Panel { high: off, ..panel }, panels);
             self.cut(Panel { low: off, ..panel }, panels);
             return;
@@ -117,8 +120,12 @@ impl Stretches {
         match (panel.on, self.kind) {
             (Some(begin), _) => Some(begin - given),
             // Whoever comes in the period that he is done in waits for none of its replenishments.
-            (None, Kind::Deferrable) => (panel.periods > 0).then_some(self.period_steps + given),
-            (None, Kind::Periodic) => Some(self.period_steps - self.budget_steps as f64 + given),
+            (None, BudgetUse::Deferrable) => {
+                (panel.periods > 0).then_some(self.period_steps + given)
+            }
+            (None, BudgetUse::Periodic) => {
+                Some(self.period_steps - self.budget_steps as f64 + given)
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The work that arrives in a stretch of time: compound Poisson sums, at any time.
 
+use crate::lundberg;
+
 /// What is neglected of a tail.
 const NEGLECTED: f64 = 1e-18;
 /// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
@@ -12,14 +14,14 @@ const SMALL: f64 = 500.0;
 /// Work that comes as a Poisson process of batches with independent sizes. Sizes are multiples of
 /// a stride.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct StrideWork {
     /// Batches per step of time.
     pub rate: f64,
     /// The sizes in strides, each with its probability.
     pub sizes: Vec<(usize, f64)>,
 }
 
-impl Work {
+impl StrideWork {
     /// The mean size in strides.
     pub(super) fn mean(&self) -> f64 {
         self.sizes.iter().map(|(size, p)| *size as f64 * p).sum()
@@ -107,20 +109,7 @@ impl Work {
         if self.rate * self.mean() >= share {
             return 0.0;
         }
-        let holds = |theta: f64| self.rate * (self.moment(theta) - 1.0) <= theta * share;
-        let (mut low, mut high) = (0.0, 1e-6);
-        while holds(high) && high < 1e3 {
-            (low, high) = (high, high * 2.0);
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if holds(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        lundberg::decay(self.rate / share, |theta| self.moment(theta), (1e-6, 1e3))
     }
 }
 
@@ -162,7 +151,7 @@ mod tests {
 
     #[test]
     fn one_size_is_a_poisson_law() {
-        let work = Work {
+        let work = StrideWork {
             rate: 0.4,
             sizes: vec![(1, 1.0)],
         };
@@ -177,7 +166,7 @@ mod tests {
 
     #[test]
     fn long_times_neither_overflow_nor_vanish() {
-        let work = Work {
+        let work = StrideWork {
             rate: 2.0,
             sizes: vec![(1, 0.5), (3, 0.5)],
         };
@@ -191,7 +180,7 @@ mod tests {
 
     #[test]
     fn the_decay_solves_lundberg_s_equation() {
-        let work = Work {
+        let work = StrideWork {
             rate: 0.4,
             sizes: vec![(1, 1.0)],
         };

@@ -1,6 +1,6 @@
 //! The workload at the start of a period, in equilibrium.
 
-use super::compound::Work;
+use super::compound::LatticeWork;
 use super::fourier::{Complex, Transform};
 use super::rounding::Side;
 
@@ -16,8 +16,8 @@ const MOST_OPERATIONS: usize = 400_000_000;
 
 /// A reservation of `budget_steps` in every `period_steps`, fed with `work`.
 #[derive(Debug)]
-pub(super) struct Queue {
-    pub work: Work,
+pub(super) struct LatticeQueue {
+    pub work: LatticeWork,
     pub budget_steps: usize,
     pub period_steps: usize,
 }
@@ -33,7 +33,7 @@ pub(super) struct Passages {
 }
 
 impl Passages {
-    pub(super) fn of(queue: &Queue) -> Self {
+    pub(super) fn of(queue: &LatticeQueue) -> Self {
         let reach = queue.work.reach(queue.budget_steps);
         let length = |t| {
             if t <= queue.budget_steps {
@@ -127,7 +127,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// The law of the workload at the start of a period, rounded up to the lattice: a bound towards
 /// `side`; what is missing from a sum of 1 lies beyond.
-pub(super) fn workload(queue: &Queue, passages: &Passages, side: Side) -> Vec<f64> {
+pub(super) fn workload(queue: &LatticeQueue, passages: &Passages, side: Side) -> Vec<f64> {
     let decay = queue
         .work
         .decay(queue.budget_steps as f64 / queue.period_steps as f64);
@@ -142,7 +142,7 @@ pub(super) fn workload(queue: &Queue, passages: &Passages, side: Side) -> Vec<f6
         Side::Pessimistic => floor.clone(),
         Side::Optimistic => vec![1.0; states + 1],
     };
-    let sweep = Sweep::new(queue, passages, states);
+    let sweep = PeriodSweep::new(queue, passages, states);
     let mut before = f64::INFINITY;
     for _ in 0..MOST_OPERATIONS / sweep.operations() {
         let mut next = sweep.apply(&cumulative);
@@ -181,16 +181,16 @@ fn probabilities(cumulative: &[f64]) -> Vec<f64> {
 }
 
 /// One period: from the law at its start to that at its end.
-struct Sweep<'a> {
-    queue: &'a Queue,
+struct PeriodSweep<'a> {
+    queue: &'a LatticeQueue,
     passages: &'a Passages,
     states: usize,
     transform: Transform,
     period_spectrum: Vec<Complex>,
 }
 
-impl<'a> Sweep<'a> {
-    fn new(queue: &'a Queue, passages: &'a Passages, states: usize) -> Self {
+impl<'a> PeriodSweep<'a> {
+    fn new(queue: &'a LatticeQueue, passages: &'a Passages, states: usize) -> Self {
         let transform = Transform::holding(
             states.max(queue.budget_steps) + queue.work.reach(queue.period_steps) + 2,
         );

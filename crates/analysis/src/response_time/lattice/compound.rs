@@ -1,20 +1,21 @@
 //! The work that arrives in a time: compound Poisson sums on the lattice.
 
 use super::fourier::{Complex, Transform};
+use crate::lundberg;
 
 /// What is neglected of a tail: far below the guard that the results are rounded by.
 const NEGLECTED_LOG: f64 = 32.0;
 
 /// Work that arrives as a Poisson process of jobs with independent sizes, in lattice steps.
 #[derive(Clone, Debug)]
-pub(super) struct Work {
+pub(super) struct LatticeWork {
     /// Mean number of jobs per step of time.
     pub jobs_per_step: f64,
     /// The probability of each size in steps.
     pub sizes: Vec<f64>,
 }
 
-impl Work {
+impl LatticeWork {
     /// Mean work per step of time.
     pub(super) fn load(&self) -> f64 {
         self.jobs_per_step * self.mean_size()
@@ -55,20 +56,8 @@ impl Work {
         if self.load() >= share {
             return 0.0;
         }
-        let holds = |theta: f64| self.jobs_per_step * (self.moment(theta) - 1.0) <= theta * share;
-        let (mut low, mut high) = (0.0, 1.0);
-        while holds(high) && high < 512.0 {
-            high *= 2.0;
-        }
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if holds(middle) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let jobs = self.jobs_per_step / share;
+        lundberg::decay(jobs, |theta| self.moment(theta), (1.0, 512.0))
     }
 
     /// The transform of the work of one step.

@@ -13,14 +13,15 @@ mod response;
 mod rounding;
 
 use num_integer::gcd;
-use tailbound_distribution::StepCdf;
+use tailbound_distribution::{Distribution, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
-use boundary::{Passages, Queue};
-use compound::Work;
-use response::{Kind, Responses};
+use crate::response_time::BudgetUse;
+use boundary::{LatticeQueue, Passages};
+use compound::LatticeWork;
+use response::LatticeResponses;
 pub(super) use rounding::{Lattice, Law, Side};
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
@@ -40,7 +41,7 @@ const MOST_PAIRS: usize = 40_000_000;
 
 /// A task: how often its jobs come, and how long they run.
 #[derive(Clone, Debug)]
-pub(super) struct Stream {
+pub(super) struct JobStream {
     /// Jobs per second, all clients together.
     pub per_second: f64,
     /// Their execution times.
@@ -54,12 +55,34 @@ pub(super) struct Enclosure {
     pub pessimistic: StepCdf,
 }
 
+impl Enclosure {
+    /// The functions of all jobs and of each task's, paired side by side: the first is of all jobs.
+    pub(super) fn pairs(
+        optimistic: Vec<StepCdf>,
+        pessimistic: Vec<StepCdf>,
+    ) -> Result<(Self, Vec<Self>), AnalysisError> {
+        let sides = optimistic.into_iter().zip(pessimistic);
+        let mut pairs = sides.map(|(optimistic, pessimistic)| Self {
+            optimistic,
+            pessimistic,
+        });
+        let overall = pairs.next().ok_or_else(|| AnalysisError::Invalid {
+            what: "the service has no task; it needs one".into(),
+        })?;
+        Ok((overall, pairs.collect()))
+    }
+
+    pub(super) fn into_distribution(self, provenance: Provenance) -> Distribution {
+        Distribution::from_bracket(provenance, self.optimistic, self.pessimistic)
+    }
+}
+
 /// The response times of the jobs of all `streams` together, and of each.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] for servers and sizes outside the method.
 pub(super) fn response_times(
-    streams: &[Stream],
+    streams: &[JobStream],
     server: ReservationServer,
     overhead: Duration,
 ) -> Result<(Enclosure, Vec<Enclosure>, Duration), AnalysisError> {
@@ -70,9 +93,11 @@ pub(super) fn response_times(
     let rate: f64 = streams.iter().map(|s| s.per_second).sum();
     let (budget, period, kind) = match server {
         ReservationServer::Deferrable { budget, period } => {
-            (budget, period, Some(Kind::Deferrable))
+            (budget, period, Some(BudgetUse::Deferrable))
         }
-        ReservationServer::Periodic { budget, period } => (budget, period, Some(Kind::Periodic)),
+        ReservationServer::Periodic { budget, period } => {
+            (budget, period, Some(BudgetUse::Periodic))
+        }
         ReservationServer::Dedicated => {
             // Any period does; eight mean execution times keep the lattice in proportion.
             let period = Duration::from_secs_f64_nearest(8.0 * load / rate);
@@ -90,7 +115,7 @@ pub(super) fn response_times(
             });
         }
     };
-    let plan = Plan {
+    let plan = LatticePlan {
         streams,
         budget,
         period,
@@ -105,31 +130,20 @@ pub(super) fn response_times(
         (plan.side(lattice, Side::Optimistic), other.join())
     });
     let pessimistic = pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let optimistic = optimistic?;
-    let mut pairs = optimistic
-        .into_iter()
-        .zip(pessimistic)
-        .map(|(optimistic, pessimistic)| Enclosure {
-            optimistic,
-            pessimistic,
-        });
-    let overall = pairs.next().ok_or_else(|| AnalysisError::Invalid {
-        what: "the service has no task; it needs one".into(),
-    })?;
-    let step = lattice.time(1, Side::Pessimistic);
-    Ok((overall, pairs.collect(), step))
+    let (overall, per_task) = Enclosure::pairs(optimistic?, pessimistic)?;
+    Ok((overall, per_task, lattice.time(1, Side::Pessimistic)))
 }
 
-struct Plan<'a> {
-    streams: &'a [Stream],
+struct LatticePlan<'a> {
+    streams: &'a [JobStream],
     budget: Duration,
     period: Duration,
-    kind: Option<Kind>,
+    kind: Option<BudgetUse>,
     rate: f64,
     overhead: Duration,
 }
 
-impl Plan<'_> {
+impl LatticePlan<'_> {
     /// The finest lattice within the computing time that divides budget and execution times
     /// exactly, if there is one; else one that divides the budget; else the finest.
     fn lattice(&self) -> Lattice {
@@ -171,12 +185,12 @@ impl Plan<'_> {
             .map(|s| s.law.on(lattice, side))
             .collect();
         let mixture = self.mixture(&laws);
-        let work = Work {
+        let work = LatticeWork {
             jobs_per_step: self.rate * lattice.step_seconds(),
             sizes: mixture.clone(),
         };
         let budget = lattice.steps(self.budget.as_nanos(), side == Side::Optimistic);
-        let queue = Queue {
+        let queue = LatticeQueue {
             work,
             budget_steps: budget,
             period_steps: lattice.points,
@@ -209,7 +223,7 @@ impl Plan<'_> {
             Some(kind) => {
                 let passages = Passages::of(&queue);
                 let start = boundary::workload(&queue, &passages, side);
-                let responses = Responses {
+                let responses = LatticeResponses {
                     queue: &queue,
                     passages: &passages,
                     start: &start,
@@ -242,7 +256,7 @@ impl Plan<'_> {
     }
 
     /// Steps of response time that hold all but the rest of the jobs, by the bound of the tail.
-    fn length(&self, queue: &Queue, job: &[f64]) -> usize {
+    fn length(&self, queue: &LatticeQueue, job: &[f64]) -> usize {
         let decay = queue
             .work
             .decay(queue.budget_steps as f64 / queue.period_steps as f64);
@@ -283,8 +297,6 @@ impl Plan<'_> {
             let end = lattice.time(values.len(), side);
             steps.push((end.saturating_add(self.overhead), 1.0));
         }
-        StepCdf::new(steps).map_err(|error| AnalysisError::Invalid {
-            what: format!("the computed distribution is none: {error}; please report this"),
-        })
+        StepCdf::new(steps).map_err(AnalysisError::no_distribution)
     }
 }

@@ -1,31 +1,23 @@
 //! From the workload at period starts to response times.
 
-use super::boundary::{Passages, Queue};
-use super::compound::Work;
+use super::boundary::{LatticeQueue, Passages};
+use super::compound::LatticeWork;
 use super::fourier::{Complex, Transform};
 use super::rounding::Side;
-
-/// Whether unused budget is kept within the period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Kept: the deferrable server.
-    Deferrable,
-    /// Lost: the periodic server.
-    Periodic,
-}
+use crate::response_time::BudgetUse;
 
 /// The distribution function of the response time on the lattice: entry k bounds it towards
 /// `side` for every time from k steps to below k + 1.
-pub(super) struct Responses<'a> {
-    pub queue: &'a Queue,
+pub(super) struct LatticeResponses<'a> {
+    pub queue: &'a LatticeQueue,
     pub passages: &'a Passages,
     /// The law of the workload at period starts.
     pub start: &'a [f64],
-    pub kind: Kind,
+    pub kind: BudgetUse,
     pub side: Side,
 }
 
-impl Responses<'_> {
+impl LatticeResponses<'_> {
     /// Of the jobs with sizes of law `job`, over `length` steps of response time.
     ///
     /// C(n, T) is the probability that a job which arrives n steps into a period is done T steps
@@ -39,7 +31,7 @@ impl Responses<'_> {
             values: vec![0.0; length],
         };
         let early = self.later_periods(job, &mut sums);
-        if self.kind == Kind::Deferrable {
+        if self.kind == BudgetUse::Deferrable {
             self.same_period(job, &early, &mut sums);
         }
         let share = 1.0 / self.queue.period_steps as f64;
@@ -56,7 +48,7 @@ impl Responses<'_> {
     /// (thesis, Theorem 5, for the part of the period before n). Returns, by n, the probability
     /// that workload, arrivals and job together take at most 0, 1, ... budget steps.
     fn later_periods(&self, job: &[f64], sums: &mut Sums) -> Vec<Vec<f64>> {
-        let Queue {
+        let LatticeQueue {
             work,
             budget_steps: budget,
             period_steps: period,
@@ -83,15 +75,15 @@ impl Responses<'_> {
             let (total, done) = cumulate(&both, size);
             early.push(total[..=budget.min(size - 1)].to_vec());
             let later = match self.kind {
-                Kind::Deferrable => period,
-                Kind::Periodic => n,
+                BudgetUse::Deferrable => period,
+                BudgetUse::Periodic => n,
             };
             let given = |at: usize| {
                 let (whole, rest) = (at / period * budget, at % period);
                 whole
                     + match self.kind {
-                        Kind::Deferrable => rest.min(budget),
-                        Kind::Periodic => rest.saturating_sub(idle_until),
+                        BudgetUse::Deferrable => rest.min(budget),
+                        BudgetUse::Periodic => rest.saturating_sub(idle_until),
                     }
             };
             sums.add_from(n, later, |at| match done.get(given(at)) {
@@ -246,7 +238,7 @@ impl Sums {
 /// The response time on a CPU of its own (Pollaczek and Khinchine): entry k bounds it for every
 /// time from k steps to below k + 1. On the lattice points the value is that of the rounded
 /// execution times exactly.
-pub(super) fn dedicated(work: &Work, job: &[f64], side: Side, length: usize) -> Vec<f64> {
+pub(super) fn dedicated(work: &LatticeWork, job: &[f64], side: Side, length: usize) -> Vec<f64> {
     let points = length + 2;
     let transform = Transform::holding(work.sizes.len() + work.reach(1) + 2);
     let mut step = work.step_spectrum(&transform);

@@ -237,6 +237,11 @@ impl Law {
                 }
             }
         }
+        let sum: f64 = weights.iter().sum();
+        debug_assert!(
+            (sum - 1.0).abs() < 1e-6,
+            "rounding moves probability and loses none: {sum}"
+        );
         weights
     }
 }

@@ -2,7 +2,7 @@
 
 use tailbound_time::Duration;
 
-use crate::interfaces::{DeferrableSupply, ExplicitDeadlinePeriodic, SupplyBound};
+use crate::interfaces::{PeriodicSupply, SupplyBound};
 
 /// The supply of a deferrable server that becomes another one at an instant that nobody knows, where each
 /// gets its budgets for as long as it is in force.
@@ -12,18 +12,15 @@ use crate::interfaces::{DeferrableSupply, ExplicitDeadlinePeriodic, SupplyBound}
 /// min-plus convolution of the two bounds. With a = 0 and a = t it is a bound for windows without the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcrossChange {
-    first: ExplicitDeadlinePeriodic,
-    second: ExplicitDeadlinePeriodic,
+    first: PeriodicSupply,
+    second: PeriodicSupply,
 }
 
 impl AcrossChange {
-    /// From one server to the other.
+    /// From one deferrable server to the other.
     #[must_use]
-    pub fn new(first: DeferrableSupply, second: DeferrableSupply) -> Self {
-        Self {
-            first: first.as_explicit_deadline(),
-            second: second.as_explicit_deadline(),
-        }
+    pub fn new(first: PeriodicSupply, second: PeriodicSupply) -> Self {
+        Self { first, second }
     }
 
     /// The longest window that ends with the change and `before`, the rest with `work - before`.
@@ -105,10 +102,10 @@ mod tests {
 
     use super::*;
 
-    fn server(budget_ns: u64, rest_ns: u64, jitter_ns: u64) -> DeferrableSupply {
+    fn server(budget_ns: u64, rest_ns: u64, jitter_ns: u64) -> PeriodicSupply {
         let ns = Duration::from_nanos;
         let (period, jitter) = (ns(budget_ns + rest_ns), ns(jitter_ns.min(rest_ns)));
-        DeferrableSupply::with_jitter(ns(budget_ns), period, jitter).unwrap()
+        PeriodicSupply::deferrable(ns(budget_ns), period, jitter).unwrap()
     }
 
     proptest! {

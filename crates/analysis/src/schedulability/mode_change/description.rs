@@ -6,6 +6,7 @@ use tailbound_model::{Scheduling, Task};
 
 use super::pair::ModeTask;
 use crate::AnalysisError;
+use crate::schedulability::priority_assignment::described_rank;
 use crate::sporadic_task::SporadicTask;
 
 /// The described tasks of a service or domain in one mode, as its scheduler ranks them: with their
@@ -26,7 +27,7 @@ pub fn tasks_of_mode(
     let mut found = Vec::new();
     for (name, described) in tasks {
         let task = sporadic(name, described)?;
-        let rank = rank(name, described, &task, scheduling)?;
+        let rank = rank(name, described, scheduling)?;
         found.extend((1..=described.clients).map(|client| ModeTask {
             name: match client {
                 1 => name.clone(),
@@ -56,27 +57,17 @@ fn sporadic(name: &str, described: &Task) -> Result<SporadicTask, AnalysisError>
 }
 
 /// The lower one first.
-fn rank(
-    name: &str,
-    described: &Task,
-    task: &SporadicTask,
-    scheduling: Scheduling,
-) -> Result<u64, AnalysisError> {
-    match scheduling {
-        Scheduling::RateMonotonic => Ok(task.period().as_nanos()),
-        Scheduling::DeadlineMonotonic => Ok(task.deadline().as_nanos()),
-        Scheduling::FixedPriority => match described.priority {
-            Some(priority) => Ok(u64::from(u8::MAX - priority.0)),
-            None => Err(AnalysisError::Invalid {
-                what: format!("task \"{name}\" has no priority; give it one"),
-            }),
+fn rank(name: &str, described: &Task, scheduling: Scheduling) -> Result<u64, AnalysisError> {
+    described_rank(scheduling, described).ok_or_else(|| AnalysisError::Invalid {
+        what: match scheduling {
+            Scheduling::FixedPriority => {
+                format!("task \"{name}\" has no priority; give it one")
+            }
+            _ => "the protocols of mode changes are analysed for fixed priorities; schedule by \
+                  \"rate-monotonic\", \"deadline-monotonic\" or \"fixed-priority\""
+                .into(),
         },
-        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst | Scheduling::RoundRobin => {
-            let what = "the protocols of mode changes are analysed for fixed priorities; schedule \
-                        by \"rate-monotonic\", \"deadline-monotonic\" or \"fixed-priority\"";
-            Err(AnalysisError::Invalid { what: what.into() })
-        }
-    }
+    })
 }
 
 #[cfg(test)]

@@ -51,23 +51,15 @@ pub const ASSUMPTIONS: &[&str] = &[
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy period holds too many jobs.
 pub fn idle_time(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let change = |transition| ModeChange {
-        protocol: Protocol::IdleTime,
-        theorem: THEOREM,
-        assumptions: ASSUMPTIONS,
-        transition,
-    };
-    let tasks = match pair.alone()? {
-        Ok(tasks) => tasks,
-        Err(reason) => return Ok(change(Err(reason))),
-    };
-    let busy = longest_busy_period(pair)?;
-    Ok(change(Ok(Transition {
-        start: NewModeStart::AtFirstIdleInstant,
-        latency_bound: busy,
-        old_done_bound: busy,
-        tasks,
-    })))
+    ModeChange::under(Protocol::IdleTime, (THEOREM, ASSUMPTIONS), pair, |tasks| {
+        let busy = longest_busy_period(pair)?;
+        Ok(Transition {
+            start: NewModeStart::AtFirstIdleInstant,
+            latency_bound: busy,
+            old_done_bound: busy,
+            tasks,
+        })
+    })
 }
 
 /// The longest busy period of the old mode, which is schedulable.

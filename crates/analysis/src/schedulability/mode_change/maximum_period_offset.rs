@@ -40,26 +40,19 @@ pub const ASSUMPTIONS: &[&str] = &[
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy period holds too many jobs.
 pub fn maximum_period_offset(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let change = |transition| ModeChange {
-        protocol: Protocol::MaximumPeriodOffset,
-        theorem: THEOREM,
-        assumptions: ASSUMPTIONS,
-        transition,
-    };
-    let tasks = match pair.alone()? {
-        Ok(_) if pair.runs_across_a_change() => {
-            return Ok(change(Err(NoTransition::ReservationChanges)));
+    let protocol = Protocol::MaximumPeriodOffset;
+    ModeChange::under(protocol, (THEOREM, ASSUMPTIONS), pair, |tasks| {
+        if pair.runs_across_a_change() {
+            return Err(NoTransition::ReservationChanges.into());
         }
-        Ok(tasks) => tasks,
-        Err(reason) => return Ok(change(Err(reason))),
-    };
-    let periods = pair.old_tasks();
-    let offset = periods.iter().map(SporadicTask::period).max();
-    let offset = offset.unwrap_or_default();
-    Ok(change(Ok(Transition {
-        start: NewModeStart::NewTasksAfter(offset),
-        latency_bound: offset,
-        old_done_bound: longest_wait_for_idle(pair)?,
-        tasks,
-    })))
+        let periods = pair.old_tasks();
+        let offset = periods.iter().map(SporadicTask::period).max();
+        let offset = offset.unwrap_or_default();
+        Ok(Transition {
+            start: NewModeStart::NewTasksAfter(offset),
+            latency_bound: offset,
+            old_done_bound: longest_wait_for_idle(pair)?,
+            tasks,
+        })
+    })
 }

@@ -85,24 +85,18 @@ pub const ASSUMPTIONS_WITH_PERIODICITY: &[&str] = super::maximum_period_offset::
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy window holds too many jobs.
 pub fn without_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let change = |transition| ModeChange {
-        protocol: Protocol::MinimumSingleOffsetWithoutPeriodicity,
-        theorem: THEOREM_WITHOUT_PERIODICITY,
-        assumptions: ASSUMPTIONS_WITHOUT_PERIODICITY,
-        transition,
-    };
-    let tasks = match pair.alone()? {
-        Ok(tasks) => tasks,
-        Err(reason) => return Ok(change(Err(reason))),
-    };
-    let one_each: Duration = pair.old_tasks().iter().map(|task| task.execution()).sum();
-    let offset = pair.old_supply().time_to_supply(one_each);
-    Ok(change(Ok(Transition {
-        start: NewModeStart::AllTasksAfter(offset),
-        latency_bound: offset,
-        old_done_bound: offset,
-        tasks,
-    })))
+    let protocol = Protocol::MinimumSingleOffsetWithoutPeriodicity;
+    let proof = (THEOREM_WITHOUT_PERIODICITY, ASSUMPTIONS_WITHOUT_PERIODICITY);
+    ModeChange::under(protocol, proof, pair, |tasks| {
+        let one_each: Duration = pair.old_tasks().iter().map(|task| task.execution()).sum();
+        let offset = pair.old_supply().time_to_supply(one_each);
+        Ok(Transition {
+            start: NewModeStart::AllTasksAfter(offset),
+            latency_bound: offset,
+            old_done_bound: offset,
+            tasks,
+        })
+    })
 }
 
 /// What the minimum single offset protocol with periodicity guarantees.
@@ -110,34 +104,28 @@ pub fn without_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisEr
 /// # Errors
 /// [`AnalysisError::TooManySteps`] where a busy period holds too many jobs.
 pub fn with_periodicity(pair: &ModePair<'_>) -> Result<ModeChange, AnalysisError> {
-    let change = |transition| ModeChange {
-        protocol: Protocol::MinimumSingleOffsetWithPeriodicity,
-        theorem: THEOREM_WITH_PERIODICITY,
-        assumptions: ASSUMPTIONS_WITH_PERIODICITY,
-        transition,
-    };
-    let tasks = match pair.alone()? {
-        Ok(_) if pair.runs_across_a_change() => {
-            return Ok(change(Err(NoTransition::ReservationChanges)));
+    let protocol = Protocol::MinimumSingleOffsetWithPeriodicity;
+    let proof = (THEOREM_WITH_PERIODICITY, ASSUMPTIONS_WITH_PERIODICITY);
+    ModeChange::under(protocol, proof, pair, |tasks| {
+        if pair.runs_across_a_change() {
+            return Err(NoTransition::ReservationChanges.into());
         }
-        Ok(tasks) => tasks,
-        Err(reason) => return Ok(change(Err(reason))),
-    };
-    let (offset, old_done_bound) = if pair.completed().is_empty() && pair.keeps_its_supply() {
-        // Unchanged jobs meet the new ones at once, and end within their responses.
-        let old = tasks.iter().filter(|task| task.old_response.is_some());
-        let longest = old.map(TaskInTransition::response_bound).max();
-        (Duration::ZERO, longest.unwrap_or_default())
-    } else {
-        let wait = longest_wait_for_idle(pair)?;
-        (wait, wait)
-    };
-    Ok(change(Ok(Transition {
-        start: NewModeStart::NewTasksAfter(offset),
-        latency_bound: offset,
-        old_done_bound,
-        tasks,
-    })))
+        let (offset, old_done_bound) = if pair.completed().is_empty() && pair.keeps_its_supply() {
+            // Unchanged jobs meet the new ones at once, and end within their responses.
+            let old = tasks.iter().filter(|task| task.old_response.is_some());
+            let longest = old.map(TaskInTransition::response_bound).max();
+            (Duration::ZERO, longest.unwrap_or_default())
+        } else {
+            let wait = longest_wait_for_idle(pair)?;
+            (wait, wait)
+        };
+        Ok(Transition {
+            start: NewModeStart::NewTasksAfter(offset),
+            latency_bound: offset,
+            old_done_bound,
+            tasks,
+        })
+    })
 }
 
 /// The longest time from a request at which completed tasks stop, and unchanged ones go on, to the

@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::SporadicTask;
-    use crate::interfaces::{DedicatedCpu, DeferrableSupply, PeriodicResource, SupplyBound};
+    use crate::interfaces::{DedicatedCpu, PeriodicSupply, SupplyBound};
     use crate::schedulability::PriorityOrder;
     use crate::schedulability::response_time::response_times;
 
@@ -233,7 +233,7 @@ mod tests {
             latencies(&on_cpu(from_ref(&all), from_ref(&huge))),
             [long; 4]
         );
-        let slow = PeriodicResource::new(ns(1), ns(1 << 50)).unwrap();
+        let slow = PeriodicSupply::somewhere(ns(1), ns(1 << 50)).unwrap();
         let found = transition_protocols(&[huge], &[all], Supplies::Same(&slow)).unwrap();
         assert!(found.iter().all(|one| !one.schedulable()));
     }
@@ -295,7 +295,7 @@ mod tests {
         fn less_supply_takes_longer(old in any_mode(), new in any_mode(), gap in 0_u64..6) {
             let (old, new) = (named(&old, "o"), named(&new, "n"));
             let of = |rest_ns: u64| -> Box<dyn SupplyBound> {
-                Box::new(DeferrableSupply::at_highest_priority(ns(6), ns(6 + rest_ns)).unwrap())
+                Box::new(PeriodicSupply::deferrable(ns(6), ns(6 + rest_ns), ns(0)).unwrap())
             };
             let cpu = on_cpu(&old, &new);
             let whole = transition_protocols(&old, &new, Supplies::Same(&*of(0))).unwrap();

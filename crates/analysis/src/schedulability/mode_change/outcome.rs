@@ -3,6 +3,9 @@
 use serde::Serialize;
 use tailbound_time::Duration;
 
+use super::pair::ModePair;
+use crate::AnalysisError;
+
 /// A protocol of mode changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,6 +113,24 @@ pub enum NoTransition {
     ReservationChanges,
 }
 
+/// Why there is no transition: the protocol cannot be used, or the analysis has no answer.
+pub(super) enum NoOutcome {
+    NoTransition(NoTransition),
+    Analysis(AnalysisError),
+}
+
+impl From<NoTransition> for NoOutcome {
+    fn from(reason: NoTransition) -> Self {
+        Self::NoTransition(reason)
+    }
+}
+
+impl From<AnalysisError> for NoOutcome {
+    fn from(error: AnalysisError) -> Self {
+        Self::Analysis(error)
+    }
+}
+
 /// What a protocol guarantees for a change of modes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModeChange {
@@ -124,6 +145,27 @@ pub struct ModeChange {
 }
 
 impl ModeChange {
+    /// What a protocol guarantees for a pair of modes: the transition of their tasks, where both modes are
+    /// schedulable by themselves.
+    pub(super) fn under(
+        protocol: Protocol,
+        (theorem, assumptions): (&'static str, &'static [&'static str]),
+        pair: &ModePair<'_>,
+        transition: impl FnOnce(Vec<TaskInTransition>) -> Result<Transition, NoOutcome>,
+    ) -> Result<Self, AnalysisError> {
+        let transition = match pair.alone()?.map_err(NoOutcome::from).and_then(transition) {
+            Ok(transition) => Ok(transition),
+            Err(NoOutcome::NoTransition(reason)) => Err(reason),
+            Err(NoOutcome::Analysis(error)) => return Err(error),
+        };
+        Ok(Self {
+            protocol,
+            theorem,
+            assumptions,
+            transition,
+        })
+    }
+
     /// Whether no deadline is missed before, in and after the transition.
     #[must_use]
     pub const fn schedulable(&self) -> bool {

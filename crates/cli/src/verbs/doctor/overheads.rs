@@ -8,7 +8,7 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::affinity_of;
 use tailbound_measurement::overheads::series::Spread;
-use tailbound_measurement::overheads::{Measured, NotAboveNoise, Subject};
+use tailbound_measurement::overheads::{MeasuredCost, NotAboveNoise, Subject};
 use tailbound_measurement::{MeasuredOverheads, OverheadPlan, fingerprint_line, measure_overheads};
 use tailbound_model::{Cpu, overheads_to_toml};
 use tailbound_time::Duration;
@@ -172,7 +172,7 @@ impl OverheadTable {
     }
 }
 
-fn cost_row(measured: &Measured) -> Vec<String> {
+fn cost_row(measured: &MeasuredCost) -> Vec<String> {
     let (name, meaning) = measured.subject.words();
     let cost = &measured.cost;
     let value = match cost.is_above_floor() {
@@ -252,7 +252,7 @@ mod tests {
             even: vec![Duration::from_nanos(even_ns)],
             odd: vec![Duration::from_nanos(odd_ns)],
         };
-        let of = |subject, with, without| Measured {
+        let of = |subject, with, without| MeasuredCost {
             subject,
             cost: Cost::between(&with, &without).unwrap(),
         };

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
+use tailbound_analysis::FORMAT;
 use tailbound_analysis::resolution::{with_agents, with_fallen};
 use tailbound_analysis::transitions::Transition;
 use tailbound_assessment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_control::Client;
 use tailbound_experiment::host_check::unfit_modes;
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{Extended, LoadedDescription, with_modes};
+use tailbound_model::{Extended, LoadedDescription};
 use tailbound_modes::control::{ModesClient, RunningDescription};
 use tailbound_modes::table_from_description::table_of;
 
@@ -93,7 +94,7 @@ fn extended(
     file: &Path,
     output: &Output,
 ) -> Result<Extended, Failure> {
-    let found = with_modes(&running.text, fragment, &file.display().to_string());
+    let found = FORMAT.with_modes(&running.text, fragment, &file.display().to_string());
     let extended = found.map_err(|problems| Failure::Description {
         problems,
         text: fragment.to_owned(),

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use tailbound_model::json_schema;
+use tailbound_analysis::FORMAT;
 
-const BEGIN: &str = "<!-- generated from the types by crates/model/tests/reference.rs: begin -->\n";
+const BEGIN: &str =
+    "<!-- generated from the types by crates/analysis/tests/reference.rs: begin -->\n";
 const END: &str = "<!-- generated: end -->\n";
 
 /// The types in the order in which a reader meets them, with the tables of a file they are.
@@ -151,12 +152,12 @@ fn section(out: &mut String, schema: &Json) {
 }
 
 fn generated() -> String {
-    let schema = json_schema();
+    let schema = FORMAT.schema();
     let mut out = String::new();
     for (name, title) in SECTIONS {
         if name.is_empty() {
             let _ = writeln!(out, "\n## {title}");
-            section(&mut out, &schema);
+            section(&mut out, schema);
         } else {
             let _ = writeln!(out, "\n## {name}\n\n{title}");
             section(&mut out, &schema["$defs"][name]);
@@ -225,7 +226,7 @@ fn the_reference_names_every_key_and_value() {
     }
     let text = fs::read_to_string(reference("description.md")).unwrap();
     let mut words = Vec::new();
-    every_word(&json_schema(), &mut words);
+    every_word(FORMAT.schema(), &mut words);
     assert!(words.len() > 60);
     for word in words {
         let named = [format!("`{word}`"), format!("kind = \"{word}\"")];
@@ -255,7 +256,7 @@ fn every_word(schema: &Json, words: &mut Vec<String>) {
 #[test]
 fn the_schema_is_that_of_the_types() {
     let path = reference("description.schema.json");
-    let fresh = format!("{:#}\n", json_schema());
+    let fresh = format!("{:#}\n", FORMAT.schema());
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, &fresh).unwrap();
     }
@@ -280,7 +281,7 @@ fn the_examples_are_descriptions() {
         .collect();
     assert!(!blocks.is_empty());
     for block in blocks {
-        let checked = tailbound_model::check(block, "description.md");
+        let checked = FORMAT.check(block, "description.md");
         assert!(checked.problems.is_empty(), "{}", checked.problems);
     }
 }
