@@ -112,6 +112,20 @@ pub struct HostTick {
     pub cost: Duration,
 }
 
+impl HostOverheads {
+    /// Whether nothing costs anything.
+    pub fn is_free(&self) -> bool {
+        let costs = [
+            self.context_switch,
+            self.scheduler_invocation,
+            self.migration,
+            self.interrupt,
+            self.tick.map_or(Duration::ZERO, |tick| tick.cost),
+        ];
+        costs.iter().all(|cost| cost.is_zero())
+    }
+}
+
 /// A window of a time partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -16,10 +16,11 @@ use std::time::Instant;
 use tailbound_distribution::{Evidence, Provenance};
 use tailbound_model::{Arrivals, ExecutionTime, InputFiles, Service, parse};
 use tailbound_simulator::hierarchy::{
-    Completion, Level, Member, PeriodicJobs, PeriodicTask, Plan, PlanError, Rank, Reservation,
-    Rule, ServerKind, Sink, Source, Task, simulate_plan,
+    Completion, Level, Member, PeriodicJobs, PeriodicTask, Piece, Plan, PlanError, Rank,
+    Reservation, Rule, ServerKind, Sink, Source, Task, simulate_plan,
 };
-use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
+use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, Nothing, simulate_host};
+use tailbound_simulator::traces::Tee;
 use tailbound_simulator::workload::DrawnJobs;
 use tailbound_simulator::{ResponseTimes, Tally};
 use tailbound_time::{Duration, Rate};
@@ -87,14 +88,35 @@ struct Round {
     per_task: Vec<Tally>,
 }
 
-fn timed(plan: &Plan, tasks: usize, mut jobs: impl Source) -> Result<Round, PlanError> {
-    let mut sink = ResponseTimes::new(tasks, Duration::ZERO);
+fn timed(plan: &Plan, tasks: usize, jobs: impl Source) -> Result<Round, PlanError> {
+    timed_with(plan, tasks, jobs, Nothing)
+}
+
+/// Simulates a plan for its response times and for another sink.
+fn timed_with(
+    plan: &Plan,
+    tasks: usize,
+    mut jobs: impl Source,
+    other: impl Sink,
+) -> Result<Round, PlanError> {
+    let mut sink = Tee(ResponseTimes::new(tasks, Duration::ZERO), other);
     let start = Instant::now();
     simulate_plan(plan, &mut jobs, &mut sink, None)?;
     Ok(Round {
         took_ns: start.elapsed().as_nanos(),
-        per_task: sink.per_task,
+        per_task: sink.0.per_task,
     })
+}
+
+/// Asks for each piece in the order of time, as a trace does, and keeps none.
+struct Piecewise;
+
+impl Sink for Piecewise {
+    fn completed(&mut self, _completion: &Completion) {}
+
+    fn ran(&mut self, piece: &Piece) {
+        std::hint::black_box(piece);
+    }
 }
 
 fn periodic(root: Level, jobs: u64) -> Result<Round, PlanError> {
@@ -113,17 +135,46 @@ fn global_periods_us(cpus: u64) -> impl Iterator<Item = u64> {
     (0..4 * cpus).map(|index| 2_000 + index % 64 * 200)
 }
 
-fn global(cpus: u64, jobs: u64) -> Result<Round, PlanError> {
+fn global_tasks(cpus: u64) -> Vec<PeriodicTask> {
     let periods = global_periods_us(cpus).map(|period_us| period_us * 1_000);
     let tasks = periods.map(|period_ns| PeriodicTask {
         offset: 0,
         period_ns,
         work: period_ns * 175 / 1_000,
     });
-    let tasks: Vec<PeriodicTask> = tasks.collect();
-    let root = level(tasks.iter().map(|task| by_deadline(task.period_ns)));
-    let plan = Plan::global(cpus as usize, root);
-    timed(&plan, tasks.len(), PeriodicJobs::new(tasks, jobs))
+    tasks.collect()
+}
+
+/// The tasks on the host, each piece of every CPU reported, as traces need it, or each in a reservation
+/// of its own.
+fn global(cpus: u64, jobs: u64, kind: Global) -> Result<Round, PlanError> {
+    let tasks = global_tasks(cpus);
+    let members = tasks.iter().map(|task| match kind {
+        Global::Plain | Global::Traced => by_deadline(task.period_ns),
+        Global::Reserved => Member::Reservation(Reservation {
+            rank: Rank::Deadline(Duration::from_nanos(task.period_ns)),
+            rule: Rule::Server(ServerKind::ConstantBandwidth),
+            budget: Duration::from_nanos(task.work),
+            period: Duration::from_nanos(task.period_ns),
+            phase: Duration::ZERO,
+            inside: level([by_rank(0)].into_iter()),
+        }),
+    });
+    let plan = Plan::global(cpus as usize, level(members));
+    let count = tasks.len();
+    let jobs = PeriodicJobs::new(tasks, jobs);
+    match kind {
+        Global::Plain | Global::Reserved => timed(&plan, count, jobs),
+        Global::Traced => timed_with(&plan, count, jobs, Piecewise),
+    }
+}
+
+/// What is simulated of a host with one queue for all its CPUs.
+#[derive(Clone, Copy)]
+enum Global {
+    Plain,
+    Traced,
+    Reserved,
 }
 
 fn poisson(root: Level, jobs: u64) -> Result<Round, Box<dyn Error>> {
@@ -289,10 +340,17 @@ fn answered(line: &str) -> Result<String, Box<dyn Error>> {
         "two-reservations" => periodic(two_reservations(), jobs)?,
         "queue-reserved" => poisson(queue(Some((ms(2_800), ms(4_000)))), jobs)?,
         "queue-alone" => poisson(queue(None), jobs)?,
-        other => match other.strip_prefix("global-") {
-            Some(cpus) => global(cpus.parse()?, jobs)?,
-            None => return Err(format!("there is no setting `{other}`").into()),
-        },
+        other => {
+            let (kind, cpus) = [
+                ("global-", Global::Plain),
+                ("traced-global-", Global::Traced),
+                ("reserved-global-", Global::Reserved),
+            ]
+            .into_iter()
+            .find_map(|(prefix, kind)| Some((kind, other.strip_prefix(prefix)?)))
+            .ok_or_else(|| format!("there is no setting `{other}`"))?;
+            global(cpus.parse()?, jobs, kind)?
+        }
     };
     let longest = round.per_task.iter().map(|tally| tally.longest()).max();
     let longest = longest.unwrap_or(Duration::ZERO).as_secs_f64();

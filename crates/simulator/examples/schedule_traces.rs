@@ -11,7 +11,7 @@ use tailbound_simulator::hierarchy::{
     simulate_plan,
 };
 use tailbound_simulator::traces::{JobTable, ScheduleTrace, Setting, Tee};
-use tailbound_simulator::{Overheads, Tick};
+use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
 
 fn level(members: Vec<Member>) -> Level {
@@ -30,13 +30,13 @@ fn plan() -> Plan {
         inside: level(vec![task(1), task(2)]),
     });
     Plan {
-        overheads: Overheads {
+        overheads: HostOverheads {
             context_switch: Duration::from_micros(5),
-            tick: Some(Tick {
+            tick: Some(HostTick {
                 period: Duration::from_millis(4),
                 cost: Duration::from_micros(2),
             }),
-            ..Overheads::default()
+            ..HostOverheads::default()
         },
         ..Plan::global(2, level(vec![reserved, task(2), task(3)]))
     }

@@ -11,7 +11,6 @@ mod engine;
 pub mod generate;
 pub mod hierarchy;
 pub mod host;
-mod overheads;
 mod simulation;
 mod tally;
 mod timers;
@@ -19,6 +18,6 @@ pub mod traces;
 pub mod workload;
 
 pub use engine::ENGINE;
-pub use overheads::{Overheads, Tick};
 pub use simulation::{JobRecord, Simulation, SimulationError, SimulationQuery, simulate};
+pub use tailbound_model::{HostOverheads, HostTick};
 pub use tally::{ResponseTimes, Tally};

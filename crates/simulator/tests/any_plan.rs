@@ -3,10 +3,10 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Job, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation,
+    Completion, Guest, Job, Level, LockProtocol, Member, Piece, Plan, PlanError, Rank, Reservation,
     Rule, Section, ServerKind, Sink, Speed, Task, VirtualCpu, Window, simulate_plan,
 };
-use tailbound_simulator::{Overheads, Tick};
+use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
 
 /// The longest simulated time; periods may be as short as a nanosecond.
@@ -127,12 +127,12 @@ fn member() -> BoxedStrategy<Member> {
         .boxed()
 }
 
-fn overheads() -> BoxedStrategy<Overheads> {
-    let tick = (time(), time()).prop_map(|(period, cost)| Tick { period, cost });
+fn overheads() -> BoxedStrategy<HostOverheads> {
+    let tick = (time(), time()).prop_map(|(period, cost)| HostTick { period, cost });
     prop_oneof![
-        2 => Just(Overheads::default()),
+        2 => Just(HostOverheads::default()),
         1 => (time(), time(), time(), time(), prop::option::of(tick)).prop_map(
-            |(context_switch, scheduler_invocation, migration, interrupt, tick)| Overheads {
+            |(context_switch, scheduler_invocation, migration, interrupt, tick)| HostOverheads {
                 context_switch, scheduler_invocation, migration, interrupt, tick,
             },
         ),
@@ -144,10 +144,10 @@ fn plans() -> impl Strategy<Value = Plan> {
     let speed = prop::sample::select(vec![1_u32, 500, 1_000, 1_000_000]);
     let cpus = prop::collection::vec(speed, 0..4);
     let protocol = prop::sample::select(vec![
-        Locking::None,
-        Locking::Inheritance,
-        Locking::Ceiling,
-        Locking::ImmediateCeiling,
+        LockProtocol::None,
+        LockProtocol::Inheritance,
+        LockProtocol::Ceiling,
+        LockProtocol::ImmediateCeiling,
     ]);
     let locks = prop::collection::vec(protocol, 2..4);
     let pinned = prop_oneof![

@@ -2,15 +2,16 @@
 //! a simulation from tick to tick.
 
 use proptest::prelude::*;
-use tailbound_simulator::Overheads;
+use tailbound_simulator::HostOverheads;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Locking, Member, Piece, Plan, PlanError, Rank, Rule, Section, ServerKind,
-    Sink, Task, VirtualCpu, simulate_plan,
+    Completion, Guest, LockProtocol, Member, Piece, Plan, PlanError, Rank, Rule, Section,
+    ServerKind, Sink, Task, VirtualCpu, simulate_plan,
 };
-use tailbound_simulator::traces::{Audit, Setting, Tee};
+use tailbound_simulator::traces::{Setting, Tee};
 use tailbound_time::Duration;
 
 use crate::plans::{jobs, level, ns, ranked_reservation, reservation, task};
+use crate::traces::audit::Audit;
 
 /// The end of each job, and what ran.
 #[derive(Default)]
@@ -129,9 +130,9 @@ fn pinned_members_stay_on_their_cpus() {
     };
     assert_eq!(ends(&plan, &[(0, 0, 4), (1, 0, 3), (2, 0, 5)]), [4, 7, 5]);
     // What happens to a member costs its own CPU.
-    let overheads = Overheads {
+    let overheads = HostOverheads {
         interrupt: ns(1),
-        ..Overheads::default()
+        ..HostOverheads::default()
     };
     let story = story(&Plan { overheads, ..plan }, &[(2, 3, 5)], Some(100));
     assert_eq!(story.overheads, [(1, 3, 4)]);
@@ -167,7 +168,7 @@ fn pins_that_do_not_fit_are_refused() {
 
 #[test]
 fn guests_that_make_no_sense_are_refused() {
-    let refused = |guest: Guest, locks: &[Locking]| {
+    let refused = |guest: Guest, locks: &[LockProtocol]| {
         let plan = Plan {
             locks: locks.to_vec(),
             ..Plan::on_one_cpu(level(vec![Member::Guest(guest)]))
@@ -208,10 +209,10 @@ fn guests_that_make_no_sense_are_refused() {
         }],
     };
     assert_eq!(
-        refused(ceiling.clone(), &[Locking::Ceiling]),
+        refused(ceiling.clone(), &[LockProtocol::Ceiling]),
         Some(PlanError::CeilingOnSeveralCpus { cpus: 2 })
     );
-    assert_eq!(refused(ceiling, &[Locking::Inheritance]), None);
+    assert_eq!(refused(ceiling, &[LockProtocol::Inheritance]), None);
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn a_lock_of_another_level_is_no_obstacle() {
         })
     };
     let plan = Plan {
-        locks: vec![Locking::Ceiling, Locking::Ceiling],
+        locks: vec![LockProtocol::Ceiling, LockProtocol::Ceiling],
         ..Plan::on_one_cpu(level(vec![
             reservation(
                 0,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Level, Locking, Member, Piece, Plan, PlanError, Rank, Reservation, Rule, Section,
-    ServerKind, Sink, Task, simulate_plan,
+    Completion, Level, LockProtocol, Member, Piece, Plan, PlanError, Rank, Reservation, Rule,
+    Section, ServerKind, Sink, Task, simulate_plan,
 };
 use tailbound_time::Duration;
 
@@ -31,7 +31,7 @@ fn task(rank: Rank, sections: &[(usize, u64, u64)]) -> Member {
 }
 
 /// Tasks in the order of their ranks.
-fn plan(cpus: usize, locking: Locking, tasks: &[Sections]) -> Plan {
+fn plan(cpus: usize, locking: LockProtocol, tasks: &[Sections]) -> Plan {
     let member = |(rank, sections): (usize, &Sections)| task(Rank::Fixed(rank as u64), sections);
     Plan {
         locks: vec![locking; LOCKS],
@@ -52,7 +52,7 @@ fn ends(plan: &Plan, list: &[(usize, u64, u64)]) -> Result<Vec<u64>, PlanError> 
 /// The lowest task holds what the highest needs; the middle one needs nothing.
 const INVERSION: &[(usize, u64, u64)] = &[(2, 0, 5), (0, 2, 3), (1, 3, 10)];
 
-fn inversion(locking: Locking) -> Vec<u64> {
+fn inversion(locking: LockProtocol) -> Vec<u64> {
     let tasks = [vec![(0, 1, 1)], vec![], vec![(0, 1, 3)]];
     ends(&plan(1, locking, &tasks), INVERSION).unwrap()
 }
@@ -60,26 +60,26 @@ fn inversion(locking: Locking) -> Vec<u64> {
 #[test]
 fn without_a_protocol_the_middle_task_delays_the_highest() {
     // 2: 0-2 (locked from 1), 0: 2-3, waits; 1: 3-13; 2: 13-15 gives back; 0: 15-17; 2: 17-18.
-    assert_eq!(inversion(Locking::None), [18, 17, 13]);
+    assert_eq!(inversion(LockProtocol::None), [18, 17, 13]);
 }
 
 #[test]
 fn by_inheritance_the_highest_waits_for_the_section_only() {
     // 0 waits from 3 on, 2 has its rank: 3-5; 0: 5-7; 1: 7-17; 2: 17-18.
-    assert_eq!(inversion(Locking::Inheritance), [18, 7, 17]);
-    assert_eq!(inversion(Locking::Ceiling), [18, 7, 17]);
+    assert_eq!(inversion(LockProtocol::Inheritance), [18, 7, 17]);
+    assert_eq!(inversion(LockProtocol::Ceiling), [18, 7, 17]);
 }
 
 #[test]
 fn with_an_immediate_ceiling_the_highest_does_not_even_begin() {
     // 2 goes on to 4, the end of its section; 0: 4-7; 1: 7-17; 2: 17-18.
-    assert_eq!(inversion(Locking::ImmediateCeiling), [18, 7, 17]);
+    assert_eq!(inversion(LockProtocol::ImmediateCeiling), [18, 7, 17]);
     let tasks = [vec![(0, 2, 1)], vec![], vec![(0, 1, 3)]];
     let with = |locking| ends(&plan(1, locking, &tasks), INVERSION).unwrap();
     // The highest begins at once by inheritance and needs the lock at 4 only; with the immediate
     // ceiling it begins at 4. It ends at the same time.
-    assert_eq!(with(Locking::Inheritance), [18, 7, 17]);
-    assert_eq!(with(Locking::ImmediateCeiling), [18, 7, 17]);
+    assert_eq!(with(LockProtocol::Inheritance), [18, 7, 17]);
+    assert_eq!(with(LockProtocol::ImmediateCeiling), [18, 7, 17]);
 }
 
 /// Two tasks that ask for two locks in opposite orders.
@@ -90,7 +90,7 @@ fn crossed() -> [Sections; 2] {
 #[test]
 fn a_deadlock_is_an_error() {
     let list = [(1, 0, 6), (0, 2, 6)];
-    for locking in [Locking::None, Locking::Inheritance] {
+    for locking in [LockProtocol::None, LockProtocol::Inheritance] {
         let found = ends(&plan(1, locking, &crossed()), &list);
         // 1 has lock 1 from 1 on; 0 runs from 2, has lock 0 from 3, waits for 1 at 4; 1 goes on, 4-5,
         // and asks for 0.
@@ -111,8 +111,8 @@ fn ceilings_rule_deadlocks_out() {
     let with = |locking| ends(&plan(1, locking, &crossed()), &list).unwrap();
     // 0 asks for lock 0 at 3, whose ceiling is its rank, but so is that of lock 1, which 1 holds; 1
     // has its sections to 7; 0: 7-12; 1: 12-13... with 2 units done before 3: it has 1 done.
-    assert_eq!(with(Locking::Ceiling), [12, 11]);
-    assert_eq!(with(Locking::ImmediateCeiling), [12, 11]);
+    assert_eq!(with(LockProtocol::Ceiling), [12, 11]);
+    assert_eq!(with(LockProtocol::ImmediateCeiling), [12, 11]);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn inheritance_goes_along_the_chain() {
         vec![(1, 1, 3)],
     ];
     let list = [(3, 0, 5), (2, 2, 6), (1, 5, 9), (0, 5, 3)];
-    let found = ends(&plan(1, Locking::Inheritance, &tasks), &list).unwrap();
+    let found = ends(&plan(1, LockProtocol::Inheritance, &tasks), &list).unwrap();
     // 3: 0-2, 2: 2-4 waits for 1; 3: 4-5; 0: 5-6 waits for 0; 3: 6-7 gives back 1; 2: 7-10 gives back
     // 0; 0: 10-12; 1: 12-21; 2: 21-22; 3: 22-23.
     assert_eq!(found, [23, 22, 21, 12]);
@@ -136,7 +136,7 @@ fn nonsense_is_refused_with_a_reason() {
     let with = |locking, sections: Sections| ends(&plan(1, locking, &[sections]), &[]);
     let crossing = vec![(0, 0, 3), (1, 2, 3)];
     assert_eq!(
-        with(Locking::None, crossing),
+        with(LockProtocol::None, crossing),
         Err(PlanError::Sections {
             task: 0,
             section: 1
@@ -144,19 +144,19 @@ fn nonsense_is_refused_with_a_reason() {
     );
     let twice = vec![(0, 0, 3), (0, 1, 1)];
     assert_eq!(
-        with(Locking::None, twice),
+        with(LockProtocol::None, twice),
         Err(PlanError::Sections {
             task: 0,
             section: 1
         })
     );
-    let several = plan(2, Locking::Ceiling, &[vec![(0, 0, 1)]]);
+    let several = plan(2, LockProtocol::Ceiling, &[vec![(0, 0, 1)]]);
     assert_eq!(
         ends(&several, &[]),
         Err(PlanError::CeilingOnSeveralCpus { cpus: 2 })
     );
     let root = |members| Level::of(members);
-    let unknown = with(Locking::None, vec![(LOCKS, 0, 1)]);
+    let unknown = with(LockProtocol::None, vec![(LOCKS, 0, 1)]);
     assert_eq!(
         unknown,
         Err(PlanError::UnknownLock {
@@ -166,7 +166,7 @@ fn nonsense_is_refused_with_a_reason() {
         })
     );
     let by_deadline = Plan {
-        locks: vec![Locking::ImmediateCeiling],
+        locks: vec![LockProtocol::ImmediateCeiling],
         ..Plan::on_one_cpu(root(vec![task(Rank::Deadline(ns(5)), &[(0, 0, 1)])]))
     };
     assert_eq!(
@@ -182,7 +182,7 @@ fn nonsense_is_refused_with_a_reason() {
         inside: root(vec![task(Rank::Fixed(0), &[(0, 0, 1)])]),
     });
     let across = Plan {
-        locks: vec![Locking::None],
+        locks: vec![LockProtocol::None],
         ..Plan::on_one_cpu(root(vec![inside, task(Rank::Fixed(1), &[(0, 0, 1)])]))
     };
     assert_eq!(
@@ -205,7 +205,7 @@ struct Active {
 }
 
 struct Ticks<'a> {
-    protocol: Locking,
+    protocol: LockProtocol,
     tasks: &'a [Sections],
     active: Vec<Active>,
 }
@@ -226,10 +226,10 @@ impl Ticks<'_> {
         let job = &self.active[index];
         let mut rank = job.task;
         for lock in &job.held {
-            if self.protocol == Locking::ImmediateCeiling {
+            if self.protocol == LockProtocol::ImmediateCeiling {
                 rank = rank.min(self.ceiling(*lock));
             }
-            if self.protocol != Locking::None {
+            if self.protocol != LockProtocol::None {
                 let waiting =
                     (0..self.active.len()).filter(|at| self.active[*at].waits == Some(*lock));
                 rank = waiting.map(|at| self.rank(at)).fold(rank, usize::min);
@@ -242,7 +242,7 @@ impl Ticks<'_> {
         if self.holder(lock).is_some() {
             return Some(lock);
         }
-        if self.protocol != Locking::Ceiling {
+        if self.protocol != LockProtocol::Ceiling {
             return None;
         }
         let rank = self.rank(index);
@@ -299,7 +299,7 @@ impl Ticks<'_> {
         let waiting: Vec<usize> = (0..self.active.len())
             .filter(|at| self.active[*at].waits == Some(lock))
             .collect();
-        if self.protocol == Locking::Ceiling {
+        if self.protocol == LockProtocol::Ceiling {
             for at in waiting {
                 self.active[at].waits = None;
             }
@@ -402,7 +402,7 @@ proptest! {
     fn protocols_are_as_from_tick_to_tick(
         (tasks, list) in systems(),
         protocol in prop::sample::select(vec![
-            Locking::None, Locking::Inheritance, Locking::Ceiling, Locking::ImmediateCeiling,
+            LockProtocol::None, LockProtocol::Inheritance, LockProtocol::Ceiling, LockProtocol::ImmediateCeiling,
         ]),
     ) {
         let mut ticks = Ticks { protocol, tasks: &tasks, active: Vec::new() };
@@ -414,7 +414,7 @@ proptest! {
     fn a_lock_has_one_holder_on_several_cpus(
         (tasks, list) in systems(),
         protocol in prop::sample::select(vec![
-            Locking::None, Locking::Inheritance, Locking::ImmediateCeiling,
+            LockProtocol::None, LockProtocol::Inheritance, LockProtocol::ImmediateCeiling,
         ]),
         cpus in 2_usize..4,
     ) {

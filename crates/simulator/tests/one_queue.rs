@@ -1,10 +1,11 @@
-//! Tasks that share one queue for several CPUs have an engine of their own where pieces may be told
-//! late. Its schedule is the general engine's, piece by piece.
+//! Tasks that share one queue for several CPUs have an engine of their own. Its schedule is the general
+//! engine's, piece by piece, whether pieces may be told late or not; a lock that nobody uses makes the
+//! general one do the work.
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
-    Completion, Guest, Job, Member, Outcome, Piece, Plan, PlanError, Rank, Rule, Sink, Task,
-    VirtualCpu, simulate_plan,
+    Completion, Guest, Job, LockProtocol, Member, Outcome, Piece, Plan, PlanError, Rank, Rule,
+    Sink, Task, VirtualCpu, simulate_plan,
 };
 
 use crate::plans::{level, ns};
@@ -15,6 +16,8 @@ struct Story<const WHOLE: bool> {
     released: Vec<Job>,
     completed: Vec<Completion>,
     pieces: Vec<Piece>,
+    /// All that is told, in order.
+    calls: Vec<String>,
 }
 
 impl<const WHOLE: bool> Sink for Story<WHOLE> {
@@ -22,15 +25,18 @@ impl<const WHOLE: bool> Sink for Story<WHOLE> {
 
     fn completed(&mut self, completion: &Completion) {
         self.completed.push(*completion);
+        self.calls.push(format!("{completion:?}"));
     }
 
     fn released(&mut self, job: &Job) {
         self.released.push(*job);
+        self.calls.push(format!("{job:?}"));
     }
 
     fn ran(&mut self, piece: &Piece) {
         assert!(piece.from < piece.until, "{piece:?}");
         self.pieces.push(*piece);
+        self.calls.push(format!("{piece:?}"));
     }
 }
 
@@ -65,6 +71,14 @@ impl<const WHOLE: bool> Story<WHOLE> {
             }
         }
         self.pieces = joined;
+    }
+}
+
+/// The plan with a lock that nobody uses.
+fn in_general(plan: &Plan) -> Plan {
+    Plan {
+        locks: vec![LockProtocol::None],
+        ..plan.clone()
     }
 }
 
@@ -133,12 +147,16 @@ proptest! {
         }
         let plan = plan(&ranks, cpus, in_guest);
         let (whole, outcome) = Story::<true>::of(&plan, &jobs, horizon);
-        let (general, expected) = Story::<false>::of(&plan, &jobs, horizon);
+        let (in_order, again) = Story::<false>::of(&plan, &jobs, horizon);
+        let (general, expected) = Story::<false>::of(&in_general(&plan), &jobs, horizon);
         prop_assert_eq!(&outcome, &expected);
+        prop_assert_eq!(&again, &expected);
         prop_assert_eq!(whole.released, general.released);
         prop_assert_eq!(whole.completed, general.completed);
+        prop_assert_eq!(&in_order.calls, &general.calls);
         if outcome.is_ok() {
-            prop_assert_eq!(whole.pieces, general.pieces);
+            prop_assert_eq!(&whole.pieces, &general.pieces);
+            prop_assert_eq!(in_order.pieces, general.pieces);
         }
     }
 }

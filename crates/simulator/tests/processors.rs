@@ -6,7 +6,7 @@ use tailbound_simulator::hierarchy::{
     Completion, Job, Level, Member, Outcome, Piece, Plan, PlanError, Rank, Reservation,
     ReservationError, Rule, ServerKind, Sink, Speed, Task, Window, simulate_plan,
 };
-use tailbound_simulator::{Overheads, Tick};
+use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
 
 use crate::plans::{jobs, level, ns, ranked_reservation, task};
@@ -167,11 +167,11 @@ fn three_virtual_cpus_share_two() {
 
 #[test]
 fn overheads_take_their_time_before_the_job() {
-    let overheads = Overheads {
+    let overheads = HostOverheads {
         context_switch: ns(1),
         scheduler_invocation: ns(2),
         interrupt: ns(3),
-        ..Overheads::default()
+        ..HostOverheads::default()
     };
     let plan = Plan {
         overheads,
@@ -194,9 +194,9 @@ fn overheads_take_their_time_before_the_job() {
 
 #[test]
 fn going_to_another_cpu_costs_a_migration() {
-    let overheads = Overheads {
+    let overheads = HostOverheads {
         migration: ns(5),
-        ..Overheads::default()
+        ..HostOverheads::default()
     };
     let plan = Plan {
         overheads,
@@ -208,12 +208,12 @@ fn going_to_another_cpu_costs_a_migration() {
 
 #[test]
 fn ticks_come_on_every_cpu_whatever_runs() {
-    let overheads = Overheads {
-        tick: Some(Tick {
+    let overheads = HostOverheads {
+        tick: Some(HostTick {
             period: ns(10),
             cost: ns(2),
         }),
-        ..Overheads::default()
+        ..HostOverheads::default()
     };
     let plan = Plan {
         overheads,
@@ -227,14 +227,14 @@ fn ticks_come_on_every_cpu_whatever_runs() {
 
 #[test]
 fn a_job_that_ends_as_a_tick_comes_is_done_before_it() {
-    let tick = Some(Tick {
+    let tick = Some(HostTick {
         period: ns(10),
         cost: ns(2),
     });
     let plan = Plan {
-        overheads: Overheads {
+        overheads: HostOverheads {
             tick,
-            ..Overheads::default()
+            ..HostOverheads::default()
         },
         ..Plan::on_one_cpu(level(vec![task(0), task(1)]))
     };
@@ -265,22 +265,22 @@ fn nonsense_is_refused_with_a_reason() {
         simulate(&one, &[(0, 0, u64::MAX)]),
         Err(PlanError::Overflow)
     );
-    let tick = Some(Tick {
+    let tick = Some(HostTick {
         period: ns(2),
         cost: ns(2),
     });
     let plan = Plan {
-        overheads: Overheads {
+        overheads: HostOverheads {
             tick,
-            ..Overheads::default()
+            ..HostOverheads::default()
         },
         ..one.clone()
     };
     assert!(matches!(simulate(&plan, &[]), Err(PlanError::Tick { .. })));
     let plan = Plan {
-        overheads: Overheads {
+        overheads: HostOverheads {
             interrupt: ns(1),
-            ..Overheads::default()
+            ..HostOverheads::default()
         },
         ..one
     };
@@ -480,12 +480,12 @@ proptest! {
         host in hosts(),
         costs in prop::collection::vec(0_u64..3, 5),
     ) {
-        let overheads = Overheads {
+        let overheads = HostOverheads {
             context_switch: ns(costs[0]),
             scheduler_invocation: ns(costs[1]),
             migration: ns(costs[2]),
             interrupt: ns(costs[3]),
-            tick: Some(Tick { period: ns(10), cost: ns(costs[4]) }),
+            tick: Some(HostTick { period: ns(10), cost: ns(costs[4]) }),
         };
         let plan = Plan { overheads, ..host.plan() };
         let horizon = 3000;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tailbound_simulator::Overheads;
-use tailbound_simulator::aperiodic::PolicyCosts;
+use tailbound_simulator::HostOverheads;
+use tailbound_simulator::aperiodic::AperiodicCosts;
 use tailbound_time::Duration;
 
 use crate::feasibility::Feasibility;
@@ -85,18 +85,18 @@ impl Settings {
     }
 
     /// What every policy pays.
-    pub fn overheads(&self) -> Overheads {
-        Overheads {
+    pub fn overheads(&self) -> HostOverheads {
+        HostOverheads {
             context_switch: self.context_switch,
             scheduler_invocation: self.scheduler_invocation,
             interrupt: self.interrupt,
-            ..Overheads::default()
+            ..HostOverheads::default()
         }
     }
 
     /// What some policies pay.
-    pub fn policy_costs(&self) -> PolicyCosts {
-        PolicyCosts {
+    pub fn policy_costs(&self) -> AperiodicCosts {
+        AperiodicCosts {
             replenishment: self.replenishment,
             promotion: self.promotion,
             slack_per_task: self.slack_per_task,

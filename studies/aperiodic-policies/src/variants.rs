@@ -1,9 +1,7 @@
 //! The policies of the study.
 
 use serde::Serialize;
-use tailbound_simulator::aperiodic::{
-    DualPriorityGain, Policy, ServerBudget, ServerRule, SlackGain,
-};
+use tailbound_simulator::aperiodic::{Gain, Policy, ServerBudget, ServerKind};
 use tailbound_time::Duration;
 
 use crate::feasibility::Feasibility;
@@ -107,20 +105,18 @@ impl Variant {
         };
         match self {
             Self::Background => Policy::Background,
-            Self::Polling => server(ServerRule::Polling),
-            Self::Deferrable => server(ServerRule::Deferrable),
-            Self::Sporadic => server(ServerRule::Sporadic),
-            Self::ConstantBandwidth => server(ServerRule::ConstantBandwidth),
+            Self::Polling => server(ServerKind::Polling),
+            Self::Deferrable => server(ServerKind::Deferrable),
+            Self::Sporadic => server(ServerKind::Sporadic),
+            Self::ConstantBandwidth => server(ServerKind::ConstantBandwidth),
             Self::PriorityExchange => budget.map_or(Policy::Background, Policy::PriorityExchange),
-            Self::Dual => dual(DualPriorityGain::None),
-            Self::DualOwn => dual(DualPriorityGain::Own),
-            Self::DualPropagated => dual(DualPriorityGain::Propagated),
-            Self::DualBoth => dual(DualPriorityGain::Both),
-            Self::Slack => Policy::SlackStealing {
-                gain: SlackGain::None,
-            },
+            Self::Dual => dual(Gain::None),
+            Self::DualOwn => dual(Gain::Own),
+            Self::DualPropagated => dual(Gain::Propagated),
+            Self::DualBoth => dual(Gain::Both),
+            Self::Slack => Policy::SlackStealing { gain: Gain::None },
             Self::SlackGain => Policy::SlackStealing {
-                gain: SlackGain::Propagated,
+                gain: Gain::Propagated,
             },
         }
     }

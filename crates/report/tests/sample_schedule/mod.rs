@@ -7,7 +7,7 @@ use tailbound_simulator::hierarchy::{
     Window, simulate_plan,
 };
 use tailbound_simulator::traces::{BLOCKS, ScheduleWindow, Setting};
-use tailbound_simulator::{Overheads, Tick};
+use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
 
 const MS: u64 = 1_000_000;
@@ -72,13 +72,13 @@ fn one_cpu() -> (Plan, Setting, Vec<PeriodicTask>) {
         task(3),
     ];
     let plan = Plan {
-        overheads: Overheads {
+        overheads: HostOverheads {
             context_switch: Duration::from_micros(40),
-            tick: Some(Tick {
+            tick: Some(HostTick {
                 period: Duration::from_millis(4),
                 cost: Duration::from_micros(60),
             }),
-            ..Overheads::default()
+            ..HostOverheads::default()
         },
         ..Plan::on_one_cpu(level(members))
     };

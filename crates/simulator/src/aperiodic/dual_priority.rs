@@ -2,7 +2,7 @@
 
 use super::jobs::{Done, Jobs};
 use super::policy::{Choice, On, Policy};
-use super::{DualPriorityGain, PolicyCosts};
+use super::{AperiodicCosts, Gain};
 use crate::timers::NEVER;
 
 /// Three bands (Davis and Wellings 1995): promoted hard jobs, soft jobs, hard jobs that are not promoted;
@@ -65,8 +65,8 @@ impl Promotion {
 impl DualPriority {
     pub(super) fn new(
         after: impl Iterator<Item = u64>,
-        gain: DualPriorityGain,
-        costs: &PolicyCosts,
+        gain: Gain,
+        costs: &AperiodicCosts,
     ) -> Self {
         let tasks = after.map(|after| Promotion {
             after,
@@ -78,8 +78,8 @@ impl DualPriority {
         });
         Self {
             tasks: tasks.collect(),
-            self_gain: matches!(gain, DualPriorityGain::Own | DualPriorityGain::Both),
-            propagated_gain: matches!(gain, DualPriorityGain::Propagated | DualPriorityGain::Both),
+            self_gain: matches!(gain, Gain::Own | Gain::Both),
+            propagated_gain: matches!(gain, Gain::Propagated | Gain::Both),
             promotion_cost: costs.promotion.as_nanos(),
             gain_cost: costs.gain.as_nanos(),
             overheads: 0,

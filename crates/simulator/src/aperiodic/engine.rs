@@ -1,12 +1,12 @@
 //! The course of a simulation, from event to event.
 
+use tailbound_model::HostOverheads;
 use tailbound_time::Duration;
 
 use super::Usage;
 use super::jobs::{Done, Jobs};
 use super::policy::{On, Policy};
 use crate::hierarchy::{Completion, Job, Piece, Sink, Source};
-use crate::overheads::Overheads;
 use crate::timers::NEVER;
 
 /// One CPU.
@@ -23,7 +23,7 @@ pub(super) struct Engine<P> {
     limit: u64,
     /// Whether somebody is interrupted then.
     interrupts: bool,
-    /// Overheads that are still to be taken.
+    /// HostOverheads that are still to be taken.
     due: u64,
     next_tick: u64,
     /// The task that was on the CPU last; soft ones come after all hard ones.
@@ -55,7 +55,7 @@ struct Totals {
 }
 
 impl<P: Policy> Engine<P> {
-    pub(super) fn new(policy: P, jobs: Jobs, overheads: &Overheads) -> Self {
+    pub(super) fn new(policy: P, jobs: Jobs, overheads: &HostOverheads) -> Self {
         let tick = overheads.tick.filter(|tick| !tick.period.is_zero());
         let tick_period_ns = tick.map_or(NEVER, |tick| tick.period.as_nanos());
         Self {
@@ -240,7 +240,7 @@ impl<P: Policy> Engine<P> {
         self.due += cost;
     }
 
-    /// Chooses who has the CPU from now on, and for how long. Overheads come first; whom to run is
+    /// Chooses who has the CPU from now on, and for how long. HostOverheads come first; whom to run is
     /// looked at when they are over.
     fn choose(&mut self) {
         if self.due == 0 {

@@ -9,7 +9,6 @@
 //! tasks as theirs, or a higher one: there may be several soft tasks, and one queue of their jobs. What a job executes is its `work`; policies know the worst case only, and learn when
 //! the job is done how much it has left. docs/concepts/aperiodic-policies.md derives the rules.
 
-mod budget_account;
 mod dual_priority;
 mod engine;
 mod jobs;
@@ -19,14 +18,15 @@ mod promotions;
 mod server;
 mod slack;
 
+use tailbound_model::HostOverheads;
 use tailbound_reservation::Account;
 use tailbound_time::Duration;
 
-pub use budget_account::BudgetAccount;
 pub use promotions::promotions;
+pub use tailbound_model::{AperiodicCosts, Gain};
+pub use tailbound_reservation::ServerKind;
 
-use crate::hierarchy::{Rule, ServerKind, Sink, Source};
-use crate::overheads::Overheads;
+use crate::hierarchy::{Sink, Source};
 use engine::Engine;
 use jobs::Jobs;
 
@@ -50,8 +50,9 @@ pub enum Policy {
     Background,
     /// On the budget of a reservation server.
     Server {
-        /// How the budget is spent and comes back.
-        rule: ServerRule,
+        /// How the budget is spent and comes back: a rule that fits a server with a fixed rank. Deadlines
+        /// of the constant bandwidth say when the budget comes back; they order nothing here.
+        rule: ServerKind,
         /// Budget, period and place.
         budget: ServerBudget,
         /// Whether soft jobs go on in the background when the budget is used up.
@@ -67,13 +68,14 @@ pub enum Policy {
         promotions: Vec<Duration>,
         /// What is made of execution before the promotion, and of jobs that need less than the worst
         /// case.
-        gain: DualPriorityGain,
+        gain: Gain,
     },
     /// As long as a lower bound of every hard task's slack is above zero (dynamic approximate slack
     /// stealing; Davis, Tindell and Burns 1993).
     SlackStealing {
-        /// What is made of jobs that need less than the worst case.
-        gain: SlackGain,
+        /// What is made of jobs that need less than the worst case: with [`Gain::Propagated`], what a job
+        /// leaves is slack of all tasks behind it at once. There is no own gain.
+        gain: Gain,
     },
 }
 
@@ -83,8 +85,8 @@ impl Policy {
     /// ticks do, is not in it.
     pub fn allowance(
         &self,
-        overheads: &Overheads,
-        costs: &PolicyCosts,
+        overheads: &HostOverheads,
+        costs: &AperiodicCosts,
         hard_tasks: usize,
     ) -> Duration {
         let around = overheads
@@ -95,18 +97,16 @@ impl Policy {
             Self::DualPriority { gain, .. } => {
                 let promoted = costs.promotion.saturating_add(around);
                 match gain {
-                    DualPriorityGain::None | DualPriorityGain::Own => promoted,
-                    DualPriorityGain::Propagated | DualPriorityGain::Both => {
-                        promoted.saturating_add(costs.gain)
-                    }
+                    Gain::None | Gain::Own => promoted,
+                    Gain::Propagated | Gain::Both => promoted.saturating_add(costs.gain),
                 }
             }
             Self::SlackStealing { gain } => {
                 let slack = costs.slack_per_task.checked_mul(hard_tasks as u64);
                 let slack = slack.unwrap_or(Duration::MAX);
                 match gain {
-                    SlackGain::None => slack,
-                    SlackGain::Propagated => slack.saturating_add(costs.gain),
+                    Gain::None | Gain::Own => slack,
+                    Gain::Propagated | Gain::Both => slack.saturating_add(costs.gain),
                 }
             }
         };
@@ -118,33 +118,14 @@ impl Policy {
     }
 }
 
-/// How the budget of a server is spent and comes back: the rules of [`Rule`], of those that fit a server
-/// with a fixed rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ServerRule {
-    /// [`Rule::Server(ServerKind::Polling)`]
-    Polling,
-    /// [`Rule::Server(ServerKind::Deferrable)`]
-    Deferrable,
-    /// [`Rule::Server(ServerKind::Sporadic)`]
-    Sporadic,
-    /// [`Rule::Server(ServerKind::ConstantBandwidth)`]: its deadlines say when the budget comes back; they order nothing
-    /// here. The soft rule, which only moves its deadline when the budget is used up, would never leave
-    /// the CPU at a fixed rank.
-    ConstantBandwidth,
-}
-
-impl ServerRule {
-    /// The rule of a reservation in a tree.
-    pub fn in_a_tree(self) -> Rule {
-        match self {
-            Self::Polling => Rule::Server(ServerKind::Polling),
-            Self::Deferrable => Rule::Server(ServerKind::Deferrable),
-            Self::Sporadic => Rule::Server(ServerKind::Sporadic),
-            Self::ConstantBandwidth => Rule::Server(ServerKind::ConstantBandwidth),
-        }
-    }
-}
+/// The rules that fit a server with a fixed rank. The soft rule of the constant bandwidth, which only moves
+/// its deadline when the budget is used up, would never leave the CPU.
+const FIXED_RANK: [ServerKind; 4] = [
+    ServerKind::Polling,
+    ServerKind::Deferrable,
+    ServerKind::Sporadic,
+    ServerKind::ConstantBandwidth,
+];
 
 /// The budget of a server, full at time 0 and, where the rule has a grid, at whole periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -157,43 +138,6 @@ pub struct ServerBudget {
     pub behind: usize,
 }
 
-/// What a dual-priority scheduler makes of time that hard jobs turn out not to need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum DualPriorityGain {
-    /// Nothing.
-    #[default]
-    None,
-    /// Self gain: what a job executes before its promotion delays the promotion.
-    Own,
-    /// Propagated gain: what a job leaves of its worst case is given away at its rank.
-    Propagated,
-    /// Both.
-    Both,
-}
-
-/// What a slack stealer makes of time that hard jobs turn out not to need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SlackGain {
-    /// Nothing, until a task's slack is computed anew.
-    #[default]
-    None,
-    /// What a job leaves of its worst case is slack of all tasks behind it at once.
-    Propagated,
-}
-
-/// What policies cost beyond [`Overheads`]. All are zero by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PolicyCosts {
-    /// A replenishment that matters: there is work, or a budget by which something changes.
-    pub replenishment: Duration,
-    /// The timer of a promotion.
-    pub promotion: Duration,
-    /// The slack of one hard task. At the end of every hard job that of all tasks is computed.
-    pub slack_per_task: Duration,
-    /// At the end of every hard job, to pass on what it has left; with propagated gain.
-    pub gain: Duration,
-}
-
 /// What is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
@@ -202,19 +146,9 @@ pub struct System {
     /// When soft jobs run.
     pub policy: Policy,
     /// What scheduling costs; `migration` never arises on one CPU.
-    pub overheads: Overheads,
+    pub overheads: HostOverheads,
     /// What the policy costs.
-    pub costs: PolicyCosts,
-}
-
-impl System {
-    /// The budget of priority exchange, if that is the policy.
-    pub(crate) fn exchanged(&self) -> Option<ServerBudget> {
-        match self.policy {
-            Policy::PriorityExchange(budget) => Some(budget),
-            _ => None,
-        }
-    }
+    pub costs: AperiodicCosts,
 }
 
 /// Where the time went, and what took it.
@@ -279,6 +213,15 @@ pub enum AperiodicError {
         /// The period.
         period: Duration,
     },
+    /// A rule that does not fit a fixed rank.
+    #[error(
+        "a server of the rule {rule} does not fit beside hard tasks; use a polling, deferrable, sporadic \
+         or constant-bandwidth server"
+    )]
+    Rule {
+        /// The rule.
+        rule: ServerKind,
+    },
     /// Promotions for other tasks.
     #[error("{promotions} promotions for {tasks} hard tasks; there must be one for each")]
     Promotions {
@@ -334,7 +277,7 @@ pub fn simulate_aperiodic(
         }
         Policy::PriorityExchange(budget) => {
             // The same check as for every other budget.
-            account(ServerRule::Deferrable, budget)?;
+            account(ServerKind::Deferrable, budget)?;
             let exchange = priority_exchange::PriorityExchange::new(
                 budget.budget.as_nanos(),
                 budget.period.as_nanos(),
@@ -356,9 +299,9 @@ pub fn simulate_aperiodic(
     })
 }
 
-fn account(rule: ServerRule, budget: &ServerBudget) -> Result<Account, AperiodicError> {
+fn account(rule: ServerKind, budget: &ServerBudget) -> Result<Account, AperiodicError> {
     let ServerBudget { budget, period, .. } = *budget;
-    let account = Account::new(&rule.in_a_tree(), budget, period, Duration::ZERO);
+    let account = Account::new(&rule.into(), budget, period, Duration::ZERO);
     account.map_err(|_| AperiodicError::Budget { budget, period })
 }
 
@@ -386,6 +329,11 @@ fn check(system: &System) -> Result<(), AperiodicError> {
             promotions: promotions.len(),
             tasks: system.hard.len(),
         });
+    }
+    if let Policy::Server { rule, .. } = system.policy
+        && !FIXED_RANK.contains(&rule)
+    {
+        return Err(AperiodicError::Rule { rule });
     }
     match system.overheads.tick {
         Some(tick) if !tick.period.is_zero() && tick.cost >= tick.period => {

@@ -1,9 +1,9 @@
 //! When hard jobs are promoted under dual priority.
 
+use tailbound_model::HostTick;
 use tailbound_time::Duration;
 
 use super::HardTask;
-use crate::overheads::Tick;
 
 /// Of each hard task, given by rank, the time from a release to its promotion: the deadline less the
 /// worst-case response time (Davis and Wellings 1995, equation 1); `None` where that is beyond the
@@ -11,7 +11,7 @@ use crate::overheads::Tick;
 ///
 /// The response time is the least fixed point of `R = C + sum over j before of ceil(R / T_j) C_j`
 /// (Joseph and Pandya 1986), with the tick as a task before all others.
-pub fn promotions(tasks: &[HardTask], tick: Option<Tick>) -> Vec<Option<Duration>> {
+pub fn promotions(tasks: &[HardTask], tick: Option<HostTick>) -> Vec<Option<Duration>> {
     let tick = tick.filter(|tick| !tick.period.is_zero());
     let tick = tick.map(|tick| (tick.cost.as_nanos(), tick.period.as_nanos()));
     let mut before: Vec<(u64, u64)> = tick.into_iter().collect();
@@ -63,7 +63,7 @@ mod tests {
         let ms = |ms| Some(Duration::from_millis(ms));
         assert_eq!(promotions(&tasks, None), [ms(8), ms(7), ms(10)]);
         // A tick of 1 ms every 5 ms: 2 + 1, and 6 + 2 + 2 ticks = 10.
-        let tick = Tick {
+        let tick = HostTick {
             period: Duration::from_millis(5),
             cost: Duration::from_millis(1),
         };

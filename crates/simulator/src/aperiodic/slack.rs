@@ -2,7 +2,7 @@
 
 use super::jobs::{Done, Hard, Jobs};
 use super::policy::{Choice, On, Policy};
-use super::{PolicyCosts, SlackGain};
+use super::{AperiodicCosts, Gain};
 
 /// The rule of Davis, Tindell and Burns 1993 and Davis 1993 (YCS 217).
 ///
@@ -20,12 +20,12 @@ use super::{PolicyCosts, SlackGain};
 /// The counter is what the formula yields at any time, and may be below zero, where the formula is too
 /// cautious; what may be stolen then is nothing.
 ///
-/// Soft jobs run before the hard task k if all tasks from k on have slack. Overheads pass from all
+/// Soft jobs run before the hard task k if all tasks from k on have slack. HostOverheads pass from all
 /// counters.
 #[derive(Clone, Debug)]
 pub(super) struct SlackStealing {
     levels: Vec<Level>,
-    gain: SlackGain,
+    gain: Gain,
     slack_cost: u64,
     gain_cost: u64,
 }
@@ -38,7 +38,7 @@ struct Level {
 }
 
 impl SlackStealing {
-    pub(super) fn new(jobs: &Jobs, gain: SlackGain, costs: &PolicyCosts) -> Self {
+    pub(super) fn new(jobs: &Jobs, gain: Gain, costs: &AperiodicCosts) -> Self {
         let levels = 0..jobs.hard.len();
         Self {
             levels: levels.map(|task| Level::of(jobs, task, 0)).collect(),
@@ -94,7 +94,7 @@ impl Policy for SlackStealing {
     fn hard_done(&mut self, jobs: &Jobs, done: &Done, now: u64) -> u64 {
         self.levels[done.task] = Level::of(jobs, done.task, now);
         let mut cost = self.slack_cost.saturating_mul(self.levels.len() as u64);
-        if self.gain == SlackGain::Propagated {
+        if matches!(self.gain, Gain::Propagated | Gain::Both) {
             let worst = jobs.hard[done.task].worst;
             for level in &mut self.levels[done.task + 1..] {
                 // What was counted of this job until that deadline, and did not come.

@@ -64,7 +64,7 @@ pub(super) struct Engine {
     refills: Vec<usize>,
 }
 
-/// Overheads in nanoseconds.
+/// HostOverheads in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     pub(super) context_switch: u64,
@@ -139,6 +139,9 @@ impl Engine {
             Account::unlimited(),
             &mut guests,
         )?;
+        if engine.cpus.len() > 1 {
+            engine.levels[0].run_several();
+        }
         engine.add_queues(&guests);
         engine.pin(&plan.pinned);
         let levels = engine.levels.len();
@@ -449,6 +452,26 @@ impl Engine {
             self.boost(job.task, self.now.saturating_add(bound));
         }
         Ok(())
+    }
+
+    /// A job boosts its reservations, from the inside out, until an instant at most.
+    fn boost(&mut self, task: usize, until: u64) {
+        let mut level = self.tasks[task].level;
+        while let Some((outer, _)) = self.levels[level].parent {
+            self.levels[level].boost(task, until);
+            self.settle(level);
+            level = outer;
+        }
+    }
+
+    /// A job that boosted its reservations is done.
+    fn end_boost(&mut self, task: usize) {
+        let mut level = self.tasks[task].level;
+        while let Some((outer, _)) = self.levels[level].parent {
+            self.levels[level].end_boost(task);
+            self.settle(level);
+            level = outer;
+        }
     }
 
     fn next_in_sequence(&mut self) -> u64 {

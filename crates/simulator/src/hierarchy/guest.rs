@@ -69,6 +69,7 @@ impl Engine {
             let number = self.levels.len();
             let mut level = Level::new(None, Rank::Fixed(0), Account::unlimited(), true, None);
             level.guest = Some(index);
+            level.run_several();
             for task in first..first + guest.tasks.len() {
                 level.add(Child::Task(task));
                 self.tasks[task].level = number;

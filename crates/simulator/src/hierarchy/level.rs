@@ -1,5 +1,7 @@
 //! Who is ready in a level, and who comes first.
 
+use std::collections::BTreeSet;
+
 use tailbound_reservation::Account;
 
 use super::members::Members;
@@ -64,8 +66,10 @@ pub(super) struct Level {
     pub(super) children: Vec<Child>,
     places: Vec<Place>,
     ready: Members,
-    /// The first of the ready members.
+    /// The first of the ready members, where one of them runs at a time.
     first_ready: Option<usize>,
+    /// The ready members in their order, where several of them run at a time.
+    in_order: Option<BTreeSet<(Place, usize)>>,
     /// Members without work whose budget passes.
     passing: Members,
     /// The members whose jobs have begun and may not be interrupted from within.
@@ -94,9 +98,16 @@ impl Level {
             places: Vec::new(),
             ready: Members::default(),
             first_ready: None,
+            in_order: None,
             passing: Members::default(),
             begun: Members::default(),
         }
+    }
+
+    /// Several members of the level run at a time: on the CPUs of the host, or on the virtual CPUs of a
+    /// guest.
+    pub(super) fn run_several(&mut self) {
+        self.in_order = Some(BTreeSet::new());
     }
 
     /// Adds a member that is not ready.
@@ -163,6 +174,10 @@ impl Level {
 
     #[inline]
     pub(super) fn set_ready(&mut self, member: usize, place: Place) {
+        if self.in_order.is_some() {
+            self.set_ready_in_order(member, place);
+            return;
+        }
         self.places[member] = place;
         self.ready.insert(member);
         match self.first_ready {
@@ -174,10 +189,32 @@ impl Level {
 
     #[inline]
     pub(super) fn set_unready(&mut self, member: usize) {
+        if self.in_order.is_some() {
+            self.leave_order(member);
+        }
         self.ready.remove(member);
         self.turns[member] = self.quantum;
         if self.first_ready == Some(member) {
             self.first_ready = self.least(&self.ready);
+        }
+    }
+
+    // Out of line: most levels run one member at a time, and are slower around the code of a tree.
+    #[inline(never)]
+    fn set_ready_in_order(&mut self, member: usize, place: Place) {
+        self.leave_order(member);
+        self.places[member] = place;
+        self.ready.insert(member);
+        if let Some(in_order) = &mut self.in_order {
+            in_order.insert((place, member));
+        }
+    }
+
+    /// A ready member is about to have another place, or none.
+    #[inline(never)]
+    fn leave_order(&mut self, member: usize) {
+        if let Some(in_order) = &mut self.in_order {
+            in_order.remove(&(self.places[member], member));
         }
     }
 
@@ -208,6 +245,7 @@ impl Level {
             return passed;
         };
         let is_new = !passed || self.places[member] != place;
+        self.leave_order(member);
         self.places[member] = place;
         self.passing.insert(member);
         is_new
@@ -216,9 +254,17 @@ impl Level {
     /// Its turn is over: it stands behind its equals.
     #[inline]
     pub(super) fn end_turn(&mut self, member: usize, since: u64) {
-        self.places[member].since = since;
+        let place = Place {
+            since,
+            ..self.places[member]
+        };
         self.turns[member] = self.quantum;
-        self.first_ready = self.least(&self.ready);
+        if self.in_order.is_some() && self.ready.contains(member) {
+            self.set_ready(member, place);
+        } else {
+            self.places[member] = place;
+            self.first_ready = self.least(&self.ready);
+        }
     }
 
     /// Since when a member is ready, or its budget passes.
@@ -284,10 +330,12 @@ impl Level {
 
     /// The first of the ready members, so many or less, in order.
     pub(super) fn first_ready_of(&self, count: usize) -> Vec<usize> {
-        let mut first: Vec<usize> = self.ready.iter().collect();
-        first.sort_unstable_by_key(|member| self.order(*member));
-        first.truncate(count);
-        first
+        self.ready_in_order().take(count).collect()
+    }
+
+    fn ready_in_order(&self) -> impl Iterator<Item = usize> {
+        let in_order = self.in_order.iter().flatten();
+        in_order.map(|(_, member)| *member)
     }
 
     /// The first members, one for each of so many CPUs, and those whose budgets pass as if they were
@@ -298,17 +346,21 @@ impl Level {
         chosen: &mut Vec<usize>,
         passing: &mut Vec<usize>,
     ) -> usize {
-        let key = |member: &usize| (!self.begun.contains(*member), self.order(*member));
-        chosen.extend(self.ready.iter());
-        chosen.sort_unstable_by_key(key);
+        let has_begun = |member: &usize| self.begun.contains(*member);
+        let in_order = self.ready_in_order();
+        if self.begun.is_empty() {
+            chosen.extend(in_order.take(cpus));
+        } else {
+            let (begun, others): (Vec<usize>, Vec<usize>) = in_order.partition(has_begun);
+            chosen.extend(begun.into_iter().chain(others).take(cpus));
+        }
         if !self.passing.is_empty() {
             let mut all: Vec<usize> = chosen.iter().copied().chain(self.passing.iter()).collect();
-            all.sort_unstable_by_key(key);
+            all.sort_unstable_by_key(|member| (!has_begun(member), self.order(*member)));
             let first = all.iter().take(cpus);
             passing.extend(first.filter(|member| self.passing.contains(**member)));
         }
-        chosen.truncate(cpus);
-        chosen.partition_point(|member| self.begun.contains(*member))
+        chosen.partition_point(has_begun)
     }
 
     fn order(&self, member: usize) -> (Place, usize) {

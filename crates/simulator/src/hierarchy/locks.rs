@@ -1,9 +1,10 @@
 //! Locks: who holds them, who waits, and what rank that gives.
 
+use tailbound_model::LockProtocol;
 use tailbound_time::Duration;
 
 use super::engine::Engine;
-use super::plan::{Level, Locking, Member, Plan, Rank, Task};
+use super::plan::{Level, Member, Plan, Rank, Task};
 use super::problem::PlanError;
 use crate::timers::NEVER;
 
@@ -23,7 +24,7 @@ pub(super) struct Locks {
 
 #[derive(Clone, Debug)]
 struct Lock {
-    protocol: Locking,
+    protocol: LockProtocol,
     /// The level whose tasks use it.
     level: Option<usize>,
     /// The least rank of those who use it.
@@ -45,7 +46,7 @@ struct Boundary {
 impl Locks {
     /// The locks of a plan, with so many units of work in a nanosecond.
     pub(super) fn new(plan: &Plan, scale: u64) -> Result<Self, PlanError> {
-        let lock = |protocol: &Locking| Lock {
+        let lock = |protocol: &LockProtocol| Lock {
             protocol: *protocol,
             level: None,
             ceiling: NEVER,
@@ -97,7 +98,7 @@ impl Locks {
     fn refuse_ceiling(&self, task: &Task, cpus: usize) -> Result<(), PlanError> {
         let locks = task.sections.iter();
         let mut protocols = locks.filter_map(|section| self.locks.get(section.lock));
-        if cpus > 1 && protocols.any(|lock| lock.protocol == Locking::Ceiling) {
+        if cpus > 1 && protocols.any(|lock| lock.protocol == LockProtocol::Ceiling) {
             return Err(PlanError::CeilingOnSeveralCpus { cpus });
         }
         Ok(())
@@ -126,8 +127,8 @@ impl Locks {
             }
             match (task.rank, lock.protocol) {
                 (Rank::Fixed(rank), _) => lock.ceiling = lock.ceiling.min(rank),
-                (Rank::Deadline(_), Locking::None | Locking::Inheritance) => {}
-                (Rank::Deadline(_), Locking::Ceiling | Locking::ImmediateCeiling) => {
+                (Rank::Deadline(_), LockProtocol::None | LockProtocol::Inheritance) => {}
+                (Rank::Deadline(_), LockProtocol::Ceiling | LockProtocol::ImmediateCeiling) => {
                     return Err(PlanError::CeilingOfDeadlines { task: number });
                 }
             }
@@ -159,13 +160,13 @@ impl Locks {
         if self.locks[lock].holder.is_some() {
             return Some(lock);
         }
-        if self.locks[lock].protocol != Locking::Ceiling {
+        if self.locks[lock].protocol != LockProtocol::Ceiling {
             return None;
         }
         // Ranks of other levels are another order.
         let level = self.locks[lock].level;
         let of_others = self.locks.iter().enumerate().filter(|(_, lock)| {
-            lock.protocol == Locking::Ceiling
+            lock.protocol == LockProtocol::Ceiling
                 && lock.level == level
                 && lock.holder.is_some_and(|holder| holder != task)
                 && lock.ceiling <= rank
@@ -274,7 +275,7 @@ impl Engine {
         let (level, member) = (self.tasks[task].level, self.tasks[task].member);
         self.levels[level].end(member);
         self.member_unready(level, member);
-        if self.locks.locks[obstacle].protocol != Locking::None {
+        if self.locks.locks[obstacle].protocol != LockProtocol::None {
             self.bequeath(obstacle, rank);
         }
         Ok(false)
@@ -310,7 +311,7 @@ impl Engine {
         self.locks.locks[lock].holder = None;
         self.locks.held[task].retain(|held| *held != lock);
         self.inherit_anew(task);
-        if self.locks.locks[lock].protocol == Locking::Ceiling {
+        if self.locks.locks[lock].protocol == LockProtocol::Ceiling {
             // Who waited asks again when its turn comes, since the ceilings may still be too high.
             for waiter in std::mem::take(&mut self.locks.locks[lock].waiting) {
                 self.unblock(waiter);
@@ -344,9 +345,9 @@ impl Engine {
             let waiting = lock.waiting.iter();
             let first = waiting.map(|waiter| self.effective_rank(*waiter)).min();
             match lock.protocol {
-                Locking::None => NEVER,
-                Locking::ImmediateCeiling => lock.ceiling.min(first.unwrap_or(NEVER)),
-                Locking::Inheritance | Locking::Ceiling => first.unwrap_or(NEVER),
+                LockProtocol::None => NEVER,
+                LockProtocol::ImmediateCeiling => lock.ceiling.min(first.unwrap_or(NEVER)),
+                LockProtocol::Inheritance | LockProtocol::Ceiling => first.unwrap_or(NEVER),
             }
         };
         let inherited = self.locks.held[task].iter().map(of_lock).min();

@@ -9,6 +9,12 @@ pub(super) struct Members {
 }
 
 impl Members {
+    pub(super) fn of(positions: &[usize]) -> Self {
+        let mut members = Self::default();
+        positions.iter().for_each(|member| members.insert(*member));
+        members
+    }
+
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         let high = self.high.iter().enumerate();

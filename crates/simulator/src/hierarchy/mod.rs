@@ -2,7 +2,6 @@
 //! depth.
 
 mod backlog;
-mod boost;
 mod dispatch;
 mod engine;
 mod flat;
@@ -19,12 +18,11 @@ mod source;
 
 use tailbound_time::Duration;
 
-pub use plan::{
-    Guest, Level, Locking, Member, Plan, Rank, Reservation, Section, Speed, Task, VirtualCpu,
-};
+pub use plan::{Guest, Level, Member, Plan, Rank, Reservation, Section, Speed, Task, VirtualCpu};
 pub use problem::PlanError;
 pub use sink::{Completion, Piece, Sink};
 pub use source::{Job, PeriodicJobs, PeriodicTask, Source};
+pub use tailbound_model::LockProtocol;
 pub use tailbound_reservation::{ReservationError, Rule, ServerKind, Window};
 
 /// How a simulation ended.
@@ -41,10 +39,10 @@ pub struct Outcome {
 ///
 /// # Errors
 /// [`PlanError`] says what of the plan or of the source is at fault.
-pub fn simulate_plan<S: Sink>(
+pub fn simulate_plan(
     plan: &Plan,
     source: &mut impl Source,
-    sink: &mut S,
+    sink: &mut impl Sink,
     horizon: Option<Duration>,
 ) -> Result<Outcome, PlanError> {
     check_pins(plan)?;
@@ -52,9 +50,7 @@ pub fn simulate_plan<S: Sink>(
     if let Some(mut flat) = flat::Flat::of(plan) {
         return flat.run(source, sink, horizon_ns);
     }
-    if S::WHOLE_PIECES
-        && let Some(mut one_queue) = one_queue::OneQueue::of(plan)
-    {
+    if let Some(mut one_queue) = one_queue::OneQueue::of(plan) {
         return one_queue.run(source, sink, horizon_ns);
     }
     let mut engine = engine::Engine::new(plan)?;

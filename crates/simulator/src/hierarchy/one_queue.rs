@@ -4,7 +4,7 @@
 //! The schedule is the general engine's. Only what an event touches is chosen anew: the queue is a
 //! heap, and the jobs that run stand in two tournaments, one by their ends, one by their places, so
 //! that an event costs the logarithm of the number of CPUs and of waiting jobs. Pieces are told when
-//! their jobs leave their CPUs.
+//! their jobs leave their CPUs, or at each event to a sink that wants them in order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -149,26 +149,24 @@ impl OneQueue {
     }
 
     /// Runs until all jobs are done, or up to the horizon.
-    pub(super) fn run(
+    pub(super) fn run<S: Sink>(
         &mut self,
         source: &mut impl Source,
-        sink: &mut impl Sink,
+        sink: &mut S,
         horizon: u64,
     ) -> Result<Outcome, PlanError> {
         let ended = self.go_on(source, sink, horizon);
-        for cpu in 0..self.cpus.len() {
-            self.tell_piece(cpu, sink);
-        }
+        self.tell_pieces(sink);
         ended.map(|()| Outcome {
             unfinished: self.unfinished,
             end: Duration::from_nanos(self.now),
         })
     }
 
-    fn go_on(
+    fn go_on<S: Sink>(
         &mut self,
         source: &mut impl Source,
-        sink: &mut impl Sink,
+        sink: &mut S,
         horizon: u64,
     ) -> Result<(), PlanError> {
         loop {
@@ -183,6 +181,9 @@ impl OneQueue {
             }
             // Not before now, where the source is out of order.
             self.now = next.max(self.now);
+            if !S::WHOLE_PIECES {
+                self.tell_pieces(sink);
+            }
             while let Some(cpu) = self.ends.due(self.now) {
                 self.complete(cpu, sink);
             }
@@ -195,6 +196,12 @@ impl OneQueue {
                 return Ok(());
             }
             self.choose(sink);
+        }
+    }
+
+    fn tell_pieces(&mut self, sink: &mut impl Sink) {
+        for cpu in 0..self.cpus.len() {
+            self.tell_piece(cpu, sink);
         }
     }
 

@@ -1,10 +1,10 @@
 //! What is simulated: a tree of tasks and reservations on one or several CPUs.
 
+use tailbound_model::{HostOverheads, LockProtocol};
 use tailbound_reservation::{Account, Rule};
 use tailbound_time::Duration;
 
 use super::problem::PlanError;
-use crate::overheads::Overheads;
 
 /// The CPUs of a host and what runs on them.
 ///
@@ -17,9 +17,14 @@ pub struct Plan {
     /// How fast each CPU is.
     pub cpus: Vec<Speed>,
     /// What the operating system takes for itself.
-    pub overheads: Overheads,
-    /// The locks: what holding each means for the order.
-    pub locks: Vec<Locking>,
+    ///
+    /// An overhead takes the CPU at the instant at which it arises, before any job goes on; overheads that
+    /// arise meanwhile wait their turn behind it. It is charged to no job's execution and to no budget, so
+    /// that what ran, what overheads took and what was idle add up to what passed.
+    pub overheads: HostOverheads,
+    /// The locks: what holding each means for the order. A task asks for a lock when it has worked as long
+    /// as its [`Section`] says, and gives it back when the section, or the job, ends.
+    pub locks: Vec<LockProtocol>,
     /// The CPU of each member of the outermost level, of a guest that of each of its virtual CPUs in
     /// turn; empty, if all may run on all CPUs.
     pub pinned: Vec<usize>,
@@ -37,7 +42,7 @@ impl Plan {
     pub fn global(cpus: usize, root: Level) -> Self {
         Self {
             cpus: vec![Speed::FULL; cpus],
-            overheads: Overheads::default(),
+            overheads: HostOverheads::default(),
             locks: Vec::new(),
             pinned: Vec::new(),
             root,
@@ -87,26 +92,6 @@ impl Speed {
     pub fn as_permille(self) -> u32 {
         self.0
     }
-}
-
-/// What holding a lock does to the place of its holder.
-///
-/// A task asks for a lock when it has worked as long as its [`Section`] says, and gives it back when the
-/// section, or the job, ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Locking {
-    /// Nothing: inversions of priority are as long as they come.
-    #[default]
-    None,
-    /// The holder has the rank of the first of those who wait for it (Sha, Rajkumar and Lehoczky 1990,
-    /// section III; transitive).
-    Inheritance,
-    /// Inheritance, and a task gets a lock only if it comes before the ceilings of all locks of this
-    /// protocol that others hold (the same, section IV). For one CPU and fixed ranks.
-    Ceiling,
-    /// The holder has the ceiling of the lock as its rank from the start (the protocol that POSIX calls
-    /// PTHREAD_PRIO_PROTECT). For fixed ranks.
-    ImmediateCeiling,
 }
 
 /// A scheduler: which of its members runs.

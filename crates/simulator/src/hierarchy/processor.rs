@@ -1,5 +1,7 @@
 //! A CPU in the course of a simulation.
 
+use super::members::Members;
+
 /// What a CPU does.
 #[derive(Clone, Debug)]
 pub(super) struct Processor {
@@ -65,15 +67,17 @@ pub(super) fn assign(cpus: &mut [Processor], by_speed: &[usize], chosen: &[usize
 }
 
 fn assign_equals(cpus: &mut [Processor], group: &[usize], members: &[usize]) {
+    let chosen = Members::of(members);
+    let mut staying = Members::default();
     for cpu in group {
         let processor = &mut cpus[*cpu];
-        processor.member = processor.member.filter(|member| members.contains(member));
+        processor.member = processor.member.filter(|member| chosen.contains(*member));
+        if let Some(member) = processor.member {
+            staying.insert(member);
+        }
     }
     let mut free = 0;
-    for member in members {
-        if group.iter().any(|cpu| cpus[*cpu].member == Some(*member)) {
-            continue;
-        }
+    for member in members.iter().filter(|member| !staying.contains(**member)) {
         while cpus[group[free]].member.is_some() {
             free += 1;
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tailbound_model::{
-    Builtin, Cpu, Description, Domain, ExecutionTime, Host, InputFiles, LockProtocol, Placement,
-    Scheduling, Service, Task,
+    Builtin, Cpu, Description, Domain, ExecutionTime, Host, InputFiles, Placement, Scheduling,
+    Service, Task,
 };
 use tailbound_time::Duration;
 
@@ -12,10 +12,9 @@ use super::layout::{Group, Inside, LaidPlan, LaidReservation, Layout, Node, Task
 use super::order::rank;
 use super::placement::placed;
 use super::problem::HostError;
-use super::soft::late_in_any_case;
+use super::subsystems::{self, SpreadMember};
 use super::supply::Supply;
-use crate::hierarchy::{Locking, Plan, Rank, Rule, Speed};
-use crate::overheads::{Overheads, Tick};
+use crate::hierarchy::{Level, Plan, Rank, Rule, Speed};
 
 /// The length of a turn among domains without a reservation, among the copies of a CPU hog and among
 /// the services of a domain: what the kernel's fair scheduler gives equals under load, about.
@@ -64,8 +63,9 @@ pub fn lay_out(
     };
     mapping.check_outers()?;
     mapping.check_circles()?;
-    mapping.check_locks()?;
-    mapping.check_aperiodic()?;
+    for subsystem in subsystems::ALL {
+        subsystem.check(&mapping)?;
+    }
     let plans = match host.placement {
         Placement::Global => vec![mapping.global()?],
         Placement::Partitioned => mapping.partitioned()?,
@@ -83,7 +83,7 @@ pub(super) struct Mapping<'a> {
     pub(super) host: &'a Host,
     pub(super) inputs: &'a InputFiles,
     /// The virtual CPU of each service and each own task, by (domain, name).
-    placed: BTreeMap<(String, String), usize>,
+    pub(super) placed: BTreeMap<(String, String), usize>,
 }
 
 impl<'a> Mapping<'a> {
@@ -142,45 +142,60 @@ impl<'a> Mapping<'a> {
             .map(|(name, domain)| (name.as_str(), domain))
     }
 
-    /// A plan for each CPU, or one for several where guests are on several of them.
+    /// A plan for each CPU, or one for several where a subsystem spreads members over them.
     fn partitioned(&self) -> Result<Vec<LaidPlan>, HostError> {
         let mut plans = Vec::new();
         let mut together = Vec::new();
+        let spread = self.spread_members()?;
         for cpu in &self.host.cpus {
-            match self.aperiodic_on(*cpu) {
-                Some(soft) => plans.push(self.beside_soft(*cpu, soft)?),
-                None if self.has_guests() => together.push(*cpu),
-                None => plans.push(self.on_cpu(*cpu)?),
+            match self.plan_of_subsystem(*cpu)? {
+                Some(plan) => plans.push(plan),
+                None if !spread.is_empty() => together.push(*cpu),
+                None => {
+                    let members = Inside::of(self.members_on(*cpu)?);
+                    plans.push(self.plan(vec![*cpu], members, Vec::new())?);
+                }
             }
         }
         if !together.is_empty() {
-            plans.push(self.with_guests(together)?);
+            plans.push(self.pinned(together, spread)?);
         }
         plans.sort_by_key(|plan| plan.cpus.first().copied());
         Ok(plans)
     }
 
-    fn on_cpu(&self, cpu: Cpu) -> Result<LaidPlan, HostError> {
-        self.plan(vec![cpu], Inside::of(self.members_on(cpu)?), Vec::new())
+    fn plan_of_subsystem(&self, cpu: Cpu) -> Result<Option<LaidPlan>, HostError> {
+        let mut plans = subsystems::ALL.iter();
+        let first = plans.find_map(|subsystem| subsystem.plan_of_cpu(self, cpu).transpose());
+        first.transpose()
     }
 
-    fn with_guests(&self, cpus: Vec<Cpu>) -> Result<LaidPlan, HostError> {
+    fn spread_members(&self) -> Result<Vec<SpreadMember>, HostError> {
+        let mut members = Vec::new();
+        for subsystem in subsystems::ALL {
+            members.extend(subsystem.members(self)?);
+        }
+        Ok(members)
+    }
+
+    /// One plan for several CPUs, on which each member is pinned.
+    fn pinned(&self, cpus: Vec<Cpu>, spread: Vec<SpreadMember>) -> Result<LaidPlan, HostError> {
         let (mut members, mut pinned) = (Vec::new(), Vec::new());
         for (index, cpu) in cpus.iter().enumerate() {
             let here = self.members_on(*cpu)?;
             pinned.resize(pinned.len() + here.len(), index);
             members.extend(here);
         }
-        for (name, domain) in self.guests() {
-            members.push(self.guest(name, domain)?);
-            for cpu in self.description.cpus_of(domain) {
+        for member in spread {
+            for cpu in member.cpus {
                 let index = cpus.iter().position(|it| *it == cpu);
                 pinned.push(index.ok_or_else(|| HostError::NotOfHost {
-                    domain: name.to_owned(),
+                    domain: member.domain.clone(),
                     host: self.name.to_owned(),
                     cpu: cpu.0,
                 })?);
             }
+            members.push(member.node);
         }
         self.plan(cpus, Inside::of(members), pinned)
     }
@@ -226,9 +241,7 @@ impl<'a> Mapping<'a> {
             let rank = BACKGROUND - (cpus.len() - 1 - index) as u64;
             members.extend(in_background(rank, background));
         }
-        for (name, domain) in self.guests() {
-            members.push(self.guest(name, domain)?);
-        }
+        members.extend(self.spread_members()?.into_iter().map(|member| member.node));
         self.plan(cpus, Inside::of(members), Vec::new())
     }
 
@@ -248,63 +261,22 @@ impl<'a> Mapping<'a> {
                 percent,
             })
         };
-        let overheads = &self.host.overheads;
-        let mut plan = Plan::on_one_cpu(Inside::of(Vec::new()).numbered(&mut empty(), 0));
-        plan.cpus = cpus.iter().map(speed).collect::<Result<_, _>>()?;
-        plan.overheads = Overheads {
-            context_switch: overheads.context_switch,
-            scheduler_invocation: overheads.scheduler_invocation,
-            migration: overheads.migration,
-            tick: overheads.tick.map(|tick| Tick {
-                period: tick.period,
-                cost: tick.cost,
-            }),
-            interrupt: overheads.interrupt,
-        };
-        plan.pinned = pinned;
         let mut laid = empty();
-        plan.root = root.numbered(&mut laid, 0);
-        let locks = laid.locks.iter();
-        plan.locks = locks
-            .map(|(domain, lock)| self.protocol(domain, lock))
-            .collect();
-        laid.plan = plan;
+        let root = root.numbered(&mut laid, 0);
+        let domains = &self.description.domains;
+        let protocol = |(domain, lock)| domains.get(domain)?.locks.get(lock).copied();
+        let locks = laid.locks.iter().map(|(domain, lock)| (domain, lock));
+        laid.plan = Plan {
+            cpus: cpus.iter().map(speed).collect::<Result<_, _>>()?,
+            overheads: self.host.overheads,
+            locks: locks
+                .map(|lock| protocol(lock).unwrap_or_default())
+                .collect(),
+            pinned,
+            root,
+        };
         laid.cpus = cpus;
         Ok(laid)
-    }
-
-    fn protocol(&self, domain: &str, lock: &str) -> Locking {
-        let domain = self.description.domains.get(domain);
-        match domain.and_then(|domain| domain.locks.get(lock)) {
-            None | Some(LockProtocol::None) => Locking::None,
-            Some(LockProtocol::Inheritance) => Locking::Inheritance,
-            Some(LockProtocol::Ceiling) => Locking::Ceiling,
-            Some(LockProtocol::ImmediateCeiling) => Locking::ImmediateCeiling,
-        }
-    }
-
-    /// Refuses locks that tasks on several virtual CPUs share.
-    fn check_locks(&self) -> Result<(), HostError> {
-        for (name, domain) in &self.description.domains {
-            let mut users: BTreeMap<&str, usize> = BTreeMap::new();
-            for (task, content) in &domain.tasks {
-                let Some(vcpu) = self.placed.get(&(name.clone(), task.clone())) else {
-                    continue;
-                };
-                for section in &content.sections {
-                    if users
-                        .insert(&section.lock, *vcpu)
-                        .is_some_and(|it| it != *vcpu)
-                    {
-                        return Err(HostError::LockAcrossVcpus {
-                            place: format!("domains.{name}.tasks.{task}"),
-                            lock: section.lock.clone(),
-                        });
-                    }
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Puts a virtual CPU of a domain among the reservations, or in the background, of the level that
@@ -318,7 +290,7 @@ impl<'a> Mapping<'a> {
         members: &mut Vec<Node>,
         background: &mut Vec<Node>,
     ) -> Result<(), HostError> {
-        if self.has_one_queue(domain) {
+        if subsystems::ALL.iter().any(|it| it.lays_out(self, domain)) {
             return Ok(());
         }
         let inside = self.inside(name, domain, vcpu)?;
@@ -486,7 +458,10 @@ impl<'a> Mapping<'a> {
                 "domains without a guarantee run below all reservations, in turns of {TURN}"
             ));
         }
-        said.extend(plans.iter().flat_map(late_in_any_case));
+        for plan in plans {
+            let subsystems = subsystems::ALL.iter();
+            said.extend(subsystems.filter_map(|subsystem| subsystem.assumptions(plan)));
+        }
         if plans.iter().any(|plan| plan.plan.overheads.is_free()) {
             said.push("scheduling costs nothing".into());
         }
@@ -511,11 +486,7 @@ impl<'a> Mapping<'a> {
 
 fn empty() -> LaidPlan {
     LaidPlan {
-        plan: Plan::on_one_cpu(crate::hierarchy::Level {
-            preemptive: true,
-            quantum: None,
-            members: Vec::new(),
-        }),
+        plan: Plan::on_one_cpu(Level::of(Vec::new())),
         cpus: Vec::new(),
         tasks: Vec::new(),
         reservations: vec![LaidReservation {

@@ -9,8 +9,10 @@ mod course;
 mod guests;
 mod layout;
 mod load;
+mod locks;
 mod mapping;
 mod order;
+mod partitions;
 mod placement;
 mod problem;
 mod promises;
@@ -18,6 +20,7 @@ mod result;
 mod run;
 mod soft;
 mod stability;
+mod subsystems;
 mod supply;
 
 pub use course::{Kept, Nothing};

@@ -12,10 +12,10 @@ use super::course::{Course, Feed, HOG, Kept, NEVER_DUE, Nothing, Responses, Span
 use super::layout::{LaidPlan, LaidTask, Layout};
 use super::mapping::{LONGEST, TURN, lay_out};
 use super::problem::HostError;
-use super::result::{CpuResult, Growth, HostSimulation, TaskResult};
+use super::result::{CpuResult, HostSimulation, TaskResult};
 use super::soft::InDomain;
-use super::stability::Balance;
-use crate::aperiodic::{System, simulate_aperiodic};
+use super::subsystems::{self, PlanRun};
+use crate::aperiodic::simulate_aperiodic;
 use crate::hierarchy::{
     Job, Level, Member, Rule, ServerKind, Sink, Source, VirtualCpu, simulate_plan,
 };
@@ -144,10 +144,8 @@ fn check_amount(query: &HostQuery<'_>, layout: &Layout, time: Time) -> Result<()
             }
         }
         changes(&laid.plan.root, laid, &mut 0, time.end, &mut events);
-        if let Some(budget) = laid.aperiodic.as_ref().and_then(System::exchanged) {
-            let often = ratio(time.end, budget.period);
-            events.push((often, "replenishments of priority exchange".into()));
-        }
+        let subsystems = subsystems::ALL.iter();
+        events.extend(subsystems.filter_map(|subsystem| subsystem.events(laid, time.end)));
         if let Some(tick) = laid
             .plan
             .overheads
@@ -177,7 +175,7 @@ fn check_amount(query: &HostQuery<'_>, layout: &Layout, time: Time) -> Result<()
     })
 }
 
-fn ratio(length: Duration, step: Duration) -> f64 {
+pub(super) fn ratio(length: Duration, step: Duration) -> f64 {
     length.as_secs_f64() / step.as_secs_f64().max(1e-9)
 }
 
@@ -284,8 +282,16 @@ fn simulate_one<S: Sink>(
     let ended = simulate_laid(laid, &mut feed, &mut both, time.end)?;
     found.ended_ns = found.ended_ns.max(ended.as_nanos());
     course.end();
-    let growth = growths(query, laid, &course, cut_off.get());
-    take_note(query, laid, course, &growth, found, responses);
+    let run = PlanRun {
+        query,
+        laid,
+        course: &course,
+        cut_off: cut_off.get(),
+    };
+    for subsystem in subsystems::ALL {
+        subsystem.conclude(&run, found);
+    }
+    take_note(query, laid, course, found, responses);
     Ok(())
 }
 
@@ -338,32 +344,10 @@ fn deadline_and_queue(task: &LaidTask) -> (u64, usize) {
     (deadline, task.reservation)
 }
 
-/// Whose queues grow, by reservation.
-fn growths(
-    query: &HostQuery<'_>,
-    laid: &LaidPlan,
-    course: &Course,
-    cut_off: Option<u64>,
-) -> Vec<Option<Growth>> {
-    let balance = Balance::of(laid, query.inputs);
-    let queues = course.queues.iter().enumerate();
-    let mut growth: Vec<Option<Growth>> = queues
-        .map(|(reservation, queue)| balance.growth(reservation, queue))
-        .collect();
-    if let Some(at_ns) = cut_off
-        && growth.iter().all(Option::is_none)
-        && let Some(longest) = (0..growth.len()).max_by_key(|at| course.queues[*at].waiting())
-    {
-        growth[longest] = Some(Growth::CutOff { at_ns });
-    }
-    growth
-}
-
 fn take_note(
     query: &HostQuery<'_>,
     laid: &LaidPlan,
     course: Course,
-    growth: &[Option<Growth>],
     found: &mut HostSimulation,
     responses: &mut Vec<Found>,
 ) {
@@ -395,9 +379,6 @@ fn take_note(
             at = laid.reservations[reservation].outer;
         }
         let domain = found.domains.entry(task.domain.clone()).or_default();
-        domain.growth = domain
-            .growth
-            .or(growth.get(task.reservation).copied().flatten());
         let Some(content) = &task.task else { continue };
         let unfinished = count.released - count.done;
         let deadline = content.relative_deadline();

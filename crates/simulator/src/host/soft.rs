@@ -1,8 +1,8 @@
 //! Soft tasks beside hard ones, on a CPU that they have for themselves.
 
 use tailbound_model::{
-    Aperiodic, AperiodicPolicy, Arrivals, Bin, Cpu, Domain, ExecutionTime, Gain, InputFiles,
-    Scheduling, Task,
+    Aperiodic, AperiodicPolicy, Arrivals, Bin, Cpu, Domain, ExecutionTime, HostOverheads,
+    InputFiles, Scheduling, Task,
 };
 use tailbound_time::Duration;
 
@@ -10,11 +10,10 @@ use super::layout::{Inside, LaidPlan, Node};
 use super::mapping::{Mapping, node, unlimited};
 use super::order::{by_priority, rank};
 use super::problem::HostError;
-use crate::aperiodic::{
-    DualPriorityGain, HardTask, Policy, PolicyCosts, ServerBudget, SlackGain, System, promotions,
-};
+use super::run::ratio;
+use super::subsystems::SimulatedSubsystem;
+use crate::aperiodic::{HardTask, Policy, ServerBudget, System, promotions};
 use crate::hierarchy::{Completion, Job, Piece, Rank, Sink};
-use crate::overheads::Overheads;
 
 /// Where the domain stands among the reservations of its plan.
 const DOMAIN: usize = 1;
@@ -22,29 +21,22 @@ const DOMAIN: usize = 1;
 /// A hard task with its place.
 struct Placed<'a> {
     rank: u64,
-    name: &'a str,
+    name: &'a String,
     task: &'a Task,
 }
 
-impl<'a> Mapping<'a> {
-    /// The domain with an aperiodic policy that is on a CPU, if one is.
-    pub(super) fn aperiodic_on(&self, cpu: Cpu) -> Option<(&'a str, &'a Domain, &'a Aperiodic)> {
-        let mut domains = self.directly_in(None);
-        domains.find_map(|(name, domain)| {
-            let aperiodic = domain.aperiodic.as_ref()?;
-            let here = self.description.cpus_of(domain).contains(&cpu);
-            here.then_some((name, domain, aperiodic))
-        })
-    }
+/// `SoftTasks` are the aperiodic policies of domains, each with a CPU for itself.
+pub(super) struct SoftTasks;
 
-    /// Refuses what an aperiodic policy does not go with.
-    pub(super) fn check_aperiodic(&self) -> Result<(), HostError> {
-        let domains = self.description.domains.iter();
-        for (name, _) in domains.filter(|(_, domain)| {
-            let here = self.description.host_of(domain).map(|(name, _)| name);
-            here == Some(self.name)
-        }) {
-            if let Some(first) = self.description.aperiodic_contradictions(name).first() {
+impl SimulatedSubsystem for SoftTasks {
+    fn check(&self, mapping: &Mapping<'_>) -> Result<(), HostError> {
+        let description = mapping.description;
+        for (name, domain) in &description.domains {
+            let here = description.host_of(domain).map(|(name, _)| name);
+            if here != Some(mapping.name) {
+                continue;
+            }
+            if let Some(first) = description.aperiodic_contradictions(name).first() {
                 return Err(HostError::Aperiodic {
                     place: format!("domains.{name}.{}", first.keys.join(".")),
                     message: first.message.clone(),
@@ -55,51 +47,68 @@ impl<'a> Mapping<'a> {
         Ok(())
     }
 
-    /// The plan of a CPU that such a domain has for itself. Its tasks are in the order of the policy:
-    /// hard ones by rank, then soft ones.
-    pub(super) fn beside_soft(
-        &self,
-        cpu: Cpu,
-        (name, domain, aperiodic): (&'a str, &'a Domain, &'a Aperiodic),
-    ) -> Result<LaidPlan, HostError> {
-        let mut hard = self.hard_tasks(domain);
-        hard.sort_by_key(|placed| (placed.rank, placed.name));
-        let soft = domain.tasks.iter();
-        let soft = soft.filter(|(task, _)| domain.has_soft(task));
-        let in_order = hard.iter().map(|placed| (placed.name, placed.task));
-        let in_order = in_order.chain(soft.map(|(task, content)| (task.as_str(), content)));
-        let members = in_order.enumerate().map(|(place, (task, content))| {
-            let mut found = node(name, None, task, Some(0), domain.scheduling, content);
-            found.rank = Rank::Fixed(place as u64);
-            Node::Task(found)
-        });
-        let mut group = unlimited(Rank::Fixed(0), Inside::of(members.collect()));
-        group.domain = Some(name.to_owned());
-        group.vcpu = Some(0);
-        let root = Inside::of(vec![Node::Group(group)]);
-        let mut laid = self.plan(vec![cpu], root, Vec::new())?;
-        let place = format!("domains.{name}");
-        laid.aperiodic = Some(system(
-            aperiodic,
-            domain,
-            &hard,
-            &laid,
-            self.inputs,
-            &place,
-        )?);
-        Ok(laid)
+    fn plan_of_cpu(&self, mapping: &Mapping<'_>, cpu: Cpu) -> Result<Option<LaidPlan>, HostError> {
+        for (name, domain) in mapping.directly_in(None) {
+            if let Some(aperiodic) = &domain.aperiodic
+                && mapping.description.cpus_of(domain).contains(&cpu)
+            {
+                return beside_soft(mapping, cpu, name, domain, aperiodic).map(Some);
+            }
+        }
+        Ok(None)
     }
 
-    fn hard_tasks(&self, domain: &'a Domain) -> Vec<Placed<'a>> {
-        let tasks = domain.tasks.iter();
-        let hard = tasks.filter(|(task, _)| !domain.has_soft(task));
-        hard.map(|(name, task)| Placed {
-            rank: fixed(rank(domain.scheduling, task)),
-            name,
-            task,
-        })
-        .collect()
+    fn assumptions(&self, plan: &LaidPlan) -> Option<String> {
+        late_in_any_case(plan)
     }
+
+    fn events(&self, plan: &LaidPlan, length: Duration) -> Option<(f64, String)> {
+        let Policy::PriorityExchange(budget) = plan.aperiodic.as_ref()?.policy else {
+            return None;
+        };
+        let often = ratio(length, budget.period);
+        Some((often, "replenishments of priority exchange".into()))
+    }
+}
+
+/// The plan of a CPU that a domain with an aperiodic policy has for itself. Its tasks are in the order of
+/// the policy: hard ones by rank, then soft ones.
+fn beside_soft(
+    mapping: &Mapping<'_>,
+    cpu: Cpu,
+    name: &str,
+    domain: &Domain,
+    aperiodic: &Aperiodic,
+) -> Result<LaidPlan, HostError> {
+    let (soft, hard): (Vec<_>, Vec<_>) = domain
+        .tasks
+        .iter()
+        .partition(|(task, _)| domain.has_soft(task));
+    let place = |(name, task)| Placed {
+        rank: fixed(rank(domain.scheduling, task)),
+        name,
+        task,
+    };
+    let mut hard: Vec<Placed<'_>> = hard.into_iter().map(place).collect();
+    hard.sort_by_key(|placed| (placed.rank, placed.name));
+    let in_order = hard.iter().map(|placed| (placed.name, placed.task));
+    let members = in_order
+        .chain(soft)
+        .enumerate()
+        .map(|(place, (task, content))| {
+            let mut member = node(name, None, task, Some(0), domain.scheduling, content);
+            member.rank = Rank::Fixed(place as u64);
+            Node::Task(member)
+        });
+    let mut group = unlimited(Rank::Fixed(0), Inside::of(members.collect()));
+    group.domain = Some(name.to_owned());
+    group.vcpu = Some(0);
+    let root = Inside::of(vec![Node::Group(group)]);
+    let mut laid = mapping.plan(vec![cpu], root, Vec::new())?;
+    let place = format!("domains.{name}");
+    let system = system(aperiodic, domain, &hard, &laid, mapping.inputs, &place)?;
+    laid.aperiodic = Some(system);
+    Ok(laid)
 }
 
 /// Orders by deadlines of jobs are refused before.
@@ -119,12 +128,7 @@ fn system(
     place: &str,
 ) -> Result<System, HostError> {
     let overheads = laid.plan.overheads;
-    let costs = PolicyCosts {
-        replenishment: aperiodic.costs.replenishment,
-        promotion: aperiodic.costs.promotion,
-        slack_per_task: aperiodic.costs.slack_per_task,
-        gain: aperiodic.costs.gain,
-    };
+    let costs = aperiodic.costs;
     let mut policy = policy(aperiodic, domain, hard);
     let allowance = policy.allowance(&overheads, &costs, hard.len());
     let hard: Vec<HardTask> = hard
@@ -143,7 +147,7 @@ fn system(
 }
 
 /// The tasks of a plan for which dual priority has no promotion, in words.
-pub(super) fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
+fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
     let system = laid.aperiodic.as_ref()?;
     let Policy::DualPriority { .. } = system.policy else {
         return None;
@@ -162,7 +166,7 @@ pub(super) fn late_in_any_case(laid: &LaidPlan) -> Option<String> {
 }
 
 /// What may be late under any policy is promoted at once.
-fn promoted(hard: &[HardTask], overheads: &Overheads) -> Vec<Duration> {
+fn promoted(hard: &[HardTask], overheads: &HostOverheads) -> Vec<Duration> {
     let found = promotions(hard, overheads.tick).into_iter();
     found.map(Option::unwrap_or_default).collect()
 }
@@ -172,18 +176,10 @@ fn policy(aperiodic: &Aperiodic, domain: &Domain, hard: &[Placed<'_>]) -> Policy
     match aperiodic.policy {
         AperiodicPolicy::DualPriority => Policy::DualPriority {
             promotions: Vec::new(),
-            gain: match aperiodic.gain {
-                Gain::None => DualPriorityGain::None,
-                Gain::Own => DualPriorityGain::Own,
-                Gain::Propagated => DualPriorityGain::Propagated,
-                Gain::Both => DualPriorityGain::Both,
-            },
+            gain: aperiodic.gain,
         },
         AperiodicPolicy::SlackStealing => Policy::SlackStealing {
-            gain: match aperiodic.gain {
-                Gain::None | Gain::Own => SlackGain::None,
-                Gain::Propagated | Gain::Both => SlackGain::Propagated,
-            },
+            gain: aperiodic.gain,
         },
         AperiodicPolicy::PriorityExchange => {
             let period = aperiodic.period.unwrap_or_default();

@@ -14,14 +14,47 @@ use tailbound_model::InputFiles;
 use super::course::{Backlog, PARTS};
 use super::layout::{LaidPlan, LaidTask};
 use super::load::{is_regular, utilisation};
-use super::result::Growth;
+use super::result::{Growth, HostSimulation};
+use super::subsystems::{PlanRun, SimulatedSubsystem};
 use crate::hierarchy::{Level, Member, Rank, Rule, ServerKind, VirtualCpu};
 
 /// An overload of less than this share is not told from none.
 const ROUNDING: f64 = 1e-9;
 
+/// `Stability` says of each domain whether its work piles up.
+pub(super) struct Stability;
+
+impl SimulatedSubsystem for Stability {
+    fn conclude(&self, run: &PlanRun<'_>, results: &mut HostSimulation) {
+        let growths = growths(run);
+        for task in &run.laid.tasks {
+            let domain = results.domains.entry(task.domain.clone()).or_default();
+            let growth = growths.get(task.reservation).copied().flatten();
+            domain.growth = domain.growth.or(growth);
+        }
+    }
+}
+
+/// Which queues grow, by reservation.
+fn growths(run: &PlanRun<'_>) -> Vec<Option<Growth>> {
+    let queues = &run.course.queues;
+    let balance = Balance::of(run.laid, run.query.inputs);
+    let mut growths: Vec<Option<Growth>> = queues
+        .iter()
+        .enumerate()
+        .map(|(reservation, queue)| balance.growth(reservation, queue))
+        .collect();
+    if let Some(at_ns) = run.cut_off
+        && growths.iter().all(Option::is_none)
+        && let Some(longest) = (0..growths.len()).max_by_key(|at| queues[*at].waiting())
+    {
+        growths[longest] = Some(Growth::CutOff { at_ns });
+    }
+    growths
+}
+
 /// What each reservation of a plan needs and can get in the long run, as shares of a CPU of full speed.
-pub(super) struct Balance {
+struct Balance {
     /// By reservation, what its tasks need of its budget; infinite with a CPU hog, `None` if that is not
     /// known. What boosts is not: it needs no budget. Of a guest all is noted with its first virtual CPU.
     needed: Vec<Option<f64>>,
@@ -47,7 +80,7 @@ struct OfCpu {
 }
 
 impl Balance {
-    pub(super) fn of(laid: &LaidPlan, inputs: &InputFiles) -> Self {
+    fn of(laid: &LaidPlan, inputs: &InputFiles) -> Self {
         let count = laid.reservations.len();
         let mut balance = Self {
             needed: vec![Some(0.0); count],
@@ -148,7 +181,7 @@ impl Balance {
     }
 
     /// Whether the queue of a reservation grows.
-    pub(super) fn growth(&self, reservation: usize, queue: &Backlog) -> Option<Growth> {
+    fn growth(&self, reservation: usize, queue: &Backlog) -> Option<Growth> {
         let here = self.cpus[self.home[reservation]];
         if let Some(needed) = self.needed[reservation].filter(|needed| needed.is_finite()) {
             let given = self.given[reservation];

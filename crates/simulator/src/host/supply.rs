@@ -1,14 +1,15 @@
 //! What a virtual CPU of a domain gets of its level: rule, budget and rank.
 
 use tailbound_model::{
-    CpuPromise, Domain, DomainKind, HostScheduling, Precedence, Reservation, Scheduling, ServerKind,
+    CpuPromise, Domain, HostScheduling, Precedence, Reservation, Scheduling, ServerKind,
 };
 use tailbound_time::Duration;
 
 use super::layout::{Group, Inside};
-use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping};
+use super::mapping::{BEHIND_DEADLINES, LONGEST, Mapping, unlimited};
 use super::order::by_priority;
 use super::problem::HostError;
+use super::subsystems;
 use crate::hierarchy::{Rank, Rule};
 
 /// Where a virtual CPU stands in its level.
@@ -29,24 +30,13 @@ impl Mapping<'_> {
         vcpu: usize,
         within: Option<Scheduling>,
     ) -> Result<(Group, Supply), HostError> {
-        let mut group = Group {
-            rank: Rank::Fixed(0),
-            rule: Rule::Unlimited,
-            budget: Duration::ZERO,
-            period: Duration::ZERO,
-            domain: Some(name.to_owned()),
-            vcpu: Some(vcpu),
-            background: false,
-            inside: Inside::of(Vec::new()),
-        };
-        if domain.kind == DomainKind::TimePartition {
-            let Some(frame) = self.host.major_frame else {
-                let host = self.name.to_owned();
-                return Err(HostError::NoFrame { host });
-            };
-            group.rule = Rule::Windows(domain.windows.clone());
-            group.period = frame;
-            return Ok((group, Supply::Guaranteed));
+        let mut group = unlimited(Rank::Fixed(0), Inside::of(Vec::new()));
+        group.domain = Some(name.to_owned());
+        group.vcpu = Some(vcpu);
+        for subsystem in subsystems::ALL {
+            if subsystem.supply(self, domain, &mut group)? {
+                return Ok((group, Supply::Guaranteed));
+            }
         }
         let Some(reservation) = &domain.reservation else {
             return Ok((group, Supply::Rest));

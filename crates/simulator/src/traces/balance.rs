@@ -74,7 +74,7 @@ impl Stretch {
 
 /// The curves of all reservations that have a budget.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Balances {
+pub struct Balances {
     /// The first is that of reservation 1; `None` has no budget.
     each: Vec<Option<Balance>>,
 }
@@ -90,14 +90,15 @@ struct Balance {
 }
 
 impl Balances {
-    pub(super) fn new(setting: &Setting) -> Self {
+    /// The budgets of all reservations at the start.
+    pub fn new(setting: &Setting) -> Self {
         Self {
             each: setting.reservations.iter().map(Balance::new).collect(),
         }
     }
 
     /// What the curve of a reservation shows, and where it is; `None` if there is none.
-    pub(super) fn now(&self, reservation: usize) -> Option<(BalanceKind, u64)> {
+    pub fn now(&self, reservation: usize) -> Option<(BalanceKind, u64)> {
         let balance = self.each.get(reservation.checked_sub(1)?)?.as_ref()?;
         Some((balance.kind, balance.level))
     }
@@ -107,13 +108,14 @@ impl Balances {
     }
 
     /// A job inside of a reservation ran.
-    pub(super) fn ran(&mut self, reservation: usize, piece: &Piece, tell: impl FnMut(Stretch)) {
+    pub fn ran(&mut self, reservation: usize, piece: &Piece, tell: impl FnMut(Stretch)) {
         if let Some(balance) = self.get(reservation) {
             balance.spend(piece.from, piece.until, tell);
         }
     }
 
-    pub(super) fn replenished(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
+    /// A reservation has got budget back.
+    pub fn replenished(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
         if let Some(balance) = self.get(reservation) {
             match balance.kind {
                 // Told when work comes, but it happened at the grid point.
@@ -125,7 +127,7 @@ impl Balances {
     }
 
     /// Nothing happens to a reservation before `at`.
-    pub(super) fn pass(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
+    pub fn pass(&mut self, reservation: usize, at: u64, tell: impl FnMut(Stretch)) {
         if let Some(balance) = self.get(reservation) {
             balance.pass(at, tell);
         }

@@ -1,5 +1,5 @@
 //! What a simulation leaves behind, where somebody asks for it: a table of its jobs, a trace for
-//! Perfetto, a window of its schedule to draw, and an audit of what it claims.
+//! Perfetto, and a window of its schedule to draw.
 //!
 //! Each is a [`Sink`]. They see the calls in order of time, keep only what is under way, and write to
 //! whatever they are given; a simulation without them pays nothing. [`Tee`] joins two. Since a sink
@@ -34,7 +34,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod audit;
 mod balance;
 mod coarse;
 mod job_table;
@@ -43,8 +42,7 @@ mod perfetto;
 mod setting;
 mod window;
 
-pub use audit::{Audit, Finding};
-pub use balance::{BalanceKind, Stretch};
+pub use balance::{BalanceKind, Balances, Stretch};
 pub use coarse::{Cells, Marks};
 pub use job_table::{COLUMNS, JobTable};
 pub use perfetto::timeline::{TimelineMark, TimelineSlice, TimelineTrack, write_timeline};

@@ -149,6 +149,11 @@ impl Setting {
         self.speeds.len()
     }
 
+    /// The speed of each CPU in thousandths of full speed.
+    pub fn speeds(&self) -> &[u32] {
+        &self.speeds
+    }
+
     /// The tasks.
     pub fn tasks(&self) -> &[SettingOfTask] {
         &self.tasks
@@ -179,14 +184,15 @@ impl Setting {
     }
 
     /// The reservations whose budgets a piece uses, the innermost first.
-    pub(super) fn used_by(&self, piece: &Piece) -> &[usize] {
+    pub fn used_by(&self, piece: &Piece) -> &[usize] {
         match self.reservation(piece.reservation) {
             Some(innermost) if !piece.boosted => &innermost.path,
             _ => &[],
         }
     }
 
-    pub(super) fn reservation(&self, number: usize) -> Option<&SettingOfReservation> {
+    /// The reservation with this number, from 1; none is the host.
+    pub fn reservation(&self, number: usize) -> Option<&SettingOfReservation> {
         self.reservations.get(number.checked_sub(1)?)
     }
 }

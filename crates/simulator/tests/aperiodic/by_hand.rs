@@ -1,8 +1,6 @@
 //! Schedules that can be followed by hand.
 
-use tailbound_simulator::aperiodic::{
-    AperiodicError, DualPriorityGain, Policy, ServerRule, SlackGain,
-};
+use tailbound_simulator::aperiodic::{AperiodicError, Gain, Policy, ServerKind};
 use tailbound_simulator::hierarchy::Job;
 
 use super::sets::{Set, Task, budget, ns};
@@ -29,7 +27,7 @@ fn ends(set: &Set, policy: Policy) -> Vec<u64> {
     found.iter().map(|done| done.end).collect()
 }
 
-fn dual(set: &Set, gain: DualPriorityGain) -> Policy {
+fn dual(set: &Set, gain: Gain) -> Policy {
     Policy::DualPriority {
         promotions: set.promotions().unwrap(),
         gain,
@@ -46,7 +44,7 @@ fn in_the_background_soft_jobs_wait_for_all_hard_ones() {
 fn a_server_that_spills_goes_on_in_the_background() {
     let set = set(&[Task::new(3, 10, 10)], &[(0, 0, 3), (1, 0, 4)]);
     let server = |spills| Policy::Server {
-        rule: ServerRule::Deferrable,
+        rule: ServerKind::Deferrable,
         budget: budget(2, 10),
         spills,
     };
@@ -74,10 +72,7 @@ fn hard_jobs_give_way_until_their_promotion() {
     let set = set(&tasks, &[(0, 0, 2), (1, 0, 3), (2, 0, 14), (0, 10, 2)]);
     // Soft 0-8, rank 0 8-10, soft 10-15, rank 1 15-18, soft 18-19, rank 0 19-20 with a promotion at 18
     // that makes it run at once: 18-20, soft 20-21.
-    assert_eq!(
-        ends(&set, dual(&set, DualPriorityGain::None)),
-        [10, 18, 21, 20]
-    );
+    assert_eq!(ends(&set, dual(&set, Gain::None)), [10, 18, 21, 20]);
 }
 
 #[test]
@@ -85,9 +80,9 @@ fn what_ran_before_the_promotion_delays_it() {
     // The response time is 4, the promotion at 6.
     let tasks = [Task::new(4, 10, 10)];
     let set = set(&tasks, &[(0, 0, 4), (1, 3, 5)]);
-    assert_eq!(ends(&set, dual(&set, DualPriorityGain::None)), [7, 9]);
+    assert_eq!(ends(&set, dual(&set, Gain::None)), [7, 9]);
     // It ran 3 of 4 before the soft job came, and may wait until 9.
-    assert_eq!(ends(&set, dual(&set, DualPriorityGain::Own)), [9, 8]);
+    assert_eq!(ends(&set, dual(&set, Gain::Own)), [9, 8]);
 }
 
 #[test]
@@ -95,11 +90,8 @@ fn what_a_promoted_job_leaves_is_given_to_soft_jobs() {
     // No time to give way: the response times are 4 and 8, and so are the deadlines.
     let tasks = [Task::new(4, 20, 4), Task::new(4, 20, 8)];
     let set = set(&tasks, &[(0, 0, 1), (1, 0, 4), (2, 0, 2)]);
-    assert_eq!(ends(&set, dual(&set, DualPriorityGain::None)), [1, 5, 7]);
-    assert_eq!(
-        ends(&set, dual(&set, DualPriorityGain::Propagated)),
-        [1, 7, 3]
-    );
+    assert_eq!(ends(&set, dual(&set, Gain::None)), [1, 5, 7]);
+    assert_eq!(ends(&set, dual(&set, Gain::Propagated)), [1, 7, 3]);
 }
 
 #[test]
@@ -109,7 +101,7 @@ fn slack_is_stolen_at_once() {
     let steal = |gain| Policy::SlackStealing { gain };
     // Rank 0 has 10 - 2 = 8, rank 1 has 20 - 3 - 4 = 13: soft 0-8, then rank 0 8-10. Its slack is now
     // that until 20 less its next job: soft goes on.
-    assert_eq!(ends(&set, steal(SlackGain::None)), [10, 14, 11]);
+    assert_eq!(ends(&set, steal(Gain::None)), [10, 14, 11]);
 }
 
 #[test]
@@ -117,8 +109,8 @@ fn what_a_job_leaves_is_slack_of_those_behind_it() {
     let tasks = [Task::new(4, 20, 4), Task::new(4, 20, 8)];
     let set = set(&tasks, &[(0, 0, 1), (1, 0, 4), (2, 0, 2)]);
     let steal = |gain| Policy::SlackStealing { gain };
-    assert_eq!(ends(&set, steal(SlackGain::None)), [1, 5, 7]);
-    assert_eq!(ends(&set, steal(SlackGain::Propagated)), [1, 7, 3]);
+    assert_eq!(ends(&set, steal(Gain::None)), [1, 5, 7]);
+    assert_eq!(ends(&set, steal(Gain::Propagated)), [1, 7, 3]);
 }
 
 #[test]
@@ -137,9 +129,18 @@ fn what_makes_no_sense_is_refused() {
         refused(&late, Policy::Background),
         AperiodicError::HardTask { task: 0, .. }
     ));
+    let endless = Policy::Server {
+        rule: ServerKind::SoftConstantBandwidth,
+        budget: budget(2, 5),
+        spills: false,
+    };
+    assert!(matches!(
+        refused(&good, endless),
+        AperiodicError::Rule { .. }
+    ));
     let promotions = Policy::DualPriority {
         promotions: vec![ns(1); 2],
-        gain: DualPriorityGain::None,
+        gain: Gain::None,
     };
     assert!(matches!(
         refused(&good, promotions),

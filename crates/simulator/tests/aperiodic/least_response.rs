@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use proptest::prelude::*;
-use tailbound_simulator::aperiodic::{Policy, SlackGain};
+use tailbound_simulator::aperiodic::{Gain, Policy};
 use tailbound_simulator::hierarchy::Job;
 
 use super::properties::bearable;
@@ -157,8 +157,6 @@ fn the_approximation_is_exact_in_simple_sets() {
         tasks: vec![Task::new(2, 10, 10), Task::new(3, 20, 20)],
         jobs: vec![hard[0], hard[1], soft, hard[2]],
     };
-    let ends = set.soft_ends(Policy::SlackStealing {
-        gain: SlackGain::None,
-    });
+    let ends = set.soft_ends(Policy::SlackStealing { gain: Gain::None });
     assert_eq!(ends, [least_end(&set, &soft, &hard, Order::Rank)]);
 }

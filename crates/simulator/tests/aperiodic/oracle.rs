@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use tailbound_simulator::aperiodic::{
-    DualPriorityGain, Policy, ServerBudget, ServerRule, SlackGain,
-};
+use tailbound_simulator::aperiodic::{Gain, Policy, ServerBudget, ServerKind};
 use tailbound_simulator::hierarchy::{Completion, Job};
 
 use super::properties::DUAL_GAINS;
@@ -208,10 +206,10 @@ fn priority_exchange(set: &Set, budget_ns: u64, period_ns: u64, behind: usize) -
     })
 }
 
-fn dual_priority(set: &Set, gain: DualPriorityGain) -> Vec<Completion> {
+fn dual_priority(set: &Set, gain: Gain) -> Vec<Completion> {
     let after = set.promotions().unwrap();
-    let own = matches!(gain, DualPriorityGain::Own | DualPriorityGain::Both);
-    let propagated = matches!(gain, DualPriorityGain::Propagated | DualPriorityGain::Both);
+    let own = matches!(gain, Gain::Own | Gain::Both);
+    let propagated = matches!(gain, Gain::Propagated | Gain::Both);
     let promotion = |known: &Known| {
         let early = if own { known.early } else { 0 };
         known.job.release + after[known.job.task].as_nanos() + early
@@ -300,8 +298,8 @@ proptest! {
         let budget_ns = part.min(period_ns);
         let behind = place.min(set.tasks.len());
         let budget = ServerBudget { budget: ns(budget_ns), period: ns(period_ns), behind };
-        for rule in [ServerRule::Polling, ServerRule::Deferrable] {
-            let polling = rule == ServerRule::Polling;
+        for rule in [ServerKind::Polling, ServerKind::Deferrable] {
+            let polling = rule == ServerKind::Polling;
             let ours = set.run(Policy::Server { rule, budget, spills: true });
             let theirs = grid_server(&set, polling, budget_ns, period_ns, behind);
             prop_assert_eq!(sorted(ours), sorted(theirs), "{:?}", rule);
@@ -322,7 +320,7 @@ proptest! {
 
     #[test]
     fn the_counters_of_slack_are_what_the_formula_yields(set in a_set()) {
-        let ours = set.run(Policy::SlackStealing { gain: SlackGain::Propagated });
+        let ours = set.run(Policy::SlackStealing { gain: Gain::Propagated });
         prop_assert_eq!(sorted(ours), sorted(slack_stealing(&set)));
     }
 }

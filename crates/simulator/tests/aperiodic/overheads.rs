@@ -1,9 +1,9 @@
-//! Overheads take time from everybody, and are all accounted for.
+//! HostOverheads take time from everybody, and are all accounted for.
 
 use proptest::prelude::*;
-use tailbound_simulator::aperiodic::{Policy, PolicyCosts, SlackGain, System, simulate_aperiodic};
+use tailbound_simulator::aperiodic::{AperiodicCosts, Gain, Policy, System, simulate_aperiodic};
 use tailbound_simulator::hierarchy::{Completion, Job, Piece, Sink};
-use tailbound_simulator::{Overheads, Tick};
+use tailbound_simulator::{HostOverheads, HostTick};
 use tailbound_time::Duration;
 
 use super::properties::bearable;
@@ -31,17 +31,17 @@ impl Sink for Ran {
 
 fn costly(system: &System, switch: u64, look: u64, policy: u64) -> System {
     System {
-        overheads: Overheads {
+        overheads: HostOverheads {
             context_switch: ns(switch),
             scheduler_invocation: ns(look),
             migration: ns(9),
-            tick: Some(Tick {
+            tick: Some(HostTick {
                 period: ns(7),
                 cost: ns(look.min(3)),
             }),
             interrupt: ns(switch / 2),
         },
-        costs: PolicyCosts {
+        costs: AperiodicCosts {
             replenishment: ns(policy),
             promotion: ns(policy),
             slack_per_task: ns(policy),
@@ -62,7 +62,7 @@ proptest! {
         for policy_at_work in bearable(&set, period_ns) {
             let system = costly(&set.system(policy_at_work), switch, look, policy);
             let mut ran = Ran { soft_task: set.tasks.len(), ..Ran::default() };
-            // Overheads may use up everything, for ever.
+            // HostOverheads may use up everything, for ever.
             let horizon = horizon.unwrap_or(3000);
             let usage = simulate_aperiodic(
                 &system,
@@ -117,9 +117,7 @@ fn a_release_during_an_overhead_waits_for_its_end() {
         tasks: vec![Task::new(4, 20, 20)],
         jobs: vec![job(0, 0, 0, 4), job(1, 1, 1, 2)],
     };
-    let mut system = set.system(Policy::SlackStealing {
-        gain: SlackGain::None,
-    });
+    let mut system = set.system(Policy::SlackStealing { gain: Gain::None });
     system.overheads.scheduler_invocation = ns(3);
     let (completions, usage) = run(&system, &set.jobs);
     // The look at 0 takes until 3, that of 1 until 6; soft 6-8, a look until 11, hard 11-15, a look.
@@ -136,7 +134,7 @@ fn slack_costs_as_much_as_there_are_tasks() {
         tasks,
     };
     let mut system = set.system(Policy::SlackStealing {
-        gain: SlackGain::Propagated,
+        gain: Gain::Propagated,
     });
     system.costs.slack_per_task = ns(2);
     system.costs.gain = ns(1);
@@ -152,14 +150,14 @@ fn ticks_that_leave_nothing_are_refused() {
         jobs: vec![job(0, 0, 0, 1)],
     };
     let mut system = set.system(Policy::Background);
-    system.overheads.tick = Some(Tick {
+    system.overheads.tick = Some(HostTick {
         period: ns(4),
         cost: ns(4),
     });
     let mut sink: Vec<Completion> = Vec::new();
     let refused = simulate_aperiodic(&system, &mut set.jobs.as_slice(), &mut sink, None);
     assert!(refused.is_err());
-    system.overheads.tick = Some(Tick {
+    system.overheads.tick = Some(HostTick {
         period: Duration::ZERO,
         cost: ns(4),
     });

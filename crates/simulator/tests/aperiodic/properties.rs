@@ -1,17 +1,12 @@
 //! What must hold under every policy.
 
 use proptest::prelude::*;
-use tailbound_simulator::aperiodic::{DualPriorityGain, Policy, ServerRule, SlackGain};
+use tailbound_simulator::aperiodic::{Gain, Policy, ServerKind};
 
 use super::sets::{Set, a_set, budget};
 
-pub const DUAL_GAINS: [DualPriorityGain; 4] = [
-    DualPriorityGain::None,
-    DualPriorityGain::Own,
-    DualPriorityGain::Propagated,
-    DualPriorityGain::Both,
-];
-pub const SLACK_GAINS: [SlackGain; 2] = [SlackGain::None, SlackGain::Propagated];
+pub const DUAL_GAINS: [Gain; 4] = [Gain::None, Gain::Own, Gain::Propagated, Gain::Both];
+pub const SLACK_GAINS: [Gain; 2] = [Gain::None, Gain::Propagated];
 
 /// The largest budget in that period with which no deadline is missed, if there is one.
 fn largest_budget(set: &Set, period_ns: u64, held_back: bool) -> Option<u64> {
@@ -33,10 +28,10 @@ pub fn bearable(set: &Set, period_ns: u64) -> Vec<Policy> {
         policies.push(Policy::SlackStealing { gain });
     }
     for (rule, held_back) in [
-        (ServerRule::Polling, false),
-        (ServerRule::Sporadic, false),
-        (ServerRule::Deferrable, true),
-        (ServerRule::ConstantBandwidth, true),
+        (ServerKind::Polling, false),
+        (ServerKind::Sporadic, false),
+        (ServerKind::Deferrable, true),
+        (ServerKind::ConstantBandwidth, true),
     ] {
         if let Some(budget_ns) = largest_budget(set, period_ns, held_back) {
             policies.push(Policy::Server {

@@ -1,9 +1,9 @@
 //! Random systems, and the response-time analysis that says which of them are schedulable.
 
 use proptest::prelude::*;
-use tailbound_simulator::Overheads;
+use tailbound_simulator::HostOverheads;
 use tailbound_simulator::aperiodic::{
-    HardTask, Policy, PolicyCosts, ServerBudget, System, Usage, simulate_aperiodic,
+    AperiodicCosts, HardTask, Policy, ServerBudget, System, Usage, simulate_aperiodic,
 };
 use tailbound_simulator::hierarchy::{Completion, Job};
 use tailbound_time::Duration;
@@ -50,8 +50,8 @@ impl Set {
         System {
             hard: hard.collect(),
             policy,
-            overheads: Overheads::default(),
-            costs: PolicyCosts::default(),
+            overheads: HostOverheads::default(),
+            costs: AperiodicCosts::default(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Policies that the tree of reservations knows too yield the same completions there.
 
 use proptest::prelude::*;
-use tailbound_simulator::aperiodic::{Policy, ServerBudget, ServerRule};
+use tailbound_simulator::aperiodic::{Policy, ServerBudget, ServerKind};
 use tailbound_simulator::hierarchy::{
     Completion, Level, Member, Plan, Rank, Reservation, Rule, Task, simulate_plan,
 };
@@ -49,14 +49,14 @@ proptest! {
             behind: place.min(set.tasks.len()),
         };
         for rule in [
-            ServerRule::Polling,
-            ServerRule::Deferrable,
-            ServerRule::Sporadic,
-            ServerRule::ConstantBandwidth,
+            ServerKind::Polling,
+            ServerKind::Deferrable,
+            ServerKind::Sporadic,
+            ServerKind::ConstantBandwidth,
         ] {
             let spills = false;
             let ours = set.run(Policy::Server { rule, budget, spills });
-            let plan = plan(&set, rule.in_a_tree(), budget);
+            let plan = plan(&set, rule.into(), budget);
             prop_assert_eq!(ours, in_tree(&set, &plan), "{:?}", rule);
         }
     }

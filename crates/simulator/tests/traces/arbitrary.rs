@@ -3,8 +3,9 @@
 
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Rule, ServerKind, Sink};
-use tailbound_simulator::traces::{Audit, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee};
+use tailbound_simulator::traces::{JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee};
 
+use super::audit::Audit;
 use super::wire;
 use crate::plans::{level, ns, reservation, task};
 

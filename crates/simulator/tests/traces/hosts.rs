@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{
     Job, Level, Member, Plan, Rank, Reservation, Rule, ServerKind, Speed, Task, Window,
 };
-use tailbound_simulator::{Overheads, Tick};
+use tailbound_simulator::{HostOverheads, HostTick};
 
 fn rank() -> impl Strategy<Value = Rank> {
     prop_oneof![
@@ -62,20 +62,20 @@ fn member() -> impl Strategy<Value = Member> {
     })
 }
 
-fn overheads() -> impl Strategy<Value = Overheads> {
+fn overheads() -> impl Strategy<Value = HostOverheads> {
     let some = (0_u64..3, 0_u64..3, 0_u64..3, 0_u64..2, 5_u64..20).prop_map(
-        |(context_switch, scheduler_invocation, migration, interrupt, period)| Overheads {
+        |(context_switch, scheduler_invocation, migration, interrupt, period)| HostOverheads {
             context_switch: ns(context_switch),
             scheduler_invocation: ns(scheduler_invocation),
             migration: ns(migration),
             interrupt: ns(interrupt),
-            tick: Some(Tick {
+            tick: Some(HostTick {
                 period: ns(period),
                 cost: ns(1),
             }),
         },
     );
-    prop_oneof![Just(Overheads::default()), some]
+    prop_oneof![Just(HostOverheads::default()), some]
 }
 
 pub fn plans() -> impl Strategy<Value = Plan> {

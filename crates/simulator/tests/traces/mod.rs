@@ -2,6 +2,7 @@
 //! against readers of our own, and calls that no simulation makes.
 
 mod arbitrary;
+pub mod audit;
 mod hosts;
 mod random;
 mod wire;
@@ -10,9 +11,10 @@ use tailbound_simulator::hierarchy::{
     Completion, Job, Piece, Plan, Rule, ServerKind, Sink, simulate_plan,
 };
 use tailbound_simulator::traces::{
-    Audit, Detail, Finding, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee, WindowProblem,
+    Detail, JobTable, ScheduleTrace, ScheduleWindow, Setting, Tee, WindowProblem,
 };
 
+use self::audit::{Audit, Finding};
 use crate::plans::{level, ns, reservation, task};
 
 /// A deferrable server of 3 in 10 with two tasks, above a task in the background.

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tailbound_simulator::hierarchy::{Completion, Job, Piece, Plan, Sink, simulate_plan};
 use tailbound_simulator::traces::{
-    Audit, Detail, JobTable, ScheduleSlice, ScheduleTrace, ScheduleWindow, Setting, Tee,
+    Detail, JobTable, ScheduleSlice, ScheduleTrace, ScheduleWindow, Setting, Tee,
 };
 
+use super::audit::Audit;
 use super::hosts;
 use super::wire;
 

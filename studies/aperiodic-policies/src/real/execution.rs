@@ -7,12 +7,12 @@ use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, sleep_until};
 use tailbound_linux::thread::ThreadError;
 use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};
-use tailbound_simulator::aperiodic::{AperiodicError, BudgetAccount};
+use tailbound_reservation::ReservationError;
 use tailbound_simulator::hierarchy::Job;
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::busy::BusyWork;
-use super::manager::{Band, Manager, PromotionManager, ServerManager};
+use super::manager::{Band, BudgetAccount, Manager, PromotionManager, ServerManager};
 use super::means::Means;
 use super::sets::Set;
 use super::threads::{self, Ran, Setup, Span, priority};
@@ -34,7 +34,7 @@ pub enum ExecutionError {
     Enforcement(#[from] EnforcementError),
     /// The budget is none.
     #[error(transparent)]
-    Budget(#[from] AperiodicError),
+    Budget(#[from] ReservationError),
     /// The process of the soft jobs.
     #[error("the process of the soft jobs: {0}")]
     Worker(#[from] std::io::Error),
@@ -92,7 +92,7 @@ pub fn execute(set: &Set, means: Means, stage: &Stage) -> Result<Ran, ExecutionE
 }
 
 /// Who changes ranks.
-fn manager(set: &Set, means: Means, soft: &[Job]) -> Result<Option<Manager>, AperiodicError> {
+fn manager(set: &Set, means: Means, soft: &[Job]) -> Result<Option<Manager>, ReservationError> {
     if let Some(promotions) = means.promotions(&set.feasibility) {
         let periods = set.application.tasks.iter().map(|task| task.period());
         let tasks = periods.zip(promotions.iter().copied());

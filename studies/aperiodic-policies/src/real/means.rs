@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tailbound_model::BackendKind;
-use tailbound_simulator::aperiodic::{Policy, ServerBudget, ServerRule};
+use tailbound_simulator::aperiodic::{Policy, ServerBudget, ServerKind};
 use tailbound_time::Duration;
 
 use crate::feasibility::Feasibility;
@@ -87,12 +87,12 @@ impl Means {
     }
 
     /// The rule of its server, if it has one.
-    pub fn rule(self) -> Option<ServerRule> {
+    pub fn rule(self) -> Option<ServerKind> {
         match self.variant() {
-            Variant::Polling => Some(ServerRule::Polling),
-            Variant::Deferrable => Some(ServerRule::Deferrable),
-            Variant::Sporadic => Some(ServerRule::Sporadic),
-            Variant::ConstantBandwidth => Some(ServerRule::ConstantBandwidth),
+            Variant::Polling => Some(ServerKind::Polling),
+            Variant::Deferrable => Some(ServerKind::Deferrable),
+            Variant::Sporadic => Some(ServerKind::Sporadic),
+            Variant::ConstantBandwidth => Some(ServerKind::ConstantBandwidth),
             _ => None,
         }
     }

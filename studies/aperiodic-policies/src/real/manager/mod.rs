@@ -6,11 +6,13 @@
 //! happened, carries out what it says through [`Ranks`], and comes back when it says so. All instants
 //! count from the start of the run.
 
+mod budget_account;
 #[cfg(test)]
 mod tests;
 
-use tailbound_simulator::aperiodic::BudgetAccount;
 use tailbound_time::{Duration, Instant};
+
+pub use budget_account::BudgetAccount;
 
 /// A budget with less left is looked at no earlier than after this: one more visit would cost about as
 /// much as it is worth. What is used beyond is a debt.

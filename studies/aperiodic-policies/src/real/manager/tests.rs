@@ -3,10 +3,9 @@
 
 use proptest::prelude::*;
 use tailbound_analysis::SporadicTask;
-use tailbound_simulator::Overheads;
+use tailbound_simulator::HostOverheads;
 use tailbound_simulator::aperiodic::{
-    DualPriorityGain, HardTask, Policy, PolicyCosts, ServerBudget, ServerRule, System,
-    simulate_aperiodic,
+    AperiodicCosts, Gain, HardTask, Policy, ServerBudget, ServerKind, System, simulate_aperiodic,
 };
 use tailbound_simulator::hierarchy::{Completion, Job};
 
@@ -235,9 +234,9 @@ impl Set {
     }
 
     /// The largest bearable budget in whole units.
-    fn server(&self, rule: ServerRule) -> Option<ServerBudget> {
+    fn server(&self, rule: ServerKind) -> Option<ServerBudget> {
         let budget = match rule {
-            ServerRule::Deferrable => self.feasibility.deferrable_budget,
+            ServerKind::Deferrable => self.feasibility.deferrable_budget,
             _ => self.feasibility.periodic_budget,
         };
         let whole = budget?.as_nanos() / UNIT_NS;
@@ -248,7 +247,7 @@ impl Set {
         })
     }
 
-    fn served(&self, rule: ServerRule, late: Duration) -> Option<(ServerBudget, Cpu)> {
+    fn served(&self, rule: ServerKind, late: Duration) -> Option<(ServerBudget, Cpu)> {
         let budget = self.server(rule)?;
         let account = BudgetAccount::new(rule, &budget).unwrap();
         let manager = Manager::Server(ServerManager::new(account, self.arrivals()));
@@ -270,8 +269,8 @@ impl Set {
         let system = System {
             hard: self.hard(),
             policy,
-            overheads: Overheads::default(),
-            costs: PolicyCosts::default(),
+            overheads: HostOverheads::default(),
+            costs: AperiodicCosts::default(),
         };
         let mut seen: Vec<Completion> = Vec::new();
         let horizon = Some(Duration::from_nanos(LENGTH_NS));
@@ -326,10 +325,10 @@ fn any_set() -> impl Strategy<Value = Set> {
     })
 }
 
-const RULES: [ServerRule; 3] = [
-    ServerRule::Polling,
-    ServerRule::Deferrable,
-    ServerRule::Sporadic,
+const RULES: [ServerKind; 3] = [
+    ServerKind::Polling,
+    ServerKind::Deferrable,
+    ServerKind::Sporadic,
 ];
 
 proptest! {
@@ -347,7 +346,7 @@ proptest! {
     fn promotions_are_those_of_the_simulator(set in any_set()) {
         let promotions = set.feasibility.promotions.clone();
         let cpu = set.promoted(Duration::ZERO);
-        let gain = DualPriorityGain::None;
+        let gain = Gain::None;
         let expected = set.simulated(Policy::DualPriority { promotions, gain });
         prop_assert_eq!(sorted(cpu.completions), expected);
     }
@@ -359,7 +358,7 @@ proptest! {
             let period = budget.period.as_nanos();
             let on_grid = (0..LENGTH_NS / period).map(|number| number * period);
             prop_assert!(cpu.most_served(period, on_grid) <= budget.budget.as_nanos(), "{:?}", rule);
-            if rule == ServerRule::Sporadic {
+            if rule == ServerKind::Sporadic {
                 // It has no grid: the promise holds for every window.
                 let starts: Vec<u64> = cpu.served.iter().map(|(from, _)| *from).collect();
                 prop_assert!(cpu.most_served(period, starts.into_iter()) <= budget.budget.as_nanos());
@@ -377,14 +376,14 @@ proptest! {
             let most = (budget.budget + late + late + COARSENESS).as_nanos();
             let windows: Vec<u64> = match rule {
                 // It has no grid.
-                ServerRule::Sporadic => cpu.served.iter().map(|(from, _)| *from).collect(),
+                ServerKind::Sporadic => cpu.served.iter().map(|(from, _)| *from).collect(),
                 _ => (0..LENGTH_NS / period).map(|number| number * period).collect(),
             };
             for start in windows {
                 // A sporadic server's budget comes back in as many parts as there were arrivals, each of
                 // them dated by a late look.
                 let parts = match rule {
-                    ServerRule::Sporadic => set.arrivals_within(start.saturating_sub(period), start + period),
+                    ServerKind::Sporadic => set.arrivals_within(start.saturating_sub(period), start + period),
                     _ => 0,
                 };
                 let got = cpu.most_served(period, [start].into_iter());
@@ -419,7 +418,7 @@ proptest! {
             soft_done_at: at(begun + ran),
             hard_done: &[],
         };
-        for rule in [ServerRule::Polling, ServerRule::Deferrable] {
+        for rule in [ServerKind::Polling, ServerKind::Deferrable] {
             let account = BudgetAccount::new(rule, &ServerBudget { budget, period, behind: 0 }).unwrap();
             let mut server = ServerManager::new(account, vec![at(begun), at(arrival)]);
             let mut threads = Threads { soft: Band::Background, hard: Vec::new() };

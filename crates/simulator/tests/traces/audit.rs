@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::balance::{BalanceKind, Balances};
-use super::setting::Setting;
-use crate::hierarchy::{Completion, Job, Piece, Rule, ServerKind, Sink};
+use tailbound_simulator::hierarchy::{Completion, Job, Piece, Rule, ServerKind, Sink};
+use tailbound_simulator::traces::{BalanceKind, Balances, Setting};
 
 /// So many findings are kept; more say nothing new.
 const MOST_FINDINGS: usize = 50;
@@ -233,7 +232,7 @@ impl Audit {
     }
 
     fn work(&mut self, piece: &Piece) {
-        let speed = self.setting.speeds.get(piece.cpu).copied().unwrap_or(0);
+        let speed = self.setting.speeds().get(piece.cpu).copied().unwrap_or(0);
         let key = (piece.task, piece.number);
         let known = self
             .open

@@ -1,32 +1,14 @@
 //! The budget of a server outside of a simulation.
 
+use tailbound_reservation::{Account, NEVER, ReservationError, ServerKind};
+use tailbound_simulator::aperiodic::ServerBudget;
 use tailbound_time::{Duration, Instant};
 
-use super::{AperiodicError, ServerBudget, ServerRule, account};
-use crate::timers::NEVER;
-use tailbound_reservation::Account;
-
-/// The budget of a reservation server, by the rules of the simulator, for a program that serves real
-/// threads by them. It knows no clock: whoever serves says what has happened, and when.
+/// The budget of a reservation server, by the rules of the simulator, in the types of a program that serves
+/// real threads by them. It knows no clock: the program says what has happened, and when.
 ///
 /// Events come in order of time. [`update`](Self::update) is due at [`next_change`](Self::next_change),
 /// and as soon as nothing is [`left`](Self::left).
-///
-/// ```
-/// use tailbound_simulator::aperiodic::{BudgetAccount, ServerBudget, ServerRule};
-/// use tailbound_time::{Duration, Instant};
-///
-/// let ms = Duration::from_millis;
-/// let at = |instant: u64| Instant::ORIGIN + ms(instant);
-/// let server = ServerBudget { budget: ms(3), period: ms(10), behind: 0 };
-/// let mut budget = BudgetAccount::new(ServerRule::Deferrable, &server)?;
-/// budget.wake(at(7));
-/// assert_eq!(budget.spend(ms(4)), ms(1));
-/// assert_eq!((budget.left(), budget.next_change()), (Duration::ZERO, Some(at(10))));
-/// budget.update(at(10));
-/// assert_eq!(budget.left(), ms(3));
-/// # Ok::<(), tailbound_simulator::aperiodic::AperiodicError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct BudgetAccount(Account);
 
@@ -36,8 +18,9 @@ impl BudgetAccount {
     ///
     /// # Errors
     /// If the budget is zero or above its period.
-    pub fn new(rule: ServerRule, budget: &ServerBudget) -> Result<Self, AperiodicError> {
-        account(rule, budget).map(Self)
+    pub fn new(rule: ServerKind, budget: &ServerBudget) -> Result<Self, ReservationError> {
+        let ServerBudget { budget, period, .. } = *budget;
+        Account::new(&rule.into(), budget, period, Duration::ZERO).map(Self)
     }
 
     /// How long work may run before it has to wait for a replenishment.
@@ -73,5 +56,32 @@ impl BudgetAccount {
     /// What is due by the rule at `now`.
     pub fn update(&mut self, now: Instant) {
         self.0.update(now.as_nanos());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_used_up_budget_comes_back_at_the_next_period() {
+        let ms = Duration::from_millis;
+        let at = |instant: u64| Instant::ORIGIN + ms(instant);
+        let server = ServerBudget {
+            budget: ms(3),
+            period: ms(10),
+            behind: 0,
+        };
+        let mut budget = BudgetAccount::new(ServerKind::Deferrable, &server).unwrap();
+        budget.wake(at(7));
+        assert_eq!(budget.spend(ms(4)), ms(1));
+        assert_eq!(
+            (budget.left(), budget.next_change()),
+            (Duration::ZERO, Some(at(10)))
+        );
+        budget.update(at(10));
+        assert_eq!(budget.left(), ms(3));
     }
 }
