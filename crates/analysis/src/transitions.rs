@@ -36,11 +36,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
-use tailbound_distribution::nanoseconds;
 use tailbound_model::{
     Bandwidth, ChangePolicy, Cpu, CpuPromise, Description, Domain, ModeChanges, TaskStart, Variant,
 };
-use tailbound_time::{Duration, Fraction};
+use tailbound_time::{Duration, Fraction, nanoseconds};
 
 use crate::resolution::{Deployment, ResolutionError};
 

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
 use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, SharpPoints, predict_at};
-use tailbound_distribution::{Distribution, Interval, nanoseconds};
+use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::{Description, InputFiles, Percentile, ReservationServer, Service, Variant};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
 use crate::error::named;

@@ -14,9 +14,9 @@ use tailbound_analysis::interfaces::{
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
-use tailbound_distribution::{Distribution, nanoseconds};
+use tailbound_distribution::Distribution;
 use tailbound_model::{Description, InputFiles, ReservationServer, Service, Task};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
 use crate::execution_times::execution_times;

@@ -11,12 +11,12 @@ use tailbound_analysis::sizing::{
     Infeasible, Promise, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
 };
 use tailbound_analysis::{AnalysisError, PeriodicLoad, ServiceQuery, predict};
-use tailbound_distribution::{Interval, nanoseconds};
+use tailbound_distribution::Interval;
 use tailbound_model::{
     Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
     Reservation, ReservationServer, ResourceInterface, Service,
 };
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
 use crate::analysis::refuse_what_is_only_simulated;

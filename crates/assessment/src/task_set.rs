@@ -7,8 +7,7 @@ use tailbound_analysis::schedulability::processor_demand::{Overload, first_overl
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::schedulability::{PriorityOrder, TaskResponse};
 use tailbound_analysis::{AnalysisError, PeriodicLoad, PeriodicTask, SporadicTask};
-use tailbound_distribution::nanoseconds;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::schedulability::FirstShortage;
 

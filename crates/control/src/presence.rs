@@ -1,7 +1,7 @@
 //! Whether a reservation holds for anybody.
 
 use serde::{Deserialize, Serialize};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 /// Whether a reservation holds for anybody.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,13 +13,16 @@ pub enum Presence {
     /// All its members have ended.
     Empty {
         /// For how long, as far as was seen.
+        #[serde(with = "nanoseconds")]
         for_ns: Duration,
         /// When it is released, if by nobody else.
+        #[serde(with = "nanoseconds::optional")]
         released_in_ns: Option<Duration>,
     },
     /// It is booked for members that are yet to come.
     Waiting {
         /// For how long.
+        #[serde(with = "nanoseconds")]
         for_ns: Duration,
     },
 }
@@ -44,5 +47,25 @@ impl Presence {
             ),
             Self::Waiting { for_ns } => format!("waiting for members for {}", seconds(for_ns)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn lengths_are_whole_nanoseconds_in_machine_output() {
+        let empty = Presence::Empty {
+            for_ns: Duration::from_secs(1),
+            released_in_ns: Some(Duration::from_secs(2)),
+        };
+        let text = serde_json::to_string(&empty).unwrap();
+        let expected = r#"{"state":"empty","for_ns":1000000000,"released_in_ns":2000000000}"#;
+        assert_eq!(text, expected);
+        let read: Presence = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, empty);
     }
 }

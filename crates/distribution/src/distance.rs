@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
-use crate::{Distribution, Shape, StepCdf, nanoseconds};
+use crate::{Distribution, Shape, StepCdf};
 
 /// Unknown mass up to this is left out of a distance: computed curves end within a rounding error
 /// of 1, or where an analysis stopped a negligible tail.

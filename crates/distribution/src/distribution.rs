@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::step::PROBABILITY_TOLERANCE;
-use crate::{Provenance, StepCdf, nanoseconds};
+use crate::{Provenance, StepCdf};
 
 /// A latency distribution with its provenance.
 ///

@@ -12,7 +12,6 @@ mod csv;
 mod distance;
 mod distribution;
 mod hdr;
-pub mod nanoseconds;
 mod provenance;
 mod step;
 

@@ -3,9 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tailbound_time::{ClockId, Duration};
-
-use crate::nanoseconds;
+use tailbound_time::{ClockId, Duration, nanoseconds};
 
 /// What kind of knowledge a distribution is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

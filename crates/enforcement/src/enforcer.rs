@@ -177,7 +177,10 @@ impl Enforcer {
     ) -> Result<(Vec<Plan>, Instant), EnforcementError> {
         let requested = requests.iter().cloned().map(Standing::from_start);
         let requested: Vec<Standing> = requested.collect();
-        self.plan_beside(&self.active(None)?, &requested, from)
+        let active = self.active(None)?;
+        // A change leaves a reservation on its CPUs, with the company that it was admitted with.
+        check_company(&active, &requested)?;
+        self.plan_beside(&active, &requested, from)
     }
 
     /// The reservations that count against new ones, `without` one of ours.
@@ -248,7 +251,6 @@ impl Enforcer {
             }
             chosen.check_interface(request, &self.host)?;
         }
-        check_company(active, requests)?;
         let has_room_from = admit_from(active, requests, &self.host, from)?;
         let requests = requests.iter().map(|standing| &standing.request);
         let plans = requests.map(|request| self.plan_for(request));

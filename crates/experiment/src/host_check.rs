@@ -15,11 +15,10 @@ use tailbound_analysis::resolution::{
 use tailbound_analysis::transitions::{Transition, transitions};
 use tailbound_assessment::protocols::{ProtocolVerdict, protocols};
 use tailbound_assessment::sizing::HostFit;
-use tailbound_distribution::nanoseconds;
 use tailbound_model::{
     BackendKind, BackendOptions, CpuSet, Description, ResourceInterface, Variant,
 };
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::ExperimentError;
 

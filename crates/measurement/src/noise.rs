@@ -1,11 +1,11 @@
 //! How much CPU time a busy thread loses on a CPU.
 
 use serde::{Serialize, Serializer};
-use tailbound_distribution::{Distribution, Evidence, Provenance, nanoseconds};
+use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_linux::clock::{Monotonic, MonotonicRaw, sleep_until};
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_model::Cpu;
-use tailbound_time::{Clock, Duration, Instant};
+use tailbound_time::{Clock, Duration, Instant, nanoseconds};
 
 use crate::{MeasurementError, fingerprint, fingerprint_line};
 

@@ -15,8 +15,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::nanoseconds;
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Instant, nanoseconds};
 
 /// A task that uses so much in one window runs. What is stopped uses none; this is more than the ends of
 /// system calls that signals interrupt.

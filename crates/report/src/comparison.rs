@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tailbound_distribution::{
-    DistanceError, Distribution, Interval, Wasserstein1, nanoseconds, wasserstein1,
-    wasserstein1_up_to,
+    DistanceError, Distribution, Interval, Wasserstein1, wasserstein1, wasserstein1_up_to,
 };
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::Comparison;
 

@@ -2,9 +2,8 @@
 //! nanoseconds as everywhere in machine output.
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::nanoseconds;
 use tailbound_model::{CpuSet, Percentile, Priority, ResourceInterface, Slo};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 /// A promise.
 #[derive(Serialize, Deserialize)]

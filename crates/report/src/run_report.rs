@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tailbound_distribution::{Distribution, Interval, nanoseconds};
+use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use crate::documents;
 

@@ -7,6 +7,7 @@
 mod duration;
 mod fraction;
 mod instant;
+pub mod nanoseconds;
 mod rate;
 
 pub use duration::{Duration, ParseDurationError};

@@ -1,8 +1,7 @@
 //! Bounds from known parameters.
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::nanoseconds;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use super::arithmetic::{not_analysed, sum, times};
 use crate::AnalysisError;

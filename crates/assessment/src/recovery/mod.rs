@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tailbound_analysis::recovery::CpuShare;
-use tailbound_distribution::nanoseconds;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 pub use breakdown::{Breakdown, Recovery, RecoveryCase};
 pub use error::RecoveryError;

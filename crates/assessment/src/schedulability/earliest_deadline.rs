@@ -7,9 +7,8 @@ use tailbound_analysis::interfaces::{
 use tailbound_analysis::schedulability::earliest_deadline_response_time::{self, response_times};
 use tailbound_analysis::schedulability::processor_demand::{Overload, first_overload};
 use tailbound_analysis::{AnalysisError, SporadicTask};
-use tailbound_distribution::nanoseconds;
 use tailbound_model::ReservationServer;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use super::{ClientTimes, GuaranteedSupply, ServiceQuestion, TaskJudgement, Verdict};
 

@@ -418,6 +418,12 @@ impl Stage {
         for pid in self.ours.iter().chain(&self.pids) {
             let _gone = send_signal(*pid, SIGCONT);
         }
+        // A daemon that goes on carries out what it was asked before it stood still, which nobody has
+        // answered yet: only what follows that has an order.
+        let asked = Instant::now();
+        while !operation.thread.is_finished() && asked.elapsed() < within {
+            thread::sleep(BETWEEN_LOOKS);
+        }
         let helped = self.after_help(before, within);
         match (why.is_empty(), helped) {
             (true, Err(more)) => why.extend(more),

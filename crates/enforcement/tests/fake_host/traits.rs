@@ -124,3 +124,18 @@ fn a_dedicated_cpu_is_not_shared_with_other_reservations() {
         }
     }
 }
+
+/// Domains that were admitted together, each to have the CPU to itself, stay in each other's company: a change of
+/// one of them moves nothing.
+#[test]
+fn a_change_is_not_judged_by_the_company_that_it_was_admitted_with() {
+    let (kernel, directory) = (xen(), state_directory());
+    let mut enforcer = enforcer(&kernel, directory.path());
+    let first = smallest(BackendKind::Dedicated);
+    let mut second = first.clone();
+    second.domain = "other".into();
+    second.target = Target::Processes(vec![400]);
+    let (domain, interface) = (first.domain.clone(), first.interface.clone());
+    enforcer.apply(&[first, second]).unwrap();
+    enforcer.change(&domain, &interface).unwrap();
+}

@@ -28,10 +28,9 @@ mod working_set;
 mod yields;
 
 use serde::Serialize;
-use tailbound_distribution::nanoseconds;
 use tailbound_linux::thread::{make_current_thread_fifo, pin_current_thread};
 use tailbound_model::{Cpu, HostOverheads, HostTick};
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use self::partner::FIFO_PRIORITY;
 use self::series::Cost;

@@ -1,8 +1,7 @@
 //! What repeated measurements of one cost say: pure functions of the samples.
 
 use serde::Serialize;
-use tailbound_distribution::nanoseconds;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 /// Samples of one kind, taken in blocks between blocks of other kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

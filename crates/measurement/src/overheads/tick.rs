@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_distribution::nanoseconds;
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Instant, nanoseconds};
 
 use super::series::Spread;
 

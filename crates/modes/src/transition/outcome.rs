@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::nanoseconds;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, nanoseconds};
 
 use super::capacity::Overload;
 

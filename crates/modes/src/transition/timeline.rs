@@ -1,8 +1,7 @@
 //! What happened when.
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::nanoseconds;
-use tailbound_time::{Duration, Instant};
+use tailbound_time::{Duration, Instant, nanoseconds};
 
 /// Something that happened to a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,10 +1,11 @@
 //! Durations in machine output: integers of nanoseconds, in fields whose names end in `_ns`.
 //!
-//! For `#[serde(with = "tailbound_distribution::nanoseconds")]`; [`optional`] and [`sorted`] are
+//! For `#[serde(with = "tailbound_time::nanoseconds")]`; [`optional`] and [`sorted`] are
 //! the same for an `Option` and for a list that is kept in ascending order.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use tailbound_time::Duration;
+
+use crate::Duration;
 
 /// Writes a duration as an integer.
 ///
