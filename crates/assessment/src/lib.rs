@@ -13,7 +13,7 @@ pub mod prediction;
 pub mod protocols;
 pub mod recovery;
 pub mod schedulability;
-pub mod simulated;
+pub mod service_simulation;
 pub mod simulation;
 pub mod sizing;
 pub mod task_set;

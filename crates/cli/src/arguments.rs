@@ -1,7 +1,7 @@
 //! What can be typed.
 
 mod busy_host;
-mod making;
+mod descriptions;
 mod modes;
 mod values;
 
@@ -17,7 +17,7 @@ use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
 pub use busy_host::BusyHostArguments;
-pub use making::{
+pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
 pub use modes::{

@@ -2,5 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cases;
-mod pasting;
+mod sizing_stanza;
 mod sweep;

@@ -25,7 +25,7 @@ mod schema;
 mod section;
 mod validation;
 mod workload;
-mod writing;
+mod writer;
 
 pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Contradiction, Gain};
 pub use backend::{
@@ -58,4 +58,4 @@ pub use reading::{
 };
 pub use section::{Section, SectionKind, Sections};
 pub use validation::Check;
-pub use writing::{NotWritable, overheads_to_toml, to_toml};
+pub use writer::{NotWritable, overheads_to_toml, to_toml};

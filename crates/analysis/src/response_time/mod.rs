@@ -3,13 +3,13 @@
 mod answers;
 mod batch_work;
 mod continuous;
+mod execution_range;
 mod lattice;
 mod mean;
 mod queue;
 mod schedule;
 mod search;
 mod service_queue;
-mod varying;
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
@@ -234,7 +234,7 @@ fn predict_varying(
         task.execution = Duration::from_nanos(laws[owner].longest_ns());
     }
     let found = schedule::check_never_depleted(&worst, query.server).and_then(|()| {
-        varying::response_times(query.service, laws, &worst, query.dispatch_overhead)
+        execution_range::response_times(query.service, laws, &worst, query.dispatch_overhead)
     });
     let found = found.map_err(|error| match error {
         AnalysisError::NotAnalysed { reason } => AnalysisError::NotAnalysed {

@@ -20,7 +20,7 @@ use crate::interface::{Cpu, Priority};
 use crate::problem::{Problem, Problems, Severity, Source};
 use crate::reading::{LONGEST_TEXT, check};
 use crate::schema::as_name;
-use crate::writing::to_toml;
+use crate::writer::to_toml;
 
 /// The jobs that one cycle of a thread may have; each becomes a task.
 const MOST_JOBS: usize = 64;

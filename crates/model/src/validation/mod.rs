@@ -13,6 +13,7 @@ mod hosts;
 mod local_modes;
 mod locks;
 mod machines;
+mod mode_constants;
 mod modes;
 mod nesting;
 mod own_tasks;
@@ -22,7 +23,6 @@ mod services;
 mod share;
 mod tasks;
 mod triggers;
-mod unchanging;
 mod workload;
 
 use tailbound_time::Duration;
@@ -71,7 +71,7 @@ pub(crate) fn findings<'a>(
     agents::agents(&mut check);
     machines::machines(&mut check);
     triggers::triggers(&mut check);
-    unchanging::unchanging(&mut check);
+    mode_constants::check(&mut check);
     bandwidth::bandwidth(&mut check);
     experiment::experiment(&mut check);
     for section in sections {

@@ -4,7 +4,7 @@ use tailbound_model::{InputFiles, Service, Task};
 use tailbound_time::Duration;
 
 use super::WorkloadError;
-use super::arriving::Arriving;
+use super::arrivals::ClientReleases;
 use super::execution;
 use super::streams::{Purpose, Stream};
 use crate::hierarchy::{Job, Source};
@@ -23,7 +23,7 @@ pub struct DrawnJobs<'a> {
 
 struct Client<'a> {
     task: usize,
-    arriving: Arriving,
+    arriving: ClientReleases,
     execution: execution::Source<'a>,
     work: Stream,
 }
@@ -66,7 +66,12 @@ impl<'a> DrawnJobs<'a> {
                 }
                 clients.push(Client {
                     task,
-                    arriving: Arriving::new(name, description, stream(Purpose::Arrival), inputs)?,
+                    arriving: ClientReleases::new(
+                        name,
+                        description,
+                        stream(Purpose::Arrival),
+                        inputs,
+                    )?,
                     execution: source,
                     work: stream(Purpose::Execution),
                 });

@@ -4,7 +4,7 @@
 //! measured run differ by the machine alone. Every task and client has random streams of its
 //! own, derived from the seed and the task's name: adding a task changes no other task's jobs.
 
-mod arriving;
+mod arrivals;
 mod drawn;
 mod execution;
 pub(crate) mod streams;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tailbound_model::{InputFiles, Service};
 use tailbound_time::{Duration, Instant};
 
-use arriving::Arriving;
+use arrivals::ClientReleases;
 pub use drawn::DrawnJobs;
 pub use execution::draw_execution_times;
 use streams::{Purpose, Stream};
@@ -129,7 +129,7 @@ pub fn releases(
         for client in 0..task.clients {
             let mut execution = execution::Source::of(name, task, inputs)?;
             let stream = |purpose| Stream::of(seed, name, client, purpose);
-            let mut arriving = Arriving::new(name, task, stream(Purpose::Arrival), inputs)?;
+            let mut arriving = ClientReleases::new(name, task, stream(Purpose::Arrival), inputs)?;
             let mut work = stream(Purpose::Execution);
             while let Some(at) = arriving.next().filter(|at| *at < horizon.as_nanos()) {
                 if all.len() >= MOST_RELEASES {

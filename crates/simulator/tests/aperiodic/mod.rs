@@ -2,7 +2,7 @@
 //! simulation from tick to tick as oracles, and what must hold under every policy.
 
 mod by_hand;
-mod described;
+mod descriptions;
 mod least_response;
 mod oracle;
 mod overheads;

@@ -7,7 +7,7 @@
 use super::StepQueue;
 use super::linear::Banded;
 use super::norm::Norm;
-use super::ragged::Ragged;
+use super::rows::Rows;
 use crate::AnalysisError;
 
 /// By how much an iteration brings the residual down, at most, and next to the tolerance.
@@ -37,10 +37,10 @@ pub(super) struct Equation<'a> {
     arrived: Vec<f64>,
     /// For the last idle moment v steps before the end of the period (place later): the work from
     /// the start of the period until then, times the probability that it is the last.
-    before: Ragged,
+    before: Rows,
     /// For the same v: the probabilities of so many strides in the time from then on that they exceed
     /// v, from the least number on (see [`Equation::first`]).
-    after: Ragged,
+    after: Rows,
     /// What is above x whatever the workload at the start was.
     fresh: Vec<f64>,
 }
@@ -62,7 +62,7 @@ impl<'a> Equation<'a> {
             period_steps: period,
             ..
         } = *queue;
-        let (mut before, mut after) = (Ragged::default(), Ragged::default());
+        let (mut before, mut after) = (Rows::default(), Rows::default());
         before.push(&[]);
         after.push(&[]);
         let mut terms = Vec::new();

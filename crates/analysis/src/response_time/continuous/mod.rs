@@ -27,8 +27,8 @@ mod linear;
 mod norm;
 mod panels;
 mod quadrature;
-mod ragged;
 mod response;
+mod rows;
 mod stretches;
 mod work;
 

@@ -9,7 +9,7 @@ use super::streams::Stream;
 use super::{WorkloadError, check_range};
 
 /// The release times of one client of a task, in order.
-pub(super) enum Arriving {
+pub(super) enum ClientReleases {
     /// Each a period after the one before.
     Periodic { next: u64, period_ns: u64 },
     /// Each after a gap drawn from a law.
@@ -111,7 +111,7 @@ fn draw_gap(gaps: &Gaps, stream: &mut Stream) -> u64 {
     }
 }
 
-impl Arriving {
+impl ClientReleases {
     pub(super) fn new(
         name: &str,
         task: &Task,

@@ -193,7 +193,7 @@ fn check_all(jobs: u64, least_compared: usize) {
     assert!(compared >= least_compared, "{compared}");
 }
 
-/// `TAILBOUND_GOLDEN_JOBS=1724138 cargo test --release -p tailbound-analysis --test analysis golden_simulated`
+/// `TAILBOUND_GOLDEN_JOBS=1724138 cargo test --release -p tailbound-analysis --test analysis golden_simulation`
 /// simulates 10^8 jobs in all, in place of some millions.
 #[test]
 fn simulated_shares_lie_in_the_bounds() {

@@ -7,7 +7,7 @@ use crate::reading::Place;
 /// Complains of domains whose CPUs or back end differ between modes, so that there is no change from
 /// one to the other: all modes are compared with the first one, since what is equal to it is equal
 /// among itself. What domains fall back to is compared, too.
-pub(super) fn unchanging(check: &mut Check<'_>) {
+pub(super) fn check(check: &mut Check<'_>) {
     let description = check.description;
     let initial = description.initial_mode.as_deref();
     let initial = initial.and_then(|name| description.modes.get_key_value(name));

@@ -2,12 +2,12 @@
 
 /// A list of rows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ragged {
+pub(super) struct Rows {
     values: Vec<f64>,
     ends: Vec<usize>,
 }
 
-impl Ragged {
+impl Rows {
     /// Adds a row.
     pub(super) fn push(&mut self, row: &[f64]) {
         self.values.extend_from_slice(row);
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn keeps_rows_apart() {
-        let mut rows = Ragged::default();
+        let mut rows = Rows::default();
         assert_eq!(rows.row(0), &[] as &[f64]);
         rows.push(&[1.0, 2.0]);
         rows.push(&[]);
