@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixListener;
 use std::thread;
 
-use tailbound_enforcement::machine::Monitor;
+use tailbound_enforcement::virtual_machine::Monitor;
 
 /// A monitor that says anything is believed nothing but threads, and none twice as another CPU.
 pub fn check(bytes: &[u8]) {
