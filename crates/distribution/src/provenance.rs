@@ -36,7 +36,7 @@ pub struct Provenance {
     pub subject: String,
     /// The method by name, with its source.
     pub method: String,
-    /// What the method takes for granted.
+    /// Assumptions under which the method holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<String>,
     /// The seed, where randomness came in.

@@ -1,6 +1,6 @@
 //! A budget in every period as a resource, by four rules.
 //!
-//! What they differ in is the longest time without supply; from there on the budget is given at once in every
+//! The rules differ in the longest time without supply; from there on the budget is given at once in every
 //! period.
 //!
 //! A *deferrable server* keeps its budget while its tasks have nothing to do, so that it has been used up before its

@@ -36,7 +36,7 @@ const MOST_STEPS: u64 = 10_000_000;
 
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for EDF (Spuri 1996)";
-/// What the method takes for granted.
+/// Assumptions under which the method holds.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU that is always available",
     "earliest deadline first, preemption at no cost",

@@ -24,7 +24,7 @@ use crate::sporadic_task::SporadicTask;
 pub struct SufficientVerdict {
     /// The method by name, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// Assumptions under which the method holds.
     pub assumptions: &'static [&'static str],
     /// Whether the test proves that every job meets its deadline. `false` proves nothing.
     pub accepted: bool,
@@ -109,7 +109,7 @@ pub fn sufficient_bcl(
 pub struct GlobalResponseTimes {
     /// The method by name, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// Assumptions under which the method holds.
     pub assumptions: &'static [&'static str],
     /// Upper bounds of the response times, in the order of the tasks, if every task has one within
     /// its deadline. Bounds for some tasks only would rest on others that may miss theirs.

@@ -14,7 +14,7 @@ use crate::sporadic_task::SporadicTask;
 /// The name of the method.
 pub const METHOD: &str =
     "response-time analysis for global fixed priorities (Bertogna & Cirinei 2007)";
-/// What the method takes for granted.
+/// Assumptions under which the method holds.
 pub const ASSUMPTIONS: &[&str] = &[
     "identical CPUs that are always available",
     "global fixed priorities; preemption and migration at no cost",
@@ -28,7 +28,7 @@ pub const ASSUMPTIONS: &[&str] = &[
 pub struct GlobalPriorityBounds {
     /// The method by name, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// Assumptions under which the method holds.
     pub assumptions: &'static [&'static str],
     /// Per task, in the order of the tasks, an upper bound of its response time within its
     /// deadline. `None` where there is none, and for all tasks of lower priority than such a one.

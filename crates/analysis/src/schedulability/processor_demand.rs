@@ -28,7 +28,7 @@ use crate::sporadic_task::{SporadicTask, total_execution};
 /// The most windows that are looked at, and the most steps towards the end of a busy period.
 pub const MOST_STEPS: u64 = 10_000_000;
 
-/// What the method takes for granted.
+/// Assumptions under which the method holds.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU that is always available",
     "earliest deadline first, preemption at no cost",
@@ -46,7 +46,7 @@ const QPA: &str = "Quick Processor-demand Analysis (Zhang & Burns 2009)";
 pub struct DemandVerdict {
     /// The method by name, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// Assumptions under which the method holds.
     pub assumptions: &'static [&'static str],
     /// Why not, where the set is not schedulable.
     pub overload: Option<Overload>,

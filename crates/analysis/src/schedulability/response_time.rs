@@ -28,7 +28,7 @@ pub const MOST_JOBS: u64 = 1_000_000;
 /// The name of the method.
 pub const METHOD: &str = "response-time analysis for fixed priorities (Joseph & Pandya 1986; \
      Audsley et al. 1993; Tindell, Burns & Wellings 1994)";
-/// What the method takes for granted.
+/// Assumptions under which the method holds.
 pub const ASSUMPTIONS: &[&str] = &[
     "one CPU that is always available",
     "fixed priorities, preemption at no cost",
@@ -76,7 +76,7 @@ pub struct TaskResponse {
 pub struct ResponseTimes {
     /// The method by name, with its source.
     pub method: &'static str,
-    /// What the method takes for granted.
+    /// Assumptions under which the method holds.
     pub assumptions: &'static [&'static str],
     /// One answer per task, in the order of the tasks.
     pub tasks: Vec<TaskResponse>,

@@ -116,7 +116,7 @@ fn phase(
     })
 }
 
-/// What the bounds are estimated from, and what they have to stand up to: recoveries of a busy host if
+/// Recoveries from which the bounds are estimated, and those that the bounds have to hold: recoveries of a busy host if
 /// there are any, else those of the breakdown that estimate nothing.
 fn parted<'a>(
     of_variant: &[&'a Recovery],
@@ -195,7 +195,7 @@ fn protocol(variant: &str) -> Result<Protocol, RecoveryError> {
         "vanilla" | "vanilla-best" => Ok(Protocol::Vanilla),
         "thesis-lite" => Ok(Protocol::ThesisLite),
         "thesis-full" => Ok(Protocol::ThesisFull),
-        // What a write under way leaves behind when the leader dies.
+        // A write under way leaves an uncommitted tail behind when the leader dies.
         "tailbound" => Ok(Protocol::CompleteVote {
             uncommitted_tail: true,
         }),

@@ -188,7 +188,7 @@ impl<'a> ContinuousResponses<'a> {
         total - crossed
     }
 
-    /// What crosses (see [`ContinuousResponses::done_with`]) where all batches are one stride: the terms of
+    /// The crossing part (see [`ContinuousResponses::done_with`]) where all batches are one stride: the terms of
     /// Poisson laws, by recursion. `jobs` are expected in n.
     fn crossed_of_one_size(
         &self,

@@ -145,7 +145,7 @@ pub struct ModeChange {
 }
 
 impl ModeChange {
-    /// What a protocol guarantees for a pair of modes: the transition of their tasks, where both modes are
+    /// The guarantee of a protocol for a pair of modes: the transition of their tasks, where both modes are
     /// schedulable by themselves.
     pub(super) fn under(
         protocol: Protocol,

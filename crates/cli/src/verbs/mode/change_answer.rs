@@ -1,4 +1,4 @@
-//! What came of a change of modes, for people and for programs.
+//! The outcome of a change of modes, for people and for programs.
 
 use std::collections::BTreeMap;
 
