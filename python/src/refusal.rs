@@ -11,7 +11,7 @@ pyo3::create_exception!(
     PyValueError,
     "There is no answer: what is wrong, and what would be right.\n\n`kind` names the reason in one \
      word: \"overloaded\", \"not-analysed\", \"execution-time-unknown\", \"hyperperiod-too-long\", \
-     \"no-budget-suffices\", \"not-periodic\", \"out-of-range\", \"too-many-steps\" or \"invalid\"."
+     \"no-budget-suffices\", \"no-delay-suffices\", \"not-periodic\", \"out-of-range\", \"too-many-steps\" or \"invalid\"."
 );
 
 /// The exception for what an analysis refuses.
@@ -22,6 +22,7 @@ pub fn refused(python: Python<'_>, error: &Refused) -> PyErr {
         Refused::ExecutionTimeUnknown { .. } => "execution-time-unknown",
         Refused::HyperperiodTooLong { .. } => "hyperperiod-too-long",
         Refused::NoBudgetSuffices { .. } => "no-budget-suffices",
+        Refused::NoDelaySuffices { .. } => "no-delay-suffices",
         Refused::NotPeriodic { .. } => "not-periodic",
         Refused::OutOfRange { .. } => "out-of-range",
         Refused::TooManySteps { .. } => "too-many-steps",

@@ -58,6 +58,17 @@ pub enum AnalysisError {
         /// What is missing even then.
         shortage: String,
     },
+    /// A rate at which even a resource that is never late makes deadlines late.
+    #[error(
+        "no delay makes the deadlines at {rate:.4} of a CPU, not even zero: {shortage}; choose a \
+         higher rate, or give the tasks less work or later deadlines"
+    )]
+    NoDelaySuffices {
+        /// The rate, in CPUs.
+        rate: f64,
+        /// What is missing without any delay.
+        shortage: String,
+    },
     /// A rule needs periodic or sporadic tasks.
     #[error(
         "task \"{task}\" has no period: the rule is for periodic and sporadic tasks; give budget \

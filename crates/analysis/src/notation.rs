@@ -4,10 +4,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use tailbound_model::Percentile;
+use tailbound_model::{Percentile, ServerKind};
 use tailbound_time::Duration;
 
 use crate::sizing::Promise;
+use crate::{AnalysisError, SporadicTask};
 
 /// A text that is not what it should be: what is wrong with it, and how it is written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +35,7 @@ fn time(text: &str, right: &'static str) -> Result<Duration, NotationError> {
 }
 
 /// A task as text: `10ms/100ms` is an execution time every period, `10ms/100ms/80ms` has a deadline
-/// as well, and `10ms/100ms+30ms` a first release.
+/// as well, and `10ms/100ms+30ms` a first release; `,jitter=2ms` and `,blocking=1ms` follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskNotation {
     /// The worst-case execution time.
@@ -45,37 +46,82 @@ pub struct TaskNotation {
     pub deadline: Option<Duration>,
     /// The first release, if one is told.
     pub offset: Option<Duration>,
+    /// The longest time from a job's arrival to its readiness, if one is told.
+    pub jitter: Option<Duration>,
+    /// The longest time that lower priorities keep a job waiting, if one is told.
+    pub blocking: Option<Duration>,
 }
+
+/// How a task is written.
+const TASK: &str = "a task is execution/period, such as 10ms/100ms, 10ms/100ms/80ms with a \
+                    deadline, 10ms/100ms+30ms with an offset, or 10ms/100ms,jitter=2ms,blocking=1ms";
 
 impl FromStr for TaskNotation {
     type Err = NotationError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let right = "a task is execution/period, such as 10ms/100ms, 10ms/100ms/80ms with a \
-                     deadline or 10ms/100ms+30ms with an offset";
+        let mut parts = text.split(',');
+        let mut found = Self::of_times(parts.next().unwrap_or_default())?;
+        for part in parts {
+            let what = |text: String| NotationError::new(text, TASK);
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| what(format!("\"{}\" has no =", part.trim())))?;
+            let field = match key.trim() {
+                "jitter" => &mut found.jitter,
+                "blocking" => &mut found.blocking,
+                other => {
+                    let text = format!("a task has no \"{other}\", but jitter and blocking");
+                    return Err(what(text));
+                }
+            };
+            if field.is_some() {
+                return Err(what(format!("{} is told twice", key.trim())));
+            }
+            *field = Some(time(value, TASK)?);
+        }
+        Ok(found)
+    }
+}
+
+impl TaskNotation {
+    /// What stands before the first comma.
+    fn of_times(text: &str) -> Result<Self, NotationError> {
         let (times, offset) = match text.split_once('+') {
-            Some((times, offset)) => (times, Some(time(offset, right)?)),
+            Some((times, offset)) => (times, Some(time(offset, TASK)?)),
             None => (text, None),
         };
         let parts: Vec<&str> = times.split('/').collect();
         let (execution, period, deadline) = match parts[..] {
             [execution, period] => (execution, period, None),
-            [execution, period, deadline] => (execution, period, Some(time(deadline, right)?)),
+            [execution, period, deadline] => (execution, period, Some(time(deadline, TASK)?)),
             _ => {
                 let what = format!("\"{times}\" is not two or three times with a / between them");
-                return Err(NotationError::new(what, right));
+                return Err(NotationError::new(what, TASK));
             }
         };
         let found = Self {
-            execution: time(execution, right)?,
-            period: time(period, right)?,
+            execution: time(execution, TASK)?,
+            period: time(period, TASK)?,
             deadline,
             offset,
+            jitter: None,
+            blocking: None,
         };
         if found.period.is_zero() {
-            return Err(NotationError::new("a period lies above zero", right));
+            return Err(NotationError::new("a period lies above zero", TASK));
         }
         Ok(found)
+    }
+
+    /// The task as analyses take it; its deadline is its period if none is told.
+    ///
+    /// # Errors
+    /// As of [`SporadicTask::new`].
+    pub fn sporadic(&self) -> Result<SporadicTask, AnalysisError> {
+        let deadline = self.deadline.unwrap_or(self.period);
+        let task = SporadicTask::new(self.execution, self.period, deadline)?;
+        task.with_jitter(self.jitter.unwrap_or_default())
     }
 }
 
@@ -85,10 +131,57 @@ impl fmt::Display for TaskNotation {
         if let Some(deadline) = self.deadline {
             write!(formatter, "/{deadline}")?;
         }
-        match self.offset {
-            Some(offset) => write!(formatter, "+{offset}"),
-            None => Ok(()),
+        if let Some(offset) = self.offset {
+            write!(formatter, "+{offset}")?;
         }
+        for (key, value) in [("jitter", self.jitter), ("blocking", self.blocking)] {
+            if let Some(value) = value {
+                write!(formatter, ",{key}={value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reservation server as text: `deferrable:2ms/6ms` is a rule, a budget and a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerNotation {
+    /// The rule of the server.
+    pub kind: ServerKind,
+    /// The budget.
+    pub budget: Duration,
+    /// The period.
+    pub period: Duration,
+}
+
+impl FromStr for ServerNotation {
+    type Err = NotationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let right = "a server is a rule, a budget and a period, such as deferrable:2ms/6ms; rules \
+                     are deferrable, periodic, polling, sporadic and constant-bandwidth";
+        let what = |text: String| NotationError::new(text, right);
+        let parts = text
+            .split_once(':')
+            .and_then(|(rule, times)| Some((rule, times.split_once('/')?)));
+        let (rule, (budget, period)) =
+            parts.ok_or_else(|| what(format!("\"{text}\" has no : or no /")))?;
+        let kinds = [
+            ServerKind::Deferrable,
+            ServerKind::Periodic,
+            ServerKind::Polling,
+            ServerKind::Sporadic,
+            ServerKind::ConstantBandwidth,
+        ];
+        let kind = kinds
+            .into_iter()
+            .find(|kind| kind.answers().name == rule.trim())
+            .ok_or_else(|| what(format!("there is no rule \"{}\"", rule.trim())))?;
+        Ok(Self {
+            kind,
+            budget: time(budget, right)?,
+            period: time(period, right)?,
+        })
     }
 }
 
@@ -206,8 +299,16 @@ mod tests {
             period: ms(100),
             deadline,
             offset,
+            jitter: None,
+            blocking: None,
+        };
+        let late = TaskNotation {
+            jitter: Some(ms(2)),
+            blocking: Some(ms(1)),
+            ..task(Some(ms(90)), None)
         };
         for (text, expected) in [
+            ("10ms/100ms/90ms, blocking=1ms ,jitter=2ms", late.clone()),
             ("10ms/100ms", task(None, None)),
             (" 10ms / 0.1s ", task(None, None)),
             ("10ms/100ms/90ms", task(Some(ms(90)), None)),
@@ -229,10 +330,31 @@ mod tests {
             ("10ms/100ms+", "\"\" is no time"),
             ("10ms/100ms+1ms+2ms", "\"1ms+2ms\" is no time"),
             ("10ms/0ms", "a period lies above zero"),
+            ("10ms/100ms,jitter", "\"jitter\" has no ="),
+            ("10ms/100ms,lag=1ms", "a task has no \"lag\""),
+            ("10ms/100ms,jitter=1", "\"1\" is no time"),
+            ("10ms/100ms,jitter=1ms,jitter=2ms", "jitter is told twice"),
         ] {
             let error = refused::<TaskNotation>(text);
             assert!(error.contains(part), "{text}: {error}");
             assert!(error.contains("a task is execution/period"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_a_rule_a_budget_and_a_period() {
+        let server: ServerNotation = "deferrable:2ms/6ms".parse().unwrap();
+        assert_eq!(server.kind, ServerKind::Deferrable);
+        assert_eq!((server.budget, server.period), (ms(2), ms(6)));
+        for (text, part) in [
+            ("2ms/6ms", "has no : or no /"),
+            ("deferrable:2ms", "has no : or no /"),
+            ("lazy:2ms/6ms", "there is no rule \"lazy\""),
+            ("burstable:2ms/6ms", "there is no rule \"burstable\""),
+            ("polling:2/6ms", "\"2\" is no time"),
+        ] {
+            let error = refused::<ServerNotation>(text);
+            assert!(error.contains(part), "{text}: {error}");
         }
     }
 
@@ -288,12 +410,16 @@ mod tests {
             period_ns in 1_u64..u64::MAX,
             deadline_ns in proptest::option::of(0_u64..u64::MAX),
             offset_ns in proptest::option::of(0_u64..u64::MAX),
+            jitter_ns in proptest::option::of(0_u64..u64::MAX),
+            blocking_ns in proptest::option::of(0_u64..u64::MAX),
         ) {
             let task = TaskNotation {
                 execution: Duration::from_nanos(execution_ns),
                 period: Duration::from_nanos(period_ns),
                 deadline: deadline_ns.map(Duration::from_nanos),
                 offset: offset_ns.map(Duration::from_nanos),
+                jitter: jitter_ns.map(Duration::from_nanos),
+                blocking: blocking_ns.map(Duration::from_nanos),
             };
             prop_assert_eq!(task.to_string().parse::<TaskNotation>(), Ok(task));
         }
@@ -302,6 +428,7 @@ mod tests {
         fn no_text_is_a_reason_to_panic(text in "\\PC{0,24}|[0-9.pmsu:,/+=]{0,24}") {
             let _ = text.parse::<TaskNotation>();
             let _ = text.parse::<PeriodRange>();
+            let _ = text.parse::<ServerNotation>();
             let _ = text.parse::<Promise>();
             let _ = execution_times(&text);
         }

@@ -183,6 +183,9 @@ fn all_in_time(mut jobs: Vec<Job>, scheduler: LocalScheduler, slots: &[bool]) ->
             LocalScheduler::FixedPriority => {
                 ready.min_by_key(|(at, due, _, rank)| (*rank, *due, *at))
             }
+            LocalScheduler::FirstComeFirstServed => {
+                ready.min_by_key(|(at, _, _, rank)| (*at, *rank))
+            }
         };
         if let Some(job) = next.filter(|_| *given) {
             job.2 -= 1;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tailbound_time::Duration;
 
 use super::demand::Workload;
+use super::response_bound::{self, ResponseBound};
 use super::supply::SupplyBound;
 use super::test_points::{
     MOST_POINTS, WindowSweep, common_period, demand_horizon, too_many_points,
@@ -21,6 +22,8 @@ pub enum LocalScheduler {
     EarliestDeadlineFirst,
     /// Fixed priorities, in the order of the workload, the highest first.
     FixedPriority,
+    /// First come, first served, by the instants at which jobs become ready.
+    FirstComeFirstServed,
 }
 
 /// Where a resource gives too little.
@@ -98,7 +101,8 @@ pub struct ComponentVerdict {
 /// EDF: the demand bound against the supply at each deadline (Shin and Lee 2003, Theorem 1), by
 /// the jumps of Zhang and Burns (2009). Fixed priority: for each job of the longest busy window,
 /// a time before its deadline by which the supply reaches all that has come (Shin and Lee 2003,
-/// Theorem 2; Lehoczky 1990 for deadlines beyond periods).
+/// Theorem 2; Lehoczky 1990 for deadlines beyond periods). First come, first served: the bound of
+/// [`response_bound::first_come_first_served`] against each deadline, sufficient only.
 ///
 /// # Errors
 /// [`AnalysisError::NotAnalysed`] where too many points would have to be tested.
@@ -116,10 +120,14 @@ pub fn schedulable(
             fixed_priority(workload, supply)?,
             "fixed priority by time demand against supply (Shin and Lee 2003; Lehoczky 1990)",
         ),
+        LocalScheduler::FirstComeFirstServed => (
+            first_come_first_served(workload, supply)?,
+            "first come, first served by arrivals against supply (Le Boudec and Thiran 2001)",
+        ),
     };
     Ok(ComponentVerdict {
         schedulable: shortage.is_none(),
-        exact: true,
+        exact: scheduler != LocalScheduler::FirstComeFirstServed,
         shortage,
         method: format!("{test}; {}", supply.name()),
         assumptions: vec![
@@ -209,6 +217,29 @@ pub(super) fn next_short_window(
     sweep: &mut WindowSweep,
 ) -> Result<Option<Duration>, AnalysisError> {
     sweep.next_shortage(demand_horizon(workload, supply)?, supply, workload)
+}
+
+fn first_come_first_served(
+    workload: &Workload,
+    supply: &dyn SupplyBound,
+) -> Result<Option<Shortage>, AnalysisError> {
+    let count = workload.tasks().len();
+    let longest = match response_bound::first_come_first_served(workload, supply)? {
+        ResponseBound::Overloaded => return Ok(Some(long_run(workload, count, supply))),
+        ResponseBound::AtMost(longest) => longest,
+    };
+    let is_late = |task: &SporadicTask| longest.saturating_add(task.jitter()) > task.deadline();
+    let late = workload.tasks().iter().position(is_late);
+    Ok(late.and_then(|index| {
+        let task = workload.tasks().get(index)?;
+        let window = task.deadline().saturating_sub(task.jitter());
+        Some(Shortage::Window {
+            task: index,
+            window,
+            demand: workload.request_bound(count, window.max(Duration::from_nanos(1))),
+            supply: supply.supplied_down(window),
+        })
+    }))
 }
 
 fn fixed_priority(

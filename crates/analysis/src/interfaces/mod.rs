@@ -6,6 +6,7 @@
 pub mod bounded_delay;
 pub mod component;
 pub mod demand;
+pub mod explicit_deadline_search;
 pub mod multiprocessor_periodic;
 pub mod periodic_supply;
 pub mod response_bound;
@@ -16,6 +17,7 @@ pub(crate) mod test_points;
 pub use bounded_delay::BoundedDelay;
 pub use component::{ComponentVerdict, LocalScheduler, Shortage, first_shortage, schedulable};
 pub use demand::Workload;
+pub use explicit_deadline_search::least_explicit_deadline;
 pub use multiprocessor_periodic::{MultiprocessorPeriodic, schedulable_global_edf};
 pub use periodic_supply::PeriodicSupply;
 pub use response_bound::ResponseBound;

@@ -33,6 +33,20 @@ pub fn of_lowest_priority(
     workload: &Workload,
     supply: &dyn SupplyBound,
 ) -> Result<ResponseBound, AnalysisError> {
+    of_lowest_priority_blocked(workload, Duration::ZERO, supply)
+}
+
+/// The same where lower priorities keep a job of the last task waiting for up to `blocking` of
+/// execution, by a critical section or a job that is not preempted: once in a busy window (Sha,
+/// Rajkumar and Lehoczky 1990; Davis et al. 2007).
+///
+/// # Errors
+/// As of [`of_lowest_priority`].
+pub fn of_lowest_priority_blocked(
+    workload: &Workload,
+    blocking: Duration,
+    supply: &dyn SupplyBound,
+) -> Result<ResponseBound, AnalysisError> {
     let count = workload.tasks().len();
     let Some((index, task)) = workload.tasks().iter().enumerate().next_back() else {
         return Ok(ResponseBound::AtMost(Duration::ZERO));
@@ -55,8 +69,8 @@ pub fn of_lowest_priority(
             if points > MOST_POINTS {
                 return Err(too_many_points("busy windows are long"));
             }
-            let demand = own.saturating_add(workload.request_bound(index, finished));
-            let next = supply.time_to_supply(demand);
+            let before = blocking.saturating_add(workload.request_bound(index, finished));
+            let next = supply.time_to_supply(own.saturating_add(before));
             if next <= finished {
                 break;
             }

@@ -189,9 +189,12 @@ impl InterfaceSearch<'_> {
     ) -> Result<ComponentVerdict, AnalysisError> {
         match self.resource(budget, period)? {
             Resource::OneCpu(supply) => schedulable(self.workload, self.scheduler, &supply),
-            Resource::Several(_) if self.scheduler == LocalScheduler::FixedPriority => {
+            Resource::Several(_) if self.scheduler != LocalScheduler::EarliestDeadlineFirst => {
                 Err(AnalysisError::Invalid {
-                    what: "fixed priorities on several CPUs are not known here; use EDF".into(),
+                    what:
+                        "a reservation of several CPUs is analysed under global EDF only; choose \
+                           earliest deadline first"
+                            .into(),
                 })
             }
             Resource::Several(resource) => schedulable_global_edf(self.workload, &resource),
@@ -255,7 +258,9 @@ impl InterfaceSearch<'_> {
         let (low, high) = (lost.as_nanos(), most.as_nanos());
         let found = match self.scheduler {
             LocalScheduler::EarliestDeadlineFirst => self.by_windows(period, low, high)?,
-            LocalScheduler::FixedPriority => self.by_bisection(period, low, high)?,
+            LocalScheduler::FixedPriority | LocalScheduler::FirstComeFirstServed => {
+                self.by_bisection(period, low, high)?
+            }
         };
         let less = found.budget_ns.checked_sub(1).filter(|less| *less >= low);
         let tightest = match (found.undecided, less) {

@@ -17,6 +17,7 @@ pub mod processor_demand;
 pub mod response_time;
 pub mod server_interference;
 mod utilisation;
+pub mod utilisation_bound;
 mod window_demand;
 
 pub use priority_assignment::PriorityOrder;

@@ -3,6 +3,7 @@
 use tailbound_model::{Scheduling, Task};
 use tailbound_time::Duration;
 
+use super::non_preemptive_response_time::non_preemptive_response_times;
 use super::response_time::FixedPriorityAnalyzer;
 use crate::AnalysisError;
 use crate::sporadic_task::SporadicTask;
@@ -217,6 +218,28 @@ pub fn audsley_by_response_time(
             .copied()
             .unwrap_or(Duration::ZERO);
         analyzer.lowest_schedulable(&set, own)
+    })
+}
+
+/// Audsley's assignment where a job that has begun is not preempted, by
+/// [`non_preemptive_response_times`].
+/// The test is OPA-compatible: a task waits for the longest of the lower priorities, whatever their
+/// order (Davis & Burns 2011, section 4.3).
+///
+/// # Errors
+/// As of [`non_preemptive_response_times`].
+pub fn audsley_without_preemption(
+    tasks: &[SporadicTask],
+    blocking: &[Duration],
+) -> Result<Option<PriorityOrder>, AnalysisError> {
+    PriorityOrder::as_given(tasks.len()).ranked_blocking(blocking)?;
+    audsley(tasks.len(), |question| {
+        let lower = question.lower.iter().rev();
+        let higher = question.higher.iter().chain([&question.task]);
+        let order = PriorityOrder::new(higher.chain(lower).copied().collect())?;
+        let responses = non_preemptive_response_times(tasks, &order, blocking)?;
+        let own = responses.tasks.get(question.task);
+        Ok(own.is_some_and(|response| response.meets_deadline))
     })
 }
 
