@@ -24,6 +24,7 @@ from ._description import (
     CpuVerdict,
     ModeVerdict,
     Predictions,
+    PromiseOutlook,
     ServicePrediction,
     TaskVerdict,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "ModeVerdict",
     "OverloadedWindow",
     "Predictions",
+    "PromiseOutlook",
     "ProbabilityBounds",
     "ResourceInterface",
     "ResponseTimes",

@@ -101,7 +101,16 @@ def predict_description(
     service: Optional[str],
     variant: Optional[str],
     probabilities: Sequence[float],
-) -> list[tuple[str, str, str, Optional[str], Optional[Answer]]]: ...
+) -> list[
+    tuple[
+        str,
+        str,
+        str,
+        Optional[str],
+        list[tuple[float, int, Optional[str], str]],
+        Optional[Answer],
+    ]
+]: ...
 def size_description(
     description: Description,
     service: Optional[str],

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tailbound_analysis::Promise;
 use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
-use tailbound_analysis::sizing::Promise;
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_reservation::Rule;
@@ -180,7 +180,7 @@ pub struct PredictArguments {
     #[command(subcommand)]
     pub what: Option<PredictWhat>,
     /// The description (TOML); without it, the queue that the options describe.
-    #[arg(conflicts_with = "rate")]
+    #[arg(conflicts_with_all = ["rate", "slos", "budget", "period", "service_samples"])]
     pub file: Option<PathBuf>,
     /// The queue.
     #[command(flatten)]
@@ -194,9 +194,15 @@ pub struct PredictArguments {
     /// Times for which the share of responses within is told.
     #[arg(long, value_delimiter = ',', value_name = "TIMES")]
     pub at: Vec<Duration>,
+    /// A promise to judge, such as p99=30ms. With a FILE: its SLOs are judged.
+    #[arg(long = "slo", value_delimiter = ',', requires = "rate")]
+    pub slos: Vec<Promise>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
+    /// Write the distributions, the promises and the methods as an HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub export_html: Option<PathBuf>,
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_assessment::prediction::{PredictedResponses, PredictionAnswer};
-use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_analysis::{AnalysisError, Promise};
+use tailbound_assessment::prediction::PredictionAnswer;
+use tailbound_model::{ReservationServer, ServerKind, Slo};
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
@@ -16,19 +17,25 @@ use crate::output::read_file;
 /// What the queue is called where services have names.
 const QUEUE: &str = "queue";
 
-/// Predicts the queue of the arguments.
+/// Predicts the queue of the arguments. A load that is too much is an answer, too.
 pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
     let queue = queue(&arguments.queue.load, server(&arguments.queue)?)?;
     let query = arguments.query();
-    let prediction = queue.predict(QUEUE, &query.points());
-    let prediction = prediction.map_err(Failure::from_error)?;
-    Ok(PredictionAnswer {
-        service: QUEUE.into(),
-        variant: "as given".into(),
-        from: "execution times as given".into(),
-        refused: None,
-        responses: Some(PredictedResponses::of(prediction, &query)),
-    })
+    let slos: Vec<Slo> = arguments.slos.iter().map(Promise::as_slo).collect();
+    let mut points = query.points();
+    let promised = arguments.slos.iter().map(|promise| promise.probability);
+    points.probabilities.extend(promised);
+    let place = (QUEUE, "as given");
+    match queue.predict(QUEUE, &points) {
+        Ok(prediction) => {
+            let from = "execution times as given";
+            Ok(PredictionAnswer::of(place, from, prediction, &slos, &query))
+        }
+        Err(error @ AnalysisError::Overloaded { .. }) => {
+            Ok(PredictionAnswer::refusal(place, (&error).into(), &slos))
+        }
+        Err(error) => Err(Failure::from_error(error)),
+    }
 }
 
 /// The queue that the arguments describe, on `server`.
