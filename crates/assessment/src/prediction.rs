@@ -21,28 +21,28 @@ pub struct ServicePrediction {
     /// The predictions with their labels, the most faithful first.
     pub cases: Vec<(&'static str, Prediction)>,
     /// Why there is none.
-    pub refused: Option<Refusal>,
+    pub refused: Option<NoPrediction>,
 }
 
 /// The reason for which a service has no predicted response times.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct NoPrediction {
     /// The reason, with what would be right.
     pub why: String,
     /// The load and the reservation, where the one is not below the other: response times grow without end.
-    pub overload: Option<Overload>,
+    pub overload: Option<ExcessLoad>,
 }
 
 /// A load that is not below its reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Overload {
+pub struct ExcessLoad {
     /// The load, in CPUs.
     pub utilisation: f64,
     /// The reservation, in CPUs.
     pub bandwidth: f64,
 }
 
-impl From<String> for Refusal {
+impl From<String> for NoPrediction {
     fn from(why: String) -> Self {
         Self {
             why,
@@ -51,14 +51,14 @@ impl From<String> for Refusal {
     }
 }
 
-impl From<&AnalysisError> for Refusal {
+impl From<&AnalysisError> for NoPrediction {
     fn from(error: &AnalysisError) -> Self {
         let overload = match error {
             AnalysisError::Overloaded {
                 utilisation,
                 bandwidth,
                 ..
-            } => Some(Overload {
+            } => Some(ExcessLoad {
                 utilisation: *utilisation,
                 bandwidth: *bandwidth,
             }),
@@ -177,7 +177,7 @@ pub struct PredictionAnswer {
     pub refused: Option<String>,
     /// The load and the reservation of a service that has too little.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub overload: Option<Overload>,
+    pub overload: Option<ExcessLoad>,
     /// The outlook of every promise; none on a row about reduced execution times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub promises: Vec<PromiseAnswer>,
@@ -227,7 +227,7 @@ impl PromiseAnswer {
     }
 
     /// The outlook of a promise on response times that are not predicted, or grow without end.
-    pub fn without_prediction(slo: &Slo, refusal: &Refusal) -> Self {
+    pub fn without_prediction(slo: &Slo, refusal: &NoPrediction) -> Self {
         match refusal.overload {
             None => Self::unknown(slo),
             Some(_) => Self {
@@ -258,7 +258,7 @@ impl PromiseAnswer {
 
 impl PredictionAnswer {
     /// The answer that there are no response times.
-    pub fn refusal((service, variant): (&str, &str), refusal: Refusal, slos: &[Slo]) -> Self {
+    pub fn refusal((service, variant): (&str, &str), refusal: NoPrediction, slos: &[Slo]) -> Self {
         let promises = slos.iter();
         Self {
             service: service.into(),
