@@ -114,7 +114,7 @@ impl PredictionQuery<'_> {
 }
 
 /// One predicted distribution.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PredictionAnswer {
     /// The service.
     pub service: String,

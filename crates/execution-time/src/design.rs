@@ -46,6 +46,9 @@ pub struct Column {
     pub clock: String,
 }
 
+/// The seconds and the counts of each run, by program and set point.
+type Groups<'a> = BTreeMap<(&'a str, &'a SetPoint), Vec<(f64, &'a [u64])>>;
+
 /// The programs of a recording, and the clocks that differ between set points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observations {
@@ -67,7 +70,7 @@ impl Observations {
             what,
             right: right.into(),
         };
-        let mut groups: BTreeMap<(&str, &SetPoint), Vec<(f64, &[u64])>> = BTreeMap::new();
+        let mut groups: Groups<'_> = BTreeMap::new();
         let mut order: Vec<&str> = Vec::new();
         for run in &recording.runs {
             let set_point = run.set_point.as_ref().ok_or_else(|| {
@@ -134,7 +137,7 @@ impl Observations {
 }
 
 /// The observations of the program `name`.
-fn program(name: &str, groups: &BTreeMap<(&str, &SetPoint), Vec<(f64, &[u64])>>) -> Program {
+fn program(name: &str, groups: &Groups<'_>) -> Program {
     let own = groups.iter().filter(|((program, _), _)| *program == name);
     let observations = own.map(|((_, set_point), runs)| {
         let count = runs.len() as f64;

@@ -84,16 +84,13 @@ impl PerfStat {
                 self.time = Some(Duration::from_secs_f64_nearest(value / 1e3))
             }
             (name, "") => {
-                if self
-                    .counts
-                    .insert(name.to_owned(), value.round() as u64)
-                    .is_some()
-                {
-                    return Err(wrong(
+                let before = self.counts.insert(name.to_owned(), value.round() as u64);
+                before.map_or(Ok(()), |_| {
+                    Err(wrong(
                         "the event is there twice".into(),
                         "keep the output of one `perf stat` a file",
-                    ));
-                }
+                    ))
+                })?;
             }
             _ => {}
         }

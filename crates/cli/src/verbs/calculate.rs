@@ -18,7 +18,7 @@ const QUEUE: &str = "queue";
 
 /// Predicts the queue of the arguments.
 pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
-    let queue = queue(&arguments.queue.load, server(&arguments.queue)?)?;
+    let queue = described_queue(arguments)?;
     let query = arguments.query();
     let prediction = queue.predict(QUEUE, &query.points());
     let prediction = prediction.map_err(Failure::from_error)?;
@@ -29,6 +29,11 @@ pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure>
         refused: None,
         responses: Some(PredictedResponses::of(prediction, &query)),
     })
+}
+
+/// The queue of the arguments, on their server.
+pub fn described_queue(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
+    queue(&arguments.queue.load, server(&arguments.queue)?)
 }
 
 /// The queue that the arguments describe, on `server`.
