@@ -192,10 +192,9 @@ proptest! {
             format!("{}{inserted}{}", &RUNS[..cut], &RUNS[cut..])
         };
         for text in [&text, &mutated] {
-            if let Ok(recording) = parse(text) {
-                if let Ok(model) = FrequencyModel::fit(&recording, None, 2) {
-                    prop_assert_eq!(&FrequencyModel::parse("m", &model.to_json()).unwrap(), &model);
-                }
+            let model = parse(text).ok().and_then(|recording| FrequencyModel::fit(&recording, None, 2).ok());
+            if let Some(model) = model {
+                prop_assert_eq!(&FrequencyModel::parse("m", &model.to_json()).unwrap(), &model);
             }
             let _refused = read_set_points("p.csv", text);
             let _refused = FrequencyModel::parse("m.json", text);
