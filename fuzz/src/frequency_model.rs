@@ -1,6 +1,6 @@
 //! Recorded runs, outputs of `perf stat`, powers of set points, and frequency models.
 
-use tailbound_execution_time::{FrequencyModel, Recording, SetPointNotation, read_set_points};
+use tailbound_execution_time::{FrequencyModel, RunTable, SetPointNotation, read_set_points};
 
 /// The longest recording that is fitted: a fit of thousands of runs tells no more of the reader.
 const LONGEST_FIT: usize = 40;
@@ -22,8 +22,8 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(again.to_json(), model.to_json());
     }
     let perf = "program,cpu_hz,perf_stat\na,1000,x\n";
-    let _refused = Recording::parse("runs.csv", perf, &mut |_| Ok(text.to_owned()));
-    match Recording::parse("runs.csv", text, &mut |_| Err("there is no other file".into())) {
+    let _refused = RunTable::parse("runs.csv", perf, &mut |_| Ok(text.to_owned()));
+    match RunTable::parse("runs.csv", text, &mut |_| Err("there is no other file".into())) {
         Err(error) => assert!(error.to_string().starts_with("runs.csv"), "{error}"),
         Ok(recording) if recording.runs.len() <= LONGEST_FIT && recording.counters.len() <= 8 => {
             if let Ok(model) = FrequencyModel::fit(&recording, None, 2) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
-use tailbound_execution_time::{FrequencyModel, Recording, SetPointNotation, read_set_points};
+use tailbound_execution_time::{FrequencyModel, RunTable, SetPointNotation, read_set_points};
 
 use crate::interruption::interruptible;
 use crate::refusal::invalid;
@@ -18,10 +18,10 @@ fn text_of(path: &Path) -> Result<String, String> {
 }
 
 /// The runs of a file; files of `perf stat` are relative to it.
-fn recording_of(path: &Path) -> Result<Recording, String> {
+fn recording_of(path: &Path) -> Result<RunTable, String> {
     let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
     let mut read = |name: &str| text_of(&folder.join(name));
-    let recording = Recording::parse(&path.display().to_string(), &text_of(path)?, &mut read);
+    let recording = RunTable::parse(&path.display().to_string(), &text_of(path)?, &mut read);
     recording.map_err(|error| error.to_string())
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_distribution::Distribution;
 use tailbound_execution_time::{
-    CycleDemand, Fit, FrequencyModel, ModelError, Power, Purpose, SetPoint, Workload,
+    CountedWorkload, CycleDemand, Fit, FrequencyModel, ModelError, Power, Premise, SetPoint,
 };
 use tailbound_model::{
     Arrivals, Bin, Description, ExecutionTime, InputFiles, Service, Slo, TracedJob,
@@ -23,7 +23,7 @@ use crate::prediction::{
 #[derive(Clone, Debug)]
 pub struct Platform<'a> {
     model: &'a FrequencyModel,
-    workload: &'a Workload,
+    workload: &'a CountedWorkload,
     demand: CycleDemand,
 }
 
@@ -39,7 +39,7 @@ pub struct Basis {
     /// The set point at which its execution times hold; `None` for another host than the model's.
     pub measured_at: Option<SetPoint>,
     /// The regression: from the measured time, or from counts alone.
-    pub purpose: Purpose,
+    pub premise: Premise,
     /// The mean relative error for programs that the regression has not seen.
     pub mean_error: f64,
     /// The relative error that 95% of those predictions do not exceed. A promise counts as kept if it is also kept with
@@ -114,7 +114,7 @@ impl<'a> Platform<'a> {
     pub fn new(
         model: &'a FrequencyModel,
         file: &str,
-        workload: &'a Workload,
+        workload: &'a CountedWorkload,
     ) -> Result<Self, ModelError> {
         let demand = model.demand(file, workload)?;
         Ok(Self {
@@ -136,7 +136,7 @@ impl<'a> Platform<'a> {
             notes: self.model.source.notes.clone(),
             program: self.workload.program.clone(),
             measured_at: self.workload.set_point.clone(),
-            purpose: self.fit().purpose,
+            premise: self.fit().premise,
             mean_error: errors.mean,
             p95_error: errors.p95,
             demand: self.demand.clone(),

@@ -7,11 +7,11 @@ use tailbound_time::Duration;
 
 use crate::design::inverse_seconds;
 use crate::frequency::Frequency;
-use crate::recording::{CORE, SetPoint};
+use crate::run_table::{CORE, SetPoint};
 
 /// A workload as it was measured: its time and its counted events.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Workload {
+pub struct CountedWorkload {
     /// The program.
     pub program: String,
     /// The set point meanwhile; `None` where it was measured on another host than that of the model.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use nalgebra::{DMatrix, DVector};
 
 use crate::error::ModelError;
-use crate::fit::Purpose;
+use crate::fit::Premise;
 use crate::least_squares::NormalEquations;
-use crate::recording::{CORE, Recording, SetPoint};
+use crate::run_table::{CORE, RunTable, SetPoint};
 
 /// The name of the clock that never changes: its cycles are nanoseconds.
 pub const CONSTANT: &str = "constant";
@@ -26,7 +26,7 @@ pub fn inverse_seconds(set_point: &SetPoint, clock: &str) -> f64 {
 
 /// A program at a set point: the means of its runs there.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Observation {
+pub struct SetPointMeans {
     pub set_point: SetPoint,
     pub seconds: f64,
     pub counts: Vec<f64>,
@@ -36,12 +36,12 @@ pub struct Observation {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     pub name: String,
-    pub observations: Vec<Observation>,
+    pub observations: Vec<SetPointMeans>,
 }
 
 /// A candidate of the regression: the events of a counter, in cycles of a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct Regressor {
     pub counter: usize,
     pub clock: String,
 }
@@ -64,7 +64,7 @@ impl Observations {
     ///
     /// # Errors
     /// Runs without a set point, too few programs, or a core that always has one frequency.
-    pub fn of(recording: &Recording) -> Result<Self, ModelError> {
+    pub fn of(recording: &RunTable) -> Result<Self, ModelError> {
         let too_little = |what: String, right: &str| ModelError::TooLittle {
             file: recording.file.clone(),
             what,
@@ -123,11 +123,11 @@ impl Observations {
     }
 
     /// The columns of a regression: for scaling, the core's cycles are the program's own, and need none.
-    pub fn columns(&self, purpose: Purpose, counters: usize) -> Vec<Column> {
+    pub fn columns(&self, premise: Premise, counters: usize) -> Vec<Regressor> {
         let clocks = self.clocks.iter();
-        let clocks = clocks.filter(|clock| purpose == Purpose::Absolute || *clock != CORE);
+        let clocks = clocks.filter(|clock| premise == Premise::Absolute || *clock != CORE);
         let columns = clocks.flat_map(|clock| {
-            (0..counters).map(|counter| Column {
+            (0..counters).map(|counter| Regressor {
                 counter,
                 clock: clock.clone(),
             })
@@ -148,7 +148,7 @@ fn program(name: &str, groups: &Groups<'_>) -> Program {
                 .sum::<f64>()
                 / count
         };
-        Observation {
+        SetPointMeans {
             set_point: (*set_point).clone(),
             seconds: runs.iter().map(|(seconds, _)| seconds).sum::<f64>() / count,
             counts: (0..counters).map(mean).collect(),
@@ -164,21 +164,21 @@ impl Program {
     /// The normal equations of this program's rows. Each row is divided by its time, so that the regression makes
     /// relative errors least. For scaling, the cycles of the core are one unknown of each program: the projection
     /// orthogonal to their column takes them out of the equations.
-    pub fn equations(&self, purpose: Purpose, columns: &[Column]) -> NormalEquations {
+    pub fn equations(&self, premise: Premise, columns: &[Regressor]) -> NormalEquations {
         let rows = self.observations.len();
         let mut matrix = DMatrix::from_fn(rows, columns.len(), |row, column| {
-            let Observation {
+            let SetPointMeans {
                 set_point,
                 seconds,
                 counts,
             } = &self.observations[row];
-            let Column { counter, clock } = &columns[column];
+            let Regressor { counter, clock } = &columns[column];
             counts[*counter] * inverse_seconds(set_point, clock) / seconds
         });
         let mut observations = DVector::repeat(rows, 1.0);
-        if purpose == Purpose::Scaling {
+        if premise == Premise::Scaling {
             let core = DVector::from_fn(rows, |row, _| {
-                let Observation {
+                let SetPointMeans {
                     set_point, seconds, ..
                 } = &self.observations[row];
                 inverse_seconds(set_point, CORE) / seconds

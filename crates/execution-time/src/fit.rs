@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Column, Observations};
+use crate::design::{Observations, Regressor};
 use crate::least_squares::{NormalEquations, Solution};
-use crate::recording::CORE;
-use crate::selection::{Candidates, Selection, select};
+use crate::run_table::CORE;
+use crate::selection::{Candidates, TermChoice, select};
 use crate::validation::{CrossValidation, validate};
 
 /// What a model starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Purpose {
+pub enum Premise {
     /// A measured time at one set point, and counts: the time at another set point (equation 5).
     Scaling,
     /// Counts alone: the time at a set point, also of a program that was counted on another host.
@@ -39,7 +39,7 @@ pub struct Term {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
     /// What it starts from.
-    pub purpose: Purpose,
+    pub premise: Premise,
     /// The terms with the lowest criterion.
     pub terms: Vec<Term>,
     /// The Bayesian information criterion.
@@ -56,27 +56,27 @@ pub struct Fit {
 
 /// A regression's data: one set of normal equations a program.
 pub struct Regression<'a> {
-    pub purpose: Purpose,
+    pub premise: Premise,
     pub observations: &'a Observations,
-    pub columns: Vec<Column>,
+    pub columns: Vec<Regressor>,
     equations: Vec<NormalEquations>,
     most_counters: usize,
 }
 
 impl<'a> Regression<'a> {
     pub fn new(
-        purpose: Purpose,
+        premise: Premise,
         observations: &'a Observations,
         counters: usize,
         most_counters: usize,
     ) -> Self {
-        let columns = observations.columns(purpose, counters);
+        let columns = observations.columns(premise, counters);
         let programs = observations.programs.iter();
         Self {
-            purpose,
+            premise,
             observations,
             equations: programs
-                .map(|program| program.equations(purpose, &columns))
+                .map(|program| program.equations(premise, &columns))
                 .collect(),
             columns,
             most_counters,
@@ -100,10 +100,10 @@ impl<'a> Regression<'a> {
         equations: &NormalEquations,
         programs: usize,
         start: &[usize],
-    ) -> Selection {
-        let fixed_coefficients = match self.purpose {
-            Purpose::Scaling => programs,
-            Purpose::Absolute => 0,
+    ) -> TermChoice {
+        let fixed_coefficients = match self.premise {
+            Premise::Scaling => programs,
+            Premise::Absolute => 0,
         };
         let candidates = Candidates {
             counter_of: self.columns.iter().map(|column| column.counter).collect(),
@@ -126,7 +126,7 @@ impl<'a> Regression<'a> {
     pub fn cycles(&self, solution: &Solution, counts: &[f64]) -> BTreeMap<String, f64> {
         let mut cycles = BTreeMap::new();
         for (&column, coefficient) in solution.columns.iter().zip(&solution.coefficients) {
-            let Column { counter, clock } = &self.columns[column];
+            let Regressor { counter, clock } = &self.columns[column];
             *cycles.entry(clock.clone()).or_insert(0.0) += coefficient * counts[*counter];
         }
         cycles
@@ -157,7 +157,7 @@ impl<'a> Regression<'a> {
                     / programs as f64,
             });
         Fit {
-            purpose: self.purpose,
+            premise: self.premise,
             terms: terms.collect(),
             bic: selection.bic,
             residual: (selection.solution.residual_square / all.rows() as f64).sqrt(),

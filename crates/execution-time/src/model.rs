@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::demand::{CycleDemand, Workload};
+use crate::demand::{CountedWorkload, CycleDemand};
 use crate::design::{CONSTANT, Observations};
 use crate::error::ModelError;
-use crate::fit::{Fit, Purpose, Regression};
+use crate::fit::{Fit, Premise, Regression};
 use crate::power::SetPointPower;
-use crate::recording::{CORE, Recording, SetPoint, SetPointNotation};
+use crate::run_table::{CORE, RunTable, SetPoint, SetPointNotation};
 
 /// The version of the file that is read and written.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Where a model comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Source {
+pub struct ModelSource {
     /// The recording.
     pub file: String,
     /// The comments at its top: whether it was measured or simulated, by what, and where.
@@ -41,7 +41,7 @@ pub struct FrequencyModel {
     /// The release that wrote it.
     pub tailbound_version: String,
     /// The data behind it.
-    pub source: Source,
+    pub source: ModelSource,
     /// The clocks that the model knows, the core's first.
     pub clocks: Vec<String>,
     /// The set points of the recording, or those that were stated with their power.
@@ -64,16 +64,16 @@ impl FrequencyModel {
     /// # Errors
     /// The recording holds too little for a regression, or a stated set point lacks a clock of it.
     pub fn fit(
-        recording: &Recording,
+        recording: &RunTable,
         stated: Option<Vec<SetPointPower>>,
         most_counters: usize,
     ) -> Result<Self, ModelError> {
         let observations = Observations::of(recording)?;
         let counters = &recording.counters;
-        let fit = |purpose| {
-            Regression::new(purpose, &observations, counters.len(), most_counters).fit(counters)
+        let fit = |premise| {
+            Regression::new(premise, &observations, counters.len(), most_counters).fit(counters)
         };
-        let (scaling, absolute) = (fit(Purpose::Scaling), fit(Purpose::Absolute));
+        let (scaling, absolute) = (fit(Premise::Scaling), fit(Premise::Absolute));
         let clocks = observations
             .clocks
             .iter()
@@ -92,7 +92,7 @@ impl FrequencyModel {
         let model = Self {
             schema_version: SCHEMA_VERSION,
             tailbound_version: env!("CARGO_PKG_VERSION").into(),
-            source: Source {
+            source: ModelSource {
                 file: recording.file.clone(),
                 notes: recording.notes.clone(),
                 programs: observations.programs.len(),
@@ -205,17 +205,17 @@ impl FrequencyModel {
     /// # Errors
     /// The text does not name one set point.
     pub fn set_point(&self, notation: &SetPointNotation) -> Result<SetPoint, ModelError> {
-        let known: Vec<SetPoint> = self
+        let candidates: Vec<SetPoint> = self
             .set_points
             .iter()
             .map(|point| point.set_point.clone())
             .collect();
-        notation.resolve(&self.clocks, &known)
+        notation.resolve(&self.clocks, &candidates)
     }
 
     /// The regression that a workload needs: from its measured time where that was measured at a set point of this
     /// platform, else from its counts alone.
-    pub fn fit_for(&self, workload: &Workload) -> &Fit {
+    pub fn fit_for(&self, workload: &CountedWorkload) -> &Fit {
         match workload.set_point {
             Some(_) => &self.scaling,
             None => &self.absolute,
@@ -226,7 +226,11 @@ impl FrequencyModel {
     ///
     /// # Errors
     /// An event of the model was not counted, or the workload's set point lacks a clock.
-    pub fn demand(&self, file: &str, workload: &Workload) -> Result<CycleDemand, ModelError> {
+    pub fn demand(
+        &self,
+        file: &str,
+        workload: &CountedWorkload,
+    ) -> Result<CycleDemand, ModelError> {
         let mut cycles: BTreeMap<String, f64> = BTreeMap::new();
         for term in &self.fit_for(workload).terms {
             let count = workload.counts.get(&term.counter).ok_or_else(|| {
@@ -262,7 +266,7 @@ impl FrequencyModel {
     /// `target` lacks a clock of the model.
     pub fn slowdown(
         &self,
-        workload: &Workload,
+        workload: &CountedWorkload,
         demand: &CycleDemand,
         target: &SetPoint,
     ) -> Result<f64, ModelError> {

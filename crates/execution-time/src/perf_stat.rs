@@ -17,7 +17,7 @@ pub struct PerfStat {
 }
 
 /// The value, the unit and the name of an event, and the percentage of the time in which it was counted.
-struct Event<'a> {
+struct PerfEvent<'a> {
     value: String,
     unit: &'a str,
     name: &'a str,
@@ -56,7 +56,7 @@ impl PerfStat {
         Ok(stat)
     }
 
-    fn enter(&mut self, file: &str, event: &Event<'_>) -> Result<(), RecordingError> {
+    fn enter(&mut self, file: &str, event: &PerfEvent<'_>) -> Result<(), RecordingError> {
         let wrong = |what: String, right: &str| {
             RecordingError::of_file(file, what, right).of_key(event.name)
         };
@@ -99,11 +99,11 @@ impl PerfStat {
 }
 
 /// An event in the form of `-x,`: value, unit, event, and fields that do not matter here.
-fn separated_event<'a>(file: &str, line: &'a str) -> Result<Event<'a>, RecordingError> {
+fn separated_event<'a>(file: &str, line: &'a str) -> Result<PerfEvent<'a>, RecordingError> {
     let separator = if line.contains(',') { ',' } else { ';' };
     let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
     match fields[..] {
-        [value, unit, name, ..] if !name.is_empty() => Ok(Event {
+        [value, unit, name, ..] if !name.is_empty() => Ok(PerfEvent {
             value: value.to_owned(),
             unit,
             name,
@@ -120,7 +120,7 @@ fn separated_event<'a>(file: &str, line: &'a str) -> Result<Event<'a>, Recording
 }
 
 /// An event in the form of `-j`.
-fn json_event<'a>(file: &str, value: &'a Value) -> Result<Event<'a>, RecordingError> {
+fn json_event<'a>(file: &str, value: &'a Value) -> Result<PerfEvent<'a>, RecordingError> {
     let text = |key: &str| value.get(key).and_then(Value::as_str);
     let count = match value.get("counter-value") {
         Some(Value::String(text)) => Some(text.clone()),
@@ -135,7 +135,7 @@ fn json_event<'a>(file: &str, value: &'a Value) -> Result<Event<'a>, RecordingEr
             right,
         ));
     };
-    Ok(Event {
+    Ok(PerfEvent {
         value: count,
         unit: text("unit").unwrap_or_default(),
         name,

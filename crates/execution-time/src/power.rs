@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RecordingError;
 use crate::frequency::Frequency;
-use crate::recording::{SetPoint, broken_line, whole};
+use crate::run_table::{SetPoint, broken_line, whole};
 
 /// The power of the whole platform at one set point, in milliwatts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -27,7 +27,7 @@ pub struct Candidates {
 
 /// The best model of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Selection {
+pub struct TermChoice {
     /// Its terms.
     pub solution: Solution,
     /// Its criterion.
@@ -38,20 +38,20 @@ pub struct Selection {
     pub exhaustive: bool,
 }
 
-struct Search<'a> {
+struct BranchAndBound<'a> {
     equations: &'a NormalEquations,
     candidates: &'a Candidates,
-    best: Selection,
+    best: TermChoice,
 }
 
 /// The terms with the lowest criterion. `start` is a set that may be near the best one: a better start ends the search
 /// sooner, with the same answer.
-pub fn select(equations: &NormalEquations, candidates: &Candidates, start: &[usize]) -> Selection {
+pub fn select(equations: &NormalEquations, candidates: &Candidates, start: &[usize]) -> TermChoice {
     let nothing = equations.solve(&[]);
-    let mut search = Search {
+    let mut search = BranchAndBound {
         equations,
         candidates,
-        best: Selection {
+        best: TermChoice {
             bic: bic(equations, candidates, &nothing, 0),
             solution: nothing,
             sets: 0,
@@ -96,7 +96,7 @@ impl Candidates {
     }
 }
 
-impl Search<'_> {
+impl BranchAndBound<'_> {
     fn bic(&self, solution: &Solution, terms: usize) -> f64 {
         bic(self.equations, self.candidates, solution, terms)
     }

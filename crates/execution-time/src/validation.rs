@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::demand::{CycleDemand, naive_seconds};
-use crate::design::{Observation, Program};
-use crate::fit::{Purpose, Regression};
+use crate::design::{Program, SetPointMeans};
+use crate::fit::{Premise, Regression};
 use crate::least_squares::Solution;
-use crate::selection::Selection;
+use crate::selection::TermChoice;
 use tailbound_time::Duration;
 
 /// Relative errors, without their signs.
@@ -85,7 +85,7 @@ impl ErrorSummary {
 /// The errors with each program left out, and the solutions that predicted it.
 pub fn validate(
     regression: &Regression<'_>,
-    chosen: &Selection,
+    chosen: &TermChoice,
 ) -> (CrossValidation, Vec<Solution>) {
     let mut solutions = Vec::new();
     let mut programs = Vec::new();
@@ -96,9 +96,9 @@ pub fn validate(
         let solution = regression
             .select(&others, count, &chosen.solution.columns)
             .solution;
-        let (model, naive) = match regression.purpose {
-            Purpose::Scaling => scaling_errors(regression, program, &solution),
-            Purpose::Absolute => {
+        let (model, naive) = match regression.premise {
+            Premise::Scaling => scaling_errors(regression, program, &solution),
+            Premise::Absolute => {
                 let naive = regression.naive(&others);
                 (
                     absolute_errors(regression, program, &solution),
@@ -124,7 +124,7 @@ pub fn validate(
     let errors = CrossValidation {
         model: ErrorSummary::of(of_model.times),
         naive: ErrorSummary::of(of_naive.times),
-        performance: (regression.purpose == Purpose::Scaling).then_some(performance),
+        performance: (regression.premise == Premise::Scaling).then_some(performance),
         programs,
     };
     (errors, solutions)
@@ -137,7 +137,7 @@ fn scaling_errors(
     solution: &Solution,
 ) -> (Errors, Errors) {
     let (mut model, mut naive) = (Errors::default(), Errors::default());
-    let seconds = |observation: &Observation| observation.seconds;
+    let seconds = |observation: &SetPointMeans| observation.seconds;
     let fastest = program
         .observations
         .iter()
@@ -185,6 +185,6 @@ fn absolute_errors(regression: &Regression<'_>, program: &Program, solution: &So
     }
 }
 
-fn relative_error(predicted: f64, observation: &Observation) -> f64 {
+fn relative_error(predicted: f64, observation: &SetPointMeans) -> f64 {
     (predicted - observation.seconds).abs() / observation.seconds
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use tailbound_execution_time::{FrequencyModel, Recording, SetPointNotation};
+use tailbound_execution_time::{FrequencyModel, RunTable, SetPointNotation};
 
 /// A platform: core cycles of each instruction of a program, and cycles of bus and memory for each miss.
 struct Platform {
@@ -45,7 +45,7 @@ impl Platform {
                     + self.constant_ns / 1e9)
     }
 
-    fn recording(&self, fewer: usize) -> Recording {
+    fn recording(&self, fewer: usize) -> RunTable {
         let mut text = String::from(
             "# a platform of the tests\nprogram,cpu_hz,bus_hz,mem_hz,time_ns,instructions,misses,branches\n",
         );
@@ -64,8 +64,8 @@ impl Platform {
     }
 }
 
-fn read(text: &str) -> Recording {
-    Recording::parse("runs.csv", text, &mut |_| {
+fn read(text: &str) -> RunTable {
+    RunTable::parse("runs.csv", text, &mut |_| {
         Err("there is no other file".into())
     })
     .unwrap()

@@ -1,14 +1,14 @@
 //! Texts that are wrong: each error names file, line, key, and what would be right; no text is a crash.
 
 use proptest::prelude::*;
-use tailbound_execution_time::{FrequencyModel, Recording, SetPointNotation, read_set_points};
+use tailbound_execution_time::{FrequencyModel, RunTable, SetPointNotation, read_set_points};
 
 const RUNS: &str = "program,cpu_hz,mem_hz,time_ns,instructions,misses\n\
     a,1000000,2000000,900,10,3\nb,1000000,2000000,800,20,1\nc,3000000,2000000,700,30,2\n\
     a,3000000,2000000,400,10,3\nb,3000000,2000000,300,20,1\nc,1000000,2000000,1700,30,2\n";
 
-fn parse(text: &str) -> Result<Recording, String> {
-    Recording::parse("runs.csv", text, &mut |name| match name {
+fn parse(text: &str) -> Result<RunTable, String> {
+    RunTable::parse("runs.csv", text, &mut |name| match name {
         "good.perf" => Ok("1.5,msec,task-clock,1,100.00,,\n7,,instructions,1,100.00,,\n".into()),
         "other.perf" => Ok("1.5,msec,task-clock,1,100.00,,\n7,,cycles,1,100.00,,\n".into()),
         _ => Err("no such file".into()),
@@ -144,7 +144,7 @@ fn set_points_are_named_unambiguously() {
             .workload(Some("b"), None)
             .unwrap_err()
             .to_string()
-            .contains("it has: a")
+            .contains("the file has: a")
     );
 }
 
@@ -200,7 +200,7 @@ proptest! {
             let _refused = FrequencyModel::parse("m.json", text);
             let _refused = text.parse::<SetPointNotation>();
             let perf = "program,perf_stat\na,x\n";
-            let _refused = Recording::parse("r", perf, &mut |_| Ok(text.to_string()));
+            let _refused = RunTable::parse("r", perf, &mut |_| Ok(text.to_string()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tailbound_execution_time::{
-    ErrorSummary, Fit, FrequencyModel, Purpose, Recording, read_set_points,
+    ErrorSummary, Fit, FrequencyModel, Premise, RunTable, read_set_points,
 };
 
 use crate::arguments::FrequencyModelArguments;
@@ -87,19 +87,19 @@ pub fn carry_out(arguments: &FrequencyModelArguments, output: &Output) -> Result
 }
 
 /// Reads recorded runs; files of `perf stat` are relative to them.
-pub fn read_recording(path: &Path) -> Result<Recording, Failure> {
+pub fn read_recording(path: &Path) -> Result<RunTable, Failure> {
     let text = read_file(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut read =
         |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
-    Recording::parse(&path.display().to_string(), &text, &mut read).map_err(Failure::from_error)
+    RunTable::parse(&path.display().to_string(), &text, &mut read).map_err(Failure::from_error)
 }
 
 /// The start of a model, as people read it.
 fn from(fit: &Fit) -> &'static str {
-    match fit.purpose {
-        Purpose::Scaling => "a measured time",
-        Purpose::Absolute => "counts alone",
+    match fit.premise {
+        Premise::Scaling => "a measured time",
+        Premise::Absolute => "counts alone",
     }
 }
 

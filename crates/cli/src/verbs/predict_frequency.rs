@@ -7,7 +7,7 @@ use tailbound_assessment::set_points::{
 };
 use tailbound_execution_time::{FrequencyModel, SetPoint};
 
-use super::predict_answer::told;
+use super::predict_answer;
 use crate::arguments::{FrequencyChoice, PredictArguments};
 use crate::failure::Failure;
 use crate::output::{Output, read_file};
@@ -140,7 +140,7 @@ fn row(point: &SetPointPrediction, percentiles: usize, least: Option<&SetPoint>)
     let time = |bounds: &tailbound_assessment::prediction::TimeBounds| {
         let ns =
             |time: Option<tailbound_time::Duration>| time.map(tailbound_time::Duration::as_nanos);
-        told(ns(bounds.low), ns(bounds.high))
+        predict_answer::told(ns(bounds.low), ns(bounds.high))
     };
     let mut row = vec![
         point.set_point.to_string(),

@@ -8,7 +8,7 @@ use csv::StringRecord;
 use serde::{Deserialize, Serialize};
 use tailbound_time::Duration;
 
-use crate::demand::Workload;
+use crate::demand::CountedWorkload;
 use crate::error::{ModelError, RecordingError};
 use crate::frequency::Frequency;
 use crate::perf_stat::PerfStat;
@@ -119,12 +119,16 @@ impl fmt::Display for SetPointNotation {
 }
 
 impl SetPointNotation {
-    /// The set point that this text means on a platform with `clocks` and these known set points: itself where
+    /// The set point that this text means on a platform with `clocks` and these set points: itself where
     /// every clock is named, else the one that agrees in all that is named.
     ///
     /// # Errors
     /// A clock is unknown; none or several of the set points agree.
-    pub fn resolve(&self, clocks: &[String], known: &[SetPoint]) -> Result<SetPoint, ModelError> {
+    pub fn resolve(
+        &self,
+        clocks: &[String],
+        set_points: &[SetPoint],
+    ) -> Result<SetPoint, ModelError> {
         let wrong = |what: String, right: String| ModelError::SetPoint { what, right };
         if let Some(unknown) = self.0.keys().find(|clock| !clocks.contains(clock)) {
             let what = format!("the model has no clock \"{unknown}\"");
@@ -139,7 +143,7 @@ impl SetPointNotation {
             let mut named = self.0.iter();
             named.all(|(clock, frequency)| point.of(clock) == Some(*frequency))
         };
-        let agreeing: Vec<&SetPoint> = known.iter().filter(agrees).collect();
+        let agreeing: Vec<&SetPoint> = set_points.iter().filter(agrees).collect();
         match agreeing[..] {
             [one] => Ok(one.clone()),
             [] => {
@@ -165,13 +169,13 @@ pub struct Run {
     pub set_point: Option<SetPoint>,
     /// The execution time.
     pub time: Duration,
-    /// The counted events, in the order of [`Recording::counters`].
+    /// The counted events, in the order of [`RunTable::counters`].
     pub counts: Vec<u64>,
 }
 
 /// Runs with one set of clocks and of counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recording {
+pub struct RunTable {
     /// The name of the file, for messages.
     pub file: String,
     /// The names of the clocks, in the order of the columns.
@@ -187,13 +191,13 @@ pub struct Recording {
 /// The columns of the file by their meaning.
 struct Columns {
     program: usize,
-    time: Option<usize>,
+    time_ns: Option<usize>,
     perf_stat: Option<usize>,
     clocks: Vec<(usize, String)>,
     counters: Vec<(usize, String)>,
 }
 
-impl Recording {
+impl RunTable {
     /// Reads the CSV `text` of the file `file`: a header, and one run a line.
     ///
     /// Columns: `program`; `cpu_hz` and one column for each other clock, all ending in `_hz`; `time_ns`; every other
@@ -268,7 +272,7 @@ impl Recording {
             })?;
             clocks.insert(clock.clone(), frequency);
         }
-        let measured = match (columns.time, columns.perf_stat) {
+        let measured = match (columns.time_ns, columns.perf_stat) {
             (Some(time), _) => {
                 let time_ns = whole(&file, "time_ns", &record[time])?;
                 let counts = columns.counters.iter();
@@ -332,7 +336,7 @@ impl Columns {
     fn of(file: &str, header: &StringRecord) -> Result<Self, RecordingError> {
         let mut columns = Self {
             program: usize::MAX,
-            time: None,
+            time_ns: None,
             perf_stat: None,
             clocks: Vec::new(),
             counters: Vec::new(),
@@ -354,7 +358,7 @@ impl Columns {
             }
             match name {
                 "program" => columns.program = index,
-                "time_ns" => columns.time = Some(index),
+                "time_ns" => columns.time_ns = Some(index),
                 "perf_stat" => columns.perf_stat = Some(index),
                 name => match name.strip_suffix(HERTZ).filter(|clock| !clock.is_empty()) {
                     Some(clock) => columns.clocks.push((index, clock.to_owned())),
@@ -362,27 +366,33 @@ impl Columns {
                 },
             }
         }
+        columns.check(file)?;
+        Ok(columns)
+    }
+
+    /// Checks that the columns make sense together.
+    fn check(&self, file: &str) -> Result<(), RecordingError> {
         let missing = |key: &str, right: &str| {
             Err(RecordingError::of_file(file, "the header lacks this column", right).of_key(key))
         };
-        if columns.program == usize::MAX {
+        if self.program == usize::MAX {
             return missing("program", "name the program of each run in it");
         }
-        if !columns.clocks.is_empty() && !columns.clocks.iter().any(|(_, clock)| clock == CORE) {
+        if !self.clocks.is_empty() && !self.clocks.iter().any(|(_, clock)| clock == CORE) {
             return missing("cpu_hz", "write the core's frequency in hertz in it");
         }
-        match (columns.time, columns.perf_stat) {
+        match (self.time_ns, self.perf_stat) {
             (None, None) => {
                 return missing(
                     "time_ns",
                     "write each run's execution time, or a `perf_stat` file",
                 );
             }
-            (None, Some(_)) if !columns.counters.is_empty() => {
+            (None, Some(_)) if !self.counters.is_empty() => {
                 let right = "the events come from the files of `perf_stat`; remove the column";
                 let error =
                     RecordingError::of_file(file, "this event is in a column of its own", right);
-                return Err(error.of_key(&columns.counters[0].1));
+                return Err(error.of_key(&self.counters[0].1));
             }
             (Some(_), Some(_)) => {
                 let right =
@@ -394,15 +404,15 @@ impl Columns {
             }
             _ => {}
         }
-        if columns.counters.len() > MOST_COUNTERS {
-            let what = format!("{} events are counted", columns.counters.len());
+        if self.counters.len() > MOST_COUNTERS {
+            let what = format!("{} events are counted", self.counters.len());
             return Err(RecordingError::of_file(
                 file,
                 what,
                 format!("keep at most {MOST_COUNTERS}"),
             ));
         }
-        Ok(columns)
+        Ok(())
     }
 }
 
@@ -439,7 +449,30 @@ pub fn leading_comments(text: &str) -> Vec<String> {
     comments.map(|comment| comment.trim().to_owned()).collect()
 }
 
-impl Recording {
+impl RunTable {
+    /// The named program, or the only one.
+    fn program<'a>(&'a self, name: Option<&'a str>) -> Result<&'a str, ModelError> {
+        let wrong = |what: String, right: String| ModelError::TooLittle {
+            file: self.file.clone(),
+            what,
+            right,
+        };
+        let programs: BTreeSet<&str> = self.runs.iter().map(|run| run.program.as_str()).collect();
+        let listed = programs.iter().copied().collect::<Vec<_>>().join(", ");
+        match (name, programs.first()) {
+            (Some(name), _) if programs.contains(name) => Ok(name),
+            (Some(name), _) => {
+                let what = format!("there is no program \"{name}\"");
+                Err(wrong(what, format!("the file has: {listed}")))
+            }
+            (None, Some(only)) if programs.len() == 1 => Ok(only),
+            (None, _) => {
+                let what = format!("{} programs are recorded", programs.len());
+                Err(wrong(what, format!("name one of: {listed}")))
+            }
+        }
+    }
+
     /// The workload of a program: the mean of its runs at one set point.
     ///
     /// # Errors
@@ -448,46 +481,29 @@ impl Recording {
         &self,
         program: Option<&str>,
         measured_at: Option<&SetPointNotation>,
-    ) -> Result<Workload, ModelError> {
+    ) -> Result<CountedWorkload, ModelError> {
         let wrong = |what: String, right: String| ModelError::TooLittle {
             file: self.file.clone(),
             what,
             right,
         };
-        let programs: BTreeSet<&str> = self.runs.iter().map(|run| run.program.as_str()).collect();
-        let listed = programs.iter().copied().collect::<Vec<_>>().join(", ");
-        let program = match (program, programs.first()) {
-            (Some(name), _) if programs.contains(name) => name,
-            (Some(name), _) => {
-                return Err(wrong(
-                    format!("there is no program \"{name}\""),
-                    format!("it has: {listed}"),
-                ));
-            }
-            (None, Some(only)) if programs.len() == 1 => only,
-            (None, _) => {
-                return Err(wrong(
-                    format!("{} programs are recorded", programs.len()),
-                    format!("name one of: {listed}"),
-                ));
-            }
-        };
+        let program = self.program(program)?;
         let own: Vec<&Run> = self
             .runs
             .iter()
             .filter(|run| run.program == program)
             .collect();
-        let set_points: BTreeSet<&SetPoint> = own
+        let distinct: BTreeSet<&SetPoint> = own
             .iter()
             .filter_map(|run| run.set_point.as_ref())
             .collect();
-        let known: Vec<SetPoint> = set_points.iter().copied().cloned().collect();
-        let set_point = match (measured_at, &known[..]) {
-            (Some(notation), _) => Some(notation.resolve(&self.clocks, &known)?),
+        let set_points: Vec<SetPoint> = distinct.iter().copied().cloned().collect();
+        let set_point = match (measured_at, &set_points[..]) {
+            (Some(notation), _) => Some(notation.resolve(&self.clocks, &set_points)?),
             (None, []) => None,
             (None, [only]) => Some(only.clone()),
             (None, _) => {
-                let what = format!("{program} was recorded at {} set points", known.len());
+                let what = format!("{program} was recorded at {} set points", set_points.len());
                 let right =
                     "say at which of them the execution times were measured, such as cpu=1.2GHz";
                 return Err(wrong(what, right.into()));
@@ -509,7 +525,7 @@ impl Recording {
         let mean =
             |index: usize| runs.iter().map(|run| run.counts[index] as f64).sum::<f64>() / count;
         let counts = self.counters.iter().enumerate();
-        Ok(Workload {
+        Ok(CountedWorkload {
             program: program.to_owned(),
             set_point,
             time: Duration::from_secs_f64_nearest(seconds),
