@@ -435,3 +435,99 @@ fn stretched_bins(bins: &[Bin], factor: f64) -> Vec<Bin> {
     });
     bins.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
+
+    use tailbound_model::SampleCount;
+
+    use super::*;
+
+    const DESCRIPTION: &str = r#"
+schema_version = 1
+name = "kinds"
+seed = 1
+[hosts.here]
+cpus = [0]
+[domains.one]
+kind = "process"
+builtin = "synthetic-service"
+cpus = [0]
+[services.one]
+domain = "one"
+protocol = "synthetic"
+endpoint = "unix:/tmp/one.sock"
+[services.one.tasks.constant]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "constant", value = "2ms" }
+[services.one.tasks.uniform]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "uniform", min = "1ms", max = "3ms" }
+[services.one.tasks.calibrated]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "calibrated", expected = "4ms" }
+[services.one.tasks.samples]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "samples", file = "times.csv" }
+[services.one.tasks.bins]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "histogram", bins = [{ from = "1ms", to = "2ms", count = 3 }] }
+[services.other]
+domain = "one"
+protocol = "synthetic"
+endpoint = "unix:/tmp/other.sock"
+[services.other.tasks.samples]
+arrivals = { kind = "poisson", rate = "1/s" }
+execution_time = { kind = "samples", file = "times.csv" }
+"#;
+
+    #[test]
+    fn every_kind_of_execution_time_is_stretched_and_other_services_are_not() {
+        let description: Description = toml::from_str(DESCRIPTION).unwrap();
+        let mut inputs = InputFiles::default();
+        let value = Duration::from_micros(1_001);
+        inputs.insert_samples("times.csv", vec![SampleCount { value, count: 7 }]);
+        let (longer, files) = stretched(&description, &inputs, "one", 1.5);
+        let us = Duration::from_micros;
+        let of = |task: &str| longer.services["one"].tasks[task].execution_time.clone();
+        assert_eq!(of("constant"), ExecutionTime::Constant { value: us(3_000) });
+        assert_eq!(
+            of("uniform"),
+            ExecutionTime::Uniform {
+                min: us(1_500),
+                max: us(4_500)
+            }
+        );
+        assert_eq!(
+            of("calibrated"),
+            ExecutionTime::Calibrated {
+                expected: Some(us(6_000))
+            }
+        );
+        let ExecutionTime::Histogram { bins, .. } = of("bins") else {
+            panic!()
+        };
+        assert_eq!(
+            bins,
+            [Bin {
+                from: us(1_500),
+                to: us(3_000),
+                count: 3
+            }]
+        );
+        let ExecutionTime::Samples { file } = of("samples") else {
+            panic!()
+        };
+        assert_eq!(
+            files.samples(&file).unwrap()[0].value,
+            Duration::from_nanos(1_501_500)
+        );
+        assert_eq!(longer.services["other"], description.services["other"]);
+        assert_eq!(
+            files.samples(&PathBuf::from("times.csv")).unwrap()[0].value,
+            value
+        );
+    }
+}
