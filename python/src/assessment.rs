@@ -39,7 +39,9 @@ pub fn unanswered(python: Python<'_>, error: &AssessmentError) -> PyErr {
         AssessmentError::OnlySimulated { .. } => "not-analysed",
         AssessmentError::NotCalibrated { .. } => "execution-time-unknown",
         AssessmentError::Unknown { .. }
+        | AssessmentError::Ambiguous { .. }
         | AssessmentError::Empty { .. }
+        | AssessmentError::FrequencyModel(_)
         | AssessmentError::Resolution(_)
         | AssessmentError::Simulation(_) => "invalid",
     };

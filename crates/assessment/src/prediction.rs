@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
+use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{
     AnalysisError, Outlook, Prediction, Promise, ServiceQuery, SharpPoints, predict_at,
 };
@@ -257,6 +258,15 @@ impl PromiseAnswer {
 }
 
 impl PredictionAnswer {
+    /// The outlook of all promises together; `None` where nothing is promised. One miss outweighs all that is not
+    /// known.
+    pub fn outlook(&self) -> Option<Outlook> {
+        let any = |outlook| self.promises.iter().any(|one| one.outlook == outlook);
+        let worst = [Outlook::Missed, Outlook::NotPredicted, Outlook::Undecided];
+        let worst = worst.into_iter().find(|outlook| any(*outlook));
+        worst.or_else(|| (!self.promises.is_empty()).then_some(Outlook::Kept))
+    }
+
     /// The answer that there are no response times.
     pub fn refusal((service, variant): (&str, &str), refusal: NoPrediction, slos: &[Slo]) -> Self {
         let promises = slos.iter();
@@ -393,6 +403,33 @@ impl PredictedResponses {
             assumptions: prediction.assumptions,
             distribution,
         }
+    }
+}
+
+/// The name of a queue and of its only variant, where services and variants have names.
+pub const QUEUE: (&str, &str) = ("queue", "as given");
+
+/// Predicts a queue, and judges promises about it. A load that is too much is an answer, too.
+///
+/// # Errors
+/// The queue makes no sense, or no method holds for it.
+pub fn predict_queue(
+    queue: &PoissonQueue,
+    slos: &[Slo],
+    query: &PredictionQuery<'_>,
+) -> Result<PredictionAnswer, AnalysisError> {
+    let mut points = query.points();
+    let promised = slos.iter().map(|slo| slo.percentile.probability());
+    points.probabilities.extend(promised);
+    match queue.predict(QUEUE.0, &points) {
+        Ok(prediction) => {
+            let from = "execution times as given";
+            Ok(PredictionAnswer::of(QUEUE, from, prediction, slos, query))
+        }
+        Err(error @ AnalysisError::Overloaded { .. }) => {
+            Ok(PredictionAnswer::refusal(QUEUE, (&error).into(), slos))
+        }
+        Err(error) => Err(error),
     }
 }
 

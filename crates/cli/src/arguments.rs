@@ -2,6 +2,7 @@
 
 mod busy_host;
 mod descriptions;
+mod frequency;
 mod modes;
 mod values;
 
@@ -19,6 +20,9 @@ use tailbound_time::{Duration, Rate};
 pub use busy_host::BusyHostArguments;
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
+};
+pub use frequency::{
+    FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
@@ -108,6 +112,8 @@ pub enum Verb {
     Measure(MeasureArguments),
     /// How far two measured distributions are apart.
     Compare(CompareArguments),
+    /// Fit a model of execution times to recorded runs.
+    Model(ModelArguments),
     /// Render a result document again: HTML, SVG, PNG or tables.
     Report(ReportArguments),
     /// Print the JSON Schema of the description file.
@@ -206,6 +212,9 @@ pub struct PredictArguments {
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,
+    /// Other clock frequencies.
+    #[command(flatten)]
+    pub clocks: FrequencyArguments,
 }
 
 impl PredictArguments {

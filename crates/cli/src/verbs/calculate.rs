@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use tailbound_analysis::Promise;
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_analysis::{AnalysisError, Promise};
-use tailbound_assessment::prediction::PredictionAnswer;
+use tailbound_assessment::prediction::{PredictionAnswer, predict_queue};
 use tailbound_model::{ReservationServer, ServerKind, Slo};
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
@@ -14,28 +14,21 @@ use crate::arguments::{LoadArguments, PredictArguments, QueueArguments};
 use crate::failure::Failure;
 use crate::output::read_file;
 
-/// What the queue is called where services have names.
-const QUEUE: &str = "queue";
-
-/// Predicts the queue of the arguments. A load that is too much is an answer, too.
+/// Predicts the queue of the arguments.
 pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
-    let queue = queue(&arguments.queue.load, server(&arguments.queue)?)?;
-    let query = arguments.query();
-    let slos: Vec<Slo> = arguments.slos.iter().map(Promise::as_slo).collect();
-    let mut points = query.points();
-    let promised = arguments.slos.iter().map(|promise| promise.probability);
-    points.probabilities.extend(promised);
-    let place = (QUEUE, "as given");
-    match queue.predict(QUEUE, &points) {
-        Ok(prediction) => {
-            let from = "execution times as given";
-            Ok(PredictionAnswer::of(place, from, prediction, &slos, &query))
-        }
-        Err(error @ AnalysisError::Overloaded { .. }) => {
-            Ok(PredictionAnswer::refusal(place, (&error).into(), &slos))
-        }
-        Err(error) => Err(Failure::from_error(error)),
-    }
+    let queue = described_queue(arguments)?;
+    let answer = predict_queue(&queue, &slos(arguments), &arguments.query());
+    answer.map_err(Failure::from_error)
+}
+
+/// The promises of the arguments.
+pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
+    arguments.slos.iter().map(Promise::as_slo).collect()
+}
+
+/// The queue of the arguments, on their server.
+pub fn described_queue(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
+    queue(&arguments.queue.load, server(&arguments.queue)?)
 }
 
 /// The queue that the arguments describe, on `server`.

@@ -17,6 +17,10 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         return super::predict_recovery::carry_out(recovery, output);
     }
     let output = &output.exporting(&arguments.export);
+    let clocks = &arguments.clocks;
+    if let (Some(model), Some(counters)) = (&clocks.frequency_model, &clocks.counters) {
+        return super::predict_frequency::carry_out(model, counters, arguments, output);
+    }
     let (title, answers) = match &arguments.file {
         Some(file) => of_file(file, arguments, output)?,
         None => ("A queue".into(), vec![super::calculate::answer(arguments)?]),
