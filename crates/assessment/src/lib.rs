@@ -8,6 +8,7 @@
 pub mod analysis;
 mod error;
 pub mod execution_times;
+pub mod interface;
 pub mod mode_content;
 pub mod prediction;
 pub mod protocols;

@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 mod earliest_deadline;
 mod order;
+mod service_budget;
 
 use std::collections::BTreeMap;
 
@@ -24,6 +25,7 @@ use crate::mode_content::{ModeContent, modes, unanalysed};
 pub use admission::CpuVerdict;
 pub use earliest_deadline::{DueWork, FirstShortage, ServiceVerdict};
 use order::{ServiceOrder, order_of};
+pub(crate) use service_budget::ServiceBudget;
 
 /// The answer for one mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -174,6 +176,9 @@ pub struct GuaranteedSupply {
     pub jitter: Duration,
     /// Whether the server stands for one whose budget is never used up.
     pub as_on_own_cpu: bool,
+    /// By when after the start of each period a periodic server has given its budget; the period if
+    /// `None`.
+    pub budget_deadline: Option<Duration>,
 }
 
 impl GuaranteedSupply {
@@ -203,19 +208,22 @@ impl GuaranteedSupply {
             }
             ReservationServer::Periodic { budget, period }
             | ReservationServer::ConstantBandwidth { budget, period } => {
-                Box::new(PeriodicSupply::somewhere(budget, period)?)
+                Box::new(match self.budget_deadline {
+                    None => PeriodicSupply::somewhere(budget, period)?,
+                    Some(deadline) => PeriodicSupply::by_deadline(budget, period, deadline)?,
+                })
             }
         })
     }
 }
 
 /// One service in one mode.
-struct ServiceQuestion<'a> {
-    description: &'a Description,
-    mode: &'a ModeContent<'a>,
-    name: &'a str,
-    service: &'a Service,
-    inputs: &'a InputFiles,
+pub(crate) struct ServiceQuestion<'a> {
+    pub(crate) description: &'a Description,
+    pub(crate) mode: &'a ModeContent<'a>,
+    pub(crate) name: &'a str,
+    pub(crate) service: &'a Service,
+    pub(crate) inputs: &'a InputFiles,
 }
 
 /// A task with all that is needed to analyse it.
@@ -277,17 +285,7 @@ impl ServiceQuestion<'_> {
         given: Result<GuaranteedSupply, String>,
     ) -> Result<(Vec<TaskVerdict>, Option<ServiceVerdict>), AssessmentError> {
         let known = self.known()?;
-        let given = match given {
-            Ok(given) => Ok(self.as_seen(given)?),
-            Err(why) => Err(why),
-        };
-        let (judged, of_service) = match order_of(self.service) {
-            ServiceOrder::Deadline => {
-                let (judged, of_service) = self.by_deadline(&known, given);
-                (judged, Some(of_service))
-            }
-            _ => (self.one_by_one(&known, &given), None),
-        };
+        let (judged, of_service) = self.judgements(&known, given)?;
         let service = (!self.is_own()).then(|| self.name.to_owned());
         let each = known.iter().zip(judged).map(|(one, judged)| TaskVerdict {
             domain: self.service.domain.clone(),
@@ -303,6 +301,25 @@ impl ServiceQuestion<'_> {
             method: judged.method,
         });
         Ok((each.collect(), of_service))
+    }
+
+    /// The verdict of each task, and of the service where it stands as a whole.
+    fn judgements(
+        &self,
+        tasks: &[ClientTimes<'_>],
+        given: Result<GuaranteedSupply, String>,
+    ) -> Result<(Vec<TaskJudgement>, Option<ServiceVerdict>), AssessmentError> {
+        let given = match given {
+            Ok(given) => Ok(self.as_seen(given)?),
+            Err(why) => Err(why),
+        };
+        Ok(match order_of(self.service) {
+            ServiceOrder::Deadline => {
+                let (judged, of_service) = self.by_deadline(tasks, given);
+                (judged, Some(of_service))
+            }
+            _ => (self.one_by_one(tasks, &given), None),
+        })
     }
 
     /// The tasks, each with what may go before it.

@@ -3,6 +3,7 @@
 mod busy_host;
 mod descriptions;
 mod frequency;
+mod interface;
 mod modes;
 mod values;
 
@@ -24,6 +25,7 @@ pub use descriptions::{
 pub use frequency::{
     FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
+pub use interface::{ComponentPolicy, InterfaceArguments, ModelName, PARTS_OF_A_CPU};
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
@@ -96,6 +98,8 @@ pub enum Verb {
     Size(SizeArguments),
     /// Whether the tasks of a description, or those named, meet their deadlines; what CPUs can hold.
     Analyze(AnalyzeArguments),
+    /// The least reservations on which tasks meet their deadlines, of a description or those named.
+    Interface(InterfaceArguments),
     /// What becomes of every domain and task of a host, by discrete-event simulation.
     Simulate(SimulateArguments),
     /// Simulate a description with keys of it varied, on all cores.

@@ -52,6 +52,7 @@ fn carry_out(verb: Verb, output: &Output) -> Result<(), Failure> {
         Verb::Predict(arguments) => verbs::predict::carry_out(&arguments, output),
         Verb::Size(arguments) => verbs::size::carry_out(&arguments, output),
         Verb::Analyze(arguments) => verbs::analyze::carry_out(&arguments, output),
+        Verb::Interface(arguments) => verbs::interface::carry_out(&arguments, output),
         Verb::Simulate(arguments) => verbs::simulate::carry_out(&arguments, output),
         Verb::Sweep(arguments) => verbs::sweep::carry_out(&arguments, output),
         Verb::Apply(arguments) => verbs::apply::carry_out(&arguments, output),

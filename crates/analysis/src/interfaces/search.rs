@@ -35,6 +35,11 @@ pub enum ResourceModel {
         /// priority.
         jitter: Duration,
     },
+    /// A polling server.
+    Polling {
+        /// As of [`Deferrable`](Self::Deferrable).
+        jitter: Duration,
+    },
     /// The budget is given on several CPUs together; the tasks run by global EDF.
     Multiprocessor {
         /// The most CPUs at a time.
@@ -217,6 +222,9 @@ impl InterfaceSearch<'_> {
             // The whole budget is spent by then, wherever in it the overhead falls.
             ResourceModel::Deferrable { jitter } => {
                 PeriodicSupply::deferrable(left, period, lost.saturating_add(jitter))
+            }
+            ResourceModel::Polling { jitter } => {
+                PeriodicSupply::polling(left, period, lost.saturating_add(jitter))
             }
             ResourceModel::Multiprocessor { cpus } => {
                 return MultiprocessorPeriodic::new(left, period, cpus).map(Resource::Several);
@@ -437,7 +445,7 @@ impl InterfaceSearch<'_> {
                 Err(too_long("deadline", deadline))
             }
             ResourceModel::ExplicitDeadline { deadline } => Ok(deadline),
-            ResourceModel::Deferrable { jitter } => period
+            ResourceModel::Deferrable { jitter } | ResourceModel::Polling { jitter } => period
                 .checked_sub(jitter)
                 .ok_or_else(|| too_long("jitter", jitter)),
             ResourceModel::Multiprocessor { cpus } => period

@@ -300,6 +300,7 @@ impl ModeReservations {
             server,
             jitter,
             as_on_own_cpu: false,
+            budget_deadline: None,
         })
     }
 

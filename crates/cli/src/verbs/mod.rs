@@ -9,6 +9,8 @@ pub mod compare;
 pub mod doctor;
 pub mod generate;
 pub mod import;
+pub mod interface;
+mod interface_file;
 pub mod internal;
 pub mod measure;
 pub mod mode;

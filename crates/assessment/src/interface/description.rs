@@ -1,0 +1,394 @@
+//! The least interfaces of the domains of a description, and what their CPUs need to hold them all.
+//!
+//! Composition as of Shin & Lee 2003: to the level above, a periodic resource (Π, Θ) is a periodic task
+//! with execution time Θ and period Π, and one with an explicit deadline Δ has that deadline.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tailbound_analysis::interfaces::{DedicatedCpu, LocalScheduler, Workload, schedulable};
+use tailbound_analysis::resolution::{with_agents, with_fallen};
+use tailbound_analysis::schedulability::priority_assignment::{deadline_monotonic, rate_monotonic};
+use tailbound_analysis::{AnalysisError, SporadicTask};
+use tailbound_model::{Cpu, Description, InputFiles, ServerKind};
+use tailbound_time::{Duration, nanoseconds};
+
+use super::{
+    InterfaceChoice, InterfaceQuery, SupplyKind, TaskComponent, best_of, least_interfaces,
+};
+use crate::AssessmentError;
+use crate::analysis::refuse_what_is_only_simulated;
+use crate::mode_content::{ModeContent, modes};
+use crate::schedulability::{ServiceBudget, ServiceQuestion};
+
+/// The order of the domains on each CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DomainOrder {
+    /// Earliest deadline first.
+    EarliestDeadlineFirst,
+    /// The shorter period first.
+    RateMonotonic,
+    /// The shorter deadline of the budget first.
+    DeadlineMonotonic,
+}
+
+/// The question for the interfaces of a description.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescriptionQuery {
+    /// The kind, the costs, and the periods; without periods each domain keeps its described one.
+    pub query: InterfaceQuery,
+    /// The only domain; all of them if `None`.
+    pub domain: Option<String>,
+    /// The order of the domains on each CPU.
+    pub order: DomainOrder,
+    /// The period of the interface of each CPU; none is searched if `None`.
+    pub compose: Option<Duration>,
+}
+
+/// The interfaces of all modes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DescriptionInterfaces {
+    /// The kind of reservation.
+    pub model: &'static str,
+    /// Every mode, also with domains fallen back; one of a description without modes.
+    pub modes: Vec<ModeInterfaces>,
+}
+
+/// The interfaces of one mode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModeInterfaces {
+    /// The mode, where the description has modes.
+    pub mode: Option<String>,
+    /// Every domain with tasks.
+    pub domains: Vec<DomainInterface>,
+    /// Every CPU that reservations of these domains are on; empty for kinds that do not compose, and
+    /// where one domain is asked about.
+    pub cpus: Vec<CpuInterface>,
+}
+
+/// The least interfaces of a domain.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DomainInterface {
+    /// The domain.
+    pub domain: String,
+    /// The service; `None` for tasks that the domain has of its own.
+    pub service: Option<String>,
+    /// The sum of execution time / period of the tasks, of all clients.
+    pub utilisation: f64,
+    /// The described budget, if there is one.
+    #[serde(rename = "described_budget_ns", with = "nanoseconds::optional")]
+    pub described_budget: Option<Duration>,
+    /// The described period, if there is one.
+    #[serde(rename = "described_period_ns", with = "nanoseconds::optional")]
+    pub described_period: Option<Duration>,
+    /// The answer of each period.
+    pub interfaces: Vec<InterfaceChoice>,
+    /// The index of the one with the least bandwidth; `None` where none suffices.
+    pub best: Option<usize>,
+    /// The test and the resource model, with their sources.
+    pub method: Option<String>,
+}
+
+/// The domains of a CPU as tasks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CpuInterface {
+    /// The host.
+    pub host: String,
+    /// The CPU.
+    pub cpu: Cpu,
+    /// The domains whose interfaces of the least bandwidth are taken.
+    pub domains: Vec<String>,
+    /// The sum of their bandwidths, in CPUs.
+    pub bandwidth: f64,
+    /// Whether the whole CPU gives all of them their budgets.
+    pub schedulable: bool,
+    /// The reason if not.
+    pub why: Option<String>,
+    /// The least interface of the CPU, where a period for it is asked for.
+    pub interface: Option<InterfaceChoice>,
+    /// The test, with its source.
+    pub method: Option<String>,
+}
+
+/// Why a polling server is no periodic resource.
+const POLLING: &str = "its reservation is a polling server, which loses its budget where nothing waits \
+                       and so leaves longer gaps than a periodic resource; use --model polling";
+
+impl DomainInterface {
+    /// A domain without an interface.
+    fn without(domain: &str, why: String) -> Self {
+        Self {
+            domain: domain.into(),
+            service: None,
+            utilisation: 0.0,
+            described_budget: None,
+            described_period: None,
+            interfaces: vec![InterfaceChoice::none(None, why)],
+            best: None,
+            method: None,
+        }
+    }
+
+    /// The answer with the least bandwidth.
+    pub fn choice(&self) -> Option<&InterfaceChoice> {
+        self.interfaces.get(self.best?)
+    }
+}
+
+/// Searches the least interfaces.
+///
+/// # Errors
+/// No such domain, no tasks, something that only simulation answers for, or a reservation that cannot be
+/// derived.
+pub fn description_interfaces(
+    description: &Description,
+    inputs: &InputFiles,
+    query: &DescriptionQuery,
+) -> Result<DescriptionInterfaces, AssessmentError> {
+    refuse_what_is_only_simulated(description)?;
+    if let Some(name) = &query.domain {
+        let domain = description.domains.get(name);
+        crate::error::named("domain", name, domain, description.domains.keys())?;
+    }
+    let fallen = with_fallen(description)?;
+    let description = with_agents(&fallen.description);
+    let mut answers = Vec::new();
+    for mode in modes(&description) {
+        let domains = query.domains(&description, &mode, inputs)?;
+        let composes = matches!(
+            query.query.kind,
+            SupplyKind::Periodic | SupplyKind::ExplicitDeadline
+        );
+        let cpus = match composes && query.domain.is_none() {
+            true => query.cpus(&description, &mode, &domains)?,
+            false => Vec::new(),
+        };
+        answers.push(ModeInterfaces {
+            mode: mode.mode.map(Into::into),
+            domains,
+            cpus,
+        });
+    }
+    if answers.iter().all(|mode| mode.domains.is_empty()) {
+        return Err(AssessmentError::Empty {
+            what: "no tasks to find an interface for",
+        });
+    }
+    Ok(DescriptionInterfaces {
+        model: query.query.kind.name(),
+        modes: answers,
+    })
+}
+
+impl DescriptionQuery {
+    fn domains(
+        &self,
+        description: &Description,
+        mode: &ModeContent<'_>,
+        inputs: &InputFiles,
+    ) -> Result<Vec<DomainInterface>, AssessmentError> {
+        let mut domains = Vec::new();
+        for (name, service) in &mode.services {
+            if self
+                .domain
+                .as_ref()
+                .is_some_and(|only| *only != service.domain)
+            {
+                continue;
+            }
+            let question = ServiceQuestion {
+                description,
+                mode,
+                name,
+                service,
+                inputs,
+            };
+            let resolved = mode.resolved(&service.domain)?;
+            let resolved = resolved.filter(|one| one.backend.has_budget());
+            let described = resolved.as_ref();
+            let described = described.map(|one| (one.interface.budget, one.interface.period));
+            let polls = resolved.and_then(|one| one.server()?.kind()) == Some(ServerKind::Polling);
+            let mut answer = match polls && self.query.kind != SupplyKind::Polling {
+                true => DomainInterface::without(&service.domain, POLLING.into()),
+                false => self.answer(&question, described.map(|(_, period)| period))?,
+            };
+            answer.service = (description.services.contains_key(*name)).then(|| (*name).to_owned());
+            answer.described_budget = described.map(|(budget, _)| budget);
+            answer.described_period = described.map(|(_, period)| period);
+            domains.push(answer);
+        }
+        Ok(domains)
+    }
+
+    fn answer(
+        &self,
+        question: &ServiceQuestion<'_>,
+        described: Option<Duration>,
+    ) -> Result<DomainInterface, AssessmentError> {
+        let search = ServiceBudget::of(question, &self.query)?;
+        let domain = &question.service.domain;
+        if let Some(why) = search.obstacle() {
+            return Ok(DomainInterface::without(domain, why));
+        }
+        let periods = match self.query.periods.is_empty() {
+            true => described.into_iter().collect(),
+            false => self.query.periods.clone(),
+        };
+        if periods.is_empty() {
+            let why = "no period is described; give one, or a range: --period 1ms..100ms";
+            return Ok(DomainInterface::without(domain, why.into()));
+        }
+        let mut answer = DomainInterface {
+            utilisation: search.utilisation,
+            interfaces: Vec::new(),
+            ..DomainInterface::without(domain, String::new())
+        };
+        for period in periods {
+            let (choice, method) = search.least(period)?;
+            answer.method = answer.method.or(method);
+            answer.interfaces.push(choice);
+        }
+        answer.best = best_of(&answer.interfaces);
+        Ok(answer)
+    }
+
+    /// Every CPU with the domains that are reserved on it.
+    fn cpus(
+        &self,
+        description: &Description,
+        mode: &ModeContent<'_>,
+        domains: &[DomainInterface],
+    ) -> Result<Vec<CpuInterface>, AssessmentError> {
+        let mut on: BTreeMap<(String, Cpu), Vec<&DomainInterface>> = BTreeMap::new();
+        for domain in domains {
+            let Some(resolved) = mode.resolved(&domain.domain)? else {
+                continue;
+            };
+            let described = description.domains.get(&domain.domain);
+            let host = described.and_then(|domain| description.host_of(domain));
+            let host = host.map_or_else(String::new, |(name, _)| name.to_owned());
+            for cpu in &resolved.interface.cpus {
+                on.entry((host.clone(), *cpu)).or_default().push(domain);
+            }
+        }
+        let each = on.into_iter().map(|((host, cpu), domains)| {
+            let cpu = self.cpu(host, cpu, &domains);
+            cpu.map_err(AssessmentError::from)
+        });
+        each.collect()
+    }
+
+    fn cpu(
+        &self,
+        host: String,
+        cpu: Cpu,
+        domains: &[&DomainInterface],
+    ) -> Result<CpuInterface, AnalysisError> {
+        let mut answer = CpuInterface {
+            host,
+            cpu,
+            domains: domains.iter().map(|one| one.domain.clone()).collect(),
+            bandwidth: 0.0,
+            schedulable: false,
+            why: None,
+            interface: None,
+            method: None,
+        };
+        let mut tasks = Vec::new();
+        for domain in domains {
+            let task = domain.choice().and_then(as_task);
+            let Some(task) = task else {
+                answer.why = Some(format!("domain \"{}\" has no interface", domain.domain));
+                return Ok(answer);
+            };
+            let choice = domain.choice().and_then(|choice| choice.bandwidth);
+            answer.bandwidth += choice.unwrap_or_default();
+            tasks.push(task?);
+        }
+        let component = self.order.component(tasks)?;
+        let workload = Workload::new(component.tasks.clone())?;
+        let verdict = schedulable(&workload, component.scheduler, &DedicatedCpu)?;
+        answer.schedulable = verdict.schedulable;
+        answer.why = verdict.shortage.map(|shortage| shortage.to_string());
+        answer.method = Some(verdict.method);
+        if let Some(period) = self.compose {
+            let query = InterfaceQuery {
+                periods: vec![period],
+                ..self.query.clone()
+            };
+            let least = least_interfaces(&component, &query)?;
+            answer.interface = least.interfaces.into_iter().next();
+        }
+        Ok(answer)
+    }
+}
+
+/// A periodic resource as a task of the level above.
+fn as_task(choice: &InterfaceChoice) -> Option<Result<SporadicTask, AnalysisError>> {
+    let (budget, period) = (choice.budget?, choice.period?);
+    let deadline = choice.deadline.unwrap_or(period);
+    Some(SporadicTask::new(budget, period, deadline))
+}
+
+impl DomainOrder {
+    fn component(self, tasks: Vec<SporadicTask>) -> Result<TaskComponent, AnalysisError> {
+        let (scheduler, policy, tasks) = match self {
+            Self::EarliestDeadlineFirst => (LocalScheduler::EarliestDeadlineFirst, "edf", tasks),
+            Self::RateMonotonic => {
+                let ranked = rate_monotonic(&tasks).ranked(&tasks)?;
+                (LocalScheduler::FixedPriority, "rm", ranked)
+            }
+            Self::DeadlineMonotonic => {
+                let ranked = deadline_monotonic(&tasks).ranked(&tasks)?;
+                (LocalScheduler::FixedPriority, "dm", ranked)
+            }
+        };
+        Ok(TaskComponent {
+            tasks,
+            scheduler,
+            policy,
+        })
+    }
+}
+
+impl DescriptionInterfaces {
+    /// Everything without an answer, in words; empty where each domain has an interface and each CPU holds
+    /// all of its domains.
+    pub fn objections(&self) -> Vec<String> {
+        self.modes
+            .iter()
+            .flat_map(ModeInterfaces::objections)
+            .collect()
+    }
+}
+
+impl ModeInterfaces {
+    fn objections(&self) -> Vec<String> {
+        let place = match &self.mode {
+            Some(mode) => format!(" in mode {mode}"),
+            None => String::new(),
+        };
+        let without = self.domains.iter().filter(|one| one.best.is_none());
+        let without = without.map(|one| {
+            let why = one.interfaces.first().and_then(|row| row.why.as_deref());
+            let why = why.unwrap_or("no period suffices");
+            format!("domain \"{}\" has no interface{place}: {why}", one.domain)
+        });
+        let full = self.cpus.iter().filter(|cpu| !cpu.schedulable);
+        let full = full.map(|cpu| {
+            let why = cpu.why.as_deref().unwrap_or("it is not shown");
+            let (number, host) = (cpu.cpu, &cpu.host);
+            format!("CPU {number} of host {host} does not hold all interfaces{place}: {why}")
+        });
+        let unmet = self.cpus.iter().filter(|cpu| cpu.schedulable);
+        let unmet = unmet.filter_map(|cpu| {
+            let row = cpu.interface.as_ref()?;
+            let why = row.why.as_deref().unwrap_or_default();
+            let (number, host) = (cpu.cpu, &cpu.host);
+            row.budget
+                .is_none()
+                .then(|| format!("CPU {number} of host {host} has no interface{place}: {why}"))
+        });
+        without.chain(full).chain(unmet).collect()
+    }
+}
