@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod analyze;
 mod busy_host;
 mod descriptions;
 mod frequency;
@@ -12,12 +13,13 @@ use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tailbound_analysis::Promise;
-use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
+use tailbound_analysis::notation::{PeriodRange, percentile};
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
+pub use analyze::{AnalyzeArguments, PolicyName};
 pub use busy_host::BusyHostArguments;
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
@@ -282,43 +284,6 @@ pub struct ExportArguments {
     /// Write the answer as CSV.
     #[arg(long, value_name = "FILE")]
     pub export_csv: Option<PathBuf>,
-}
-
-/// Arguments of `analyze`.
-#[derive(Debug, Args)]
-pub struct AnalyzeArguments {
-    /// The description (TOML); without it, the tasks of the options on one CPU.
-    #[arg(conflicts_with_all = ["tasks", "policy", "vas"])]
-    pub file: Option<PathBuf>,
-    /// A task: execution/period, execution/period/deadline, or execution/period+offset with --vas;
-    /// under `--policy fp` the first has the highest priority.
-    #[arg(long = "task", required_unless_present = "file")]
-    pub tasks: Vec<TaskNotation>,
-    /// The order of execution on one CPU.
-    #[arg(long, value_enum, default_value_t = PolicyName::Fp, conflicts_with = "vas")]
-    pub policy: PolicyName,
-    /// The least budget of a deferrable server under which the tasks run as on a CPU of their own.
-    #[arg(long)]
-    pub vas: bool,
-    /// The server's period; the tasks' hyperperiod if left out.
-    #[arg(short, long, requires = "vas")]
-    pub period: Option<Duration>,
-    /// Where the answer is written to.
-    #[command(flatten)]
-    pub export: ExportArguments,
-}
-
-/// Orders of execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PolicyName {
-    /// Preemptive fixed priorities, in the order of the tasks.
-    Fp,
-    /// Rate-monotonic: fixed priorities, the shorter period first.
-    Rm,
-    /// Deadline-monotonic: fixed priorities, the shorter deadline first.
-    Dm,
-    /// Earliest deadline first.
-    Edf,
 }
 
 /// Arguments of `size`.

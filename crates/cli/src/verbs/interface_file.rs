@@ -87,10 +87,17 @@ fn render(answer: &DescriptionInterfaces, output: &Output) -> Result<(), Failure
             false => format!("{domains}\n\n{}\n", table(&CPUS, &cpus)),
         }
     };
-    let header: Vec<&str> = ["mode", "kind", "name", "described_budget_ns", "is_best"]
-        .into_iter()
-        .chain(CSV)
-        .collect();
+    let header: Vec<&str> = [
+        "mode",
+        "kind",
+        "name",
+        "described_budget_ns",
+        "is_best",
+        "holds",
+    ]
+    .into_iter()
+    .chain(CSV)
+    .collect();
     output.rows_with(for_people, &header, &csv_rows(answer), answer)
 }
 
@@ -174,6 +181,7 @@ fn csv_rows(answer: &DescriptionInterfaces) -> Vec<Vec<String>> {
                     domain.domain.clone(),
                     described.clone().unwrap_or_default(),
                     is_best.to_string(),
+                    String::new(),
                 ];
                 line.extend(csv_cells(row));
                 lines.push(line);
@@ -184,6 +192,7 @@ fn csv_rows(answer: &DescriptionInterfaces) -> Vec<Vec<String>> {
                 name.clone(),
                 "cpu".into(),
                 format!("{} {}", cpu.host, cpu.cpu),
+                String::new(),
                 String::new(),
                 cpu.schedulable.to_string(),
             ];
