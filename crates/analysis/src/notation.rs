@@ -43,11 +43,11 @@ pub struct TaskNotation {
     pub period: Duration,
     /// The deadline, if it is not the period.
     pub deadline: Option<Duration>,
-    /// The first release, if one is told.
+    /// The first release, if one is given.
     pub offset: Option<Duration>,
-    /// The longest time from a job's arrival to its readiness, if one is told.
+    /// The longest time from a job's arrival to its readiness, if one is given.
     pub jitter: Option<Duration>,
-    /// The longest time that lower priorities keep a job waiting, if one is told.
+    /// The longest time that lower priorities keep a job waiting, if one is given.
     pub blocking: Option<Duration>,
 }
 
@@ -60,26 +60,26 @@ impl FromStr for TaskNotation {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.split(',');
-        let mut found = Self::of_times(parts.next().unwrap_or_default())?;
+        let mut task = Self::of_times(parts.next().unwrap_or_default())?;
         for part in parts {
             let what = |text: String| NotationError::new(text, TASK);
             let (key, value) = part
                 .split_once('=')
                 .ok_or_else(|| what(format!("\"{}\" has no =", part.trim())))?;
             let field = match key.trim() {
-                "jitter" => &mut found.jitter,
-                "blocking" => &mut found.blocking,
+                "jitter" => &mut task.jitter,
+                "blocking" => &mut task.blocking,
                 other => {
                     let text = format!("a task has no \"{other}\", but jitter and blocking");
                     return Err(what(text));
                 }
             };
             if field.is_some() {
-                return Err(what(format!("{} is told twice", key.trim())));
+                return Err(what(format!("{} is given twice", key.trim())));
             }
             *field = Some(time(value, TASK)?);
         }
-        Ok(found)
+        Ok(task)
     }
 }
 
@@ -99,7 +99,7 @@ impl TaskNotation {
                 return Err(NotationError::new(what, TASK));
             }
         };
-        let found = Self {
+        let task = Self {
             execution: time(execution, TASK)?,
             period: time(period, TASK)?,
             deadline,
@@ -107,13 +107,13 @@ impl TaskNotation {
             jitter: None,
             blocking: None,
         };
-        if found.period.is_zero() {
+        if task.period.is_zero() {
             return Err(NotationError::new("a period lies above zero", TASK));
         }
-        Ok(found)
+        Ok(task)
     }
 
-    /// The task as analyses take it; its deadline is its period if none is told.
+    /// The task as analyses take it; its deadline is its period if none is given.
     ///
     /// # Errors
     /// As of [`SporadicTask::new`].
@@ -332,7 +332,7 @@ mod tests {
             ("10ms/100ms,jitter", "\"jitter\" has no ="),
             ("10ms/100ms,lag=1ms", "a task has no \"lag\""),
             ("10ms/100ms,jitter=1", "\"1\" is no time"),
-            ("10ms/100ms,jitter=1ms,jitter=2ms", "jitter is told twice"),
+            ("10ms/100ms,jitter=1ms,jitter=2ms", "jitter is given twice"),
         ] {
             let error = refused::<TaskNotation>(text);
             assert!(error.contains(part), "{text}: {error}");

@@ -231,6 +231,11 @@ fn scheduler() -> impl Strategy<Value = LocalScheduler> {
     ])
 }
 
+/// Also the order whose test is sufficient only.
+fn any_scheduler() -> impl Strategy<Value = LocalScheduler> {
+    prop_oneof![Just(LocalScheduler::FirstComeFirstServed), scheduler()]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
@@ -261,11 +266,14 @@ proptest! {
     #[test]
     fn what_is_schedulable_never_misses_whatever_the_arrivals_and_the_supply(
         tasks in proptest::collection::vec(small_task(), 1..4),
-        resource in small_resource(), scheduler in scheduler(),
+        resource in small_resource(), scheduler in any_scheduler(),
         numbers in proptest::collection::vec(0_usize..1_000, 150),
     ) {
         let workload = Workload::new(tasks.clone()).unwrap();
-        prop_assume!(schedulable(&workload, scheduler, &resource).unwrap().schedulable);
+        let verdict = schedulable(&workload, scheduler, &resource);
+        // Of first come, first served there is no answer where the tasks take all that is given.
+        prop_assume!(verdict.is_ok() || scheduler != LocalScheduler::FirstComeFirstServed);
+        prop_assume!(verdict.unwrap().schedulable);
         let mut numbers = numbers.iter().cycle();
         let mut number = |below: u64| *numbers.next().unwrap() as u64 % below.max(1);
         let horizon = 240;
@@ -411,15 +419,16 @@ proptest! {
     #[test]
     fn the_least_budget_passes_and_a_nanosecond_less_fails(
         tasks in proptest::collection::vec((1_u64..300, 100_u64..2_000, 50_u64..2_500, 0_u64..40), 1..6),
-        period in 1_u64..1_500, scheduler in scheduler(), overhead in 0_u64..20,
-        kind in 0_u8..3, share in 0_u64..100,
+        period in 1_u64..1_500, scheduler in any_scheduler(), overhead in 0_u64..20,
+        kind in 0_u8..4, share in 0_u64..100,
     ) {
         let tasks = tasks.iter().map(|&(c, t, d, j)| task(c, t, d, j)).collect();
         let workload = Workload::new(tasks).unwrap();
         let model = match kind {
             0 => ResourceModel::Periodic,
             1 => ResourceModel::ExplicitDeadline { deadline: ns(period * share / 100) },
-            _ => ResourceModel::Deferrable { jitter: ns(period * share / 300) },
+            2 => ResourceModel::Deferrable { jitter: ns(period * share / 300) },
+            _ => ResourceModel::Polling { jitter: ns(period * share / 300) },
         };
         let search = InterfaceSearch { workload: &workload, scheduler, model, overhead: ns(overhead) };
         match search.least_budget(ns(period)) {

@@ -25,3 +25,4 @@ mod synthetic_service;
 mod transitions;
 mod varying_periodic;
 mod virtualization_agnostic;
+mod without_preemption;

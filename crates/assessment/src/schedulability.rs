@@ -275,6 +275,12 @@ impl ServiceQuestion<'_> {
         }
     }
 
+    /// Whether none of the tasks has a deadline: all arrivals are random, and none is promised.
+    pub(crate) fn has_no_deadline(&self) -> bool {
+        let mut tasks = self.service.tasks.values();
+        tasks.all(|task| task.least_gap().is_none() && task.deadline.is_none())
+    }
+
     /// Whether the tasks are those that a domain has of its own.
     fn is_own(&self) -> bool {
         !self.description.services.contains_key(self.name)

@@ -62,7 +62,7 @@ fn interfaces(description: &Description, kind: SupplyKind) -> DescriptionInterfa
 
 /// The back ends guarantee a budget somewhere in each period, or as a deferrable server alone on its CPU.
 const MODELS: [(&str, SupplyKind); 2] = [
-    ("sched-deadline", SupplyKind::Periodic),
+    ("deadline", SupplyKind::Periodic),
     ("ds-freeze", SupplyKind::Deferrable),
 ];
 
@@ -95,7 +95,7 @@ fn the_analysis_says_yes_with_the_least_budget_and_not_with_a_nanosecond_less() 
 
 #[test]
 fn the_cpu_of_a_domain_alone_has_the_same_utilisation_and_no_less_bandwidth() {
-    let description = described(Duration::from_millis(6), "sched-deadline", "rate-monotonic");
+    let description = described(Duration::from_millis(6), "deadline", "rate-monotonic");
     let answer = interfaces(&description, SupplyKind::ExplicitDeadline);
     let mode = &answer.modes[0];
     let domain = &mode.domains[0];

@@ -66,8 +66,8 @@ impl BoundedDelay {
         numerator: u64,
         denominator: u64,
     ) -> Result<(Self, ComponentVerdict), AnalysisError> {
-        let with = |delay: u64| {
-            let resource = Self::new(numerator, denominator, Duration::from_nanos(delay))?;
+        let with = |delay_ns: u64| {
+            let resource = Self::new(numerator, denominator, Duration::from_nanos(delay_ns))?;
             let verdict = schedulable(workload, scheduler, &resource)?;
             Ok::<_, AnalysisError>((resource, verdict))
         };
@@ -84,9 +84,9 @@ impl BoundedDelay {
         while bad.saturating_sub(good) > 1 {
             let middle = good + (bad - good) / 2;
             match with(middle)? {
-                (_, found) if !found.schedulable => bad = middle,
-                found => {
-                    (resource, verdict) = found;
+                (_, judged) if !judged.schedulable => bad = middle,
+                suffices => {
+                    (resource, verdict) = suffices;
                     good = middle;
                 }
             }

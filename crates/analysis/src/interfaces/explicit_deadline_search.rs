@@ -98,14 +98,14 @@ mod tests {
             });
             let each: Vec<_> = each.filter_map(|(budget, deadline)| Some((budget?, deadline))).collect();
             let best = each.iter().min_by_key(|(budget, deadline)| (*budget, std::cmp::Reverse(*deadline)));
-            let found = least_explicit_deadline(&workload, scheduler, ns(period), Duration::ZERO);
-            match (best, found) {
-                (Some((budget, deadline)), Ok(found)) => {
-                    prop_assert_eq!(found.budget, *budget);
-                    prop_assert_eq!(found.model, ResourceModel::ExplicitDeadline { deadline: *deadline });
+            let least = least_explicit_deadline(&workload, scheduler, ns(period), Duration::ZERO);
+            match (best, least) {
+                (Some((budget, deadline)), Ok(least)) => {
+                    prop_assert_eq!(least.budget, *budget);
+                    prop_assert_eq!(least.model, ResourceModel::ExplicitDeadline { deadline: *deadline });
                 }
                 (None, Err(_)) => {}
-                (best, found) => prop_assert!(false, "{:?} {:?}", best, found),
+                (best, least) => prop_assert!(false, "{:?} {:?}", best, least),
             }
         }
     }

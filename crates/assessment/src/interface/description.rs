@@ -59,7 +59,7 @@ pub struct DescriptionInterfaces {
 pub struct ModeInterfaces {
     /// The mode, where the description has modes.
     pub mode: Option<String>,
-    /// Every domain with tasks.
+    /// Every domain with tasks that have deadlines; the others with their described budgets.
     pub domains: Vec<DomainInterface>,
     /// Every CPU that reservations of these domains are on; empty for kinds that do not compose, and
     /// where one domain is asked about.
@@ -81,6 +81,8 @@ pub struct DomainInterface {
     /// The described period, if there is one.
     #[serde(rename = "described_period_ns", with = "nanoseconds::optional")]
     pub described_period: Option<Duration>,
+    /// Whether the answer is the described interface, since no task has a deadline.
+    pub is_as_described: bool,
     /// The answer of each period.
     pub interfaces: Vec<InterfaceChoice>,
     /// The index of the one with the least bandwidth; `None` where none suffices.
@@ -123,6 +125,7 @@ impl DomainInterface {
             utilisation: 0.0,
             described_budget: None,
             described_period: None,
+            is_as_described: false,
             interfaces: vec![InterfaceChoice::none(None, why)],
             best: None,
             method: None,
@@ -169,15 +172,65 @@ pub fn description_interfaces(
             cpus,
         });
     }
-    if answers.iter().all(|mode| mode.domains.is_empty()) {
+    let is_searched = |one: &DomainInterface| !one.is_as_described;
+    if !answers
+        .iter()
+        .any(|mode| mode.domains.iter().any(is_searched))
+    {
         return Err(AssessmentError::Empty {
-            what: "no tasks to find an interface for",
+            what: "no task with a deadline to find an interface for; `tailbound size` finds \
+                   reservations that keep latencies",
         });
     }
     Ok(DescriptionInterfaces {
         model: query.query.kind.name(),
         modes: answers,
     })
+}
+
+/// The budget that a description gives a domain.
+struct DescribedBudget {
+    budget: Duration,
+    period: Duration,
+    /// Whether its server is a polling one.
+    polls: bool,
+    /// Whether the budget is guaranteed, and no cap.
+    is_guaranteed: bool,
+}
+
+impl DescribedBudget {
+    /// That of a domain in a mode, if it has one.
+    fn of(mode: &ModeContent<'_>, domain: &str) -> Result<Option<Self>, AssessmentError> {
+        let Some(resolved) = mode.resolved(domain)? else {
+            return Ok(None);
+        };
+        let kind = resolved.server().and_then(|server| server.kind());
+        Ok(resolved.backend.has_budget().then_some(Self {
+            budget: resolved.interface.budget,
+            period: resolved.interface.period,
+            polls: kind == Some(ServerKind::Polling),
+            is_guaranteed: kind.is_some(),
+        }))
+    }
+
+    /// The described interface itself, of a domain that no deadline asks for another one.
+    fn kept(&self, domain: &str) -> DomainInterface {
+        let bandwidth = self.budget.as_secs_f64() / self.period.as_secs_f64();
+        let row = InterfaceChoice {
+            period: Some(self.period),
+            budget: Some(self.budget),
+            bandwidth: Some(bandwidth),
+            ..InterfaceChoice::default()
+        };
+        DomainInterface {
+            described_budget: Some(self.budget),
+            described_period: Some(self.period),
+            is_as_described: true,
+            interfaces: vec![row],
+            best: Some(0),
+            ..DomainInterface::without(domain, String::new())
+        }
+    }
 }
 
 impl DescriptionQuery {
@@ -203,19 +256,29 @@ impl DescriptionQuery {
                 service,
                 inputs,
             };
-            let resolved = mode.resolved(&service.domain)?;
-            let resolved = resolved.filter(|one| one.backend.has_budget());
-            let described = resolved.as_ref();
-            let described = described.map(|one| (one.interface.budget, one.interface.period));
-            let polls = resolved.and_then(|one| one.server()?.kind()) == Some(ServerKind::Polling);
-            let mut answer = match polls && self.query.kind != SupplyKind::Polling {
-                true => DomainInterface::without(&service.domain, POLLING.into()),
-                false => self.answer(&question, described.map(|(_, period)| period))?,
+            let described = DescribedBudget::of(mode, &service.domain)?;
+            let mut answer = match &described {
+                Some(described) if described.is_guaranteed && question.has_no_deadline() => {
+                    described.kept(&service.domain)
+                }
+                _ if question.has_no_deadline() => continue,
+                Some(described) if described.polls && self.query.kind != SupplyKind::Polling => {
+                    DomainInterface::without(&service.domain, POLLING.into())
+                }
+                _ => self.answer(&question, described.as_ref().map(|one| one.period))?,
             };
             answer.service = (description.services.contains_key(*name)).then(|| (*name).to_owned());
-            answer.described_budget = described.map(|(budget, _)| budget);
-            answer.described_period = described.map(|(_, period)| period);
+            answer.described_budget = described.as_ref().map(|one| one.budget);
+            answer.described_period = described.as_ref().map(|one| one.period);
             domains.push(answer);
+        }
+        let has_tasks = |name: &str| mode.services.values().any(|one| one.domain == name);
+        for name in mode.reservations.keys().filter(|name| !has_tasks(name)) {
+            let is_wanted = self.domain.as_ref().is_none_or(|only| only == name);
+            let described = DescribedBudget::of(mode, name)?;
+            if let Some(described) = described.filter(|one| one.is_guaranteed && is_wanted) {
+                domains.push(described.kept(name));
+            }
         }
         Ok(domains)
     }

@@ -126,9 +126,10 @@ fn domain_table(answer: &DescriptionInterfaces) -> String {
         .zip(cells)
         .map(|((mode, domain, row), cells)| {
             let is_best = domain.interfaces.len() > 1 && domain.choice() == Some(*row);
-            let name = match is_best {
-                true => format!("{} (least)", domain.domain),
-                false => domain.domain.clone(),
+            let name = match (is_best, domain.is_as_described) {
+                (true, _) => format!("{} (least)", domain.domain),
+                (_, true) => format!("{} (as described)", domain.domain),
+                _ => domain.domain.clone(),
             };
             let mut line = vec![mode_name(mode), name, described(domain)];
             line.extend(cells);
