@@ -6,6 +6,7 @@
 //! a [`sizing::HostFit`], and files come in as [`tailbound_model::InputFiles`].
 
 pub mod analysis;
+pub mod band;
 mod error;
 pub mod execution_times;
 pub mod mode_content;
