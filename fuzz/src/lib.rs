@@ -9,6 +9,7 @@ pub mod description;
 pub mod distribution;
 pub mod enforcement_journal;
 pub mod frames;
+pub mod frequency_model;
 pub mod input_files;
 pub mod kernel_files;
 pub mod kernel_trace;

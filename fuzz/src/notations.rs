@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use tailbound_analysis::notation::{PeriodRange, TaskNotation};
-use tailbound_analysis::sizing::Promise;
+use tailbound_analysis::Promise;
 use tailbound_linux::capabilities::Feature;
 use tailbound_measurement::Endpoint;
 use tailbound_model::CpuSet;

@@ -15,8 +15,18 @@ use crate::refusal::{invalid, raised, refused};
 use crate::response::Answer;
 use crate::sizing::{self, Found};
 
-/// Service, variant, what was known of the execution times, why there is no answer, the response times.
-type PredictionRow = (String, String, String, Option<String>, Option<Answer>);
+/// Percentile, latency in nanoseconds, task and outlook of a promise.
+type PromiseRow = (f64, u64, Option<String>, &'static str);
+/// Service, variant, what was known of the execution times, why there is no answer, the promises, the
+/// response times.
+type PredictionRow = (
+    String,
+    String,
+    String,
+    Option<String>,
+    Vec<PromiseRow>,
+    Option<Answer>,
+);
 /// Mode, service, domain, and why there is no answer.
 type SizedRow = (Option<String>, String, String, Option<String>);
 /// The budgets, the method, the reservation as TOML, and why it does not fit.
@@ -29,7 +39,9 @@ pub fn unanswered(python: Python<'_>, error: &AssessmentError) -> PyErr {
         AssessmentError::OnlySimulated { .. } => "not-analysed",
         AssessmentError::NotCalibrated { .. } => "execution-time-unknown",
         AssessmentError::Unknown { .. }
+        | AssessmentError::Ambiguous { .. }
         | AssessmentError::Empty { .. }
+        | AssessmentError::FrequencyModel(_)
         | AssessmentError::Resolution(_)
         | AssessmentError::Simulation(_) => "invalid",
     };
@@ -73,11 +85,16 @@ pub fn predict_description(
     let answers = answers.map_err(|error| unanswered(python, &error))?;
     let rows = answers.into_iter().map(|answer| {
         let responses = answer.responses.map(Answer::predicted);
+        let promises = answer.promises.into_iter().map(|one| {
+            let outlook = one.outlook.word();
+            (one.percentile, one.latency.as_nanos(), one.task, outlook)
+        });
         (
             answer.service,
             answer.variant,
             answer.from,
             answer.refused,
+            promises.collect(),
             responses,
         )
     });

@@ -8,6 +8,7 @@
 mod assessment;
 mod comparison;
 mod description;
+mod frequency;
 mod generation;
 mod interfaces;
 mod interruption;
@@ -59,6 +60,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tasks::global_test, module)?)?;
     module.add_function(wrap_pyfunction!(interfaces::least_interface, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::earliest_deadline_first, module)?)?;
+    module.add_function(wrap_pyfunction!(frequency::fit_frequency_model, module)?)?;
+    module.add_function(wrap_pyfunction!(frequency::slowdowns, module)?)?;
     module.add_function(wrap_pyfunction!(thesis::discretised, module)?)?;
     Ok(())
 }

@@ -2,8 +2,9 @@
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
+use tailbound_analysis::Promise;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_analysis::sizing::{Choice, Infeasible, Promise, ServerKind, Sizing, SizingQuery};
+use tailbound_analysis::sizing::{Choice, Infeasible, ServerKind, Sizing, SizingQuery};
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 

@@ -1,8 +1,8 @@
 //! Texts with units, by the parsers that the command line has, too.
 
 use pyo3::prelude::*;
+use tailbound_analysis::Promise;
 use tailbound_analysis::notation::{self, PeriodRange, TaskNotation};
-use tailbound_analysis::sizing::Promise;
 use tailbound_time::{Duration, Rate};
 
 use crate::refusal::invalid;

@@ -9,6 +9,7 @@
   priorities, reservations by their resource model
 - :func:`simulate`: what becomes of every domain and task of a description
 - :func:`sweep`: the same at many points, on all cores or a cluster
+- :func:`frequency_model`: execution times at other clock frequencies
 - :func:`generate`: random sets of tasks, as the literature draws them
 
 Times are texts with a unit (``"40ms"``), ``datetime.timedelta`` or ``numpy.timedelta64``; every
@@ -24,9 +25,11 @@ from ._description import (
     CpuVerdict,
     ModeVerdict,
     Predictions,
+    PromiseOutlook,
     ServicePrediction,
     TaskVerdict,
 )
+from ._frequency import FrequencyModel, Slowdown, frequency_model
 from ._generation import TaskSets, generate
 from ._interfaces import ResourceInterface, least_interface
 from ._response import (
@@ -74,6 +77,7 @@ __all__ = [
     "Description",
     "Distance",
     "Distribution",
+    "FrequencyModel",
     "GlobalSchedulability",
     "Infeasible",
     "Interval",
@@ -81,6 +85,7 @@ __all__ = [
     "ModeVerdict",
     "OverloadedWindow",
     "Predictions",
+    "PromiseOutlook",
     "ProbabilityBounds",
     "ResourceInterface",
     "ResponseTimes",
@@ -93,6 +98,7 @@ __all__ = [
     "SimulatedTask",
     "Simulation",
     "Sizing",
+    "Slowdown",
     "SweepResult",
     "Task",
     "TaskResponse",
@@ -104,6 +110,7 @@ __all__ = [
     "analyze_global",
     "assign_priorities",
     "bandwidth_curve",
+    "frequency_model",
     "generate",
     "hyperperiod",
     "least_budget",

@@ -44,6 +44,18 @@ def description_of(given: object) -> Description:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class PromiseOutlook(ByValue):
+    """Whether a predicted service keeps a promise."""
+
+    percentile: float
+    latency: np.timedelta64
+    task: Optional[str]
+    """The task of the promise; ``None`` for all tasks of the service."""
+    outlook: str
+    """``"kept"``, ``"missed"``, ``"undecided"`` or ``"not predicted"``."""
+
+
 @dataclass(frozen=True)
 class ServicePrediction:
     """The prediction for a service in a variant of the experiment."""
@@ -54,6 +66,8 @@ class ServicePrediction:
     """What was known of the execution times."""
     refused: Optional[str]
     """Why there is no prediction."""
+    promises: tuple[PromiseOutlook, ...]
+    """The promises of the service; none where execution times were reduced to one value."""
     response_times: Optional[ResponseTimes] = field(compare=False, repr=False)
     """The response times; ``None`` where there is no prediction."""
 
@@ -109,9 +123,17 @@ def predict_description(
     rows = _native.predict_description(description_of(given), service, variant, list(sharp))
     answers = tuple(
         ServicePrediction(
-            name, of, source, why, None if answer is None else ResponseTimes(answer, f"{name} in {of}")
+            name,
+            of,
+            source,
+            why,
+            tuple(
+                PromiseOutlook(percentile, np.timedelta64(latency_ns, "ns"), task, outlook)
+                for percentile, latency_ns, task, outlook in promises
+            ),
+            None if answer is None else ResponseTimes(answer, f"{name} in {of}"),
         )
-        for name, of, source, why, answer in rows
+        for name, of, source, why, promises, answer in rows
     )
     return Predictions(answers, tuple(sharp))
 

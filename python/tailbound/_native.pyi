@@ -1,6 +1,7 @@
 """What crosses the border: times are whole nanoseconds. Use the package, not this."""
 
 import os
+from pathlib import Path
 from typing import Optional, Sequence, Union
 
 __version__: str
@@ -101,7 +102,16 @@ def predict_description(
     service: Optional[str],
     variant: Optional[str],
     probabilities: Sequence[float],
-) -> list[tuple[str, str, str, Optional[str], Optional[Answer]]]: ...
+) -> list[
+    tuple[
+        str,
+        str,
+        str,
+        Optional[str],
+        list[tuple[float, int, Optional[str], str]],
+        Optional[Answer],
+    ]
+]: ...
 def size_description(
     description: Description,
     service: Optional[str],
@@ -124,6 +134,16 @@ def least_interface(
     periods_ns: Sequence[int],
     overhead_ns: int,
 ) -> tuple[int, int, int, str, list[str], Optional[str]]: ...
+def fit_frequency_model(
+    data: Path, set_points: Optional[Path], most_counters: int
+) -> str: ...
+def slowdowns(
+    model: str,
+    counters: Path,
+    program: Optional[str],
+    measured_at: Optional[str],
+    set_points: Sequence[str],
+) -> list[tuple[str, float, Optional[float], list[str]]]: ...
 def compare(
     left: Answer,
     right: Optional[Answer],

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tailbound_model::Percentile;
 use tailbound_time::Duration;
 
-use crate::sizing::Promise;
+use crate::Promise;
 
 /// A text that is not what it should be: what is wrong with it, and how it is written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,6 +13,14 @@ pub enum AssessmentError {
         /// The names that there are.
         present: String,
     },
+    /// Something has to be named, since there are several.
+    #[error("there are several {kind}s: {present}; name one of them")]
+    Ambiguous {
+        /// The kind of thing.
+        kind: &'static str,
+        /// The names that there are.
+        present: String,
+    },
     /// The description has nothing that the question is about.
     #[error("the description has {what}")]
     Empty {
@@ -40,6 +48,9 @@ pub enum AssessmentError {
     /// The analysis refused.
     #[error(transparent)]
     Analysis(#[from] tailbound_analysis::AnalysisError),
+    /// A frequency model has no answer.
+    #[error(transparent)]
+    FrequencyModel(#[from] tailbound_execution_time::ModelError),
     /// A host could not be simulated.
     #[error(transparent)]
     Simulation(#[from] tailbound_simulator::host::HostError),

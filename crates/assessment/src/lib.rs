@@ -15,6 +15,7 @@ pub mod protocols;
 pub mod recovery;
 pub mod schedulability;
 pub mod service_simulation;
+pub mod set_points;
 pub mod simulation;
 pub mod sizing;
 pub mod task_set;

@@ -2,9 +2,14 @@
 
 use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
-use tailbound_analysis::{AnalysisError, Prediction, ServiceQuery, SharpPoints, predict_at};
-use tailbound_distribution::{Distribution, Interval};
-use tailbound_model::{Description, InputFiles, Percentile, ReservationServer, Service, Variant};
+use tailbound_analysis::response_time::PoissonQueue;
+use tailbound_analysis::{
+    AnalysisError, Outlook, Prediction, Promise, ServiceQuery, SharpPoints, predict_at,
+};
+use tailbound_distribution::{Distribution, Evidence, Interval};
+use tailbound_model::{
+    Description, InputFiles, Percentile, ReservationServer, Service, Slo, Variant,
+};
 use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
@@ -17,7 +22,54 @@ pub struct ServicePrediction {
     /// The predictions with their labels, the most faithful first.
     pub cases: Vec<(&'static str, Prediction)>,
     /// Why there is none.
-    pub refused: Option<String>,
+    pub refused: Option<NoPrediction>,
+}
+
+/// The reason for which a service has no predicted response times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NoPrediction {
+    /// The reason, with what would be right.
+    pub why: String,
+    /// The load and the reservation, where the one is not below the other: response times grow without end.
+    pub overload: Option<ExcessLoad>,
+}
+
+/// A load that is not below its reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ExcessLoad {
+    /// The load, in CPUs.
+    pub utilisation: f64,
+    /// The reservation, in CPUs.
+    pub bandwidth: f64,
+}
+
+impl From<String> for NoPrediction {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            overload: None,
+        }
+    }
+}
+
+impl From<&AnalysisError> for NoPrediction {
+    fn from(error: &AnalysisError) -> Self {
+        let overload = match error {
+            AnalysisError::Overloaded {
+                utilisation,
+                bandwidth,
+                ..
+            } => Some(ExcessLoad {
+                utilisation: *utilisation,
+                bandwidth: *bandwidth,
+            }),
+            _ => None,
+        };
+        Self {
+            why: error.to_string(),
+            overload,
+        }
+    }
 }
 
 /// The label of the prediction from the whole distribution of execution times.
@@ -40,7 +92,7 @@ pub fn predict_service(
         let why = "the back end guarantees the domain no CPU time, so no response time is bounded";
         return Ok(ServicePrediction {
             cases: Vec::new(),
-            refused: Some(why.into()),
+            refused: Some(why.to_owned().into()),
         });
     };
     let mut cases = vec![(FAITHFUL, known.clone())];
@@ -81,7 +133,7 @@ pub fn predict_service(
             Err(AnalysisError::Invalid { what }) => {
                 return Err(AnalysisError::Invalid { what }.into());
             }
-            Err(error) if label == FAITHFUL => prediction.refused = Some(error.to_string()),
+            Err(error) if label == FAITHFUL => prediction.refused = Some((&error).into()),
             // The worst case may overload a reservation that the real mixture does not.
             Err(_) => {}
         }
@@ -124,14 +176,148 @@ pub struct PredictionAnswer {
     pub from: String,
     /// Why there is no distribution.
     pub refused: Option<String>,
+    /// The load and the reservation of a service that has too little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overload: Option<ExcessLoad>,
+    /// The outlook of every promise; none on a row about reduced execution times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<PromiseAnswer>,
     /// The answers about the response times.
     #[serde(flatten)]
     pub responses: Option<PredictedResponses>,
 }
 
+/// A promise and its outlook.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PromiseAnswer {
+    /// The percentile that is promised.
+    pub percentile: f64,
+    /// The latency that is promised.
+    #[serde(rename = "latency_ns", with = "nanoseconds")]
+    pub latency: Duration,
+    /// The task of the promise; all tasks of the service if left out.
+    pub task: Option<String>,
+    /// The outlook.
+    pub outlook: Outlook,
+    /// The predicted response time at the percentile.
+    pub predicted: TimeBounds,
+    /// The predicted share of responses within the latency.
+    pub share: ShareEnds,
+}
+
+/// The two ends of a share of all responses.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ShareEnds {
+    /// At least this share.
+    pub low: f64,
+    /// At most this share.
+    pub high: f64,
+}
+
+impl PromiseAnswer {
+    /// The outlook of a promise under predicted response times.
+    pub fn of(slo: &Slo, responses: &Distribution) -> Self {
+        let promise = Promise::from(slo);
+        let (low, high) = responses.cdf(slo.latency);
+        Self {
+            outlook: promise.outlook(responses),
+            predicted: responses.quantile(promise.probability).into(),
+            share: ShareEnds { low, high },
+            ..Self::unknown(slo)
+        }
+    }
+
+    /// The outlook of a promise on response times that are not predicted, or grow without end.
+    pub fn without_prediction(slo: &Slo, refusal: &NoPrediction) -> Self {
+        match refusal.overload {
+            None => Self::unknown(slo),
+            Some(_) => Self {
+                outlook: Outlook::Missed,
+                share: ShareEnds {
+                    low: 0.0,
+                    high: 0.0,
+                },
+                ..Self::unknown(slo)
+            },
+        }
+    }
+
+    fn unknown(slo: &Slo) -> Self {
+        Self {
+            percentile: slo.percentile.0,
+            latency: slo.latency,
+            task: slo.task.clone(),
+            outlook: Outlook::NotPredicted,
+            predicted: None.into(),
+            share: ShareEnds {
+                low: 0.0,
+                high: 1.0,
+            },
+        }
+    }
+}
+
+impl PredictionAnswer {
+    /// The outlook of all promises together; `None` where nothing is promised. One miss outweighs all that is not
+    /// known.
+    pub fn outlook(&self) -> Option<Outlook> {
+        let any = |outlook| self.promises.iter().any(|one| one.outlook == outlook);
+        let worst = [Outlook::Missed, Outlook::NotPredicted, Outlook::Undecided];
+        let worst = worst.into_iter().find(|outlook| any(*outlook));
+        worst.or_else(|| (!self.promises.is_empty()).then_some(Outlook::Kept))
+    }
+
+    /// The answer that there are no response times.
+    pub fn refusal((service, variant): (&str, &str), refusal: NoPrediction, slos: &[Slo]) -> Self {
+        let promises = slos.iter();
+        Self {
+            service: service.into(),
+            variant: variant.into(),
+            from: "prediction".into(),
+            promises: promises
+                .map(|slo| PromiseAnswer::without_prediction(slo, &refusal))
+                .collect(),
+            refused: Some(refusal.why),
+            overload: refusal.overload,
+            responses: None,
+        }
+    }
+
+    /// The answer of a prediction from what `from` names, which judges the promises.
+    pub fn of(
+        (service, variant): (&str, &str),
+        from: &str,
+        prediction: Prediction,
+        slos: &[Slo],
+        query: &PredictionQuery<'_>,
+    ) -> Self {
+        let judged = slos.iter().map(|slo| {
+            let responses = match &slo.task {
+                None => Some(&prediction.overall),
+                Some(task) => prediction.per_task.get(task),
+            };
+            responses.map_or_else(
+                || PromiseAnswer::unknown(slo),
+                |responses| PromiseAnswer::of(slo, responses),
+            )
+        });
+        Self {
+            service: service.into(),
+            variant: variant.into(),
+            from: from.into(),
+            refused: None,
+            overload: None,
+            promises: judged.collect(),
+            responses: Some(PredictedResponses::of(prediction, query)),
+        }
+    }
+}
+
 /// The answers about predicted response times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictedResponses {
+    /// What kind of knowledge the answers are: proved bounds, or an estimate.
+    pub evidence: Evidence,
     /// The load, in CPUs.
     pub utilisation: f64,
     /// The reservation, in CPUs.
@@ -207,6 +393,7 @@ impl PredictedResponses {
             ShareBounds { at, low, high }
         });
         Self {
+            evidence: distribution.provenance.evidence,
             utilisation: prediction.utilisation,
             bandwidth: prediction.bandwidth,
             mean,
@@ -216,6 +403,33 @@ impl PredictedResponses {
             assumptions: prediction.assumptions,
             distribution,
         }
+    }
+}
+
+/// The name of a queue and of its only variant, where services and variants have names.
+pub const QUEUE: (&str, &str) = ("queue", "as given");
+
+/// Predicts a queue, and judges promises about it. A load that is too much is an answer, too.
+///
+/// # Errors
+/// The queue makes no sense, or no method holds for it.
+pub fn predict_queue(
+    queue: &PoissonQueue,
+    slos: &[Slo],
+    query: &PredictionQuery<'_>,
+) -> Result<PredictionAnswer, AnalysisError> {
+    let mut points = query.points();
+    let promised = slos.iter().map(|slo| slo.percentile.probability());
+    points.probabilities.extend(promised);
+    match queue.predict(QUEUE.0, &points) {
+        Ok(prediction) => {
+            let from = "execution times as given";
+            Ok(PredictionAnswer::of(QUEUE, from, prediction, slos, query))
+        }
+        Err(error @ AnalysisError::Overloaded { .. }) => {
+            Ok(PredictionAnswer::refusal(QUEUE, (&error).into(), slos))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -243,36 +457,23 @@ pub fn predict(
             let place = (name.as_str(), variant.name.as_str());
             if let Some(why) = only_simulated(description, &service.domain) {
                 let why = format!("not analysed: {why}; `tailbound simulate` answers for it");
-                answers.push(refusal(place, why));
+                answers.push(PredictionAnswer::refusal(place, why.into(), &service.slos));
                 continue;
             }
             let reserved = deployment.reserved.get(&service.domain);
             let server = reserved.and_then(|domain| domain.server());
             let known = execution_times(name, service, inputs, None)?;
             let found = predict_service(name, service, &known, server, &query.points())?;
-            answers.extend(found.refused.map(|why| refusal(place, why)));
+            let refused = found.refused.into_iter();
+            answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = found.cases.into_iter();
-            answers.extend(cases.map(|(from, prediction)| PredictionAnswer {
-                service: name.clone(),
-                variant: variant.name.clone(),
-                from: from.into(),
-                refused: None,
-                responses: Some(PredictedResponses::of(prediction, query)),
+            answers.extend(cases.map(|(from, prediction)| {
+                let slos: &[Slo] = if from == FAITHFUL { &service.slos } else { &[] };
+                PredictionAnswer::of(place, from, prediction, slos, query)
             }));
         }
     }
     Ok(answers)
-}
-
-/// The answer that there is none, for a service in a variant.
-fn refusal((service, variant): (&str, &str), why: String) -> PredictionAnswer {
-    PredictionAnswer {
-        service: service.into(),
-        variant: variant.into(),
-        from: "prediction".into(),
-        refused: Some(why),
-        responses: None,
-    }
 }
 
 /// The variant of a name, or all of them.

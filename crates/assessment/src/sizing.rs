@@ -8,9 +8,9 @@ use tailbound_analysis::admission::{self, HostLimits, Reserved};
 use tailbound_analysis::resolution::ResolvedDomain;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{
-    Infeasible, Promise, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
+    Infeasible, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
 };
-use tailbound_analysis::{AnalysisError, PeriodicLoad, ServiceQuery, predict};
+use tailbound_analysis::{AnalysisError, Outlook, PeriodicLoad, Promise, ServiceQuery, predict};
 use tailbound_distribution::Interval;
 use tailbound_model::{
     Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
@@ -397,10 +397,7 @@ impl One<'_> {
                         slo.percentile, slo.latency
                     )));
                 }
-                _ => promises.push(Promise {
-                    probability: slo.percentile.probability(),
-                    latency: slo.latency,
-                }),
+                _ => promises.push(Promise::from(slo)),
             }
         }
         Ok(promises)
@@ -434,27 +431,25 @@ impl One<'_> {
         for slo in &self.service.slos {
             let of_task = slo.task.as_ref().and_then(|t| predicted.per_task.get(t));
             let distribution = of_task.unwrap_or(&predicted.overall);
+            let promise = Promise::from(slo);
             let (at_least, at_most) = distribution.cdf(slo.latency);
-            let probability = slo.percentile.probability();
-            if at_most < probability {
-                let unknown = Interval {
-                    low: slo.latency,
-                    high: None,
-                };
-                sizing.infeasible.push(Infeasible {
-                    promise: Promise {
-                        probability,
-                        latency: slo.latency,
-                    },
+            match promise.outlook(distribution) {
+                Outlook::Kept => {}
+                Outlook::Missed => sizing.infeasible.push(Infeasible {
+                    promise,
                     share_at_most: at_most,
-                    latency: distribution.quantile(probability).unwrap_or(unknown),
-                });
-            } else if at_least < probability {
-                sizing.assumptions.push(format!(
+                    latency: distribution
+                        .quantile(promise.probability)
+                        .unwrap_or(Interval {
+                            low: slo.latency,
+                            high: None,
+                        }),
+                }),
+                Outlook::Undecided | Outlook::NotPredicted => sizing.assumptions.push(format!(
                     "whether a CPU of its own keeps {} within {} was not decided: the share within \
                      is {at_least:.6} to {at_most:.6}",
                     slo.percentile, slo.latency
-                ));
+                )),
             }
         }
         if !sizing.infeasible.is_empty() {

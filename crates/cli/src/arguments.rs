@@ -2,6 +2,7 @@
 
 mod busy_host;
 mod descriptions;
+mod frequency;
 mod modes;
 mod values;
 
@@ -9,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tailbound_analysis::Promise;
 use tailbound_analysis::notation::{PeriodRange, TaskNotation, percentile};
-use tailbound_analysis::sizing::Promise;
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_reservation::Rule;
@@ -19,6 +20,9 @@ use tailbound_time::{Duration, Rate};
 pub use busy_host::BusyHostArguments;
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
+};
+pub use frequency::{
+    FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
@@ -108,6 +112,8 @@ pub enum Verb {
     Measure(MeasureArguments),
     /// How far two measured distributions are apart.
     Compare(CompareArguments),
+    /// Fit a model of execution times to recorded runs.
+    Model(ModelArguments),
     /// Render a result document again: HTML, SVG, PNG or tables.
     Report(ReportArguments),
     /// Print the JSON Schema of the description file.
@@ -180,7 +186,7 @@ pub struct PredictArguments {
     #[command(subcommand)]
     pub what: Option<PredictWhat>,
     /// The description (TOML); without it, the queue that the options describe.
-    #[arg(conflicts_with = "rate")]
+    #[arg(conflicts_with_all = ["rate", "slos", "budget", "period", "service_samples"])]
     pub file: Option<PathBuf>,
     /// The queue.
     #[command(flatten)]
@@ -194,12 +200,21 @@ pub struct PredictArguments {
     /// Times for which the share of responses within is told.
     #[arg(long, value_delimiter = ',', value_name = "TIMES")]
     pub at: Vec<Duration>,
+    /// A promise to judge, such as p99=30ms. With a FILE: its SLOs are judged.
+    #[arg(long = "slo", value_delimiter = ',', requires = "rate")]
+    pub slos: Vec<Promise>,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
+    /// Write the distributions, the promises and the methods as an HTML page that needs no network.
+    #[arg(long, value_name = "FILE")]
+    pub export_html: Option<PathBuf>,
     /// Where the answer is written to.
     #[command(flatten)]
     pub export: ExportArguments,
+    /// Other clock frequencies.
+    #[command(flatten)]
+    pub clocks: FrequencyArguments,
 }
 
 impl PredictArguments {

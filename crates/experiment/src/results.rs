@@ -151,9 +151,12 @@ impl<'a> Findings<'a> {
             let server = domain.and_then(ResolvedDomain::server);
             let found =
                 predict_service(name, service, &known[name], server, &SharpPoints::default())?;
-            if let (Some(why), Some(_)) = (&found.refused, server) {
+            if let (Some(refusal), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
-                    what: format!("no prediction of {name} in variant {}: {why}", variant.name),
+                    what: format!(
+                        "no prediction of {name} in variant {}: {}",
+                        variant.name, refusal.why
+                    ),
                     advice: "read the measured and simulated curves alone there".into(),
                 });
             }

@@ -29,7 +29,10 @@ mod verdict;
 mod wording;
 
 pub use comparison::{Difference, PERCENTILES, QuantilePair, compare, noise_floor};
-pub use html::{SizingGrid, SizingPage, render_html, render_sizing_html};
+pub use html::{
+    PredictedService, PredictionPage, SizingGrid, SizingPage, render_html, render_prediction_html,
+    render_sizing_html,
+};
 pub use json::ReportError;
 pub use palette::Theme;
 pub use plot::{Axis, Plot, Promise, Scale, Series, SeriesKind, plots};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tailbound_analysis::Outlook;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
 use tailbound_time::{Duration, nanoseconds};
@@ -180,6 +181,9 @@ pub struct Verdict {
     pub slo: Slo,
     /// What the prediction says of that percentile.
     pub predicted: Option<Interval>,
+    /// The outcome as the prediction has it.
+    #[serde(default)]
+    pub outlook: Option<Outlook>,
     /// What was measured at it.
     #[serde(default)]
     pub quantile: Option<Interval>,

@@ -136,7 +136,8 @@ fn verdicts(report: &RunReport) -> Table {
                     outcome: Some(verdict.outcome),
                     ..Cell::text(verdict.outcome.word())
                 },
-                Cell::interval(verdict.predicted),
+                Cell::interval(verdict.predicted)
+                    .with_detail(verdict.outlook.map(|outlook| outlook.to_string())),
                 Cell::interval(verdict.quantile).with_detail(interval),
             ]);
         }

@@ -1,5 +1,6 @@
 //! Verdicts: whether a promise held, as far as the measurement can tell.
 
+use tailbound_analysis::{Outlook, Promise};
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::Slo;
 
@@ -26,10 +27,20 @@ impl Verdict {
         Self {
             slo: slo.clone(),
             predicted: predicted.and_then(|distribution| distribution.quantile(probability)),
+            outlook: predicted.map(|distribution| Promise::from(slo).outlook(distribution)),
             quantile: measured.and_then(|distribution| distribution.quantile(probability)),
             measured: interval,
             confidence: CONFIDENCE,
             outcome: outcome(slo, interval),
+        }
+    }
+
+    /// The verdict on a promise that was predicted, and not measured.
+    pub fn predicted(slo: &Slo, predicted: Option<Interval>, outlook: Outlook) -> Self {
+        Self {
+            predicted,
+            outlook: Some(outlook),
+            ..Self::decide(slo, None, None)
         }
     }
 }

@@ -7,7 +7,7 @@ use super::Finding;
 pub const LAYERS: [&[&str]; 12] = [
     &["time", "shared-memory", "epoch-model"],
     &["model"],
-    &["distribution", "reservation"],
+    &["distribution", "execution-time", "reservation"],
     &["analysis", "simulator"],
     &["assessment", "linux", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],

@@ -9,9 +9,10 @@ use super::Finding;
 /// The only folder with unsafe code and paths under /sys and /proc.
 const LINUX: &str = "crates/linux/";
 /// Crates that touch no clock, file, network or process.
-const PURE: [&str; 5] = [
+const PURE: [&str; 6] = [
     "crates/time/src/",
     "crates/distribution/src/",
+    "crates/execution-time/src/",
     "crates/analysis/src/",
     "crates/reservation/src/",
     "crates/simulator/src/",

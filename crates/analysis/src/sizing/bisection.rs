@@ -112,8 +112,9 @@ fn keeps(query: &SizingQuery, budget: Duration, period: Duration) -> Result<bool
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::{Promise, ServerKind, size};
+    use super::super::{ServerKind, size};
     use super::*;
+    use crate::Promise;
     use tailbound_model::PercentagePoints;
     use tailbound_time::Rate;
 

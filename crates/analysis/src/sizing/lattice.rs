@@ -3,8 +3,9 @@
 
 use tailbound_time::Duration;
 
-use super::{Choice, Promise, SizedBudget, SizingQuery};
+use super::{Choice, SizedBudget, SizingQuery};
 use crate::AnalysisError;
+use crate::Promise;
 use crate::response_time::BudgetUse;
 
 /// Budgets are first tried in such parts of the mean execution time.

@@ -15,18 +15,9 @@ pub use tailbound_model::ServerKind;
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
-use crate::AnalysisError;
 use crate::response_time::{PoissonQueue, ResponseTimes};
+use crate::{AnalysisError, Promise};
 pub use periodic::size_periodic;
-
-/// A promise: the share `probability` of all responses takes at most `latency`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Promise {
-    /// The share, above 0 and below 1.
-    pub probability: f64,
-    /// The latency.
-    pub latency: Duration,
-}
 
 /// A question: which budgets keep all promises?
 #[derive(Clone, Debug)]

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use tailbound_analysis::Promise;
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_assessment::prediction::{PredictedResponses, PredictionAnswer};
-use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_assessment::prediction::{PredictionAnswer, predict_queue};
+use tailbound_model::{ReservationServer, ServerKind, Slo};
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
@@ -13,22 +14,21 @@ use crate::arguments::{LoadArguments, PredictArguments, QueueArguments};
 use crate::failure::Failure;
 use crate::output::read_file;
 
-/// What the queue is called where services have names.
-const QUEUE: &str = "queue";
-
 /// Predicts the queue of the arguments.
 pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
-    let queue = queue(&arguments.queue.load, server(&arguments.queue)?)?;
-    let query = arguments.query();
-    let prediction = queue.predict(QUEUE, &query.points());
-    let prediction = prediction.map_err(Failure::from_error)?;
-    Ok(PredictionAnswer {
-        service: QUEUE.into(),
-        variant: "as given".into(),
-        from: "execution times as given".into(),
-        refused: None,
-        responses: Some(PredictedResponses::of(prediction, &query)),
-    })
+    let queue = described_queue(arguments)?;
+    let answer = predict_queue(&queue, &slos(arguments), &arguments.query());
+    answer.map_err(Failure::from_error)
+}
+
+/// The promises of the arguments.
+pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
+    arguments.slos.iter().map(Promise::as_slo).collect()
+}
+
+/// The queue of the arguments, on their server.
+pub fn described_queue(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
+    queue(&arguments.queue.load, server(&arguments.queue)?)
 }
 
 /// The queue that the arguments describe, on `server`.

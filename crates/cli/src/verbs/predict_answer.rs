@@ -3,12 +3,17 @@
 
 use std::path::Path;
 
-use tailbound_assessment::prediction::{PredictedResponses, PredictionAnswer, TimeBounds};
+use tailbound_assessment::prediction::{
+    PredictedResponses, PredictionAnswer, PromiseAnswer, TimeBounds,
+};
+use tailbound_distribution::Interval;
+use tailbound_model::{Percentile, Slo};
+use tailbound_report::{PredictedService, PredictionPage, Verdict, render_prediction_html};
 use tailbound_time::Duration;
 
 use crate::arguments::{Format, PredictArguments};
 use crate::failure::Failure;
-use crate::output::{Output, table};
+use crate::output::{Output, table, write_file};
 
 /// The mean, the percentiles and the shares, as people read them.
 fn cells(responses: &PredictedResponses) -> Vec<String> {
@@ -37,19 +42,27 @@ pub fn print(
         .chain(percentiles)
         .chain(times)
         .collect();
-    let mut header = vec!["service", "variant", "from"];
+    let mut header = vec!["service", "variant", "from", "evidence"];
     header.extend(asked.iter().map(String::as_str));
     let rows: Vec<Vec<String>> = answers
         .iter()
         .map(|answer| row(answer, asked.len()))
         .collect();
-    let csv_header: Vec<&str> = header.iter().copied().chain(["refused"]).collect();
-    let with_refusals = rows.iter().zip(answers).map(|(row, answer)| {
+    let csv_header: Vec<&str> = header
+        .iter()
+        .copied()
+        .chain(["promises", "refused"])
+        .collect();
+    let complete = rows.iter().zip(answers).map(|(row, answer)| {
+        let promises = answer.promises.iter();
+        let promises = promises.map(|one| format!("{}: {}", promise(one), one.outlook));
+        let promises: Vec<String> = promises.collect();
         let mut row = row.clone();
+        row.push(promises.join("; "));
         row.push(answer.refused.clone().unwrap_or_default());
         row
     });
-    let csv_rows: Vec<Vec<String>> = with_refusals.collect();
+    let csv_rows: Vec<Vec<String>> = complete.collect();
     if output.format() != Format::Csv {
         for answer in answers {
             let (service, variant) = (&answer.service, &answer.variant);
@@ -70,21 +83,96 @@ pub fn print(
         export(answers, folder)?;
     }
     let data = serde_json::json!({ "answers": answers });
-    let for_people = || format!("{}\n", table(&header, &rows));
+    let for_people = || format!("{}\n{}", table(&header, &rows), promise_table(answers));
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
 }
 
 fn row(answer: &PredictionAnswer, asked: usize) -> Vec<String> {
+    let evidence = answer.responses.as_ref().map(|answered| answered.evidence);
     let mut row = vec![
         answer.service.clone(),
         answer.variant.clone(),
         answer.from.clone(),
+        evidence.map_or_else(|| "-".into(), |evidence| evidence.to_string()),
     ];
     match &answer.responses {
         None => row.resize(row.len() + asked, "-".into()),
         Some(responses) => row.extend(cells(responses)),
     }
     row
+}
+
+/// The outlook of every promise as a table of its own; nothing where nothing is promised.
+fn promise_table(answers: &[PredictionAnswer]) -> String {
+    let rows = answers.iter().flat_map(|answer| {
+        let row = |one: &PromiseAnswer| {
+            vec![
+                answer.service.clone(),
+                answer.variant.clone(),
+                promise(one),
+                as_sharp_as_known(&one.predicted),
+                one.outlook.to_string(),
+            ]
+        };
+        answer.promises.iter().map(row)
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => {
+            let header = ["service", "variant", "promised", "predicted", "outlook"];
+            format!("{}\n", table(&header, &rows))
+        }
+    }
+}
+
+/// A promise as people read it.
+pub fn promise(promise: &PromiseAnswer) -> String {
+    let percentile = Percentile(promise.percentile);
+    let text = format!("{percentile} within {}", promise.latency);
+    match &promise.task {
+        None => text,
+        Some(task) => format!("{text} of task {task}"),
+    }
+}
+
+/// Writes the distributions as a page where that is asked for.
+pub fn export_html(
+    file: Option<&Path>,
+    title: &str,
+    answers: &[PredictionAnswer],
+) -> Result<(), Failure> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    let results = answers.iter().map(|answer| PredictedService {
+        service: answer.service.clone(),
+        variant: answer.variant.clone(),
+        from: answer.from.clone(),
+        responses: answer
+            .responses
+            .as_ref()
+            .map(|answered| answered.distribution.clone()),
+        verdicts: answer.promises.iter().map(verdict).collect(),
+        refused: answer.refused.clone(),
+    });
+    let page = PredictionPage {
+        title: title.into(),
+        tailbound_version: env!("CARGO_PKG_VERSION").into(),
+        services: results.collect(),
+    };
+    write_file(file, &render_prediction_html(&page))
+}
+
+fn verdict(promise: &PromiseAnswer) -> Verdict {
+    let slo = Slo {
+        percentile: Percentile(promise.percentile),
+        latency: promise.latency,
+        task: promise.task.clone(),
+    };
+    let TimeBounds { low, high } = promise.predicted;
+    let predicted = low.map(|low| Interval { low, high });
+    Verdict::predicted(&slo, predicted, promise.outlook)
 }
 
 /// A time as people read it: eight digits where its bounds agree to seven.

@@ -4,6 +4,7 @@ mod background;
 mod data;
 mod escape;
 mod page;
+mod prediction;
 mod sections;
 mod sizing;
 
@@ -12,6 +13,7 @@ use crate::{ReportSection, RunReport, plots, tables, timeline};
 
 pub(crate) use escape::escaped;
 pub(crate) use page::{Page, PageScript, facts};
+pub use prediction::{PredictedService, PredictionPage, render_prediction_html};
 pub(crate) use sections::table_markup;
 pub use sizing::{SizingGrid, SizingPage, render_sizing_html};
 

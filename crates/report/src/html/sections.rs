@@ -1,5 +1,6 @@
 //! The sections with results.
 
+use tailbound_analysis::Outlook;
 use tailbound_distribution::Interval;
 use tailbound_time::Duration;
 
@@ -18,36 +19,29 @@ pub(super) fn facts(report: &RunReport) -> String {
     super::facts(&[&report.started_at, &seed, &version]) + &summary(report)
 }
 
-/// How many promises each variant kept, in one line each.
-fn summary(report: &RunReport) -> String {
+/// How many promises each variant kept, in one line each: as measured, or as predicted where nothing was measured.
+pub(super) fn summary(report: &RunReport) -> String {
     let mut variants: Vec<&str> = Vec::new();
-    for result in report
+    let judged = report
         .variants
         .iter()
-        .filter(|result| !result.verdicts.is_empty())
-    {
+        .filter(|one| !one.verdicts.is_empty());
+    for result in judged.clone() {
         if !variants.contains(&result.variant.as_str()) {
             variants.push(&result.variant);
         }
     }
     let palette_size = Theme::Light.palette().variants().len();
     let items = variants.iter().enumerate().map(|(place, variant)| {
-        let outcomes: Vec<Outcome> = report
-            .variants
-            .iter()
-            .filter(|result| result.variant == *variant)
-            .flat_map(|result| result.verdicts.iter().map(|verdict| verdict.outcome))
-            .collect();
-        let met = outcomes
-            .iter()
-            .filter(|outcome| **outcome == Outcome::Met)
-            .count();
+        let results = judged.clone().filter(|one| one.variant == *variant);
+        let verdicts: Vec<&Verdict> = results.flat_map(|one| &one.verdicts).collect();
+        let (count, word) = kept(&verdicts);
         format!(
-            "<li class=\"v{}\"><span class=\"count\">{met}<span> of {}</span></span>\
-             <span class=\"of\">{} met in <b>{}</b></span></li>",
+            "<li class=\"v{}\"><span class=\"count\">{count}<span> of {}</span></span>\
+             <span class=\"of\">{} {word} in <b>{}</b></span></li>",
             place % palette_size,
-            outcomes.len(),
-            if outcomes.len() == 1 {
+            verdicts.len(),
+            if verdicts.len() == 1 {
                 "promise"
             } else {
                 "promises"
@@ -60,6 +54,23 @@ fn summary(report: &RunReport) -> String {
         "" => String::new(),
         items => format!("<ul class=\"summary\">{items}</ul>"),
     }
+}
+
+/// How many promises were kept, and by which evidence.
+fn kept(verdicts: &[&Verdict]) -> (usize, &'static str) {
+    let count = |is: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|one| is(one)).count();
+    match count(&is_only_predicted) == verdicts.len() {
+        true => (
+            count(&|one| one.outlook == Some(Outlook::Kept)),
+            "kept as predicted",
+        ),
+        false => (count(&|one| one.outcome == Outcome::Met), "met"),
+    }
+}
+
+/// Whether a verdict rests on a prediction alone.
+fn is_only_predicted(verdict: &Verdict) -> bool {
+    verdict.outcome == Outcome::NotMeasured && verdict.outlook.is_some()
 }
 
 pub(super) fn interruptions(report: &RunReport) -> String {
@@ -109,11 +120,21 @@ pub(super) fn promises(report: &RunReport) -> String {
                 </section>\n"
             .into();
     }
-    let confidence = crate::CONFIDENCE * 100.0;
+    let measured = format!(
+        "A promise is met if the whole {}% confidence interval of the measured percentile lies within it, \
+         and missed if the whole interval lies beyond.",
+        crate::CONFIDENCE * 100.0
+    );
+    let mut verdicts = report.variants.iter().flat_map(|one| &one.verdicts);
+    let note = match verdicts.all(is_only_predicted) {
+        true => {
+            "Nothing was measured. A promise is kept if the predicted percentile lies within it with both \
+             ends, and missed if it lies beyond with both."
+        }
+        false => &measured,
+    };
     format!(
-        "<section id=\"promises\"><h2>Promises</h2>\
-         <p class=\"note\">A promise is met if the whole {confidence}% confidence interval of the \
-         measured percentile lies within it, and missed if the whole interval lies beyond.</p>\
+        "<section id=\"promises\"><h2>Promises</h2><p class=\"note\">{note}</p>\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Promises\">\
          <table class=\"promises\" id=\"table-verdicts\"><thead><tr>\
          <th scope=\"col\">Outcome</th><th scope=\"col\">Promised</th><th scope=\"col\">Variant</th>\
@@ -133,14 +154,16 @@ fn promise_row(result: &VariantResult, verdict: &Verdict) -> String {
     };
     let interval = verdict.measured.map(readable_interval);
     let detail = interval.map_or(String::new(), |text| format!("<small>{text}</small>"));
+    let outlook = verdict.outlook.filter(|_| !is_only_predicted(verdict));
+    let outlook = outlook.map_or(String::new(), |word| format!("<small>{word}</small>"));
     format!(
         "<tr class=\"group\"><td data-label=\"Outcome\">{}</td>\
          <th scope=\"row\" data-label=\"Promised\">{} within {}<small>{}</small></th>\
          <td data-label=\"Variant\">{}</td>\
-         <td class=\"n\" data-label=\"Predicted\"{}>{}</td>\
+         <td class=\"n\" data-label=\"Predicted\"{}>{}{outlook}</td>\
          <td class=\"n\" data-label=\"Measured\"{}>{}{detail}</td>\
          <td class=\"chart\">{}</td></tr>",
-        pill(verdict.outcome),
+        pill(verdict),
         escaped(&verdict.slo.percentile.to_string()),
         readable(verdict.slo.latency),
         escaped(&about),
@@ -153,18 +176,23 @@ fn promise_row(result: &VariantResult, verdict: &Verdict) -> String {
     )
 }
 
-/// The outcome as a word with a sign, so that it does not hang on colour.
-fn pill(outcome: Outcome) -> String {
-    let (class, sign) = match outcome {
-        Outcome::Met => ("met", "\u{2713}"),
-        Outcome::Missed => ("missed", "\u{2715}"),
-        Outcome::Undecided => ("undecided", "?"),
-        Outcome::NotMeasured => ("unmeasured", "\u{2013}"),
+/// The outcome, or the outlook of what was only predicted, as a word with a sign, so that it does not hang on
+/// colour.
+fn pill(verdict: &Verdict) -> String {
+    let outlook = verdict.outlook.filter(|_| is_only_predicted(verdict));
+    let (class, sign, word) = match (outlook, verdict.outcome) {
+        (Some(Outlook::Kept), _) => ("met", "\u{2713}", Outlook::Kept.word()),
+        (Some(Outlook::Missed), _) => ("missed", "\u{2715}", Outlook::Missed.word()),
+        (Some(Outlook::Undecided), _) => ("undecided", "?", Outlook::Undecided.word()),
+        (Some(Outlook::NotPredicted), _) => {
+            ("unmeasured", "\u{2013}", Outlook::NotPredicted.word())
+        }
+        (None, Outcome::Met) => ("met", "\u{2713}", Outcome::Met.word()),
+        (None, Outcome::Missed) => ("missed", "\u{2715}", Outcome::Missed.word()),
+        (None, Outcome::Undecided) => ("undecided", "?", Outcome::Undecided.word()),
+        (None, Outcome::NotMeasured) => ("unmeasured", "\u{2013}", Outcome::NotMeasured.word()),
     };
-    format!(
-        "<span class=\"pill {class}\"><span aria-hidden=\"true\">{sign}</span> {}</span>",
-        outcome.word()
-    )
+    format!("<span class=\"pill {class}\"><span aria-hidden=\"true\">{sign}</span> {word}</span>")
 }
 
 /// The exact value behind a rounded text, for scripts.
