@@ -6,7 +6,7 @@
 //! model takes them (`phases`), or are not: `drift` (the level wanders without end), `bursts` (stalls come in
 //! clusters that the calibration may never see) and `tails` (execution times with a Pareto tail).
 //!
-//! Usage: band_coverage [HOSTS] [CAMPAIGNS] [SECONDS] [SEED]; the result is JSON on standard output.
+//! Usage: band_coverage [HOSTS] [CAMPAIGNS] [SECONDS] [SEED] [KIND]; the result is JSON on standard output.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
@@ -36,15 +36,23 @@ const ROUND_REQUESTS: usize = 40;
 const LOOK_SECONDS: f64 = 0.002;
 /// The confidence of intervals of measured quantiles.
 const CONFIDENCE: f64 = 0.95;
+/// The run that an interval is held against is so many times as long.
+const LONG_RUN: u32 = 100;
+/// Runs of a host whose intervals are judged.
+const INTERVAL_RUNS: u64 = 4;
 /// The kinds of hosts.
 const KINDS: [&str; 4] = ["phases", "drift", "bursts", "tails"];
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|one| one.parse::<u64>().unwrap());
-    let mut next = |default: u64| arguments.next().unwrap_or(default);
+    let mut arguments = std::env::args().skip(1);
+    let mut next = |default: u64| arguments.next().map_or(default, |one| one.parse().unwrap());
     let (hosts, campaigns, seconds, seed) = (next(25), next(20), next(20), next(1));
     let mut kinds = serde_json::Map::new();
+    let chosen = arguments.next();
     for kind in KINDS {
+        if chosen.as_ref().is_some_and(|chosen| chosen != kind) {
+            continue;
+        }
         let mut tally = Tally::default();
         for host in 0..hosts {
             let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -71,6 +79,7 @@ struct Tally {
     raw: BTreeMap<String, Share>,
     corrected: BTreeMap<String, Share>,
     interval: BTreeMap<String, Share>,
+    too_short: BTreeMap<String, Share>,
     order_statistics: BTreeMap<String, Share>,
     width: BTreeMap<String, Vec<f64>>,
     corrected_width: BTreeMap<String, Vec<f64>>,
@@ -97,7 +106,9 @@ impl Share {
 impl Tally {
     fn in_json(&self) -> serde_json::Value {
         let shares = |shares: &BTreeMap<String, Share>| {
-            let each = shares.iter().map(|(name, share)| (name.clone(), share.value()));
+            let each = shares
+                .iter()
+                .map(|(name, share)| (name.clone(), share.value()));
             each.collect::<BTreeMap<_, _>>()
         };
         let medians = |widths: &BTreeMap<String, Vec<f64>>| {
@@ -117,6 +128,7 @@ impl Tally {
             "corrected_band": shares(&self.corrected),
             "corrected_high_over_low": medians(&self.corrected_width),
             "interval_95": shares(&self.interval),
+            "interval_too_short": shares(&self.too_short),
             "order_statistics_95": shares(&self.order_statistics),
         })
     }
@@ -254,47 +266,43 @@ impl Host {
                 past.push(one);
             }
             history.extend(past);
-            if campaign == 0 {
-                self.judge_interval(&setting, &process, tally, random);
-            }
         }
+        self.judge_intervals(run_seconds, tally, random);
     }
 
-    /// Whether intervals of the quantiles of one run hold those of a run without end on the same queue:
-    /// phases as calibrated, arrivals of its own.
-    fn judge_interval(
-        &self,
-        setting: &RunSetting<'_>,
-        process: &ServiceProcess,
-        tally: &mut Tally,
-        random: &mut ChaCha8Rng,
-    ) {
-        let all: Vec<f64> = process
-            .rounds()
-            .iter()
-            .flat_map(|round| round.tasks.values().flatten())
-            .map(|request| request.busy.as_secs_f64())
-            .collect();
-        let mut run = |length: f64| {
+    /// Whether intervals of the quantiles of short runs hold those of the host over a hundred such runs.
+    fn judge_intervals(&self, run_seconds: f64, tally: &mut Tally, random: &mut ChaCha8Rng) {
+        let all_seconds = run_seconds * f64::from(LONG_RUN);
+        let mut drifted = 0.0;
+        let course = self.course(
+            CALIBRATION_SECONDS + all_seconds + 2.0,
+            &mut drifted,
+            random,
+        );
+        let process = self.calibrated(&course, random);
+        let supply = sampled(&course, random);
+        let setting = |length: f64| RunSetting {
+            name: "simulated",
+            service: &self.service,
+            server: self.server,
+            process: &process,
+            supply: Some(&supply),
+            warm_up: Duration::from_secs(1),
+            duration: seconds(length),
+        };
+        let run = |length: f64, from: f64, random: &mut ChaCha8Rng| {
             let horizon = seconds(length + 1.0);
             let seed: u64 = random.random();
             let planned = releases(&self.service, horizon, seed, &InputFiles::default());
-            let mut planned = planned.unwrap();
-            for release in &mut planned {
-                let execution = all[random.random_range(0..all.len())];
-                release.execution = Some(seconds(execution));
-            }
-            simulated(setting, &planned, &[], random)
+            let place = (&course, CALIBRATION_SECONDS + from);
+            self.measured(&setting(length), &planned.unwrap(), place, random)
         };
-        let truth = run(setting.duration.as_secs_f64() * 100.0);
-        // The process without phases, so that truth and fit are of one queue but for the draw of the pool.
-        for repetition in 0..4 {
-            let measured = run(setting.duration.as_secs_f64());
+        let truth = run(all_seconds, 0.0, random);
+        for repetition in 0..INTERVAL_RUNS {
+            let from = random.random_range(0.0..all_seconds - run_seconds - 1.0);
+            let measured = run(run_seconds, from, random);
             let query = IntervalQuery {
-                setting: RunSetting {
-                    supply: None,
-                    ..*setting
-                },
+                setting: setting(run_seconds),
                 inputs: &InputFiles::default(),
                 measured: &measured,
                 percentiles: &PERCENTILES,
@@ -308,8 +316,14 @@ impl Host {
                 let value = truth.quantile(probability).unwrap().low;
                 let below = interval.high.is_none_or(|high| value <= high);
                 let held = interval.low <= value && below;
-                tally.interval.entry(name.clone()).or_default().count(held);
-                let plain = measured.confidence_interval(probability, CONFIDENCE).unwrap();
+                let short = tally.too_short.entry(name.clone()).or_default();
+                short.count(interval.too_short);
+                if !interval.too_short {
+                    tally.interval.entry(name.clone()).or_default().count(held);
+                }
+                let plain = measured
+                    .confidence_interval(probability, CONFIDENCE)
+                    .unwrap();
                 let below = plain.high.is_none_or(|high| value <= high);
                 let held = plain.low <= value && below;
                 tally.order_statistics.entry(name).or_default().count(held);

@@ -166,7 +166,7 @@ fn fresh_runs(
     let simulated = (0..runs).map(|_| {
         let releases: Vec<Release> =
             releases(setting.service, horizon, random.random(), query.inputs)?;
-        let choice = (Ingredients::ALL_BUT_LEVEL, level);
+        let choice = (Ingredients::FITTED, level);
         SimulatedRun::draw_at_level(setting, &releases, &[], choice, random)
     });
     simulated.collect()

@@ -7,17 +7,21 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution as _, StudentT};
+use rand_distr::{ChiSquared, Distribution as _, StandardNormal};
 use serde::{Deserialize, Serialize};
 use tailbound_simulator::workload::Release;
 use tailbound_time::{Duration, Instant, nanoseconds};
 
 use super::BandError;
-use super::simulated_run::Ingredients;
+use super::simulated_run::{Ingredients, LevelChange};
 
 /// The largest factor by which a run's level may differ from that of the calibration; a t-distribution
 /// with one degree of freedom knows no limit.
 const MOST_LEVEL: f64 = 3.0;
+/// The least degrees of freedom of the level: with one alone a band would be as wide as [`MOST_LEVEL`].
+const LEAST_DEGREES: f64 = 2.0;
+/// The largest correlation of neighbouring rounds that is reckoned with.
+const MOST_CORRELATION: f64 = 0.9;
 
 /// One request of a calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,7 +129,7 @@ impl ServiceProcess {
             // A short series underestimates its correlation by about (1 + 4 r) / n (Kendall 1954).
             true => {
                 let raw = products / squares;
-                (raw + (1.0 + 4.0 * raw.max(0.0)) / count).clamp(0.0, 0.9)
+                (raw + (1.0 + 4.0 * raw.max(0.0)) / count).clamp(0.0, MOST_CORRELATION)
             }
             false => 0.0,
         };
@@ -153,6 +157,44 @@ impl ServiceProcess {
         }
     }
 
+    /// A factor on the level of a run of this length. With it, levels of drawn runs are t-distributed with the
+    /// scatter of means from run to run and, for a run apart from the calibration, the error of the
+    /// calibration's mean; the part of the scatter that resampled rounds show already is taken off.
+    ///
+    /// With a correlation r from round to round, the mean of m rounds varies by s² (1 + r) / (1 - r) / m.
+    /// The stationary bootstrap with restarts of probability p has the correlation r (1 - p) instead (Politis
+    /// and Romano, JASA 89, 1994, section 3), and n rounds vary by (n - 1) / n of s² around their own mean. The
+    /// correlation of so few rounds is uncertain itself, and is drawn with its standard error (Bartlett 1946).
+    fn draw_level(&self, change: LevelChange, length: Duration, random: &mut ChaCha8Rng) -> f64 {
+        let variation = self.variation();
+        let count = self.rounds.len() as f64;
+        let degrees = variation.degrees.max(LEAST_DEGREES);
+        let Ok(squares) = ChiSquared::new(degrees) else {
+            return 1.0;
+        };
+        let inflation = degrees / squares.sample(random).max(1e-3);
+        let standard: f64 = StandardNormal.sample(random);
+        let error = ((1.0 - variation.correlation.powi(2)) / count.max(1.0)).sqrt();
+        let correlation = (variation.correlation + standard * error).clamp(0.0, MOST_CORRELATION);
+        let distance = self.round_distance().as_secs_f64().max(1e-9);
+        let rounds = (length.as_secs_f64() / distance).max(1.0);
+        let of_mean = |correlation: f64, rounds: f64| {
+            let persistence = (1.0 + correlation) / (1.0 - correlation);
+            (persistence / rounds).min(1.0)
+        };
+        let restart = 1.0 / variation.persistence.max(1.0);
+        let kept = variation.correlation * (1.0 - restart);
+        let resampled = of_mean(kept, rounds) * (count - 1.0).max(0.0) / count.max(1.0);
+        let apart = match change {
+            LevelChange::Another => of_mean(correlation, count),
+            LevelChange::Fitted | LevelChange::Same => 0.0,
+        };
+        let wanted = inflation * (of_mean(correlation, rounds) + apart);
+        let scale = variation.deviation * (wanted - resampled).max(0.0).sqrt();
+        let drawn: f64 = StandardNormal.sample(random);
+        (drawn * scale).exp().clamp(1.0 / MOST_LEVEL, MOST_LEVEL)
+    }
+
     /// The execution times of `releases` in a run that was drawn: consecutive requests of a round, rounds
     /// that follow each other as in the calibration for [`LevelVariation::persistence`] rounds on average
     /// (the stationary bootstrap of Politis and Romano, JASA 89, 1994), all times a common level.
@@ -170,9 +212,12 @@ impl ServiceProcess {
     ) -> Result<(Vec<Release>, Vec<Duration>), BandError> {
         let variation = self.variation();
         let phases = ingredients.phases;
+        let length = releases.last().map_or(Duration::ZERO, |last| {
+            last.at.saturating_since(Instant::ORIGIN)
+        });
         let level = match ingredients.level {
-            true => draw_level(&variation, random),
-            false => 1.0,
+            LevelChange::Same => 1.0,
+            change => self.draw_level(change, length, random),
         };
         let mut course = RoundCourse::new(self, variation.persistence, phases, random);
         let mut drawn = Vec::with_capacity(releases.len());
@@ -199,20 +244,6 @@ impl ServiceProcess {
         }
         Ok((drawn, beside))
     }
-}
-
-/// The level of a run against that of the calibration: the error of its mean, by a t-distribution.
-fn draw_level(variation: &LevelVariation, random: &mut ChaCha8Rng) -> f64 {
-    if variation.mean_error <= 0.0 {
-        return 1.0;
-    }
-    let Ok(student) = StudentT::new(variation.degrees.max(1.0)) else {
-        return 1.0;
-    };
-    let apart: f64 = student.sample(random);
-    (apart * variation.mean_error)
-        .exp()
-        .clamp(1.0 / MOST_LEVEL, MOST_LEVEL)
 }
 
 /// The rounds that a drawn run goes through.

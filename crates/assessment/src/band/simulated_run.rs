@@ -10,13 +10,24 @@ use tailbound_time::{Duration, Instant};
 
 use super::{BandError, RunSetting};
 
-/// What of a host's processes goes into a run.
+/// How the level of a drawn run differs from that of the calibration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LevelChange {
+    /// Not at all.
+    Same,
+    /// By the scatter of short runs around a level that was fitted.
+    Fitted,
+    /// By that, and by the error of the calibration's level.
+    Another,
+}
+
+/// The parts of a host's processes that go into a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ingredients {
     /// Phases; else every request is drawn alone.
     pub phases: bool,
-    /// A level of the run that differs from that of the calibration.
-    pub level: bool,
+    /// The level of the run.
+    pub level: LevelChange,
     /// Stalls.
     pub stalls: bool,
 }
@@ -24,21 +35,21 @@ pub(super) struct Ingredients {
 impl Ingredients {
     pub(super) const ALL: Self = Self {
         phases: true,
-        level: true,
+        level: LevelChange::Another,
         stalls: true,
     };
-    pub(super) const ALL_BUT_LEVEL: Self = Self {
-        level: false,
+    pub(super) const FITTED: Self = Self {
+        level: LevelChange::Fitted,
         ..Self::ALL
     };
     pub(super) const STALLS: Self = Self {
         phases: false,
-        level: false,
+        level: LevelChange::Same,
         stalls: true,
     };
     pub(super) const PLAIN: Self = Self {
         phases: false,
-        level: false,
+        level: LevelChange::Same,
         stalls: false,
     };
 }

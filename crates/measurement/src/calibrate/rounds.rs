@@ -189,7 +189,9 @@ fn remarks(rounds: &[CalibrationRound], kept: usize) -> Vec<String> {
             spread_per_cent(rounds)
         ));
     }
-    let requests = rounds.iter().flat_map(|round| round.tasks.values().flatten());
+    let requests = rounds
+        .iter()
+        .flat_map(|round| round.tasks.values().flatten());
     let stalled = requests.clone().filter(|request| request.stalled).count();
     let requests = requests.count();
     if stalled > 0 {
