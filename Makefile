@@ -9,13 +9,18 @@ PREFIX ?= /usr/local
 BINARIES := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug
 LOGS := $(abspath $(or $(CARGO_TARGET_DIR),target))/logs
 FLAGS := --workspace --locked
+# Test programs that start services, daemons and machines, and mostly wait for them; the other ones compute.
+# tests/tidy.rs holds both lists to what there is.
+WAITING_TESTS := conformance documentation examples host
+COMPUTING_TESTS := analysis cli daemon distribution enforcement execution_time experiment measurement model \
+	modes modes_report report reservation simulator tidy
 # By another name, since `make -n` carries out what names $(MAKE).
 SUBMAKE := $(MAKE)
 # Property tests draw their cases from this seed here, so that what a commit gives depends on the commit
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test lint loom python zookeeper test-xen test-agent-static fuzz bench install clean
+.PHONY: help setup setup-demo demo build test computing-tests lint loom python zookeeper test-xen test-agent-static fuzz bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,14 +39,23 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 	@tools/demo $(BINARIES)
 
 # The tests in Java mostly wait, and packages are on their way; compilers take what CPU time is left. The
-# tests in Rust begin when both have ended: many need the host for themselves.
+# tests that wait begin when both have ended: many need the host for themselves. Tests that compute, and those
+# in Python, take what CPU time they leave.
+test: export TAILBOUND_BIN_DIR := $(BINARIES)
+# Files for incremental compilation cost a tenth of a build from nothing, which is what CI does.
+test: export CARGO_INCREMENTAL := $(if $(wildcard $(BINARIES)/incremental),1,0)
 test: setup ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
 	@tools/beside $(LOGS)/java.log tools/java -- \
 		tools/beside $(LOGS)/python-packages.log tools/python --install -- \
 		nice $(SUBMAKE) --no-print-directory lint build loom
-	TAILBOUND_BIN_DIR=$(BINARIES) $(CARGO) test $(FLAGS) --no-fail-fast
-	@tools/python
+	@tools/beside $(LOGS)/computing-tests.log nice -n 19 $(SUBMAKE) --no-print-directory computing-tests -- \
+		$(CARGO) test $(FLAGS) --no-fail-fast $(WAITING_TESTS:%=--test %)
 	@tools/check-advisories
+
+computing-tests:
+	$(CARGO) test $(FLAGS) --no-fail-fast --lib --bins $(COMPUTING_TESTS:%=--test %)
+	$(CARGO) test $(FLAGS) --no-fail-fast --doc
+	@tools/python
 
 lint:
 	$(CARGO) fmt --all --check

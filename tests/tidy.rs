@@ -8,7 +8,7 @@ use std::process::Command;
 use tailbound_tests::repository::{self, TextFile};
 use tailbound_tests::tidy::{
     Finding, assert_none, back_ends, layers, licences, modules, names, ratchet, sizes, source,
-    wording,
+    test_programs, wording,
 };
 use tailbound_tests::{markdown, tidy};
 
@@ -58,6 +58,25 @@ fn every_source_file_is_compiled() {
         .flat_map(|manifest| modules::roots(manifest, &sources))
         .collect();
     assert_none(modules::undeclared(&sources, &roots));
+}
+
+#[test]
+fn every_test_program_is_run() {
+    let makefile = fs::read_to_string(repository::root().join("Makefile")).unwrap();
+    let manifests = repository::files_ending_in("Cargo.toml");
+    assert_none(test_programs::unlisted(&makefile, &manifests));
+    let short = makefile.replace(" examples host", " examples examples");
+    assert_eq!(
+        test_programs::unlisted(&short, &manifests).len(),
+        4,
+        "three are not listed, one is twice"
+    );
+    let more = makefile.replace(" examples host", " examples host guests");
+    assert_eq!(
+        test_programs::unlisted(&more, &manifests).len(),
+        1,
+        "one does not exist"
+    );
 }
 
 #[test]

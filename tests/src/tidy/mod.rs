@@ -10,6 +10,7 @@ pub mod names;
 pub mod ratchet;
 pub mod sizes;
 pub mod source;
+pub mod test_programs;
 pub mod wording;
 
 use std::fmt;

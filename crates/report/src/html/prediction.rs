@@ -180,7 +180,7 @@ mod tests {
             assert!(html.contains(text), "{text} is missing");
         }
         assert!(
-            !html.contains("not measured</span>"),
+            !html.contains("</span> not measured</span>"),
             "nothing was to be measured"
         );
     }
