@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::failure::Failure;
-use crate::held::{Ender, HeldCommand};
+use crate::held_command::{Ender, HeldCommand};
 
 /// What the second signal ends first.
 static TO_KILL: Mutex<Option<Ender>> = Mutex::new(None);

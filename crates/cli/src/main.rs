@@ -3,7 +3,7 @@
 mod arguments;
 mod excerpt;
 mod failure;
-mod held;
+mod held_command;
 mod interrupts;
 mod output;
 mod progress;

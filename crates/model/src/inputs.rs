@@ -10,8 +10,8 @@ use tailbound_time::Duration;
 
 use crate::description::{Bin, Description};
 use crate::named_files::{FilePurpose, named_files};
+use crate::parser::Place;
 use crate::problem::{Problem, Problems, Severity, Source};
-use crate::reading::Place;
 
 /// The longest input file, in bytes: some ten million lines.
 const LONGEST_INPUT: u64 = 256 << 20;

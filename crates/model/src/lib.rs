@@ -18,8 +18,8 @@ mod members;
 mod mode;
 mod mode_changes;
 mod named_files;
+mod parser;
 mod problem;
-mod reading;
 pub mod rt_app;
 mod schema;
 mod section;
@@ -52,10 +52,10 @@ pub use mode_changes::{
     TaskStart,
 };
 pub use named_files::{FilePurpose, files_named};
-pub use problem::{Problem, Problems, Severity};
-pub use reading::{
+pub use parser::{
     Checked, DescriptionFormat, Extended, LoadError, LoadedDescription, Place, check, parse,
 };
+pub use problem::{Problem, Problems, Severity};
 pub use section::{Section, SectionKind, Sections};
 pub use validation::Check;
 pub use writer::{NotWritable, overheads_to_toml, to_toml};

@@ -10,7 +10,7 @@ use tailbound_time::Duration;
 use crate::BackendKind;
 use crate::description::{Description, Domain};
 use crate::machine::AgentLink;
-use crate::reading::Place;
+use crate::parser::Place;
 use crate::schema::is_default;
 use crate::section::Section;
 use crate::validation::Check;

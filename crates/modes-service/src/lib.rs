@@ -13,7 +13,7 @@ pub mod modes;
 pub mod resumption;
 #[cfg(test)]
 mod standing_arm;
-mod trigger_feed;
+mod trigger_source;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

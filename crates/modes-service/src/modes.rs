@@ -31,7 +31,7 @@ use crate::agent_access::{authority, cpus_without_domains, listen, ways};
 use crate::contradiction_watch::ContradictionWatch;
 use crate::journal::ModesJournal;
 use crate::metrics::ChangeCounts;
-use crate::{lock, trigger_feed};
+use crate::{lock, trigger_source};
 
 /// Above all domains, below the managers of budgets: a mode change waits for neither of the former.
 const PRIORITY: u8 = 96;
@@ -292,7 +292,8 @@ impl Work {
         }
         while !self.shared.ending.load(Ordering::Acquire) {
             let now = Monotonic.now();
-            let fired = trigger_feed::look(&mut self.told.triggers, &mut manager, &*self.host, now);
+            let fired =
+                trigger_source::look(&mut self.told.triggers, &mut manager, &*self.host, now);
             let added = self.take_additions(&mut manager);
             self.look_at_tasks(&mut manager, now);
             let at_latest = now.saturating_add(LOOK_AFTER);

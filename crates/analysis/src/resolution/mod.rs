@@ -5,7 +5,7 @@
 mod agents;
 mod deployment;
 mod error;
-mod fallen;
+mod fallback;
 mod simulated_only;
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use tailbound_time::Duration;
 pub use agents::with_agents;
 pub use deployment::Deployment;
 pub use error::ResolutionError;
-pub use fallen::{FallenMode, WithFallen, with_fallen};
+pub use fallback::{FallenMode, WithFallen, with_fallen};
 pub use simulated_only::{only_simulated, own_tasks, unenforceable};
 
 use crate::{PeriodicLoad, virtualization_agnostic};

@@ -5,7 +5,7 @@ use tailbound_measurement::{Endpoint, hog};
 
 use crate::arguments::{InternalArguments, InternalProgram};
 use crate::failure::Failure;
-use crate::held;
+use crate::held_command;
 use crate::interrupts;
 
 /// Runs the program until it is told to end.
@@ -27,6 +27,6 @@ pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
             Ok(())
         }
         // Signals keep their default effect: what is held ends at once.
-        InternalProgram::Hold { socket, command } => match held::hold(socket, command)? {},
+        InternalProgram::Hold { socket, command } => match held_command::hold(socket, command)? {},
     }
 }

@@ -12,7 +12,7 @@ use tailbound_time::Duration;
 
 use crate::arguments::{OnLoss, RunArguments};
 use crate::failure::Failure;
-use crate::held::HeldCommand;
+use crate::held_command::HeldCommand;
 use crate::interrupts;
 use crate::output::Output;
 

@@ -12,7 +12,7 @@ use tailbound_report::{Outcome, RunReport};
 
 use crate::arguments::{Format, RunArguments};
 use crate::failure::Failure;
-use crate::held::HeldCommand;
+use crate::held_command::HeldCommand;
 use crate::interrupts;
 use crate::output::Output;
 use crate::progress::Progress;

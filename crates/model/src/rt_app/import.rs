@@ -17,8 +17,8 @@ use crate::description::{
 };
 use crate::host::Host;
 use crate::interface::{Cpu, Priority};
+use crate::parser::{LONGEST_TEXT, check};
 use crate::problem::{Problem, Problems, Severity, Source};
-use crate::reading::{LONGEST_TEXT, check};
 use crate::schema::as_name;
 use crate::writer::to_toml;
 

@@ -7,7 +7,7 @@ use super::domains::{below_root, pids};
 use super::local_modes::known_tasks;
 use crate::description::{Domain, DomainKind};
 use crate::mode_changes::{Agent, TaskProcesses};
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks that each task is known, that something runs it, and that this runs no other one: what goes on for
 /// another task would be taken for this one.

@@ -4,7 +4,7 @@ use super::Check;
 use super::agent_tasks::agent_tasks;
 use crate::description::{Domain, DomainKind};
 use crate::mode_changes::{Agent, AgentPlace, ChangePolicy, ModeChanges};
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the agents of all domains, and that none is missing.
 pub(super) fn agents(check: &mut Check<'_>) {

@@ -1,7 +1,7 @@
 //! Soft tasks beside hard ones.
 
 use super::Check;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the domains with aperiodic policies, and what modes make of them.
 pub(super) fn aperiodic(check: &mut Check<'_>) {

@@ -11,7 +11,7 @@ use crate::host::{Host, HostScheduling, Placement};
 use crate::interface::Cpu;
 use crate::mode::Mode;
 use crate::mode_changes::{AgentPlace, ModeChanges};
-use crate::reading::Place;
+use crate::parser::Place;
 use crate::{CpuPromise, Precedence};
 
 /// A reservation as one mode has it.

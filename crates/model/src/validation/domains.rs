@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use super::{Check, given};
 use crate::description::{Domain, DomainKind};
 use crate::interface::CpuSet;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Names that the kernel gives to files in every cgroup v1 folder.
 const KERNEL_FILES: [&str; 3] = ["tasks", "notify_on_release", "release_agent"];

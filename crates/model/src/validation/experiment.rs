@@ -1,7 +1,7 @@
 //! The experiment.
 
 use super::Check;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks lengths and variants.
 pub(super) fn experiment(check: &mut Check<'_>) {

@@ -4,7 +4,7 @@ use super::Check;
 use crate::description::DomainKind;
 use crate::host::{Host, Placement};
 use crate::interface::CpuSet;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the hosts.
 pub(super) fn hosts(check: &mut Check<'_>) {

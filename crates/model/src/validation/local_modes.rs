@@ -3,7 +3,7 @@
 use super::Check;
 use super::modes::names_once;
 use crate::description::Domain;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the local modes of every domain, but for their reservations.
 pub(super) fn local_modes(check: &mut Check<'_>) {

@@ -3,7 +3,7 @@
 use super::Check;
 use crate::description::{Domain, Scheduling, Task};
 use crate::locks::{CriticalSection, LockProtocol};
-use crate::reading::{Place, nearest};
+use crate::parser::{Place, nearest};
 
 /// Checks the locks of a domain and who uses them.
 pub(super) fn locks(check: &mut Check<'_>, place: &Place, domain: &Domain) {

@@ -7,7 +7,7 @@ use super::services::SOCKET_PATH_BYTES_MAX;
 use super::{Check, given};
 use crate::description::{Domain, DomainKind};
 use crate::machine::{AgentLink, Machine, TlsListener};
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the virtual machines, and the links of all agents.
 pub(super) fn machines(check: &mut Check<'_>) {

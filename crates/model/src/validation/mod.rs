@@ -30,8 +30,8 @@ use tailbound_time::Duration;
 use crate::description::{Description, Domain, Reservation, Task};
 use crate::in_mode::ReservedBy;
 use crate::interface::CpuSet;
+use crate::parser::{Place, Tree, nearest};
 use crate::problem::Severity;
-use crate::reading::{Place, Tree, nearest};
 use crate::section::SectionKind;
 
 /// Something in a description that makes no sense.

@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::description::Reservation;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Complains of domains whose CPUs or back end differ between modes, so that there is no change from
 /// one to the other: all modes are compared with the first one, since what is equal to it is equal

@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::mode::Mode;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the modes and which is the first.
 pub(super) fn modes(check: &mut Check<'_>) {

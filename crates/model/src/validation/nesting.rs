@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Check;
 use crate::description::Domain;
 use crate::host::Placement;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks what each domain is inside of, and how many virtual CPUs it has.
 pub(super) fn nesting(check: &mut Check<'_>) {

@@ -5,7 +5,7 @@ use super::locks;
 use super::tasks::{self, TaskOwner};
 use crate::description::{Builtin, Domain, Scheduling};
 use crate::host::Placement;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the domains' own tasks.
 pub(super) fn own_tasks(check: &mut Check<'_>) {

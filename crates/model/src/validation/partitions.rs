@@ -4,7 +4,7 @@ use tailbound_time::Duration;
 
 use super::Check;
 use crate::description::{Domain, DomainKind};
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the windows of the time partitions, each on its own and against each other.
 pub(super) fn partitions(check: &mut Check<'_>) {

@@ -5,7 +5,7 @@ use super::{Check, given};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
-use crate::reading::Place;
+use crate::parser::Place;
 use crate::{BackendKind, CpuPromise, Precedence};
 
 /// Checks every reservation, those of the modes included.

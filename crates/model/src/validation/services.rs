@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use super::Check;
 use super::tasks::{request, task};
 use crate::description::{Builtin, Protocol, Scheduling, Service};
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// The longest path of a Unix socket, in bytes (sun_path less its NUL).
 pub(super) const SOCKET_PATH_BYTES_MAX: usize = 107;

@@ -4,7 +4,7 @@ use tailbound_time::Duration;
 
 use super::{Check, workload};
 use crate::description::{Domain, ExecutionTime, Protocol, Request, Scheduling, Service, Task};
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Who decides the order of tasks.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use super::Check;
 use crate::interface::Percent;
 use crate::mode::Trigger;
 use crate::mode_changes::ModeChanges;
-use crate::reading::Place;
+use crate::parser::Place;
 
 /// Checks the triggers of every mode.
 pub(super) fn triggers(check: &mut Check<'_>) {

@@ -4,7 +4,7 @@ use tailbound_time::{Duration, Rate};
 
 use super::Check;
 use crate::description::Task;
-use crate::reading::Place;
+use crate::parser::Place;
 use crate::workload::{Arrivals, Bin, ExecutionTime, Gaps, PoissonState};
 
 /// A second of shorter stays would take a simulation longer than a second.

@@ -5,8 +5,8 @@
 //! own, derived from the seed and the task's name: adding a task changes no other task's jobs.
 
 mod arrivals;
-mod drawn;
 mod execution;
+mod random_jobs;
 pub(crate) mod streams;
 
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use tailbound_model::{InputFiles, Service};
 use tailbound_time::{Duration, Instant};
 
 use arrivals::ClientReleases;
-pub use drawn::DrawnJobs;
 pub use execution::draw_execution_times;
+pub use random_jobs::DrawnJobs;
 use streams::{Purpose, Stream};
 
 /// One job of a service.
