@@ -6,6 +6,7 @@
 //! a [`sizing::HostFit`], and files come in as [`tailbound_model::InputFiles`].
 
 pub mod analysis;
+pub mod band;
 pub mod deadline_test;
 mod error;
 pub mod execution_times;

@@ -233,10 +233,15 @@ fn read_comment(provenance: &mut Provenance, comment: &str, line: usize) -> Resu
     };
     match key {
         "evidence" => {
-            provenance.evidence = [Evidence::Bound, Evidence::Estimate, Evidence::Sample]
-                .into_iter()
-                .find(|evidence| evidence.to_string() == value)
-                .ok_or_else(|| wrong("evidence", "bound, estimate or sample"))?;
+            provenance.evidence = [
+                Evidence::Bound,
+                Evidence::Estimate,
+                Evidence::Band,
+                Evidence::Sample,
+            ]
+            .into_iter()
+            .find(|evidence| evidence.to_string() == value)
+            .ok_or_else(|| wrong("evidence", "bound, estimate, band or sample"))?;
         }
         "subject" => provenance.subject = value,
         "method" => provenance.method = value,

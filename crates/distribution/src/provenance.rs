@@ -13,6 +13,8 @@ pub enum Evidence {
     Bound,
     /// Computed or simulated, without a proof of its error.
     Estimate,
+    /// Where the quantiles of one run of a given length lie with a stated probability, each by itself.
+    Band,
     /// Measured.
     Sample,
 }
@@ -22,6 +24,7 @@ impl fmt::Display for Evidence {
         out.pad(match self {
             Self::Bound => "bound",
             Self::Estimate => "estimate",
+            Self::Band => "band",
             Self::Sample => "sample",
         })
     }

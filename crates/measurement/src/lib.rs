@@ -22,6 +22,7 @@ pub mod protocol;
 mod request;
 pub mod setup;
 mod stream;
+pub mod supply;
 pub mod synthetic;
 
 pub use advice::{Advice, AdviceQuery, advice};
@@ -38,3 +39,4 @@ pub use noise::{Noise, noise};
 pub use overheads::{MeasuredOverheads, OverheadPlan, measure_overheads};
 pub use plan::{LoadPlan, Release};
 pub use setup::{await_service, run_setup};
+pub use supply::{SupplyGap, SupplySampler, SupplyTrace};

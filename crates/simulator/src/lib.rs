@@ -18,6 +18,8 @@ pub mod traces;
 pub mod workload;
 
 pub use engine::ENGINE;
-pub use simulation::{JobRecord, Simulation, SimulationError, SimulationQuery, simulate};
+pub use simulation::{
+    JobRecord, Simulation, SimulationError, SimulationQuery, Stall, simulate, simulate_with_stalls,
+};
 pub use tailbound_model::{HostOverheads, HostTick};
 pub use tally::{ResponseTimes, Tally};

@@ -34,6 +34,17 @@ pub struct SimulationQuery<'a> {
     pub record_jobs: bool,
 }
 
+/// A stretch of time in which the host takes the CPU away from everything on it: a hypervisor that runs
+/// another guest, or the firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it begins.
+    pub begin: Instant,
+    /// How long it lasts.
+    #[serde(rename = "length_ns", with = "tailbound_time::nanoseconds")]
+    pub length: Duration,
+}
+
 /// What became of one job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
@@ -85,6 +96,12 @@ pub enum SimulationError {
         /// The index of the later entry.
         index: usize,
     },
+    /// The stalls are out of order.
+    #[error("stall {index} lies before the one in front of it; sort them by time")]
+    StallOutOfOrder {
+        /// The index of the later entry.
+        index: usize,
+    },
 }
 
 /// Runs `releases` to the last completion and returns the distribution of their response times.
@@ -103,6 +120,19 @@ pub fn simulate(
     query: &SimulationQuery<'_>,
     releases: &[Release],
 ) -> Result<Simulation, SimulationError> {
+    simulate_with_stalls(query, releases, &[])
+}
+
+/// The same on a CPU that the host takes away during `stalls`, in order of their begin. A stall comes before
+/// everything else and uses no budget; stalls that overlap follow each other.
+///
+/// # Errors
+/// As [`simulate`]; or the stalls are out of order.
+pub fn simulate_with_stalls(
+    query: &SimulationQuery<'_>,
+    releases: &[Release],
+    stalls: &[Stall],
+) -> Result<Simulation, SimulationError> {
     let positions: BTreeMap<&str, usize> = query
         .service
         .tasks
@@ -110,7 +140,7 @@ pub fn simulate(
         .enumerate()
         .map(|(position, name)| (name.as_str(), position))
         .collect();
-    let mut jobs = Vec::with_capacity(releases.len());
+    let mut jobs = Vec::with_capacity(releases.len() + stalls.len());
     let mut before = Instant::ORIGIN;
     for (index, release) in releases.iter().enumerate() {
         let task = || release.task.clone();
@@ -134,14 +164,44 @@ pub fn simulate(
             work: work.as_nanos(),
         });
     }
-    let mut found = Found::default();
-    simulate_plan(&plan(query), &mut jobs.as_slice(), &mut found, None)?;
+    add_stalls(&mut jobs, stalls)?;
+    let mut found = Found {
+        jobs: releases.len(),
+        ..Found::default()
+    };
+    let plan = plan(query, !stalls.is_empty());
+    simulate_plan(&plan, &mut jobs.as_slice(), &mut found, None)?;
     Ok(collect(query, releases, found.depletions, found.records))
+}
+
+/// Adds the stalls as jobs of the first task of the plan, ahead of those of the service.
+fn add_stalls(jobs: &mut Vec<Job>, stalls: &[Stall]) -> Result<(), SimulationError> {
+    if stalls.is_empty() {
+        return Ok(());
+    }
+    jobs.iter_mut().for_each(|job| job.task += 1);
+    let first = jobs.len() as u64;
+    for (index, stall) in stalls.iter().enumerate() {
+        if index > 0 && stall.begin < stalls[index - 1].begin {
+            return Err(SimulationError::StallOutOfOrder { index });
+        }
+        jobs.push(Job {
+            task: 0,
+            number: first + index as u64,
+            release: stall.begin.as_nanos(),
+            work: stall.length.as_nanos(),
+        });
+    }
+    // Stable: jobs of the service that are released at one instant keep their order.
+    jobs.sort_by_key(|job| job.release);
+    Ok(())
 }
 
 /// Completions and shortages, as they come.
 #[derive(Default)]
 struct Found {
+    /// The number of jobs of the service; those with a higher number are stalls.
+    jobs: usize,
     records: Vec<JobRecord>,
     depletions: u64,
 }
@@ -150,8 +210,12 @@ impl Sink for Found {
     const WHOLE_PIECES: bool = true;
 
     fn completed(&mut self, completion: &Completion) {
+        let release = completion.number as usize;
+        if release >= self.jobs {
+            return;
+        }
         self.records.push(JobRecord {
-            release: completion.number as usize,
+            release,
             completed: Instant::from_nanos(completion.end),
         });
     }
@@ -161,8 +225,8 @@ impl Sink for Found {
     }
 }
 
-/// The service's tasks inside of its reservation, which is alone on its CPU.
-fn plan(query: &SimulationQuery<'_>) -> Plan {
+/// The service's tasks inside of its reservation, which is alone on its CPU but for stalls.
+fn plan(query: &SimulationQuery<'_>, with_stalls: bool) -> Plan {
     let inside = Level::of(
         query
             .service
@@ -176,17 +240,31 @@ fn plan(query: &SimulationQuery<'_>) -> Plan {
             })
             .collect(),
     );
-    let Some((budget, period)) = query.server.budget_and_period() else {
+    let budget_and_period = query.server.budget_and_period();
+    if budget_and_period.is_none() && !with_stalls {
         return Plan::on_one_cpu(inside);
+    }
+    let (rule, (budget, period)) = match budget_and_period {
+        Some(amounts) => (query.server.into(), amounts),
+        // Without a meaning for unlimited use.
+        None => (
+            hierarchy::Rule::Unlimited,
+            (Duration::from_nanos(1), Duration::from_nanos(1)),
+        ),
     };
-    Plan::on_one_cpu(Level::of(vec![Member::Reservation(Reservation {
-        rank: Rank::Fixed(0),
-        rule: query.server.into(),
+    let mut members = Vec::new();
+    if with_stalls {
+        members.push(Member::Task(hierarchy::Task::of_rank(Rank::Fixed(0))));
+    }
+    members.push(Member::Reservation(Reservation {
+        rank: Rank::Fixed(1),
+        rule,
         budget,
         period,
         phase: query.grid_phase,
         inside,
-    })]))
+    }));
+    Plan::on_one_cpu(Level::of(members))
 }
 
 fn collect(

@@ -16,6 +16,7 @@ mod one_queue;
 mod plans;
 mod processors;
 mod reservation_servers;
+mod stalls;
 mod theorems;
 mod traces;
 mod unequal_speeds;

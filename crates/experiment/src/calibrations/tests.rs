@@ -125,6 +125,9 @@ impl CalibrationRig for RecordedRig {
         }
         let trip = Duration::from_micros((self.round_trip_us)(case, earlier));
         let request = RoundRequest {
+            sent: tailbound_time::Instant::ORIGIN,
+            asked: Duration::ZERO,
+            stalled: false,
             round_trip: trip,
             process: Some(trip.saturating_sub(Duration::from_micros(200))),
         };
@@ -133,7 +136,6 @@ impl CalibrationRig for RecordedRig {
             tasks: [("get".to_owned(), vec![request; 2])].into(),
             process_told: true,
             busy: plan.busy.or(self.busy),
-            disturbed: 0,
             remarks: Vec::new(),
         })
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use tailbound_distribution::{Distribution, Evidence, Provenance};
-use tailbound_time::{ClockId, Duration};
+use tailbound_time::{ClockId, Duration, Instant};
 
 use super::{BusyRate, Calibration, CalibrationPlan, ServiceTimeSource};
+use crate::SupplyTrace;
 
 /// A round counts if its times are at most this many per cent longer than those of the round in
 /// the middle.
@@ -16,10 +17,17 @@ const ALIKE_PER_CENT: u64 = 15;
 /// One request's time, seen from both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundRequest {
+    /// When it was sent, on CLOCK_MONOTONIC.
+    pub sent: Instant,
     /// From just before the write to just after the read.
     pub round_trip: Duration,
     /// CPU time of the service's process across the request, if it can be told.
     pub process: Option<Duration>,
+    /// The execution time that it asked the synthetic service for; else zero.
+    pub asked: Duration,
+    /// Whether the service's CPU was taken away meanwhile, as the sampler of its supply has seen. Such a
+    /// request does not count: what the host takes is not execution, and stands in the record of the supply.
+    pub stalled: bool,
 }
 
 /// What one round measured.
@@ -33,13 +41,21 @@ pub struct CalibrationRound {
     pub process_told: bool,
     /// The rate of `{busy:...}`, if a request uses it.
     pub busy: Option<BusyRate>,
-    /// Requests that took much longer than usual, and not when asked again; the repetition counts.
-    pub disturbed: u32,
     /// What should be known when reading the result.
     pub remarks: Vec<String>,
 }
 
 impl CalibrationRound {
+    /// Marks the requests during which the service's CPU was taken away.
+    pub fn mark_stalled(&mut self, supply: &[&SupplyTrace]) {
+        let requests = self.tasks.values_mut().flatten().chain(&mut self.trivial);
+        for request in requests {
+            let replied = request.sent.saturating_add(request.round_trip);
+            let mut traces = supply.iter();
+            request.stalled = traces.any(|trace| trace.is_interrupted(request.sent, replied));
+        }
+    }
+
     /// The median round trip of each task.
     pub fn median_round_trips(&self) -> BTreeMap<String, Duration> {
         let of_task = |(name, requests): (&String, &Vec<RoundRequest>)| {
@@ -91,6 +107,7 @@ impl Calibration {
         // One round that cannot tell leaves the sources mixed, so all go by round trips then.
         let told = !kept.is_empty() && kept.iter().all(|round| round.process_told);
         let trivial: Vec<RoundRequest> = kept.iter().flat_map(|r| r.trivial.clone()).collect();
+        let trivial = undisturbed(&trivial);
         let pool = Pool {
             plan,
             source: if told {
@@ -119,12 +136,8 @@ impl Calibration {
         };
         let mut overheads = Vec::new();
         for task in plan.service.tasks.keys() {
-            let requests: Vec<RoundRequest> = kept
-                .iter()
-                .filter_map(|round| round.tasks.get(task))
-                .flatten()
-                .copied()
-                .collect();
+            let own = kept.iter().filter_map(|round| round.tasks.get(task));
+            let requests = undisturbed(&own.flatten().copied().collect::<Vec<_>>());
             if requests.is_empty() {
                 continue;
             }
@@ -140,6 +153,16 @@ impl Calibration {
         }
         found.dispatch_overhead = pool.dispatch_overhead(overheads);
         found
+    }
+}
+
+/// The requests without those during which the CPU was taken away; all, if it was in each.
+fn undisturbed(requests: &[RoundRequest]) -> Vec<RoundRequest> {
+    let calm = requests.iter().filter(|request| !request.stalled);
+    let calm: Vec<RoundRequest> = calm.copied().collect();
+    match calm.is_empty() {
+        true => requests.to_vec(),
+        false => calm,
     }
 }
 
@@ -166,17 +189,15 @@ fn remarks(rounds: &[CalibrationRound], kept: usize) -> Vec<String> {
             spread_per_cent(rounds)
         ));
     }
-    let disturbed: u32 = rounds.iter().map(|round| round.disturbed).sum();
-    let requests: usize = rounds
+    let requests = rounds
         .iter()
-        .flat_map(|round| round.tasks.values())
-        .map(Vec::len)
-        .sum();
-    if disturbed > 0 {
+        .flat_map(|round| round.tasks.values().flatten());
+    let stalled = requests.clone().filter(|request| request.stalled).count();
+    let requests = requests.count();
+    if stalled > 0 {
         remarks.push(format!(
-            "{disturbed} of {requests} requests of the calibration took more than twice as long as \
-             usual, and not when asked again (the host was stalled, or the service paused); the \
-             repetition counts"
+            "the host took the CPU away during {stalled} of {requests} requests of the calibration; they \
+             do not count as execution times"
         ));
     }
     remarks
@@ -238,7 +259,9 @@ impl Pool<'_> {
                     "the first {} requests of a round are left out",
                     plan.warm_up
                 ),
-                "what is not there when the same request is asked again is the machine's".into(),
+                "requests during which the host took the CPU away, as far as its supply was sampled, \
+                 are left out"
+                    .into(),
             ],
             ..Provenance::new(Evidence::Sample, subject, method)
         };
@@ -260,11 +283,14 @@ mod tests {
     use tailbound_model::Service;
 
     use super::*;
-    use crate::Endpoint;
+    use crate::{Endpoint, SupplyGap};
 
     /// A round of one task whose requests take `trips_us`, of which all but 20 us is CPU time.
     fn round(trips_us: &[u64]) -> CalibrationRound {
         let requests = trips_us.iter().map(|us| RoundRequest {
+            sent: Instant::ORIGIN,
+            asked: Duration::ZERO,
+            stalled: false,
             round_trip: Duration::from_micros(*us),
             process: Some(Duration::from_micros(us - 20)),
         });
@@ -333,6 +359,9 @@ mod tests {
         let mut silent = round(&[1_000; 3]);
         silent.process_told = false;
         silent.trivial = vec![RoundRequest {
+            sent: Instant::ORIGIN,
+            asked: Duration::ZERO,
+            stalled: false,
             round_trip: Duration::from_micros(100),
             process: None,
         }];
@@ -340,6 +369,33 @@ mod tests {
         assert_eq!(found.source, ServiceTimeSource::RoundTrip);
         let longest = found.execution_times["work"].max().unwrap();
         assert_eq!(longest.high, Some(Duration::from_micros(900)));
+    }
+
+    #[test]
+    fn requests_during_a_stall_do_not_count_and_stay_in_the_round() {
+        let mut stalled = round(&[1_000, 9_000, 1_010]);
+        let requests = stalled.tasks.get_mut("work").unwrap();
+        for (index, request) in requests.iter_mut().enumerate() {
+            request.sent = Instant::from_nanos(index as u64 * 100_000_000);
+        }
+        let supply = SupplyTrace {
+            cpu: tailbound_model::Cpu(0),
+            begin: Instant::ORIGIN,
+            end: Instant::from_nanos(1_000_000_000),
+            gaps: vec![SupplyGap {
+                due: Instant::from_nanos(104_000_000),
+                late: Duration::from_millis(4),
+            }],
+        };
+        stalled.mark_stalled(&[&supply]);
+        let rounds = [stalled];
+        let calibration = Calibration::of_rounds(&plan(), &rounds);
+        let times = &calibration.execution_times["work"];
+        assert_eq!(times.count(), Some(2));
+        assert!(times.max().unwrap().low < Duration::from_millis(1));
+        let remarks = calibration.remarks.join("\n");
+        assert!(remarks.contains("during 1 of 3 requests"), "{remarks}");
+        assert_eq!(rounds[0].tasks["work"].len(), 3);
     }
 
     #[test]

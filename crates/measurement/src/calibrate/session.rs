@@ -9,7 +9,6 @@ use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
 use tailbound_model::{ExecutionTime, Protocol, Service, Task};
 use tailbound_time::{Clock, Duration, Rate};
 
-use super::rounds::median;
 use super::{BusyRate, CalibrationPlan, CalibrationRound, RoundRequest};
 use crate::MeasurementError;
 use crate::client_thread::enter_client_thread;
@@ -26,12 +25,6 @@ const SETTLE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// Trivial requests that are counted, after a few that are not.
 const TRIVIAL_REQUESTS: u32 = 20;
-/// A request that took this many times the median before it is asked again.
-const SUSPECT: u64 = 2;
-/// From so many samples on their median says what is usual.
-const ENOUGH_FOR_A_MEDIAN: usize = 5;
-/// How often a suspect request is asked again.
-const REPEATS: u32 = 2;
 /// The execution time at which the count of busy iterations is large enough to be measured.
 const BUSY_TARGET: Duration = Duration::from_millis(2);
 /// Requests per count of busy iterations. The shortest counts: a loop always takes as long, and
@@ -51,8 +44,6 @@ pub(super) struct CalibrationSession<'a> {
     /// The process to ask, as long as it tells something.
     process: Option<u32>,
     remarks: Vec<String>,
-    /// Requests that took much less when asked again.
-    disturbed: u32,
 }
 
 impl<'a> CalibrationSession<'a> {
@@ -71,7 +62,6 @@ impl<'a> CalibrationSession<'a> {
             pause: usual_gap(&plan.service).clamp(SETTLE, LONGEST_PAUSE),
             process: plan.process,
             remarks,
-            disturbed: 0,
         })
     }
 
@@ -94,7 +84,6 @@ impl<'a> CalibrationSession<'a> {
             tasks,
             process_told: self.process.is_some(),
             busy,
-            disturbed: self.disturbed,
             remarks: self.remarks,
         })
     }
@@ -156,7 +145,7 @@ impl<'a> CalibrationSession<'a> {
             let Some(execution) = self.execution(name)? else {
                 return Ok(None);
             };
-            let sample = self.undisturbed(&samples, &template, busy, execution, &step)?;
+            let sample = self.sample(&template, busy, execution, &step)?;
             let late = Monotonic.now().saturating_since(begin) > limit;
             // Where requests are so long that the warm-up alone takes all the time, what there is
             // has to do.
@@ -195,37 +184,6 @@ impl<'a> CalibrationSession<'a> {
         })
     }
 
-    /// One request; if it took much longer than those before, the same is asked again, and the
-    /// shortest counts: a request that is long by itself is long again, while what the machine or
-    /// a pause of the service added is not there a second time.
-    fn undisturbed(
-        &mut self,
-        before: &[RoundRequest],
-        template: &RequestTemplate,
-        busy: Busy,
-        execution: Duration,
-        step: &str,
-    ) -> Result<RoundRequest, MeasurementError> {
-        let (index, random) = (self.index, self.random.clone());
-        let first = self.sample(template, busy, execution, step)?;
-        let usual = median(before.iter().map(|sample| sample.round_trip));
-        if before.len() < ENOUGH_FOR_A_MEDIAN || first.round_trip < usual * SUSPECT {
-            return Ok(first);
-        }
-        let mut shortest = first;
-        for _ in 0..REPEATS {
-            (self.index, self.random) = (index, random.clone());
-            let again = self.sample(template, busy, execution, step)?;
-            if again.round_trip < shortest.round_trip {
-                shortest = again;
-            }
-        }
-        if shortest.round_trip * 4 < first.round_trip * 3 {
-            self.disturbed += 1;
-        }
-        Ok(shortest)
-    }
-
     fn sample(
         &mut self,
         template: &RequestTemplate,
@@ -251,8 +209,11 @@ impl<'a> CalibrationSession<'a> {
             _ => None,
         };
         Ok(RoundRequest {
+            sent: trip.sent,
             round_trip: trip.length(),
             process,
+            asked: execution,
+            stalled: false,
         })
     }
 
