@@ -66,8 +66,10 @@ impl LossWatch {
                     )),
                 };
                 if let Some(found) = found.filter(|_| !ended.load(Ordering::SeqCst)) {
+                    // Who is told may end what was reserved for, and whoever waits for that end asks
+                    // for the loss at once.
+                    *loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
                     tell(&found);
-                    *loss.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
                     return;
                 }
                 let until = Instant::now() + every;
@@ -229,9 +231,22 @@ mod tests {
         assert!(loss.contains("does not answer"), "{loss}");
         // The sender is gone: nothing is told twice.
         assert!(told.recv().is_err());
-        while watch.loss().is_none() {
-            std::thread::yield_now();
-        }
         assert_eq!(watch.loss(), Some(loss));
+    }
+
+    #[test]
+    fn a_loss_is_on_record_before_anybody_is_told() {
+        let (turn, told) = mpsc::channel();
+        let (go_on, may_end) = mpsc::channel::<()>();
+        let tell = move |_: &str| {
+            turn.send(()).unwrap();
+            // What a command does that ends by what it was told, while the telling still lasts.
+            may_end.recv().unwrap();
+        };
+        let watch = LossWatch::over(|| None, Duration::ZERO, vec!["store".into()], tell).unwrap();
+        told.recv().unwrap();
+        let loss = watch.loss();
+        go_on.send(()).unwrap();
+        assert!(loss.is_some_and(|loss| loss.contains("does not answer")));
     }
 }
