@@ -9,13 +9,18 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
+use tailbound_assessment::band::{ServiceProcess, SupplyProcess};
 use tailbound_control::ClientError;
 use tailbound_enforcement::ReservationRequest;
+use tailbound_linux::clock::Monotonic;
 use tailbound_measurement::{
-    BusyRate, Calibration, CalibrationPlan, CalibrationRound, alike, calibration_round, counting,
+    BusyRate, Calibration, CalibrationPlan, CalibrationRound, SupplySampler, SupplyTrace, alike,
+    calibration_round, counting,
 };
-use tailbound_model::{BackendKind, Description, Variant};
+use tailbound_model::{BackendKind, Cpu, CpuSet, Description, Variant};
+use tailbound_time::{Clock, Duration, Instant};
 
+use crate::bands::{service_process, supply_process};
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
@@ -25,6 +30,8 @@ use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 const ROUNDS: usize = 5;
 /// Rounds that are made at most, where they differ.
 const MOST_ROUNDS: usize = 10;
+/// Rounds that are made at most while the supply of the CPUs is sampled.
+const ROUNDS_FOR_SUPPLY: usize = 30;
 /// The part of a period that a calibrated service may use, in hundredths: more than it needs, so
 /// that its requests are hardly ever throttled, and less than where real-time throttling begins.
 const ROOM: u64 = 90;
@@ -87,6 +94,8 @@ pub struct Calibrations {
     found: BTreeMap<(String, Condition), Calibration>,
     rounds: BTreeMap<(String, Condition), Vec<CalibrationRound>>,
     busy: BTreeMap<String, BusyRate>,
+    /// The supply of each reserved CPU meanwhile, where it could be sampled.
+    supply: Vec<SupplyTrace>,
 }
 
 impl Calibrations {
@@ -98,6 +107,26 @@ impl Calibrations {
             let mut others = self.found.iter().filter(|((name, _), _)| name == service);
             others.next().map(|(_, calibration)| calibration)
         })
+    }
+
+    /// The execution times of `service` under `condition` as a process in time; none where it was not calibrated
+    /// there. With `whole_trips` a request keeps the service busy for its whole round trip.
+    pub fn process(
+        &self,
+        service: &str,
+        condition: Condition,
+        whole_trips: bool,
+    ) -> Option<ServiceProcess> {
+        let key = (service.to_owned(), condition);
+        let (calibration, rounds) = (self.found.get(&key)?, self.rounds.get(&key)?);
+        let process = service_process(calibration, rounds, whole_trips);
+        (!process.rounds().is_empty()).then_some(process)
+    }
+
+    /// The supply of a CPU while services were calibrated, where it was sampled.
+    pub fn supply(&self, cpu: Cpu) -> Option<SupplyProcess> {
+        let mut traces = self.supply.iter();
+        traces.find(|trace| trace.cpu == cpu).map(supply_process)
     }
 
     /// All of them.
@@ -183,6 +212,12 @@ trait CalibrationRig {
         case: &Case,
         plan: &CalibrationPlan,
     ) -> Result<CalibrationRound, ExperimentError>;
+
+    /// Whether the supply of the CPUs was sampled for long enough.
+    fn is_supply_known(&self) -> bool;
+
+    /// Ends sampling the supply of the CPUs.
+    fn supply(&mut self) -> Result<Vec<SupplyTrace>, ExperimentError>;
 }
 
 /// How a calibration is made.
@@ -191,6 +226,8 @@ pub struct Calibrating<'a> {
     pub variants: Vec<(&'a Variant, &'a Deployment)>,
     /// The seed of the requests.
     pub seed: u64,
+    /// How long the supply of the CPUs is sampled at least, if rounds can fill that time.
+    pub supply_span: Duration,
     /// Raised when the user wants to end.
     pub stop: &'a AtomicBool,
 }
@@ -206,11 +243,16 @@ impl Calibrating<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Calibrations, ExperimentError> {
         let cases = self.cases(testbed.description());
-        let (seed, stop) = (self.seed, self.stop);
+        let cpus = cases.iter().filter_map(|case| case.domain.as_ref());
+        let cpus: CpuSet = cpus
+            .flat_map(|domain| domain.interface.cpus.clone())
+            .collect();
         let mut rig = TestbedRig {
             testbed,
-            seed,
-            stop,
+            seed: self.seed,
+            stop: self.stop,
+            sampler: Some(SupplySampler::start(&cpus)?),
+            supply_known_at: Monotonic.now().saturating_add(self.supply_span),
         };
         calibrate(cases, &mut rig, observer)
     }
@@ -252,21 +294,32 @@ fn calibrate(
 ) -> Result<Calibrations, ExperimentError> {
     let mut calibrations = Calibrations::default();
     let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
-    for round in 0..MOST_ROUNDS {
-        if round >= ROUNDS && rounds.iter().all(|rounds| alike(rounds)) {
+    for round in 0..ROUNDS_FOR_SUPPLY {
+        let known = rig.is_supply_known();
+        let least = round < ROUNDS;
+        let unlike = round < MOST_ROUNDS && !rounds.iter().all(|rounds| alike(rounds));
+        if !least && !unlike && known {
             break;
         }
         observer.step(&Step {
-            what: format!(
-                "measuring execution times, round {} of {}",
-                round + 1,
-                if round < ROUNDS { ROUNDS } else { MOST_ROUNDS }
-            ),
-            done: 0.01 + 0.004 * round as f64,
+            what: match (least, known) {
+                (true, _) => format!("measuring execution times, round {} of {ROUNDS}", round + 1),
+                (false, true) => {
+                    format!(
+                        "measuring execution times, round {} of {MOST_ROUNDS}",
+                        round + 1
+                    )
+                }
+                (false, false) => format!(
+                    "measuring execution times, round {}, and when the host takes the CPU away",
+                    round + 1
+                ),
+            },
+            done: 0.01 + 0.001 * round as f64,
             begins: true,
         });
         for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
-            if round >= ROUNDS && alike(rounds) {
+            if !least && known && alike(rounds) {
                 continue;
             }
             let busy = calibrations.busy(&case.service);
@@ -280,7 +333,22 @@ fn calibrate(
             rounds.push(measured);
         }
     }
-    for (case, rounds) in cases.into_iter().zip(rounds) {
+    match rig.supply() {
+        Ok(supply) => calibrations.supply = supply,
+        // Without it there is still all that was there before.
+        Err(error) => observer.remark(&format!(
+            "bands take the CPU as never taken away, since {error}"
+        )),
+    }
+    let traces: Vec<&SupplyTrace> = calibrations.supply.iter().collect();
+    for (case, mut rounds) in cases.into_iter().zip(rounds) {
+        // A stall of another CPU does not prolong a request.
+        let own = |trace: &&&SupplyTrace| {
+            let cpus = case.domain.as_ref().map(|domain| &domain.interface.cpus);
+            cpus.is_some_and(|cpus| cpus.contains(&trace.cpu))
+        };
+        let own: Vec<&SupplyTrace> = traces.iter().filter(own).copied().collect();
+        rounds.iter_mut().for_each(|round| round.mark_stalled(&own));
         let calibration = Calibration::of_rounds(&rig.plan(&case)?, &rounds);
         let key = (case.service, case.condition);
         calibrations.found.insert(key.clone(), calibration);
@@ -324,6 +392,10 @@ struct TestbedRig<'a, 'b> {
     testbed: &'a mut Testbed<'b>,
     seed: u64,
     stop: &'a AtomicBool,
+    /// The sampler of the supply, until it has ended.
+    sampler: Option<SupplySampler>,
+    /// When the supply has been sampled for long enough.
+    supply_known_at: Instant,
 }
 
 impl CalibrationRig for TestbedRig<'_, '_> {
@@ -373,6 +445,15 @@ impl CalibrationRig for TestbedRig<'_, '_> {
         let round = calibration_round(plan, self.stop)?;
         lease.release()?;
         Ok(round)
+    }
+
+    fn is_supply_known(&self) -> bool {
+        Monotonic.now() >= self.supply_known_at
+    }
+
+    fn supply(&mut self) -> Result<Vec<SupplyTrace>, ExperimentError> {
+        let sampler = self.sampler.take();
+        Ok(sampler.map_or_else(|| Ok(Vec::new()), SupplySampler::finish)?)
     }
 }
 

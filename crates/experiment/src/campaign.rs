@@ -25,6 +25,10 @@ use tailbound_assessment::execution_times::{CalibratedTimes, Known, execution_ti
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);
 
+/// How long the supply of the CPUs is sampled before a run: stalls that come once in some seconds do not show in
+/// less.
+const SUPPLY_SPAN: Duration = Duration::from_secs(30);
+
 /// Why a run ended early at Ctrl-C.
 const STOPPED_BY_USER: &str = "the user asked to stop";
 
@@ -81,25 +85,6 @@ pub fn run(
             observer,
         )?;
     findings.warnings.extend(scale_warning(options));
-    let mut testbed = None;
-    if !simulated_only {
-        findings.warnings.extend(host_warnings(loaded, observer));
-        let calibrating = Calibrating {
-            variants: measurable(loaded, &deployments, &findings),
-            seed,
-            stop,
-        };
-        let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
-        findings.note_calibrations(&ready.calibrations);
-        testbed = Some(ready);
-    } else if options.simulate_only {
-        findings.warnings.push(Warning {
-            what: "nothing was measured: this run predicts and simulates only".into(),
-            advice: "run it without --simulate-only on a host that `tailbound doctor` passes"
-                .into(),
-        });
-    }
-    observer.step(&step("predicting and simulating", 0.05));
     let bench = Bench {
         loaded,
         inputs,
@@ -115,11 +100,35 @@ pub fn run(
         stop,
         modes: options.modes.as_ref(),
     };
+    let mut testbed = None;
+    if !simulated_only {
+        findings.warnings.extend(host_warnings(loaded, observer));
+        let calibrating = Calibrating {
+            variants: measurable(loaded, &deployments, &findings),
+            seed,
+            supply_span: supply_span(&bench),
+            stop,
+        };
+        let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
+        findings.note_calibrations(&ready.calibrations);
+        testbed = Some(ready);
+    } else if options.simulate_only {
+        findings.warnings.push(Warning {
+            what: "nothing was measured: this run predicts and simulates only".into(),
+            advice: "run it without --simulate-only on a host that `tailbound doctor` passes"
+                .into(),
+        });
+    }
+    observer.step(&step("predicting and simulating", 0.05));
     for variant in &loaded.description.experiment.variants {
         let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);
         let deployment = &deployments[&variant.name];
         let known = known(loaded, inputs, variant, deployment, calibrations)?;
         findings.predict(variant, deployment, &known, &bench)?;
+        if let Some(calibrations) = calibrations {
+            let said = findings.predict_bands(variant, deployment, (&known, calibrations), &bench)?;
+            said.iter().for_each(|line| observer.remark(line));
+        }
     }
     if let Some(testbed) = &mut testbed {
         let mut rig = Rig {
@@ -129,6 +138,11 @@ pub fn run(
         measure_all(&mut rig, &deployments, &mut findings, observer);
     }
     Ok(findings.into_results(options))
+}
+
+/// How long the supply of the CPUs is sampled at least: half a minute, or twice the run where that is shorter.
+fn supply_span(bench: &Bench<'_>) -> Duration {
+    SUPPLY_SPAN.min(bench.duration * 2)
 }
 
 /// The deployment of each variant, by its name.

@@ -5,12 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use tailbound_enforcement::LedgerSummary;
-use tailbound_measurement::{Measurement, Progress, calibration_round};
-use tailbound_model::{InputFiles, LoadedDescription, Variant};
+use tailbound_measurement::{
+    Measurement, Progress, SupplySampler, SupplyTrace, calibration_round,
+};
+use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
 
+use crate::bands::supply_process;
 use crate::calibrations::Condition;
 use crate::load_run::{LoadRun, generator_cpu};
 use crate::mode_changes::Watch;
@@ -18,6 +21,7 @@ use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::Deployment;
+use tailbound_assessment::band::SupplyProcess;
 
 /// What one repetition yields, by service.
 #[derive(Debug, Default)]
@@ -30,6 +34,17 @@ pub struct Repetition {
     pub drifts: BTreeMap<String, f64>,
     /// The changes of modes meanwhile.
     pub mode_changes: Vec<Report>,
+    /// The supply of the reserved CPUs while services were driven; empty where it could not be sampled.
+    pub supply: Vec<SupplyTrace>,
+}
+
+impl Repetition {
+    /// The supply of the one CPU of a set, where it was sampled.
+    pub fn supply_of(&self, cpus: &CpuSet) -> Option<SupplyProcess> {
+        let mut traces = self.supply.iter();
+        let trace = traces.find(|trace| cpus.len() == 1 && cpus.contains(&trace.cpu));
+        trace.map(supply_process)
+    }
 }
 
 /// What all repetitions share.
@@ -84,11 +99,15 @@ impl Bench<'_> {
         let modes = self.modes.filter(|_| variant.has_modes());
         let mut lease = ReservationLease::take(&requests, modes, self.stop)?;
         let watch = modes.map(|_| Watch::begin()).transpose()?;
+        let sampler = SupplySampler::start(&reserved_cpus(deployment))?;
         let measured = self.drive_all(testbed, variant, &lease, observer, done);
+        // What could not be sampled while services were calibrated was said then.
+        let supply = sampler.finish().unwrap_or_default();
         let mode_changes = watch.map_or_else(Vec::new, Watch::end);
         let mut repetition = Repetition {
             measured: measured?,
             mode_changes,
+            supply,
             ..Repetition::default()
         };
         // Before anything else runs under the reservations, so that they tell of the load only.
@@ -217,6 +236,14 @@ impl Bench<'_> {
         }
         Ok(all)
     }
+}
+
+/// The CPUs on which domains have a reservation.
+pub(crate) fn reserved_cpus(deployment: &Deployment) -> CpuSet {
+    let reserved = deployment.reserved.values();
+    reserved
+        .flat_map(|domain| domain.interface.cpus.clone())
+        .collect()
 }
 
 /// Tells the observer how far the first generator is, as part of the whole from `done.0` on.

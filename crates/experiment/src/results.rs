@@ -9,13 +9,14 @@ use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
 use tailbound_model::{BackendKind, CpuPromise, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{
-    Comparison, Labelled, MeasuredRun, RawData, RunReport, SchedulePicture, VariantResult, Verdict,
-    Warning, compare, noise_floor,
+    BandsSection, Comparison, Labelled, MeasuredRun, RawData, RunReport, SchedulePicture, ServiceBand, VariantResult,
+    Verdict, Warning, compare, noise_floor,
 };
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
-use crate::calibrations::Calibrations;
+use crate::bands::{BandSubject, forecast_lines, judge};
+use crate::calibrations::{Calibrations, Condition};
 use crate::campaign::{CampaignOptions, host};
 use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
@@ -54,6 +55,8 @@ pub struct Findings<'a> {
     request_files: Vec<RawData>,
     /// The changes of modes so far.
     mode_changes: Vec<SeenChange>,
+    /// The prediction bands, with the runs so far.
+    bands: Vec<ServiceBand>,
     /// What may spoil the result.
     pub warnings: Vec<Warning>,
     /// Why the run ended early, if it did.
@@ -86,6 +89,7 @@ impl<'a> Findings<'a> {
             out: out.to_owned(),
             request_files: Vec::new(),
             mode_changes: Vec::new(),
+            bands: Vec::new(),
             warnings: Vec::new(),
             interrupted: None,
         }
@@ -175,6 +179,42 @@ impl<'a> Findings<'a> {
         Ok(())
     }
 
+    /// Predicts the bands of every service in one variant, for the runs that are about to be measured: what they
+    /// say, in lines for people. Modes that change meanwhile are no part of a band.
+    ///
+    /// # Errors
+    /// The description makes no sense to simulation.
+    pub fn predict_bands(
+        &mut self,
+        variant: &Variant,
+        deployment: &Deployment,
+        (known, calibrations): (&BTreeMap<String, Known>, &Calibrations),
+        bench: &Bench<'_>,
+    ) -> Result<Vec<String>, ExperimentError> {
+        let mut lines = Vec::new();
+        if self.refused(&variant.name) || (bench.modes.is_some() && variant.has_modes()) {
+            return Ok(lines);
+        }
+        for (name, service) in &self.loaded.description.services {
+            let Some(domain) = deployment.reserved.get(&service.domain) else {
+                continue;
+            };
+            let subject = BandSubject {
+                variant: &variant.name,
+                name,
+                service,
+                domain,
+                condition: Condition::of(variant, Some(domain)),
+                known: &known[name],
+            };
+            if let Some(band) = subject.band(calibrations, bench)? {
+                lines.extend(forecast_lines(&band));
+                self.bands.push(band);
+            }
+        }
+        Ok(lines)
+    }
+
     /// Whether the host refused a variant before.
     pub fn refused(&self, variant: &str) -> bool {
         self.refusals.contains(variant)
@@ -237,6 +277,14 @@ impl<'a> Findings<'a> {
                 }),
             }
             let mut run = measured_run(&measured, ledger);
+            let mut bands = self.bands.iter_mut();
+            let band = bands.find(|one| one.variant == variant && one.service == result.service);
+            if let Some(band) = band.filter(|_| run.interrupted.is_none()) {
+                let interface = result.interface.as_ref();
+                let supply = interface.and_then(|interface| repetition.supply_of(&interface.cpus));
+                let budget = interface.map(|interface| interface.budget);
+                judge(band, &run, budget, drift.copied(), supply.as_ref());
+            }
             if !repetition.mode_changes.is_empty() {
                 run.per_mode = course.split(&measured);
             }
@@ -297,7 +345,7 @@ impl<'a> Findings<'a> {
         let comparisons = comparisons(&self.results);
         let mut raw_data = raw_data(&self.results);
         raw_data.extend(self.request_files);
-        let report = RunReport {
+        let mut report = RunReport {
             name: self.loaded.description.name.clone(),
             description_toml: self.loaded.text.clone(),
             started_at: options.started_at.clone(),
@@ -311,6 +359,12 @@ impl<'a> Findings<'a> {
             raw_data,
             ..RunReport::default()
         };
+        if let Err(cause) = BandsSection::put(&mut report, &self.bands) {
+            report.warnings.push(Warning {
+                what: format!("the prediction bands are not in the report: {cause}"),
+                advice: "the other tables do not need them".into(),
+            });
+        }
         Results {
             report,
             schedules: self.schedules,

@@ -1,7 +1,7 @@
 //! The subsystems in the report of a run: each has data, tables and pictures there.
 
 use tailbound_modes_report::ModesSection;
-use tailbound_report::ReportSection;
+use tailbound_report::{BandsSection, ReportSection};
 
 /// All sections: a new one is a line here.
-pub const SECTIONS: [&dyn ReportSection; 1] = [&ModesSection];
+pub const SECTIONS: [&dyn ReportSection; 2] = [&BandsSection, &ModesSection];

@@ -95,6 +95,16 @@ pub enum ServiceTimeSource {
     RoundTrip,
 }
 
+impl ServiceTimeSource {
+    /// The execution time of a request; `empty_trip` is the median round trip of one that asks for nothing.
+    fn execution(self, request: &RoundRequest, empty_trip: Duration) -> Duration {
+        match (self, request.process) {
+            (Self::ProcessCpuTime, Some(time)) => time,
+            _ => request.round_trip.saturating_sub(empty_trip),
+        }
+    }
+}
+
 /// What a calibration yields.
 #[derive(Clone, Debug)]
 pub struct Calibration {
@@ -104,6 +114,8 @@ pub struct Calibration {
     pub round_trips: BTreeMap<String, Distribution>,
     /// Round trip of a request that asks for no work; `None` for HTTP, which has none.
     pub trivial_round_trip: Option<Distribution>,
+    /// Its median; zero for HTTP.
+    pub empty_trip: Duration,
     /// What to add to a response time to get a latency: what round trips have beyond the
     /// execution time (the client's and the kernel's work, and wake-ups).
     pub dispatch_overhead: Distribution,
@@ -113,6 +125,13 @@ pub struct Calibration {
     pub busy: Option<BusyRate>,
     /// What should be known when reading the result.
     pub remarks: Vec<String>,
+}
+
+impl Calibration {
+    /// The execution time of a request of this calibration.
+    pub fn execution(&self, request: &RoundRequest) -> Duration {
+        self.source.execution(request, self.empty_trip)
+    }
 }
 
 /// Measures one round: every task's request, one at a time.

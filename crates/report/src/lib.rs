@@ -10,6 +10,7 @@
 //! [`render_schedule_html`]; the course of a mode change by [`render_timeline_svg`] and
 //! [`render_timeline_html`].
 
+mod bands;
 mod comparison;
 mod documents;
 mod html;
@@ -28,6 +29,7 @@ mod timeline;
 mod verdict;
 mod wording;
 
+pub use bands::{BandRun, BandsSection, RunQuantile, ServiceBand};
 pub use comparison::{Difference, PERCENTILES, QuantilePair, compare, noise_floor};
 pub use html::{
     PredictedService, PredictionPage, SizingGrid, SizingPage, render_html, render_prediction_html,

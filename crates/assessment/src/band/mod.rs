@@ -38,6 +38,10 @@ pub use supply_process::{LateLook, SupplyProcess};
 pub const BAND_COVERAGE: f64 = 0.9;
 /// How many runs are simulated for a band.
 pub const BAND_RUNS: usize = 300;
+/// The least number of runs with which the ends of a band of 90% are among the runs.
+const LEAST_RUNS: usize = 60;
+/// About so many requests may be simulated for a band: some seconds of computing.
+const MOST_REQUESTS: usize = 10_000_000;
 /// How many runs are simulated to tell what phases and stalls add.
 const SOURCE_RUNS: usize = 60;
 /// The percentiles that a band tells of by name.
@@ -249,6 +253,11 @@ impl PredictionBand {
         let mut quantiles = self.quantiles.iter();
         quantiles.find(|one| (one.percentile - percentile).abs() < 1e-9)
     }
+}
+
+/// How many runs of so many releases are worth their time: [`BAND_RUNS`], or fewer where a run is long.
+pub fn affordable_runs(releases: usize) -> usize {
+    (MOST_REQUESTS / releases.max(1)).clamp(LEAST_RUNS, BAND_RUNS)
 }
 
 /// Predicts the quantiles of a run.

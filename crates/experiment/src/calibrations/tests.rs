@@ -68,6 +68,10 @@ struct RecordedRig {
     /// The rates that rounds were asked to take.
     rates: Vec<Option<BusyRate>>,
     neighbours: bool,
+    /// The number of rounds after which the supply was sampled for long enough.
+    supply_known_after: usize,
+    /// What the sampler has seen; none where it was refused.
+    supply: Option<Vec<SupplyTrace>>,
 }
 
 impl RecordedRig {
@@ -81,6 +85,8 @@ impl RecordedRig {
             log: Vec::new(),
             rates: Vec::new(),
             neighbours: false,
+            supply_known_after: 0,
+            supply: Some(Vec::new()),
         }
     }
 }
@@ -139,6 +145,17 @@ impl CalibrationRig for RecordedRig {
             remarks: Vec::new(),
         })
     }
+
+    fn is_supply_known(&self) -> bool {
+        self.log.len() >= self.supply_known_after
+    }
+
+    fn supply(&mut self) -> Result<Vec<SupplyTrace>, ExperimentError> {
+        match self.supply.take() {
+            Some(supply) => Ok(supply),
+            None => Err(ExperimentError::Stopped),
+        }
+    }
 }
 
 /// The steps and remarks of a calibration.
@@ -172,6 +189,7 @@ fn cases(loaded: &LoadedDescription) -> Vec<Case> {
     let calibrating = Calibrating {
         variants: variants.iter().zip(&deployments).collect(),
         seed: 1,
+        supply_span: Duration::ZERO,
         stop: &AtomicBool::new(false),
     };
     calibrating.cases(&loaded.description)

@@ -129,6 +129,7 @@ impl Calibration {
             execution_times: BTreeMap::new(),
             round_trips: BTreeMap::new(),
             trivial_round_trip: (!trivial.is_empty()).then(|| pool.trivial(&trivial)),
+            empty_trip: pool.empty_trip,
             dispatch_overhead: pool.dispatch_overhead(Vec::new()),
             source: pool.source,
             busy: kept.iter().find_map(|round| round.busy),
@@ -213,10 +214,7 @@ struct Pool<'a> {
 
 impl Pool<'_> {
     fn execution(&self, request: &RoundRequest) -> Duration {
-        match (self.source, request.process) {
-            (ServiceTimeSource::ProcessCpuTime, Some(time)) => time,
-            _ => request.round_trip.saturating_sub(self.empty_trip),
-        }
+        self.source.execution(request, self.empty_trip)
     }
 
     fn execution_times(&self, task: &str, requests: &[RoundRequest]) -> Distribution {

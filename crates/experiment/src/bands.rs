@@ -1,0 +1,219 @@
+//! Prediction bands of the runs that are about to be measured, from what calibration saw of the host.
+
+use std::collections::BTreeMap;
+
+use tailbound_analysis::resolution::ResolvedDomain;
+use tailbound_assessment::band::{
+    BAND_COVERAGE, BandError, BandQuery, LateLook, ProcessRound, RequestTime, RunRecord,
+    RunSetting, ServiceProcess, SupplyProcess, affordable_runs, predict_band,
+};
+use tailbound_assessment::execution_times::Known;
+use tailbound_measurement::supply::LOOK_DISTANCE;
+use tailbound_measurement::{Calibration, CalibrationRound, RoundRequest, SupplyTrace};
+use tailbound_model::{Cpu, Description, Service};
+use tailbound_report::{MeasuredRun, ServiceBand, readable};
+use tailbound_simulator::workload::releases;
+use tailbound_time::{Duration, Instant};
+
+use crate::ExperimentError;
+use crate::calibrations::{Calibrations, Condition};
+use crate::repetition::Bench;
+
+/// The service whose band is wanted, in a variant.
+pub(crate) struct BandSubject<'a> {
+    /// The variant's name.
+    pub variant: &'a str,
+    /// The service's name.
+    pub name: &'a str,
+    /// The service.
+    pub service: &'a Service,
+    /// Its domain with what it gets.
+    pub domain: &'a ResolvedDomain,
+    /// The condition under which it was calibrated.
+    pub condition: Condition,
+    /// Its execution times, as the model's answer has them.
+    pub known: &'a Known,
+}
+
+impl BandSubject<'_> {
+    /// The band of the run; `None` where there is nothing to predict from: no promise of the back end, no
+    /// calibration, or another service in the same domain.
+    ///
+    /// # Errors
+    /// The releases of the run cannot be made.
+    pub(crate) fn band(
+        &self,
+        calibrations: &Calibrations,
+        bench: &Bench<'_>,
+    ) -> Result<Option<ServiceBand>, ExperimentError> {
+        let description = &bench.loaded.description;
+        let (Some(server), true) = (self.domain.server(), self.is_alone(description)) else {
+            return Ok(None);
+        };
+        let whole_trips = self.known.trip_and_execution.is_some();
+        let Some(process) = calibrations.process(self.name, self.condition, whole_trips) else {
+            return Ok(None);
+        };
+        let supply = single_cpu(self.domain).and_then(|cpu| calibrations.supply(cpu));
+        let horizon = bench.warm_up.saturating_add(bench.duration);
+        let planned = releases(self.service, horizon, bench.seed, bench.inputs)?;
+        let query = BandQuery {
+            setting: RunSetting {
+                name: self.name,
+                service: self.service,
+                server: self.known.as_seen(server),
+                process: &process,
+                supply: supply.as_ref(),
+                warm_up: bench.warm_up,
+                duration: bench.duration,
+            },
+            releases: &planned,
+            promises: &self.service.slos,
+            runs: affordable_runs(planned.len()),
+            coverage: BAND_COVERAGE,
+            seed: bench.seed,
+            earlier: &[],
+        };
+        match predict_band(&query) {
+            Ok(band) => Ok(Some(ServiceBand {
+                variant: self.variant.into(),
+                service: self.name.into(),
+                band,
+                runs: Vec::new(),
+            })),
+            // The model's answer says so, too.
+            Err(BandError::NotCalibrated { .. } | BandError::NoReleases { .. }) => Ok(None),
+            Err(error) => Err(tailbound_assessment::AssessmentError::from(error).into()),
+        }
+    }
+
+    /// Whether nothing else uses the budget of the domain.
+    fn is_alone(&self, description: &Description) -> bool {
+        let services = description.services.values();
+        let same = services.filter(|other| other.domain == self.service.domain);
+        same.count() == 1
+    }
+}
+
+/// The CPU of a domain that has one.
+pub(crate) fn single_cpu(domain: &ResolvedDomain) -> Option<Cpu> {
+    let mut cpus = domain.interface.cpus.iter();
+    match (cpus.next(), cpus.next()) {
+        (Some(cpu), None) => Some(*cpu),
+        _ => None,
+    }
+}
+
+/// What a band says, in lines for people, before anything is measured.
+pub(crate) fn forecast_lines(one: &ServiceBand) -> Vec<String> {
+    let ServiceBand {
+        variant, service, ..
+    } = one;
+    let promises = one.band.promises.iter().map(|promise| {
+        let about = match &promise.task {
+            Some(task) => format!("{service}.{task}"),
+            None => service.clone(),
+        };
+        format!(
+            "{variant}: {about} {} p{} within {} (kept in {:.0}% of {} simulated runs of {})",
+            promise.forecast.words(),
+            promise.percentile,
+            readable(promise.latency),
+            promise.kept * 100.0,
+            one.band.runs,
+            one.band.duration
+        )
+    });
+    let p99 = one.band.quantile(99.0).map(|quantile| {
+        format!(
+            "{variant}: p99 of {service} will lie between {} and {} with {:.0}%",
+            readable(quantile.low),
+            readable(quantile.high),
+            one.band.coverage * 100.0
+        )
+    });
+    p99.into_iter().chain(promises).collect()
+}
+
+/// Holds a measured run against its band.
+pub(crate) fn judge(
+    one: &mut ServiceBand,
+    run: &MeasuredRun,
+    budget: Option<Duration>,
+    level: Option<f64>,
+    supply: Option<&SupplyProcess>,
+) {
+    let ledger = run.ledger.as_ref();
+    let of_ledger = |ns: fn(&tailbound_report::LedgerSummary) -> u64| {
+        ledger.map(|ledger| Duration::from_nanos(ns(ledger)))
+    };
+    let lateness = run.lateness.quantile(0.99);
+    let record = RunRecord {
+        lateness: lateness.map(|interval| interval.high.unwrap_or(interval.low)),
+        level,
+        supply,
+        overrun: of_ledger(|ledger| ledger.overrun_p99_ns),
+        budget,
+        held: of_ledger(|ledger| ledger.held_ns),
+    };
+    one.judge(&run.overall, &record);
+}
+
+/// The supply of a CPU, as bands have it.
+pub(crate) fn supply_process(trace: &SupplyTrace) -> SupplyProcess {
+    let late = trace.gaps.iter().map(|gap| LateLook {
+        due: gap.due.saturating_since(trace.begin),
+        late: gap.late,
+    });
+    SupplyProcess {
+        span: trace.end.saturating_since(trace.begin),
+        distance: LOOK_DISTANCE,
+        late: late.collect(),
+    }
+}
+
+/// The rounds of a calibration as a process in time: all of them, since a run sees slow ones, too, and of each the
+/// requests during which the CPU was not taken away. With `whole_trips` a request keeps the service busy for
+/// its whole round trip.
+pub(crate) fn service_process(
+    calibration: &Calibration,
+    rounds: &[CalibrationRound],
+    whole_trips: bool,
+) -> ServiceProcess {
+    let requests = |round: &CalibrationRound| -> Vec<RoundRequest> {
+        round.tasks.values().flatten().copied().collect()
+    };
+    let begin = rounds.iter().flat_map(requests).map(|one| one.sent).min();
+    let begin = begin.unwrap_or(Instant::ORIGIN);
+    let time = |request: &RoundRequest| {
+        let busy = match whole_trips {
+            true => request.round_trip,
+            false => calibration.execution(request),
+        };
+        RequestTime {
+            busy,
+            beside: request.round_trip.saturating_sub(busy),
+            asked: request.asked,
+        }
+    };
+    let rounds = rounds.iter().map(|round| {
+        let all = requests(round);
+        let first = all.iter().map(|one| one.sent).min().unwrap_or(begin);
+        let ends = all
+            .iter()
+            .map(|one| one.sent.saturating_add(one.round_trip));
+        let tasks = round.tasks.iter().map(|(task, all)| {
+            let calm = all.iter().filter(|request| !request.stalled);
+            (task.clone(), calm.map(time).collect())
+        });
+        ProcessRound {
+            begin: first.saturating_since(begin),
+            end: ends.max().unwrap_or(first).saturating_since(begin),
+            tasks: tasks.collect::<BTreeMap<String, Vec<RequestTime>>>(),
+        }
+    });
+    ServiceProcess::new(rounds.collect())
+}
+
+#[cfg(test)]
+mod tests;
