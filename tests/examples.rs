@@ -519,6 +519,7 @@ fn run(example: &Shortened) {
     );
     let report = read(&out.join("report.json"));
     check_report(example, &report, &text_of(&output));
+    check_bands(example, &report, &text_of(&output));
     let html = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(html.contains("</html>"), "{test}: no HTML report");
     let schedule = "id=\"schedules\"";
@@ -528,6 +529,31 @@ fn run(example: &Shortened) {
 fn read(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     serde_json::from_str(&text).unwrap()
+}
+
+/// A variant with a reservation has a band for each service that is alone in its domain, and every repetition is held
+/// against it.
+fn check_bands(example: &Shortened, report: &Value, printed: &str) {
+    let bands = report["bands"].as_array().unwrap_or_else(|| {
+        panic!("no bands: {printed}");
+    });
+    let (name, repetitions) = example.variants[0];
+    let own = bands.iter().filter(|band| band["variant"] == name);
+    let own: Vec<&Value> = own.collect();
+    assert!(!own.is_empty(), "{name} has no band: {printed}");
+    for band in own {
+        let runs = band["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), repetitions, "{name}: {printed}");
+        for quantile in band["band"]["quantiles"].as_array().unwrap() {
+            let end = |key: &str| quantile[key].as_u64().unwrap();
+            let ordered = end("low_ns") <= end("median_ns") && end("median_ns") <= end("high_ns");
+            assert!(end("low_ns") > 0 && ordered, "{quantile}");
+        }
+        for run in runs {
+            assert!(run["lost_share"].is_f64(), "no supply: {printed}");
+            assert!(!run["quantiles"].as_array().unwrap().is_empty());
+        }
+    }
 }
 
 fn check_report(example: &Shortened, report: &Value, printed: &str) {

@@ -54,7 +54,8 @@ impl BandSubject<'_> {
         let Some(process) = calibrations.process(self.name, self.condition, whole_trips) else {
             return Ok(None);
         };
-        let supply = single_cpu(self.domain).and_then(|cpu| calibrations.supply(cpu));
+        let cpu = single_cpu(self.domain);
+        let supply = cpu.and_then(|cpu| calibrations.supply(cpu));
         let horizon = bench.warm_up.saturating_add(bench.duration);
         let planned = releases(self.service, horizon, bench.seed, bench.inputs)?;
         let query = BandQuery {
@@ -78,6 +79,7 @@ impl BandSubject<'_> {
             Ok(band) => Ok(Some(ServiceBand {
                 variant: self.variant.into(),
                 service: self.name.into(),
+                cpu,
                 band,
                 runs: Vec::new(),
             })),
@@ -96,7 +98,7 @@ impl BandSubject<'_> {
 }
 
 /// The CPU of a domain that has one.
-pub(crate) fn single_cpu(domain: &ResolvedDomain) -> Option<Cpu> {
+fn single_cpu(domain: &ResolvedDomain) -> Option<Cpu> {
     let mut cpus = domain.interface.cpus.iter();
     match (cpus.next(), cpus.next()) {
         (Some(cpu), None) => Some(*cpu),

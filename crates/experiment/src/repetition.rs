@@ -8,7 +8,7 @@ use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::{
     Measurement, Progress, SupplySampler, SupplyTrace, calibration_round,
 };
-use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
+use tailbound_model::{Cpu, CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_time::Duration;
@@ -39,11 +39,10 @@ pub struct Repetition {
 }
 
 impl Repetition {
-    /// The supply of the one CPU of a set, where it was sampled.
-    pub fn supply_of(&self, cpus: &CpuSet) -> Option<SupplyProcess> {
+    /// The supply of a CPU, where it was sampled.
+    pub fn supply_of(&self, cpu: Cpu) -> Option<SupplyProcess> {
         let mut traces = self.supply.iter();
-        let trace = traces.find(|trace| cpus.len() == 1 && cpus.contains(&trace.cpu));
-        trace.map(supply_process)
+        traces.find(|trace| trace.cpu == cpu).map(supply_process)
     }
 }
 

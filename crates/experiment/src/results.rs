@@ -280,9 +280,8 @@ impl<'a> Findings<'a> {
             let mut bands = self.bands.iter_mut();
             let band = bands.find(|one| one.variant == variant && one.service == result.service);
             if let Some(band) = band.filter(|_| run.interrupted.is_none()) {
-                let interface = result.interface.as_ref();
-                let supply = interface.and_then(|interface| repetition.supply_of(&interface.cpus));
-                let budget = interface.map(|interface| interface.budget);
+                let supply = band.cpu.and_then(|cpu| repetition.supply_of(cpu));
+                let budget = result.interface.as_ref().map(|interface| interface.budget);
                 judge(band, &run, budget, drift.copied(), supply.as_ref());
             }
             if !repetition.mode_changes.is_empty() {

@@ -7,7 +7,7 @@ use tailbound_assessment::band::{
     failed_assumptions,
 };
 use tailbound_distribution::{Distribution, Interval};
-use tailbound_model::Percentile;
+use tailbound_model::{Cpu, Percentile};
 use tailbound_time::{Duration, nanoseconds};
 
 use crate::wording::{UNKNOWN, readable, readable_difference};
@@ -23,6 +23,8 @@ pub struct ServiceBand {
     pub variant: String,
     /// The service.
     pub service: String,
+    /// The CPU whose supply counts; `None` for a domain with several.
+    pub cpu: Option<Cpu>,
     /// The band, as it was before the first run.
     pub band: PredictionBand,
     /// The runs, in their order.
@@ -85,11 +87,14 @@ impl ServiceBand {
 pub struct BandsSection;
 
 impl BandsSection {
-    /// Puts the bands of a run into its document.
+    /// Puts the bands of a run into its document; without bands it stays as it is.
     ///
     /// # Errors
     /// A band cannot be written as JSON.
     pub fn put(report: &mut RunReport, bands: &[ServiceBand]) -> serde_json::Result<()> {
+        if bands.is_empty() {
+            return Ok(());
+        }
         let data = serde_json::to_value(bands)?;
         report.sections.insert(KEY.into(), data);
         Ok(())

@@ -1,6 +1,7 @@
 //! Documents, pictures and pages as their readers see them.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod bands;
 mod browser;
 mod documents;
 mod sample;

@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 use tailbound_control::{Refusal, RefusalKind};
-use tailbound_measurement::{Endpoint, RoundRequest, ServiceTimeSource};
+use tailbound_measurement::{Endpoint, RoundRequest, ServiceTimeSource, SupplyGap};
 use tailbound_model::{LoadedDescription, Service};
 use tailbound_time::Duration;
 
@@ -324,4 +324,47 @@ fn drift_compares_with_the_calibration_of_the_same_condition() {
     // A condition without a calibration of its own takes the one of another condition.
     assert!(calibrations.of("store", Condition::PLAIN).is_some());
     assert!(calibrations.of("other", Condition::PLAIN).is_none());
+}
+
+#[test]
+fn rounds_go_on_until_the_supply_is_known() {
+    let (outcome, rig, record) = calibrated(VARIANTS, |rig| rig.supply_known_after = 3 * 7);
+    assert_eq!(rig.log.len(), 3 * 7);
+    let step = record.steps.last().unwrap();
+    assert!(step.contains("when the host takes the CPU away"), "{step}");
+    assert!(outcome.unwrap().supply(Cpu(0)).is_none());
+    // A host so slow that rounds do not fill the time gets no more of them than this.
+    let (_, rig, _) = calibrated(VARIANTS, |rig| rig.supply_known_after = usize::MAX);
+    assert_eq!(rig.log.len(), 3 * ROUNDS_FOR_SUPPLY);
+}
+
+#[test]
+fn a_stall_of_the_reserved_cpu_is_no_execution() {
+    let trace = |cpu| SupplyTrace {
+        cpu: Cpu(cpu),
+        begin: Instant::ORIGIN,
+        end: Instant::from_nanos(1_000_000_000),
+        gaps: vec![SupplyGap {
+            due: Instant::ORIGIN,
+            late: Duration::from_millis(3),
+        }],
+    };
+    let stalled = |supply| {
+        let (outcome, _, _) = calibrated(VARIANTS, |rig| rig.supply = Some(supply));
+        let calibrations = outcome.unwrap();
+        let remarks = &calibrations.of("store", reserved(true)).unwrap().remarks;
+        remarks.iter().any(|one| one.contains("took the CPU away"))
+    };
+    assert!(stalled(vec![trace(0)]));
+    assert!(!stalled(vec![trace(1)]));
+}
+
+#[test]
+fn without_a_sampler_the_calibration_goes_on_and_says_what_bands_lack() {
+    let (outcome, _, record) = calibrated(VARIANTS, |rig| rig.supply = None);
+    assert!(record.remarks[0].contains("bands take the CPU as never taken away"));
+    let calibrations = outcome.unwrap();
+    assert!(calibrations.process("store", reserved(true), false).is_some());
+    assert!(calibrations.process("store", Condition::PLAIN, false).is_none());
+    assert!(calibrations.supply(Cpu(0)).is_none());
 }
