@@ -503,6 +503,7 @@ fn run(example: &Shortened) {
     let _alone = host::alone();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
+    let history = folder.path().join("predictions.jsonl");
     let output = tailbound(&[
         "run",
         example.file,
@@ -510,6 +511,8 @@ fn run(example: &Shortened) {
         out.to_str().unwrap(),
         "--duration-scale",
         example.scale,
+        "--history",
+        history.to_str().unwrap(),
     ]);
     let code = output.status.code();
     assert!(
@@ -520,6 +523,12 @@ fn run(example: &Shortened) {
     let report = read(&out.join("report.json"));
     check_report(example, &report, &text_of(&output));
     check_bands(example, &report, &text_of(&output));
+    let kept = fs::read_to_string(&history).unwrap_or_default();
+    let bands = report["bands"].as_array().unwrap().iter();
+    let runs: usize = bands
+        .map(|band| band["runs"].as_array().unwrap().len())
+        .sum();
+    assert_eq!(kept.lines().count(), runs, "{test}: {kept}");
     let html = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(html.contains("</html>"), "{test}: no HTML report");
     let schedule = "id=\"schedules\"";

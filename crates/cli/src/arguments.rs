@@ -425,6 +425,13 @@ pub struct RunArguments {
     /// The seed, in place of the description's.
     #[arg(long)]
     pub seed: Option<u64>,
+    /// The file with what earlier prediction bands of this host were worth, by which bands are corrected; a file of its
+    /// own below /var/lib for root, below ~/.local/state for others, or TAILBOUND_HISTORY, if left out.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_history")]
+    pub history: Option<PathBuf>,
+    /// Do not correct prediction bands by earlier runs, and do not keep this one.
+    #[arg(long)]
+    pub no_history: bool,
     /// Print every change in the kernel's words, and stop.
     #[arg(long)]
     pub dry_run: bool,

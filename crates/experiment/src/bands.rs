@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 
 use tailbound_analysis::resolution::ResolvedDomain;
 use tailbound_assessment::band::{
-    BAND_COVERAGE, BandError, BandQuery, LateLook, ProcessRound, RequestTime, RunRecord,
-    RunSetting, ServiceProcess, SupplyProcess, affordable_runs, predict_band,
+    BAND_COVERAGE, BandError, BandQuery, LateLook, PastQuantile, ProcessRound, RequestTime,
+    RunRecord, RunSetting, ServiceProcess, SupplyProcess, affordable_runs, predict_band,
 };
 use tailbound_assessment::execution_times::Known;
 use tailbound_measurement::supply::LOOK_DISTANCE;
 use tailbound_measurement::{Calibration, CalibrationRound, RoundRequest, SupplyTrace};
 use tailbound_model::{Cpu, Description, Service};
-use tailbound_report::{MeasuredRun, ServiceBand, readable};
+use tailbound_report::{HistoryNote, MeasuredRun, ServiceBand, readable};
 use tailbound_simulator::workload::releases;
 use tailbound_time::{Duration, Instant};
 
 use crate::ExperimentError;
+use crate::band_history::BandHistory;
 use crate::calibrations::{Calibrations, Condition};
 use crate::repetition::Bench;
 
@@ -44,6 +45,7 @@ impl BandSubject<'_> {
     pub(crate) fn band(
         &self,
         calibrations: &Calibrations,
+        history: &BandHistory,
         bench: &Bench<'_>,
     ) -> Result<Option<ServiceBand>, ExperimentError> {
         let description = &bench.loaded.description;
@@ -56,6 +58,9 @@ impl BandSubject<'_> {
         };
         let cpu = single_cpu(self.domain);
         let supply = cpu.and_then(|cpu| calibrations.supply(cpu));
+        let past = history.earlier(&description.name, self.name, self.domain.backend);
+        let earlier: Vec<PastQuantile> =
+            past.iter().flat_map(|run| run.quantiles.clone()).collect();
         let horizon = bench.warm_up.saturating_add(bench.duration);
         let planned = releases(self.service, horizon, bench.seed, bench.inputs)?;
         let query = BandQuery {
@@ -73,7 +78,7 @@ impl BandSubject<'_> {
             runs: affordable_runs(planned.len()),
             coverage: BAND_COVERAGE,
             seed: bench.seed,
-            earlier: &[],
+            earlier: &earlier,
         };
         match predict_band(&query) {
             Ok(band) => Ok(Some(ServiceBand {
@@ -82,6 +87,10 @@ impl BandSubject<'_> {
                 cpu,
                 band,
                 runs: Vec::new(),
+                history: history.file().map(|file| HistoryNote {
+                    file: file.display().to_string(),
+                    earlier: past.len(),
+                }),
             })),
             // The model's answer says so, too.
             Err(BandError::NotCalibrated { .. } | BandError::NoReleases { .. }) => Ok(None),

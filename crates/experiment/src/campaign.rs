@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailbound_control::ClientError;
 use tailbound_linux::HostCapabilities;
-use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
+use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, fingerprint_line, noise};
 use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_modes::table::ModeTable;
 use tailbound_report::Warning;
 use tailbound_time::Duration;
 
+use crate::band_history::BandHistory;
 use crate::calibrations::{Calibrating, Calibrations, Condition};
 use crate::host_check::{Obstacle, obstacle};
 use crate::programs::Surroundings;
@@ -52,6 +53,8 @@ pub struct CampaignOptions {
     pub commands: Vec<String>,
     /// When the run begins, RFC 3339 in UTC.
     pub started_at: String,
+    /// The file with what earlier bands of this host were worth; `None` leaves bands uncorrected, and keeps nothing.
+    pub history: Option<PathBuf>,
     /// The modes of the description, to be changed while it is measured as described.
     pub modes: Option<ModeTable>,
 }
@@ -103,6 +106,7 @@ pub fn run(
     let mut testbed = None;
     if !simulated_only {
         findings.warnings.extend(host_warnings(loaded, observer));
+        findings.history = history(options, observer);
         let calibrating = Calibrating {
             variants: measurable(loaded, &deployments, &findings),
             seed,
@@ -126,7 +130,8 @@ pub fn run(
         let known = known(loaded, inputs, variant, deployment, calibrations)?;
         findings.predict(variant, deployment, &known, &bench)?;
         if let Some(calibrations) = calibrations {
-            let said = findings.predict_bands(variant, deployment, (&known, calibrations), &bench)?;
+            let said =
+                findings.predict_bands(variant, deployment, (&known, calibrations), &bench)?;
             said.iter().for_each(|line| observer.remark(line));
         }
     }
@@ -138,6 +143,25 @@ pub fn run(
         measure_all(&mut rig, &deployments, &mut findings, observer);
     }
     Ok(findings.into_results(options))
+}
+
+/// The history of bands; a file that cannot be read leaves bands uncorrected, and is left alone.
+fn history(options: &CampaignOptions, observer: &mut dyn Observer) -> BandHistory {
+    let host = fingerprint_line(&fingerprint());
+    match BandHistory::read(options.history.as_deref(), &host) {
+        Ok((history, remarks)) => {
+            remarks.iter().for_each(|remark| observer.remark(remark));
+            history
+        }
+        Err(error) => {
+            let file = options.history.clone().unwrap_or_default();
+            observer.remark(&format!(
+                "bands are not corrected: cannot read {}: {error}; name another file with --history",
+                file.display()
+            ));
+            BandHistory::default()
+        }
+    }
 }
 
 /// How long the supply of the CPUs is sampled at least: half a minute, or twice the run where that is shorter.

@@ -3,6 +3,7 @@
 //! Analysis, simulation, enforcement and measurement know nothing of each other; here they meet
 //! over one description, and their distributions end in one result document.
 
+mod band_history;
 mod bands;
 pub mod calibrations;
 pub mod campaign;

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
 use tailbound_enforcement::LedgerSummary;
-use tailbound_measurement::{
-    Measurement, Progress, SupplySampler, SupplyTrace, calibration_round,
-};
+use tailbound_measurement::{Measurement, Progress, SupplySampler, SupplyTrace, calibration_round};
 use tailbound_model::{Cpu, CpuSet, InputFiles, LoadedDescription, Variant};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;

@@ -9,12 +9,13 @@ use tailbound_enforcement::LedgerSummary;
 use tailbound_measurement::Measurement;
 use tailbound_model::{BackendKind, CpuPromise, InputFiles, LoadedDescription, Variant};
 use tailbound_report::{
-    BandsSection, Comparison, Labelled, MeasuredRun, RawData, RunReport, SchedulePicture, ServiceBand, VariantResult,
-    Verdict, Warning, compare, noise_floor,
+    BandsSection, Comparison, Labelled, MeasuredRun, RawData, RunReport, SchedulePicture,
+    ServiceBand, VariantResult, Verdict, Warning, compare, noise_floor,
 };
 use tailbound_time::Duration;
 
 use crate::ExperimentError;
+use crate::band_history::{BandHistory, HistoryRun};
 use crate::bands::{BandSubject, forecast_lines, judge};
 use crate::calibrations::{Calibrations, Condition};
 use crate::campaign::{CampaignOptions, host};
@@ -57,6 +58,8 @@ pub struct Findings<'a> {
     mode_changes: Vec<SeenChange>,
     /// The prediction bands, with the runs so far.
     bands: Vec<ServiceBand>,
+    /// What earlier bands of this host were worth.
+    pub history: BandHistory,
     /// What may spoil the result.
     pub warnings: Vec<Warning>,
     /// Why the run ended early, if it did.
@@ -90,6 +93,7 @@ impl<'a> Findings<'a> {
             request_files: Vec::new(),
             mode_changes: Vec::new(),
             bands: Vec::new(),
+            history: BandHistory::default(),
             warnings: Vec::new(),
             interrupted: None,
         }
@@ -207,7 +211,7 @@ impl<'a> Findings<'a> {
                 condition: Condition::of(variant, Some(domain)),
                 known: &known[name],
             };
-            if let Some(band) = subject.band(calibrations, bench)? {
+            if let Some(band) = subject.band(calibrations, &self.history, bench)? {
                 lines.extend(forecast_lines(&band));
                 self.bands.push(band);
             }
@@ -321,6 +325,24 @@ impl<'a> Findings<'a> {
         }
     }
 
+    /// The measured runs with their bands, for the host's history.
+    fn history_runs(&self, started_at: &str) -> Vec<HistoryRun> {
+        let name = &self.loaded.description.name;
+        let of_band = |one: &ServiceBand| {
+            let mut results = self.results.iter();
+            let result = results
+                .find(|result| result.variant == one.variant && result.service == one.service);
+            let backend = result.map_or(BackendKind::UNRESERVED, |result| result.backend);
+            let runs = one.past().into_iter().map(|quantiles| {
+                let subject = (one.service.as_str(), backend);
+                self.history
+                    .entry((started_at, name), subject, one.band.duration, quantiles)
+            });
+            runs.collect::<Vec<HistoryRun>>()
+        };
+        self.bands.iter().flat_map(of_band).collect()
+    }
+
     /// The result document, with verdicts and comparisons.
     pub fn into_results(mut self, options: &CampaignOptions) -> Results {
         for result in &mut self.results {
@@ -340,6 +362,17 @@ impl<'a> Findings<'a> {
                     }
                 })
                 .collect();
+        }
+        if let Err(cause) = self.history.append(&self.history_runs(&options.started_at)) {
+            let file = self.history.file().unwrap_or(Path::new(""));
+            self.warnings.push(Warning {
+                what: format!(
+                    "what the bands were worth is not kept: cannot write {}: {cause}",
+                    file.display()
+                ),
+                advice: "name a file that you may write with --history, or choose --no-history"
+                    .into(),
+            });
         }
         let comparisons = comparisons(&self.results);
         let mut raw_data = raw_data(&self.results);

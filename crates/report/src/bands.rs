@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tailbound_assessment::band::{
-    BandQuantile, FailedAssumption, Forecast, PredictionBand, PromiseForecast, RunRecord,
-    failed_assumptions,
+    BandQuantile, FailedAssumption, Forecast, PastQuantile, PredictionBand, PromiseForecast,
+    RunRecord, failed_assumptions,
 };
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::{Cpu, Percentile};
@@ -29,6 +29,18 @@ pub struct ServiceBand {
     pub band: PredictionBand,
     /// The runs, in their order.
     pub runs: Vec<BandRun>,
+    /// The host's history of bands; `None` where none is kept.
+    #[serde(default)]
+    pub history: Option<HistoryNote>,
+}
+
+/// Where earlier runs of the host are kept, and how many of them there were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryNote {
+    /// The file.
+    pub file: String,
+    /// The earlier runs that count for the band.
+    pub earlier: usize,
 }
 
 /// A measured run, held against the band.
@@ -59,6 +71,19 @@ pub struct RunQuantile {
 }
 
 impl ServiceBand {
+    /// The percentiles of each run with what was predicted of them, for the host's history.
+    pub fn past(&self) -> Vec<Vec<PastQuantile>> {
+        let runs = self.runs.iter().map(|run| {
+            let all = run.quantiles.iter();
+            all.filter_map(|own| {
+                let quantile = self.band.quantile(own.percentile)?;
+                Some(quantile.past(own.measured))
+            })
+            .collect()
+        });
+        runs.collect()
+    }
+
     /// Holds a measured run against the band. A percentile that the run does not know, since too many requests
     /// were lost, is left out.
     pub fn judge(&mut self, measured: &Distribution, record: &RunRecord<'_>) {
@@ -180,20 +205,15 @@ fn outcome(forecast: Forecast) -> Option<Outcome> {
 fn runs(bands: &[ServiceBand]) -> Table {
     let mut rows = Vec::new();
     for one in bands {
-        let row = |source: Cell| {
-            vec![
-                Cell::text(&one.service),
-                Cell::text(&one.variant),
-                source,
-            ]
-        };
+        let row = |source: Cell| vec![Cell::text(&one.service), Cell::text(&one.variant), source];
         let share = one.band.coverage * 100.0;
         let source = Cell::text("predicted").with_detail(Some(format!("{share:.0}% band")));
         let mut band = row(source);
         band.extend(one.band.quantiles.iter().map(band_cell));
         rows.push(band);
         for run in &one.runs {
-            let source = Cell::text(format!("run {}", run.repetition)).with_detail(circumstances(run));
+            let source =
+                Cell::text(format!("run {}", run.repetition)).with_detail(circumstances(run));
             let mut cells = row(source);
             cells.extend(one.band.quantiles.iter().map(|quantile| {
                 let mut all = run.quantiles.iter();
@@ -213,13 +233,43 @@ fn runs(bands: &[ServiceBand]) -> Table {
     Table {
         id: "bands",
         title: "Prediction bands",
-        note: "Where each percentile of a run of this length was predicted to lie, with phases of the host \
-               and stalls as its calibration has seen them, and where it lay. The model's answer, under \
-               \u{201c}Latencies\u{201d}, is about a run without end on a host that always works alike."
-            .into(),
+        note: format!(
+            "Where each percentile of a run of this length was predicted to lie, with phases of the host and \
+             stalls as its calibration has seen them, and where it lay. The model's answer, under \
+             \u{201c}Latencies\u{201d}, is about a run without end on a host that always works alike. {}",
+            corrections(bands)
+        ),
         columns: columns(&["Service", "Variant", "Source"], &names),
         rows,
     }
+}
+
+/// How bands were corrected, and where what corrects them is kept.
+fn corrections(bands: &[ServiceBand]) -> String {
+    let Some((note, band)) = bands
+        .iter()
+        .find_map(|one| Some((one.history.as_ref()?, &one.band)))
+    else {
+        return "No history of earlier runs corrects the bands.".into();
+    };
+    let corrections = band.quantiles.iter().filter_map(|one| one.correction);
+    let factors: Vec<f64> = corrections.map(|correction| correction.factor).collect();
+    let least = factors.iter().copied().reduce(f64::min);
+    let most = factors.iter().copied().reduce(f64::max);
+    let said = match least.zip(most) {
+        Some((least, most)) => format!(
+            "{} earlier runs of this host correct the bands (widths \u{d7} {least:.2} to {most:.2})",
+            note.earlier
+        ),
+        None => format!(
+            "The bands are not corrected: this host has {} earlier runs, and nine are needed",
+            note.earlier
+        ),
+    };
+    format!(
+        "{said}; they are kept in {}, which may be deleted at any time.",
+        note.file
+    )
 }
 
 fn band_cell(quantile: &BandQuantile) -> Cell {

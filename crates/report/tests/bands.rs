@@ -11,7 +11,9 @@ use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{
     Arrivals, Cpu, ExecutionTime, InputFiles, Percentile, ReservationServer, Service, Slo, Task,
 };
-use tailbound_report::{BandsSection, ReportSection, RunReport, ServiceBand, Table, tables};
+use tailbound_report::{
+    BandsSection, HistoryNote, ReportSection, RunReport, ServiceBand, Table, tables,
+};
 use tailbound_simulator::workload::releases;
 use tailbound_time::Duration;
 
@@ -72,6 +74,10 @@ fn band() -> ServiceBand {
         cpu: Some(Cpu(1)),
         band: predict_band(&query).unwrap(),
         runs: Vec::new(),
+        history: Some(HistoryNote {
+            file: "/var/lib/history.jsonl".into(),
+            earlier: 3,
+        }),
     }
 }
 
@@ -108,12 +114,28 @@ fn a_run_is_held_against_its_band_and_a_miss_names_what_failed() {
         panic!("two runs");
     };
     assert_eq!((inside.repetition, outside.repetition), (1, 2));
-    assert!(inside.quantiles.iter().all(|own| own.held && own.failed.is_empty()));
+    assert!(
+        inside
+            .quantiles
+            .iter()
+            .all(|own| own.held && own.failed.is_empty())
+    );
     assert!(!outside.quantiles.is_empty());
     for own in &outside.quantiles {
         assert!(!own.held, "p{}", own.percentile);
         assert!(matches!(own.failed[..], [FailedAssumption::Phase { .. }]));
     }
+}
+
+#[test]
+fn runs_go_into_the_history_with_what_was_predicted() {
+    let one = judged();
+    let past = one.past();
+    assert_eq!(past.len(), 2);
+    assert!(past[0].iter().all(|own| own.held()) && !past[1].iter().any(|own| own.held()));
+    let p99 = past[1].iter().find(|own| own.percentile == 99.0).unwrap();
+    assert_eq!(p99.measured, Duration::from_secs(1));
+    assert_eq!(p99.high, one.band.quantile(99.0).unwrap().raw_high);
 }
 
 #[test]
@@ -164,6 +186,12 @@ fn tables_say_what_was_promised_before_the_run_and_why_a_prediction_missed() {
     assert_eq!(sources, ["predicted", "run 1", "run 2"]);
     let detail = |row: usize| found[1].rows[row][3].detail.clone().unwrap();
     assert_eq!((detail(1), detail(2)), ("inside".into(), "outside".into()));
+    let note = &found[1].note;
+    assert!(
+        note.contains("this host has 3 earlier runs, and nine are needed"),
+        "{note}"
+    );
+    assert!(note.contains("kept in /var/lib/history.jsonl"), "{note}");
     let why = text(&found[2], 0, 4);
     assert!(why.contains("phase: requests took 1.40 times"), "{why}");
 }

@@ -67,6 +67,7 @@ impl Bench {
             .args(arguments)
             .current_dir(self.path())
             .env("TAILBOUND_STATE_DIR", self.state())
+            .env("TAILBOUND_HISTORY", self.path().join("predictions.jsonl"))
             .env("TAILBOUND_TAILBOUNDD", daemon())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

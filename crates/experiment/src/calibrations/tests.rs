@@ -364,7 +364,15 @@ fn without_a_sampler_the_calibration_goes_on_and_says_what_bands_lack() {
     let (outcome, _, record) = calibrated(VARIANTS, |rig| rig.supply = None);
     assert!(record.remarks[0].contains("bands take the CPU as never taken away"));
     let calibrations = outcome.unwrap();
-    assert!(calibrations.process("store", reserved(true), false).is_some());
-    assert!(calibrations.process("store", Condition::PLAIN, false).is_none());
+    assert!(
+        calibrations
+            .process("store", reserved(true), false)
+            .is_some()
+    );
+    assert!(
+        calibrations
+            .process("store", Condition::PLAIN, false)
+            .is_none()
+    );
     assert!(calibrations.supply(Cpu(0)).is_none());
 }
