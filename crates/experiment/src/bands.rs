@@ -33,7 +33,7 @@ pub(crate) struct BandSubject<'a> {
     /// The condition under which it was calibrated.
     pub condition: Condition,
     /// Its execution times, as the model's answer has them.
-    pub known: &'a Known,
+    pub times: &'a Known,
 }
 
 impl BandSubject<'_> {
@@ -52,7 +52,7 @@ impl BandSubject<'_> {
         let (Some(server), true) = (self.domain.server(), self.is_alone(description)) else {
             return Ok(None);
         };
-        let whole_trips = self.known.trip_and_execution.is_some();
+        let whole_trips = self.times.trip_and_execution.is_some();
         let Some(process) = calibrations.process(self.name, self.condition, whole_trips) else {
             return Ok(None);
         };
@@ -67,7 +67,7 @@ impl BandSubject<'_> {
             setting: RunSetting {
                 name: self.name,
                 service: self.service,
-                server: self.known.as_seen(server),
+                server: self.times.as_seen(server),
                 process: &process,
                 supply: supply.as_ref(),
                 warm_up: bench.warm_up,

@@ -295,14 +295,14 @@ fn calibrate(
     let mut calibrations = Calibrations::default();
     let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
     for round in 0..ROUNDS_FOR_SUPPLY {
-        let known = rig.is_supply_known();
+        let sampled = rig.is_supply_known();
         let least = round < ROUNDS;
         let unlike = round < MOST_ROUNDS && !rounds.iter().all(|rounds| alike(rounds));
-        if !least && !unlike && known {
+        if !least && !unlike && sampled {
             break;
         }
         observer.step(&Step {
-            what: match (least, known) {
+            what: match (least, sampled) {
                 (true, _) => format!("measuring execution times, round {} of {ROUNDS}", round + 1),
                 (false, true) => {
                     format!(
@@ -319,7 +319,7 @@ fn calibrate(
             begins: true,
         });
         for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
-            if !least && known && alike(rounds) {
+            if !least && sampled && alike(rounds) {
                 continue;
             }
             let busy = calibrations.busy(&case.service);

@@ -124,17 +124,8 @@ pub fn run(
         });
     }
     observer.step(&step("predicting and simulating", 0.05));
-    for variant in &loaded.description.experiment.variants {
-        let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);
-        let deployment = &deployments[&variant.name];
-        let known = known(loaded, inputs, variant, deployment, calibrations)?;
-        findings.predict(variant, deployment, &known, &bench)?;
-        if let Some(calibrations) = calibrations {
-            let said =
-                findings.predict_bands(variant, deployment, (&known, calibrations), &bench)?;
-            said.iter().for_each(|line| observer.remark(line));
-        }
-    }
+    let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);
+    predict_all(&bench, &deployments, calibrations, &mut findings, observer)?;
     if let Some(testbed) = &mut testbed {
         let mut rig = Rig {
             bench: &bench,
@@ -167,6 +158,33 @@ fn history(options: &CampaignOptions, observer: &mut dyn Observer) -> BandHistor
 /// How long the supply of the CPUs is sampled at least: half a minute, or twice the run where that is shorter.
 fn supply_span(bench: &Bench<'_>) -> Duration {
     SUPPLY_SPAN.min(bench.duration * 2)
+}
+
+/// Predicts and simulates every variant, and says of each what the run will show.
+fn predict_all(
+    bench: &Bench<'_>,
+    deployments: &BTreeMap<String, Deployment>,
+    calibrations: Option<&Calibrations>,
+    findings: &mut Findings<'_>,
+    observer: &mut dyn Observer,
+) -> Result<(), ExperimentError> {
+    for variant in &bench.loaded.description.experiment.variants {
+        let deployment = &deployments[&variant.name];
+        let times = known(
+            bench.loaded,
+            bench.inputs,
+            variant,
+            deployment,
+            calibrations,
+        )?;
+        findings.predict(variant, deployment, &times, bench)?;
+        if let Some(calibrations) = calibrations {
+            let lines =
+                findings.predict_bands(variant, deployment, (&times, calibrations), bench)?;
+            lines.iter().for_each(|line| observer.remark(line));
+        }
+    }
+    Ok(())
 }
 
 /// The deployment of each variant, by its name.

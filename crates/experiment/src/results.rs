@@ -192,7 +192,7 @@ impl<'a> Findings<'a> {
         &mut self,
         variant: &Variant,
         deployment: &Deployment,
-        (known, calibrations): (&BTreeMap<String, Known>, &Calibrations),
+        (times, calibrations): (&BTreeMap<String, Known>, &Calibrations),
         bench: &Bench<'_>,
     ) -> Result<Vec<String>, ExperimentError> {
         let mut lines = Vec::new();
@@ -209,7 +209,7 @@ impl<'a> Findings<'a> {
                 service,
                 domain,
                 condition: Condition::of(variant, Some(domain)),
-                known: &known[name],
+                times: &times[name],
             };
             if let Some(band) = subject.band(calibrations, &self.history, bench)? {
                 lines.extend(forecast_lines(&band));

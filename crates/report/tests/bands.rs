@@ -142,10 +142,10 @@ fn runs_go_into_the_history_with_what_was_predicted() {
 fn percentiles_that_a_run_does_not_know_are_not_judged() {
     let mut one = band();
     let provenance = Provenance::new(Evidence::Sample, "latency", "measured");
-    let known = vec![one.band.quantile(50.0).unwrap().median; 300];
+    let answered = vec![one.band.quantile(50.0).unwrap().median; 300];
     let lost = vec![Duration::from_secs(1); 100];
     one.judge(
-        &Distribution::from_censored(provenance, known, lost),
+        &Distribution::from_censored(provenance, answered, lost),
         &RunRecord::default(),
     );
     let judged = one.runs[0].quantiles.iter().map(|own| own.percentile);
@@ -171,27 +171,27 @@ fn the_document_keeps_bands_and_refuses_what_is_none() {
 
 #[test]
 fn tables_say_what_was_promised_before_the_run_and_why_a_prediction_missed() {
-    let found = tables(&report(&[judged()]), &[&BandsSection]);
-    let ids: Vec<&str> = found.iter().map(|table| table.id).collect();
+    let all = tables(&report(&[judged()]), &[&BandsSection]);
+    let ids: Vec<&str> = all.iter().map(|table| table.id).collect();
     assert_eq!(ids, ["forecasts", "bands", "failed-assumptions"]);
-    for table in &found {
+    for table in &all {
         let whole = |row: &Vec<_>| row.len() == table.columns.len();
         assert!(table.rows.iter().all(whole), "{}", table.title);
     }
     let text = |table: &Table, row: usize, column: usize| table.rows[row][column].text.clone();
-    assert_eq!(text(&found[0], 0, 2), "p99 within 1.00 s");
-    assert_eq!(text(&found[0], 0, 3), "will keep");
-    assert_eq!(text(&found[0], 0, 4), "100%");
-    let sources: Vec<String> = (0..3).map(|row| text(&found[1], row, 2)).collect();
+    assert_eq!(text(&all[0], 0, 2), "p99 within 1.00 s");
+    assert_eq!(text(&all[0], 0, 3), "will keep");
+    assert_eq!(text(&all[0], 0, 4), "100%");
+    let sources: Vec<String> = (0..3).map(|row| text(&all[1], row, 2)).collect();
     assert_eq!(sources, ["predicted", "run 1", "run 2"]);
-    let detail = |row: usize| found[1].rows[row][3].detail.clone().unwrap();
+    let detail = |row: usize| all[1].rows[row][3].detail.clone().unwrap();
     assert_eq!((detail(1), detail(2)), ("inside".into(), "outside".into()));
-    let note = &found[1].note;
+    let note = &all[1].note;
     assert!(
         note.contains("this host has 3 earlier runs, and nine are needed"),
         "{note}"
     );
     assert!(note.contains("kept in /var/lib/history.jsonl"), "{note}");
-    let why = text(&found[2], 0, 4);
+    let why = text(&all[2], 0, 4);
     assert!(why.contains("phase: requests took 1.40 times"), "{why}");
 }
