@@ -118,15 +118,15 @@ impl Bins {
     }
 
     /// The functions, moved apart by `error` in probability, with the share of the responses that take longer
-    /// multiplied by `lateness`, and `overhead` later.
+    /// multiplied by `late_factor`, and `overhead` later.
     pub(super) fn finish(
         self,
         error: f64,
-        lateness: f64,
+        late_factor: f64,
         overhead: Duration,
     ) -> Result<Bracket, AnalysisError> {
         let margin = GUARD + error;
-        let scaled = |share: f64| 1.0 - lateness * (1.0 - share).max(0.0);
+        let scaled = |share: f64| 1.0 - late_factor * (1.0 - share).max(0.0);
         let ticks = |bin: usize| bin as u128 * u128::from(self.slots.budget_ns);
         let half_slot = self.slots.slot_seconds() / 2.0;
         let known: f64 = self.optimistic.iter().sum();

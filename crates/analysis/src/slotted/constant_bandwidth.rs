@@ -63,12 +63,12 @@ pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, Ana
         "the deadline is the period, and the kernel does not reclaim unused bandwidth",
         "budgets are enforced without delay (no throttling at ticks)",
     ];
-    let found = SlottedBracket {
+    let law = SlottedBracket {
         bracket,
         evidence: Evidence::Bound,
         of_rounding: rounding(&plans),
     };
-    Ok(answer(query, &plans, found, method, &of_server))
+    Ok(answer(query, &plans, law, method, &of_server))
 }
 
 /// What was rounded, in words.

@@ -160,19 +160,19 @@ struct SlottedBracket {
 fn answer(
     query: &SlottedQuery,
     plans: &SlotPlans,
-    found: SlottedBracket,
+    law: SlottedBracket,
     method: &str,
     of_server: &[&str],
 ) -> SlottedPrediction {
     let mut assumptions = common_assumptions(query, of_server);
-    assumptions.push(found.of_rounding);
-    let mut provenance = Provenance::new(found.evidence, "response time", method);
+    assumptions.push(law.of_rounding);
+    let mut provenance = Provenance::new(law.evidence, "response time", method);
     provenance.assumptions.clone_from(&assumptions);
     let Bracket {
         optimistic,
         pessimistic,
         mean,
-    } = found.bracket;
+    } = law.bracket;
     SlottedPrediction {
         distribution: Distribution::from_bracket(provenance, optimistic, pessimistic),
         mean,

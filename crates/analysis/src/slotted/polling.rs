@@ -68,12 +68,12 @@ pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError>
         true => Evidence::Bound,
         false => Evidence::Estimate,
     };
-    let found = SlottedBracket {
+    let law = SlottedBracket {
         bracket,
         evidence,
         of_rounding: rounding(&plans, settled),
     };
-    Ok(answer(query, &plans, found, method, &of_server))
+    Ok(answer(query, &plans, law, method, &of_server))
 }
 
 /// What was rounded, and what is not proved, in words.

@@ -64,8 +64,8 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
 
 /// Refuses a variant of a description of which this host cannot hold all reservations, in every mode.
 pub(super) fn refuse_misfit(description: &Description, variant: &Variant) -> Result<(), Failure> {
-    let found = obstacle_of_run(description, variant, &HostCapabilities::probe());
-    match found.map_err(Failure::from_error)? {
+    let obstacle = obstacle_of_run(description, variant, &HostCapabilities::probe());
+    match obstacle.map_err(Failure::from_error)? {
         Some(Obstacle::TooMuch(reason)) => Err(Failure::error(reason)),
         // What the host lacks, the plan names with its remedy.
         Some(Obstacle::Lacking(_)) | None => Ok(()),
