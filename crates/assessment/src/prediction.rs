@@ -469,8 +469,7 @@ pub fn predict(
             let refused = found.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = found.cases.into_iter();
-            let of_domain =
-                |cpu: &&CpuVerdict| cpu.domains.iter().any(|domain| *domain == service.domain);
+            let of_domain = |cpu: &&CpuVerdict| cpu.domains.contains(&service.domain);
             let not_admitted = refused_cpus.iter().filter(of_domain).map(|cpu| {
                 let why = cpu.failures.join("; ");
                 format!("the domain gets its budget in time, which no admission shows: {why}")

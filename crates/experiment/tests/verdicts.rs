@@ -59,10 +59,10 @@ fn wrong_verdicts(folder: &str, expected: bool) -> Vec<String> {
         let text = fs::read_to_string(&path).unwrap();
         let name = path.file_name().unwrap().to_str().unwrap();
         let description = tailbound_model::parse(&text, name).unwrap();
-        let found = Verdicts::of(&description, &crate::admission::able());
+        let verdicts = Verdicts::of(&description, &crate::admission::able());
         count += 1;
-        if found != Verdicts::all(expected) {
-            wrong.push(format!("{name}: {found:?}"));
+        if verdicts != Verdicts::all(expected) {
+            wrong.push(format!("{name}: {verdicts:?}"));
         }
     }
     assert!(count >= 8, "only {count} descriptions");
