@@ -119,7 +119,7 @@ pub fn admit(
 }
 
 /// Checks that no request comes to a CPU with a reservation where one of the two is to have it to itself. Requests are
-/// not judged against each other: a description with such a pair is refused before, and the variant of an experiment
+/// not judged against each other: [`check_company_among`] refuses a description with such a pair, and the variant of an experiment
 /// that gives all its domains whole CPUs puts them on the CPUs of their reservations.
 ///
 /// # Errors
@@ -133,6 +133,19 @@ pub fn check_company(active: &[Holding], requested: &[Standing]) -> Result<(), A
         }
     }
     Ok(())
+}
+
+/// Checks that no two of the reservations that a description has at one time are on one CPU that one of the two is to
+/// have to itself.
+///
+/// # Errors
+/// The CPU and the two domains.
+pub fn check_company_among(described: &[Standing]) -> Result<(), AdmissionError> {
+    let described: Vec<Reserved<'_>> = described.iter().map(Standing::reserved).collect();
+    match admission::company_among(&described) {
+        None => Ok(()),
+        Some(refusal) => Err(refusal.into()),
+    }
 }
 
 /// What this host lets reservations have of a CPU.
