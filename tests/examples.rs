@@ -560,7 +560,9 @@ fn check_bands(example: &Shortened, report: &Value, printed: &str) {
         }
         for run in runs {
             assert!(run["lost_share"].is_f64(), "no supply: {printed}");
-            assert!(!run["quantiles"].as_array().unwrap().is_empty());
+            // Too many requests may be left at the end for any percentile to be known.
+            let judged = !run["quantiles"].as_array().unwrap().is_empty();
+            assert!(judged || example.overloaded.contains(&name), "{printed}");
         }
     }
 }
