@@ -41,7 +41,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(200);
 const CHANGED_WITHIN: std::time::Duration = std::time::Duration::from_secs(50);
 
 /// What asks for a mode waits for this.
-type Answer = Result<Report, ModeError>;
+type ChangeResult = Result<Report, ModeError>;
 
 /// Modes to be added: the table with them, the description with them, and who waits for the answer.
 type Addition = (
@@ -79,7 +79,7 @@ pub struct Modes {
 struct Shared {
     /// Where agents connect.
     socket: PathBuf,
-    answers: Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>,
+    answers: Mutex<BTreeMap<u64, mpsc::Sender<ChangeResult>>>,
     additions: Mutex<Vec<Addition>>,
     status: Mutex<ModesStatus>,
     counts: Mutex<ChangeCounts>,
@@ -324,7 +324,7 @@ impl ModeThread {
         }
     }
 
-    fn served(&mut self, manager: &mut Manager, asker: &Asker, answer: Answer) {
+    fn served(&mut self, manager: &mut Manager, asker: &Asker, answer: ChangeResult) {
         tell(asker, &answer);
         if let Ok(report) = &answer
             && !report.changes_nothing()
@@ -370,7 +370,7 @@ impl ModeThread {
         some
     }
 
-    fn answer(&self, manager: &mut Manager, asker: &Asker, answer: Answer) {
+    fn answer(&self, manager: &mut Manager, asker: &Asker, answer: ChangeResult) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
                 if let Some(sender) = lock(&self.shared.answers).remove(number) {
@@ -393,7 +393,7 @@ impl ModeThread {
 }
 
 /// Tells the log of what was not asked for by a command, or did not come to its end.
-fn tell(asker: &Asker, answer: &Answer) {
+fn tell(asker: &Asker, answer: &ChangeResult) {
     match answer {
         Ok(report) if !report.is_there() => {
             note(format_args!(
