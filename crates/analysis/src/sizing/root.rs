@@ -13,8 +13,11 @@ use super::{SizedBudget, SizingQuery};
 use crate::AnalysisError;
 use crate::response_time::{BudgetUse, ResponseTimes};
 
-/// The least budget is found to this part of itself.
+/// The least budget is found to this part of itself,
 const WITHIN: f64 = 1e-4;
+/// of which rounding up to so many digits takes at most a tenth.
+const DIGITS: i32 = 6;
+const ENCLOSED: f64 = 0.9 * WITHIN;
 /// Budgets are tried this far from where a chord points, in parts of the way to the next known budget,
 const NEAR: f64 = 0.1;
 /// and at most so far where the answer is nearly enclosed, in parts of its final width.
@@ -101,38 +104,55 @@ impl BudgetSearch<'_> {
         let (mut low_weight, mut high_weight) = (1.0, 1.0);
         for step in 1..=MOST_STEPS {
             let width = self.high.budget - self.low.budget;
-            let wanted = (WITHIN * self.high.budget).max(1.0 / self.stride_ns);
+            let wanted = (ENCLOSED * self.high.budget).max(1.0 / self.stride_ns);
             if width <= wanted {
-                return Ok(());
+                break;
             }
             let late = self.low.excess * low_weight;
             let share = late / (late - self.high.excess * high_weight);
-            let share = if step % HALVED == 0 || !share.is_finite() {
+            let share = if step.is_multiple_of(HALVED) || !share.is_finite() {
                 0.5
             } else {
                 share
             };
             let Some(next) = self.near(self.low.budget + share * width, wanted) else {
-                return Ok(());
+                break;
             };
-            let budget = *next.numer() as f64 / *next.denom() as f64;
-            let (excess, verdict) = self.decided(next)?;
-            let tried = Tried { budget, excess };
-            match verdict {
-                Verdict::Enough => {
-                    self.high = tried;
-                    (low_weight, high_weight) = (low_weight * 0.5, 1.0);
-                }
-                Verdict::TooLittle | Verdict::Undecided => {
-                    self.low = tried;
-                    (low_weight, high_weight) = (1.0, high_weight * 0.5);
-                    if verdict == Verdict::TooLittle {
-                        self.too_little = budget;
-                    }
-                }
-            }
+            (low_weight, high_weight) = if self.narrow(next)? {
+                (low_weight * 0.5, 1.0)
+            } else {
+                (1.0, high_weight * 0.5)
+            };
         }
-        Ok(())
+        // The excess jumps where a budget holds one more whole job, so the least budget often is a simple one.
+        match self.between(self.low.budget, self.high.budget) {
+            Some(simplest) => self.narrow(simplest).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Tries a budget between the ends, which becomes one of them; whether it is enough.
+    fn narrow(&mut self, budget: Ratio<u64>) -> Result<bool, AnalysisError> {
+        let (excess, verdict) = self.decided(budget)?;
+        let budget = in_strides(budget);
+        let tried = Tried { budget, excess };
+        if verdict == Verdict::Enough {
+            self.high = tried;
+            return Ok(true);
+        }
+        self.low = tried;
+        if verdict == Verdict::TooLittle {
+            self.too_little = budget;
+        }
+        Ok(false)
+    }
+
+    /// The simplest budget in a range, if that lies between the ends.
+    fn between(&self, low: f64, high: f64) -> Option<Ratio<u64>> {
+        simplest_between(low, high).filter(|found| {
+            let budget = in_strides(*found);
+            budget > self.low.budget && budget < self.high.budget
+        })
     }
 
     /// The simplest budget near `aim`, between the ends.
@@ -143,9 +163,7 @@ impl BudgetSearch<'_> {
         let aim = aim.clamp(low + apart, high - apart);
         let room = (aim - low).min(high - aim);
         let reach = (NEAR * room).max((REACH * wanted).min(0.6 * room));
-        let found = simplest_between(aim - reach, aim + reach)?;
-        let budget = *found.numer() as f64 / *found.denom() as f64;
-        (budget > low && budget < high).then_some(found)
+        self.between(aim - reach, aim + reach)
     }
 
     /// The excess of a budget and what it says, as precisely as it takes to say anything.
@@ -183,7 +201,9 @@ impl BudgetSearch<'_> {
     }
 
     fn found(&self) -> SizedBudget {
-        let budget_ns = (self.high.budget * self.stride_ns).ceil() as u64;
+        let budget_ns = (self.high.budget * self.stride_ns).ceil();
+        let digit_ns = 10_u64.pow((budget_ns.log10().floor() as i32 + 1 - DIGITS).max(0) as u32);
+        let budget_ns = (budget_ns as u64).next_multiple_of(digit_ns);
         let budget = Duration::from_nanos(budget_ns).min(self.period);
         let too_little = Duration::from_nanos((self.too_little * self.stride_ns) as u64);
         debug_assert!(too_little < budget, "the ends are in order");
@@ -192,6 +212,10 @@ impl BudgetSearch<'_> {
             resolution: budget.saturating_sub(too_little),
         }
     }
+}
+
+fn in_strides(budget: Ratio<u64>) -> f64 {
+    *budget.numer() as f64 / *budget.denom() as f64
 }
 
 /// The excess where no response is in time.
@@ -228,12 +252,20 @@ mod tests {
     use crate::Promise;
     use crate::response_time::PoissonQueue;
 
-    fn query(rate: &str, times: &[(f64, f64)], promise: (f64, f64), periods: &[f64]) -> SizingQuery {
+    fn query(
+        rate: &str,
+        times: &[(f64, f64)],
+        promise: (f64, f64),
+        periods: &[f64],
+    ) -> SizingQuery {
         let milliseconds = |one: f64| Duration::from_secs_f64_nearest(one * 1e-3);
         SizingQuery {
             queue: PoissonQueue {
                 rate: rate.parse().unwrap(),
-                execution_times: times.iter().map(|(ms, p)| (milliseconds(*ms), *p)).collect(),
+                execution_times: times
+                    .iter()
+                    .map(|(ms, p)| (milliseconds(*ms), *p))
+                    .collect(),
                 batches: vec![(1, 1.0)],
                 server: ReservationServer::Dedicated,
             },
@@ -267,7 +299,10 @@ mod tests {
         let (_, at_most) = in_time(query, Duration::from_nanos(part as u64), choice.period);
         assert!(at_most < promised, "{choice:?}: {at_most}");
         let resolution = choice.resolution.as_nanos() as f64;
-        assert!(resolution <= WITHIN * budget.as_nanos() as f64 + 2.0, "{choice:?}");
+        assert!(
+            resolution <= WITHIN * budget.as_nanos() as f64 + 2.0,
+            "{choice:?}"
+        );
     }
 
     #[test]
@@ -298,6 +333,14 @@ mod tests {
         for choice in &size(&query).unwrap().choices {
             is_least(&query, choice);
         }
+    }
+
+    /// From five whole jobs on a period of eight execution times keeps the promise (thesis, section 4.3).
+    #[test]
+    fn a_budget_of_whole_jobs_is_told_as_such() {
+        let query = query("400/s", &[(1.0, 1.0)], (0.9, 3.0), &[8.0]);
+        let choice = &size(&query).unwrap().choices[0];
+        assert_eq!(choice.budget, Some(Duration::from_millis(5)));
     }
 
     #[test]
