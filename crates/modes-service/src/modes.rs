@@ -117,7 +117,7 @@ impl Modes {
         socket: &Path,
     ) -> Result<Self, ModesRefusal> {
         let (mut manager, commands, own_cpus) = manager_of(&loading, &**host, socket)?;
-        let told = Told::new(manager.table(), &loading);
+        let told = LoadedModes::new(manager.table(), &loading);
         let shared = Arc::new(Shared {
             socket: socket.to_owned(),
             answers: Mutex::default(),
@@ -127,7 +127,7 @@ impl Modes {
             description: Mutex::new(loading.description),
             ending: AtomicBool::new(false),
         });
-        let work = Work {
+        let work = ModeThread {
             shared: Arc::clone(&shared),
             own_cpus,
             host: Arc::clone(host),
@@ -247,7 +247,7 @@ impl Drop for Modes {
 }
 
 /// What is told of the modes beside what the manager knows.
-struct Told {
+struct LoadedModes {
     last: Option<Report>,
     triggers: Triggers,
     resumed: Option<Fate>,
@@ -255,7 +255,7 @@ struct Told {
     at: Instant,
 }
 
-impl Told {
+impl LoadedModes {
     fn new(table: &ModeTable, loading: &Loading) -> Self {
         let now = Monotonic.now();
         Self {
@@ -269,16 +269,16 @@ impl Told {
 }
 
 /// What the thread works with.
-struct Work {
+struct ModeThread {
     shared: Arc<Shared>,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
     own_cpus: BTreeSet<u32>,
     host: Arc<dyn ReservationHost>,
     journal: Option<ModesJournal>,
-    told: Told,
+    told: LoadedModes,
 }
 
-impl Work {
+impl ModeThread {
     fn run(mut self, mut manager: Manager) {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(own_thread(), &self.own_cpus)
@@ -448,7 +448,7 @@ fn manager_of(
     Ok((manager, commands, own_cpus))
 }
 
-fn status_of(manager: &mut Manager, socket: &Path, told: &Told) -> ModesStatus {
+fn status_of(manager: &mut Manager, socket: &Path, told: &LoadedModes) -> ModesStatus {
     let agents = manager.agents().present().into_iter();
     let agents = agents.map(str::to_owned).collect();
     ModesStatus {
