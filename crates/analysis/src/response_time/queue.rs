@@ -209,13 +209,6 @@ impl PoissonQueue {
         Duration::from_nanos(times.fold(0, |g, (time, _)| gcd(g, time.as_nanos())))
     }
 
-    /// The mean execution time.
-    pub(crate) fn mean_execution_time(&self) -> Duration {
-        let times = self.execution_times.iter();
-        let mean = times.map(|(time, p)| time.as_secs_f64() * p).sum();
-        Duration::from_secs_f64_nearest(mean)
-    }
-
     fn check_load(&self, bandwidth: f64) -> Result<(), AnalysisError> {
         let utilisation = self.utilisation();
         if utilisation < bandwidth {

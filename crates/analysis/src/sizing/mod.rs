@@ -6,8 +6,9 @@
 
 mod bisection;
 mod document;
-mod lattice;
+mod fraction;
 mod periodic;
+mod root;
 
 use rayon::prelude::*;
 use tailbound_distribution::Interval;
@@ -109,11 +110,12 @@ impl Sizing {
     }
 }
 
-/// A budget in parts of the stride, and that it was found on this lattice.
+/// The least budget that was found at a period.
 #[derive(Clone, Copy, Debug)]
 struct SizedBudget {
     /// The budget, rounded up to whole nanoseconds.
     budget: Duration,
+    /// How much less is known to be too little.
     resolution: Duration,
 }
 
@@ -154,14 +156,15 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
         .iter()
         .all(|promise| own_cpu.cdf(promise.latency).lower >= promise.probability);
     let exact = bisection::exact_kind(query);
-    let mut assumptions = own_cpu.assumptions;
+    let mut assumptions = own_cpu.assumptions.clone();
     if exact.is_none() {
         assumptions.push(bisection::assumption(query));
     }
     let one = |period: &Duration| -> Result<Choice, AnalysisError> {
         let found = match exact {
             _ if !infeasible.is_empty() => None,
-            Some(kind) => lattice::least_budget(query, kind, *period, whole_suffices)?,
+            Some(_) if !whole_suffices => None,
+            Some(kind) => root::least_budget(query, kind, *period, &own_cpu)?,
             None => bisection::least_budget(query, *period)?,
         };
         Ok(choice(query, *period, found))
@@ -172,10 +175,6 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
         .map(one)
         .collect::<Result<_, _>>()?;
     let best = best(&choices);
-    if let (Some(kind), Some(found)) = (exact, best.and_then(|index| choices.get_mut(index))) {
-        let period = found.period;
-        *found = choice(query, period, lattice::refined(query, kind, period, found)?);
-    }
     mark_front(&mut choices);
     Ok(Sizing {
         margin: query.margin,
