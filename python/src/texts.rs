@@ -32,14 +32,7 @@ pub fn parse_rate(python: Python<'_>, text: &str) -> PyResult<f64> {
 }
 
 /// Execution time, period, deadline, offset, jitter and blocking in nanoseconds.
-type TaskRow = (
-    u64,
-    u64,
-    Option<u64>,
-    Option<u64>,
-    Option<u64>,
-    Option<u64>,
-);
+type TaskRow = (u64, u64, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
 
 /// The parts of a text such as `10ms/100ms/90ms`, `10ms/100ms+30ms` or `10ms/100ms,jitter=2ms`.
 ///

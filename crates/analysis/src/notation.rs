@@ -440,7 +440,12 @@ mod tests {
         assert_eq!(range.spread(7), [(37_500_000_000, PARTS_OF_A_CPU)]);
         let range: BandwidthRange = "30% .. 40%".parse().unwrap();
         let shares: Vec<u64> = range.spread(4).into_iter().map(|(part, _)| part).collect();
-        let expected = [30_000_000_000, 33_333_333_334, 36_666_666_667, 40_000_000_000];
+        let expected = [
+            30_000_000_000,
+            33_333_333_334,
+            36_666_666_667,
+            40_000_000_000,
+        ];
         assert_eq!(shares, expected);
         for (text, part) in [
             ("40", "\"40\" is no share"),
