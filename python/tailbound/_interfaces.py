@@ -199,7 +199,7 @@ def _choices(
 
 
 @overload
-def interface(
+def interface(  # type: ignore[overload-overlap]
     tasks: DescriptionLike,
     periods: Optional[Times] = None,
     *,
@@ -216,7 +216,7 @@ def interface(
     deadline_ns: Optional[int] = None,
     jitter_ns: Optional[int] = None,
     overhead_ns: Optional[int] = None,
-) -> DescriptionInterfaces: ...  # type: ignore[overload-overlap]
+) -> DescriptionInterfaces: ...
 
 
 @overload

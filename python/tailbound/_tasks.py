@@ -144,11 +144,19 @@ def _task(row: object) -> Task:
         return row
     if isinstance(row, str):
         try:
-            execution_ns, period_ns, *others = _native.parse_task(row)
+            execution_ns, period_ns, deadline_ns, offset_ns, jitter_ns, blocking_ns = (
+                _native.parse_task(row)
+            )
         except AnalysisError as error:
             raise refuse(f"task {row!r}: {error}") from None
-        times = {f"{key}_ns": value for key, value in zip(_OPTIONAL, others)}
-        return Task(execution_ns=execution_ns, period_ns=period_ns, **times)
+        return Task(
+            execution_ns=execution_ns,
+            period_ns=period_ns,
+            deadline_ns=deadline_ns,
+            offset_ns=offset_ns,
+            jitter_ns=jitter_ns,
+            blocking_ns=blocking_ns,
+        )
     if not isinstance(row, Mapping):
         raise refuse(
             f'a task is not {row!r}; give Task("10ms", "100ms"), the text "10ms/100ms", or a '

@@ -85,7 +85,7 @@ def test_jitter_and_blocking_delay_responses() -> None:
     assert eval(repr(as_tasks[1])) == as_tasks[1]
     # A tight window of EDF, which only jitter makes too tight.
     assert tailbound.analyze(["5ms/10ms/9ms", "4ms/20ms/9ms"], "edf")
-    late = tailbound.analyze(["5ms/10ms/9ms,jitter=2ms", "4ms/20ms/9ms"], "edf")
+    late = tailbound.analyze(["5ms/10ms/9ms,jitter=6ms", "4ms/20ms/9ms"], "edf")
     assert not late and late.window is not None and late.why is not None
     with pytest.raises(AnalysisError, match="blocking under earliest deadline first"):
         tailbound.analyze(tasks, "edf")

@@ -14,8 +14,8 @@ use tailbound_simulator::hierarchy::{
 use tailbound_time::{Duration, Instant, Rate};
 
 use crate::slotted_load::{
-    assert_honest_estimate, assert_narrow, ends, excess, law, one, own_cpu, poisson_jobs, query,
-    same_cases, small_queries, us,
+    assert_narrow, ends, excess, law, one, own_cpu, poisson_jobs, query, same_cases, small_queries,
+    us,
 };
 
 /// The response times of so many jobs, by the simulator, in the order of release.
@@ -164,15 +164,77 @@ fn brackets_of_all_resolutions_overlap_and_finer_ones_are_narrower() {
     }
 }
 
+/// Settings as a calibration yields them, in nanoseconds that have no common divisor.
+fn settings_off_the_lattice() -> [SlottedQuery; 4] {
+    let ns = Duration::from_nanos;
+    let setting = |per_second, atoms: &[(u64, f64)], budget, period| {
+        let atoms = atoms.iter().map(|(value, p)| (ns(*value), *p)).collect();
+        let law = ExecutionLaw::new(atoms).unwrap();
+        SlottedQuery::new(
+            Rate::per_second(per_second).unwrap(),
+            law,
+            ns(budget),
+            ns(period),
+        )
+    };
+    [
+        setting(
+            400.0,
+            &[(912_347, 0.7), (1_703_459, 0.3)],
+            2_800_000,
+            4_000_000,
+        ),
+        setting(16.58, &[(7_716_026, 1.0)], 21_503_152, 34_812_900),
+        setting(34.9, &[(20_035_000, 1.0)], 93_413_987, 100_000_000),
+        setting(
+            151.3,
+            &[(411_239, 0.2), (2_200_567, 0.7), (9_314_851, 0.1)],
+            4_127_393,
+            7_919_111,
+        ),
+    ]
+}
+
 #[test]
-fn execution_times_off_the_lattice_yield_an_estimate_that_says_so() {
-    let times = ExecutionLaw::new(vec![
-        (Duration::from_nanos(912_347), 0.7),
-        (Duration::from_nanos(1_703_459), 0.3),
-    ]);
-    let query = query(400.0, times.unwrap(), 2_800, 4_000);
+fn execution_times_off_the_lattice_have_proved_bounds() {
+    for (index, query) in settings_off_the_lattice().iter().enumerate() {
+        let predicted = constant_bandwidth(query).unwrap();
+        assert_eq!(predicted.distribution.provenance.evidence, Evidence::Bound);
+        let responses = simulated(query, 1_000_000, 3);
+        let excess = excess(&predicted.distribution, &responses);
+        assert!(excess < 5.0, "{index}: {excess} standard errors");
+        // Nothing is answered sooner than it can be carried out.
+        assert!(predicted.quantile(1e-6).low >= query.execution_times.atoms()[0].0);
+        let median = predicted.quantile(0.5);
+        let width = median.high.unwrap().saturating_sub(median.low);
+        // Grains that fit one execution time are found sooner than grains that fit three.
+        let part = if query.execution_times.atoms().len() > 2 {
+            2
+        } else {
+            20
+        };
+        assert!(
+            width.as_nanos() * part < median.low.as_nanos(),
+            "{index}: {median:?}"
+        );
+        let mean = responses.iter().map(|r| r.as_secs_f64()).sum::<f64>() / 1e6;
+        let (low, high) = (predicted.mean.low, predicted.mean.high.unwrap());
+        assert!(low.as_secs_f64() < 1.01 * mean && 0.99 * mean < high.as_secs_f64());
+    }
+}
+
+/// So few slots that execution times rounded up would be more work than there is time for.
+#[test]
+fn where_rounding_up_would_overload_a_slower_processor_bounds_the_responses() {
+    let mut query = settings_off_the_lattice()[1].clone();
+    query.rate = Rate::per_second(75.0).unwrap();
+    query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(4).unwrap());
     let predicted = constant_bandwidth(&query).unwrap();
-    assert_honest_estimate(&predicted, simulated(&query, 1_000_000, 3));
+    let said = predicted.assumptions.join("\n");
+    assert!(said.contains("a processor of the same bandwidth"), "{said}");
+    let responses = simulated(&query, 1_000_000, 5);
+    assert!(excess(&predicted.distribution, &responses) < 5.0);
+    assert!(predicted.quantile(0.99).high.is_some());
 }
 
 #[test]

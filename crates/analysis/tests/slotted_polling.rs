@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tailbound_analysis::AnalysisError;
 use tailbound_analysis::slotted::{ExecutionLaw, SlottedQuery, polling};
 use tailbound_distribution::Evidence;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
 use crate::slotted_load::{
     assert_honest_estimate, assert_narrow, ends, excess, law, one, poisson_jobs, query, same_cases,
@@ -103,10 +103,19 @@ fn rare_jobs_wait_for_the_next_period() {
 
 #[test]
 fn execution_times_off_the_lattice_yield_an_estimate_that_says_so() {
-    let times = ExecutionLaw::constant(Duration::from_nanos(1_034_711)).unwrap();
-    let query = query(400.0, times, 2_800, 4_000);
-    let predicted = polling(&query).unwrap();
-    assert_honest_estimate(&predicted, simulated(&query, 1_000_000, 3));
+    let ns = Duration::from_nanos;
+    for (per_second, d, budget, period) in [
+        (400.0, 1_034_711, 2_800_000, 4_000_000),
+        // An execution time that is nearly a budget, and must not be rounded to more than one.
+        (14.0, 44_634_000, 44_922_644, 50_000_000),
+    ] {
+        let times = ExecutionLaw::constant(ns(d)).unwrap();
+        let rate = Rate::per_second(per_second).unwrap();
+        let query = SlottedQuery::new(rate, times, ns(budget), ns(period));
+        let predicted = polling(&query).unwrap();
+        assert!(predicted.quantile(1e-6).low >= ns(d));
+        assert_honest_estimate(&predicted, simulated(&query, 1_000_000, 3));
+    }
 }
 
 #[test]

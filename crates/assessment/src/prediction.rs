@@ -15,6 +15,7 @@ use tailbound_time::{Duration, nanoseconds};
 use crate::AssessmentError;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
+use crate::schedulability::{CpuVerdict, refused_cpus};
 
 /// The predictions for one service in one variant.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -450,6 +451,7 @@ pub fn predict(
     let mut answers = Vec::new();
     for variant in chosen_variants(description, query.variant)? {
         let deployment = Deployment::of_run(description, variant)?;
+        let refused_cpus = refused_cpus(&deployment.description)?;
         for (name, service) in &description.services {
             if query.service.is_some_and(|chosen| chosen != name) {
                 continue;
@@ -467,7 +469,14 @@ pub fn predict(
             let refused = found.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = found.cases.into_iter();
-            answers.extend(cases.map(|(from, prediction)| {
+            let of_domain = |cpu: &&CpuVerdict| cpu.domains.contains(&service.domain);
+            let not_admitted = refused_cpus.iter().filter(of_domain).map(|cpu| {
+                let why = cpu.failures.join("; ");
+                format!("the domain gets its budget in time, which no admission shows: {why}")
+            });
+            let not_admitted: Vec<String> = not_admitted.collect();
+            answers.extend(cases.map(|(from, mut prediction)| {
+                prediction.assumptions.extend(not_admitted.iter().cloned());
                 let slos: &[Slo] = if from == FAITHFUL { &service.slos } else { &[] };
                 PredictionAnswer::of(place, from, prediction, slos, query)
             }));

@@ -12,6 +12,7 @@ use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of
 use tailbound_analysis::interfaces::{
     DedicatedCpu, PeriodicSupply, ResponseBound, SupplyBound, Workload,
 };
+use tailbound_analysis::resolution::only_simulated;
 use tailbound_analysis::schedulability::PriorityOrder;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
@@ -165,6 +166,24 @@ pub fn judge_some(
         answers.push(ModeVerdict::of(mode.mode, tasks, services, cpus));
     }
     Ok(answers)
+}
+
+/// The CPUs of a deployed description whose reservations do not all get their budgets for sure. For what only simulation
+/// covers there is no admission, and none of these.
+///
+/// # Errors
+/// A reservation that cannot be derived.
+pub fn refused_cpus(deployed: &Description) -> Result<Vec<CpuVerdict>, AssessmentError> {
+    let mut domains = deployed.domains.keys();
+    if domains.any(|name| only_simulated(deployed, name).is_some()) {
+        return Ok(Vec::new());
+    }
+    let mut refused = Vec::new();
+    for mode in modes(deployed) {
+        let cpus = admission::ModeReservations::of(deployed, &mode)?.judge();
+        refused.extend(cpus.into_iter().filter(|cpu| !cpu.admitted));
+    }
+    Ok(refused)
 }
 
 /// What a domain gets for sure.

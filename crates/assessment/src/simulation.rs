@@ -9,6 +9,7 @@ use tailbound_time::Duration;
 
 use crate::AssessmentError;
 use crate::prediction::variant_named;
+use crate::schedulability::refused_cpus;
 
 /// What is simulated of a description.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +60,8 @@ pub fn simulate<E: From<AssessmentError>>(
     };
     let deployment = Deployment::of(description, query.mode, variant);
     let hosted = deployment.map_err(AssessmentError::from)?.description;
-    let mut hosts = Vec::new();
+    let refused = refused_cpus(&hosted)?;
+    let mut hosts: Vec<HostSimulation> = Vec::new();
     for host in hosted.hosts.keys() {
         hosts.push(simulate_host(&HostQuery {
             description: &hosted,
@@ -71,6 +73,13 @@ pub fn simulate<E: From<AssessmentError>>(
             kept: Kept::Classes,
             most_events: MOST_EVENTS,
         })?);
+    }
+    for host in &mut hosts {
+        let here = refused.iter().filter(|cpu| cpu.host == host.host);
+        host.assumptions.extend(here.map(|cpu| {
+            let why = cpu.failures.join("; ");
+            format!("not admitted, and simulated all the same: {why}")
+        }));
     }
     let mode = query.mode.or(description.initial_mode.as_deref());
     Ok(SimulationAnswer {

@@ -66,7 +66,8 @@ impl HostFit for UsualHost {
         });
         let asked: Vec<Reserved<'_>> = asked.collect();
         let admitted = admission::admit(&[], &asked, &HostLimits::default());
-        admitted.err().map(|refusal| refusal.to_string())
+        let refusal = admitted.err().or_else(|| admission::company_among(&asked));
+        refusal.map(|refusal| refusal.to_string())
     }
 }
 

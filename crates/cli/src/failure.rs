@@ -27,7 +27,18 @@ pub enum Failure {
     /// Everything worked, the answer is no: exit status 2.
     #[error("{0}")]
     Verdict(String),
+    /// The command that was run under a reservation ended so: its own exit status, or 128 and the number of
+    /// the signal that ended it, as shells have it. It has said itself what there is to say.
+    #[error("the command ended with status {0}")]
+    Command(u8),
+    /// A command was not run to its end under a reservation: exit status 125, as `timeout` and `nice` have it,
+    /// since 1 and 2 may be the command's.
+    #[error("{0}")]
+    NotRun(Box<Self>),
 }
+
+/// The exit status of [`Failure::NotRun`].
+const NOT_RUN: u8 = 125;
 
 impl Failure {
     /// An error without a known remedy.
@@ -74,11 +85,22 @@ impl Failure {
         }
     }
 
-    /// The exit status: 1 for errors, 2 for a failed verdict.
+    /// The failure of a command's wrapper, told from the command's own.
+    pub fn of_wrapper(self) -> Self {
+        match self {
+            Self::Command(_) | Self::NotRun(_) => self,
+            other => Self::NotRun(Box::new(other)),
+        }
+    }
+
+    /// The exit status: 1 for errors, 2 for a failed verdict; of a command under a reservation the
+    /// command's own, or 125.
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Error { .. } | Self::Description { .. } => ExitCode::from(1),
             Self::Verdict(_) => ExitCode::from(2),
+            Self::Command(status) => ExitCode::from(*status),
+            Self::NotRun(_) => ExitCode::from(NOT_RUN),
         }
     }
 
@@ -93,6 +115,8 @@ impl Failure {
             }
             Self::Description { problems, text } => crate::excerpt::render(problems, text),
             Self::Verdict(message) => eprintln!("tailbound: {message}"),
+            Self::Command(_) => {}
+            Self::NotRun(failure) => failure.render(),
         }
     }
 }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tailbound_control::ClientError;
 use tailbound_linux::HostCapabilities;
 use tailbound_measurement::{AdviceQuery, Noise, advice, fingerprint, noise};
-use tailbound_model::{CpuSet, InputFiles, LoadedDescription, Variant};
+use tailbound_model::{CpuSet, Description, InputFiles, LoadedDescription, Variant};
 use tailbound_modes::table::ModeTable;
 use tailbound_report::Warning;
 use tailbound_time::Duration;
 
 use crate::calibrations::{Calibrating, Calibrations, Condition};
-use crate::host_check::{Obstacle, obstacle};
+use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
 use crate::results::{Findings, Results};
@@ -73,13 +73,8 @@ pub fn run(
     let seed = options.seed.unwrap_or(loaded.description.seed);
     let mut findings = Findings::new(loaded, inputs, seed, &options.out);
     let deployments = deployments(loaded)?;
-    let simulated_only = options.simulate_only
-        || !host_is_fit(
-            &loaded.description.experiment.variants,
-            &deployments,
-            &mut findings,
-            observer,
-        )?;
+    let simulated_only =
+        options.simulate_only || !host_is_fit(&loaded.description, &mut findings, observer)?;
     findings.warnings.extend(scale_warning(options));
     let mut testbed = None;
     if !simulated_only {
@@ -206,14 +201,13 @@ fn calibrated_testbed<'a>(
 /// # Errors
 /// The first variant asks for more than there is, which no rights and no other kernel would mend.
 fn host_is_fit(
-    variants: &[Variant],
-    deployments: &BTreeMap<String, Deployment>,
+    description: &Description,
     findings: &mut Findings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<bool, ExperimentError> {
     let host = HostCapabilities::probe();
-    for (index, variant) in variants.iter().enumerate() {
-        let found = obstacle(&deployments[&variant.name].reserved, &host);
+    for (index, variant) in description.experiment.variants.iter().enumerate() {
+        let found = obstacle_of_run(description, variant, &host)?;
         match (found, index) {
             (None, _) => {}
             (Some(Obstacle::TooMuch(reason)), 0) => {

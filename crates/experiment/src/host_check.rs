@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_enforcement::admission::{Standing, admit, check_request};
+use tailbound_enforcement::admission::{Standing, admit, check_company_among, check_request};
 use tailbound_enforcement::backends::backend;
 use tailbound_enforcement::binding::other_server;
 use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
@@ -44,24 +44,46 @@ impl From<AdmissionError> for Obstacle {
     }
 }
 
-/// Why `host` cannot enforce a variant whose domains get `resolved`, if so. What other reservations
+/// Why `host` cannot enforce the reservations of a description, if so. What other reservations
 /// hold on the host at the time does not count here.
 pub fn obstacle(
+    resolved: &BTreeMap<String, ResolvedDomain>,
+    host: &HostCapabilities,
+) -> Option<Obstacle> {
+    obstacle_in(&Variant::as_described(), resolved, host)
+}
+
+/// The same in a variant. One that puts another back end in place of the described ones is a baseline, so its domains
+/// may share a CPU although each is to have it to itself.
+pub fn obstacle_in(
+    variant: &Variant,
     resolved: &BTreeMap<String, ResolvedDomain>,
     host: &HostCapabilities,
 ) -> Option<Obstacle> {
     if let Some(why) = other_server(resolved) {
         return Some(Obstacle::TooMuch(why));
     }
-    let requests = resolved
-        .iter()
-        .filter(|(_, one)| one.backend.enforces())
-        .map(|(domain, one)| ReservationRequest {
-            options: one.options,
-            ..request(domain, &one.interface, one.backend)
-        })
-        .collect::<Vec<_>>();
+    let requests = requests(resolved);
+    if variant.backend.is_none() {
+        let standing = standing(&requests);
+        if let Err(error) = check_company_among(&standing) {
+            return Some(error.into());
+        }
+    }
     fits(&requests, host).err()
+}
+
+fn requests(resolved: &BTreeMap<String, ResolvedDomain>) -> Vec<ReservationRequest> {
+    let enforced = resolved.iter().filter(|(_, one)| one.backend.enforces());
+    let requests = enforced.map(|(domain, one)| ReservationRequest {
+        options: one.options,
+        ..request(domain, &one.interface, one.backend)
+    });
+    requests.collect()
+}
+
+fn standing(requests: &[ReservationRequest]) -> Vec<Standing> {
+    requests.iter().cloned().map(Standing::from_start).collect()
 }
 
 /// What is asked for is judged first, so that it is told on hosts that lack the means, too.
@@ -69,8 +91,7 @@ fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), 
     for request in requests {
         check_request(request, host)?;
     }
-    let standing: Vec<Standing> = requests.iter().cloned().map(Standing::from_start).collect();
-    admit(&[], &standing, host)?;
+    admit(&[], &standing(requests), host)?;
     for request in requests {
         let missing = backend(request.backend).missing_for(request, host);
         if !missing.is_empty() {
@@ -145,6 +166,13 @@ pub struct UnfitMode {
     pub reason: String,
 }
 
+impl UnfitMode {
+    /// The mode and the reason, in words.
+    pub fn objection(&self) -> String {
+        format!("mode {} does not fit: {}", self.mode, self.reason)
+    }
+}
+
 impl HostCheck {
     /// Resolves every variant and every mode of a description and admits it to `host`; applies nothing.
     ///
@@ -165,7 +193,7 @@ impl HostCheck {
             let resolved = Deployment::of_run(description, variant)?.reserved;
             let found = match &unenforceable {
                 Some(reason) => Some(Obstacle::TooMuch(reason.clone())),
-                None => obstacle(&resolved, host),
+                None => obstacle_in(variant, &resolved, host),
             };
             let unfit = |reason| UnfitVariant {
                 variant: variant.name.clone(),
@@ -191,11 +219,30 @@ impl HostCheck {
         let variants = self.unfit.iter();
         let variants =
             variants.map(|one| format!("variant {} does not fit: {}", one.variant, one.reason));
-        let modes = self.unfit_modes.iter();
-        let modes = modes.map(|one| format!("mode {} does not fit: {}", one.mode, one.reason));
+        let modes = self.unfit_modes.iter().map(UnfitMode::objection);
         let protocols = self.protocols.iter().filter_map(ProtocolVerdict::objection);
         variants.chain(modes).chain(protocols).collect()
     }
+}
+
+/// Why `host` cannot enforce what a run or `apply` puts into force for a variant, if so: its reservations, and in a
+/// variant with modes those of every mode.
+///
+/// # Errors
+/// A reservation that cannot be derived.
+pub fn obstacle_of_run(
+    description: &Description,
+    variant: &Variant,
+    host: &HostCapabilities,
+) -> Result<Option<Obstacle>, ExperimentError> {
+    let reserved = Deployment::of_run(description, variant)?.reserved;
+    let found = obstacle_in(variant, &reserved, host);
+    if found.is_some() || !variant.has_modes() {
+        return Ok(found);
+    }
+    let unfit = unfit_modes(description, host, |_| true)?;
+    let reasons: Vec<String> = unfit.iter().map(UnfitMode::objection).collect();
+    Ok((!reasons.is_empty()).then(|| Obstacle::TooMuch(reasons.join("\n"))))
 }
 
 /// Those of the wanted modes, also with domains fallen back, that the host cannot hold: as described, and

@@ -3,17 +3,18 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
-use tailbound_analysis::resolution::Deployment;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::capabilities::{Feature, Finding};
-use tailbound_model::{BackendKind, Description, InputFiles, Variant};
+use tailbound_model::{BackendKind, Description, InputFiles};
 use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
 use tailbound_time::Duration;
 
 use tailbound_assessment::schedulability::judge;
-use tailbound_experiment::host_check::{Obstacle, obstacle};
 
-const BACKENDS: [BackendKind; 4] = [
+use crate::verdicts::Verdicts;
+
+const BACKENDS: [BackendKind; 5] = [
+    BackendKind::Dedicated,
     BackendKind::DsFreeze,
     BackendKind::RtGroup,
     BackendKind::Deadline,
@@ -44,26 +45,45 @@ fn asked(periods_ms: &'static [u64]) -> impl Strategy<Value = Asked> {
     )
 }
 
-/// A host with these reservations, each full of work: a job of its whole budget in each period.
-fn description(all: &[Asked]) -> Option<Description> {
-    let mut text = String::from(
-        "schema_version = 1\nname = \"random\"\nhosts.here.cpus = [0, 1, 2]\nhosts.here.housekeeping = [2]\n",
-    );
-    for (index, one) in all.iter().enumerate() {
+impl Asked {
+    /// As a table of a description.
+    fn reservation(&self) -> String {
         let Asked {
             backend,
             budget_ms,
             period_ms,
             priority,
             cpu,
+        } = self;
+        let time = match backend.has_budget() {
+            true => format!(r#"budget = "{budget_ms}ms", period = "{period_ms}ms", "#),
+            false => String::new(),
+        };
+        format!(r#"{{ backend = "{backend}", {time}priority = {priority}, cpus = [{cpu}] }}"#)
+    }
+}
+
+/// A host with these reservations, each full of work: a job of its whole budget in each period. If there is a second
+/// mode, the first reservation has another budget there.
+fn description(all: &[Asked], second_mode_ms: Option<u64>) -> Option<Description> {
+    let initial = second_mode_ms.map_or("", |_| "initial_mode = \"low\"\n");
+    let mut text = format!(
+        "schema_version = 1\nname = \"random\"\n{initial}hosts.here.cpus = [0, 1, 2]\nhosts.here.housekeeping = [2]\n",
+    );
+    for (index, one) in all.iter().enumerate() {
+        let Asked {
+            budget_ms,
+            period_ms,
+            ..
         } = one;
+        let reservation = one.reservation();
         write!(
             text,
             r#"
 [domains.d{index}]
 kind = "process"
 builtin = "synthetic-service"
-reservation = {{ backend = "{backend}", budget = "{budget_ms}ms", period = "{period_ms}ms", priority = {priority}, cpus = [{cpu}] }}
+reservation = {reservation}
 
 [services.s{index}]
 domain = "d{index}"
@@ -77,12 +97,23 @@ execution_time = {{ kind = "constant", value = "{budget_ms}ms" }}
         )
         .unwrap();
     }
-    // More than 100 % of a CPU is no valid description.
+    if let (Some(budget_ms), Some(first)) = (second_mode_ms, all.first()) {
+        let changed = Asked {
+            budget_ms: budget_ms.min(first.period_ms),
+            ..first.clone()
+        };
+        let changed = changed.reservation();
+        write!(
+            text,
+            "\n[modes.low]\n[modes.high]\nreservations.d0 = {changed}\n"
+        )
+        .unwrap();
+    }
     tailbound_model::parse(&text, "random.toml").ok()
 }
 
 /// A host that can do everything, with the kernel's default limits.
-fn able() -> HostCapabilities {
+pub fn able() -> HostCapabilities {
     let works = |_| Finding {
         works: true,
         found: "a test says so".into(),
@@ -108,16 +139,15 @@ proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 100_000, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn descriptions_are_admitted_exactly_where_hosts_admit_them(
+    fn every_verb_has_one_verdict_on_a_description(
         all in proptest::collection::vec(asked(&[5, 10, 20, 25, 30, 100]), 1..5),
+        second_mode_ms in proptest::option::of(1_u64..30),
     ) {
-        let description = description(&all);
-        prop_assume!(description.is_some());
+        let description = description(&all, second_mode_ms);
+        prop_assert!(description.is_some(), "{:?} {:?}", all, second_mode_ms);
         let description = description.unwrap();
-        let deployment = Deployment::of_run(&description, &Variant::as_described()).unwrap();
-        let found = obstacle(&deployment.reserved, &able());
-        let too_much = matches!(found, Some(Obstacle::TooMuch(_)));
-        prop_assert_eq!(is_admitted(&description), !too_much, "{:?} {:?}", all, found);
+        let expected = Verdicts::all(is_admitted(&description));
+        prop_assert_eq!(Verdicts::of(&description, &able()), expected, "{:?} {:?}", all, second_mode_ms);
     }
 
     #[test]
@@ -130,7 +160,7 @@ proptest! {
             // The grid on which all are replenished is that of ds-freeze.
             one.backend = if by_priority { BackendKind::DsFreeze } else { BackendKind::Deadline };
         }
-        let description = description(&all);
+        let description = description(&all, None);
         prop_assume!(description.as_ref().is_some_and(is_admitted));
         let description = description.unwrap();
         let simulation = simulate_host(&HostQuery {

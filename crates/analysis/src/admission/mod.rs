@@ -178,6 +178,14 @@ pub fn company(cpu: Cpu, one: &Reserved<'_>, others: &[Reserved<'_>]) -> Option<
     })
 }
 
+/// Why not all of `requested` can be on their CPUs together, if one of them is to have a CPU to itself.
+pub fn company_among(requested: &[Reserved<'_>]) -> Option<AdmissionRefusal> {
+    requested.iter().find_map(|one| {
+        let mut cpus = one.interface.cpus.iter();
+        cpus.find_map(|cpu| company(*cpu, one, requested))
+    })
+}
+
 /// SCHED_DEADLINE runs before SCHED_FIFO, so it would break the promises of the others.
 fn mixture(cpu: Cpu, one: &Reserved<'_>, held: &[&Reserved<'_>]) -> Option<AdmissionRefusal> {
     let clash = held.iter().find(|other| {

@@ -51,6 +51,13 @@ pub(super) struct Bins {
     pessimistic: Vec<f64>,
 }
 
+/// Which end of the bracket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BracketEnd {
+    Optimistic,
+    Pessimistic,
+}
+
 /// The outcome.
 #[derive(Clone, Debug)]
 pub(super) struct Bracket {
@@ -92,6 +99,14 @@ impl Bins {
         }
     }
 
+    /// Forgets what was added to an end.
+    pub(super) fn clear(&mut self, end: BracketEnd) {
+        match end {
+            BracketEnd::Optimistic => self.optimistic.fill(0.0),
+            BracketEnd::Pessimistic => self.pessimistic.fill(0.0),
+        }
+    }
+
     /// So many ticks in half slots, rounded down.
     fn half_slots(&self, ticks: u128) -> usize {
         // Nearly all fit into the numbers that a CPU divides fast.
@@ -102,9 +117,16 @@ impl Bins {
         .unwrap_or(usize::MAX)
     }
 
-    /// The functions, moved apart by `error` in probability, and `overhead` later.
-    pub(super) fn finish(self, error: f64, overhead: Duration) -> Result<Bracket, AnalysisError> {
+    /// The functions, moved apart by `error` in probability, with the share of the responses that take longer
+    /// multiplied by `late_factor`, and `overhead` later.
+    pub(super) fn finish(
+        self,
+        error: f64,
+        late_factor: f64,
+        overhead: Duration,
+    ) -> Result<Bracket, AnalysisError> {
         let margin = GUARD + error;
+        let scaled = |share: f64| 1.0 - late_factor * (1.0 - share).max(0.0);
         let ticks = |bin: usize| bin as u128 * u128::from(self.slots.budget_ns);
         let half_slot = self.slots.slot_seconds() / 2.0;
         let known: f64 = self.optimistic.iter().sum();
@@ -117,22 +139,20 @@ impl Bins {
         for (bin, mass) in self.optimistic.iter().enumerate().skip(first) {
             cumulative = if bin == last { 1.0 } else { cumulative + mass };
             let at = self.slots.time_down(ticks(bin).max(self.shortest_ticks));
-            push(
-                &mut optimistic,
-                at.saturating_add(overhead),
-                cumulative.min(1.0),
-            );
+            let value = scaled(cumulative).clamp(0.0, 1.0);
+            push(&mut optimistic, at.saturating_add(overhead), value);
             if cumulative >= 1.0 {
                 break;
             }
-            low_seconds += half_slot * (1.0 - cumulative);
+            low_seconds += half_slot * (1.0 - value);
         }
         let mut pessimistic = Vec::new();
         let (mut sum, mut highest, mut high_seconds) = (0.0, 0.0_f64, 0.0);
         for (bin, mass) in self.pessimistic.iter().enumerate() {
             sum += mass;
             let bound = 1.0 - self.tail.above(bin as f64 * half_slot);
-            highest = highest.max(sum - margin).max(bound).clamp(0.0, 1.0);
+            let value = scaled((sum - margin).min(1.0));
+            highest = highest.max(value).max(bound).clamp(0.0, 1.0);
             let at = self.slots.time_up(ticks(bin)).saturating_add(overhead);
             push(&mut pessimistic, at, highest);
             high_seconds += half_slot * (1.0 - highest);
@@ -149,6 +169,50 @@ impl Bins {
             mean: Interval {
                 low: low.saturating_add(overhead),
                 high: Some(high.saturating_add(overhead)),
+            },
+        })
+    }
+}
+
+impl Bracket {
+    /// Its optimistic end and the pessimistic one of `other`.
+    pub(super) fn with_pessimistic_end_of(self, other: Self) -> Self {
+        Self {
+            optimistic: self.optimistic,
+            pessimistic: other.pessimistic,
+            mean: Interval {
+                low: self.mean.low,
+                high: other.mean.high,
+            },
+        }
+    }
+
+    /// What encloses both.
+    pub(super) fn around(self, other: &Self) -> Result<Self, AnalysisError> {
+        let both = |one: &StepCdf, two: &StepCdf, chosen: fn(f64, f64) -> f64| {
+            let mut places: Vec<Duration> = one
+                .steps()
+                .iter()
+                .chain(two.steps())
+                .map(|step| step.0)
+                .collect();
+            places.sort_unstable();
+            let mut steps = Vec::with_capacity(places.len());
+            for at in places {
+                push(&mut steps, at, chosen(one.value(at), two.value(at)));
+            }
+            StepCdf::new(steps).map_err(AnalysisError::no_distribution)
+        };
+        Ok(Self {
+            optimistic: both(&self.optimistic, &other.optimistic, f64::max)?,
+            pessimistic: both(&self.pessimistic, &other.pessimistic, f64::min)?,
+            mean: Interval {
+                low: self.mean.low.min(other.mean.low),
+                high: self
+                    .mean
+                    .high
+                    .zip(other.mean.high)
+                    .map(|(one, two)| one.max(two)),
             },
         })
     }

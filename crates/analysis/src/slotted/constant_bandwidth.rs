@@ -7,10 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use super::bracket::{Bins, Tail};
+use tailbound_distribution::Evidence;
+use tailbound_time::Duration;
+
+use super::bracket::{Bins, Bracket, BracketEnd, Tail};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
-use super::slots::{SlotPlan, Slots};
-use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer};
+use super::slots::{SlotPlan, SlotPlans, Slots};
+use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
 use crate::AnalysisError;
 
 /// The share of time whose place in the cycle need not be known.
@@ -30,8 +33,7 @@ const MOST_STATES: f64 = 200_000.0;
 /// passed, or the rest of the budget by the time to the deadline exceeds budget / period, both
 /// start anew; otherwise they stay.
 ///
-/// The answer is a proved bracket ([`tailbound_distribution::Evidence::Bound`]) if the budget and
-/// all execution times are whole slots, otherwise an estimate; see
+/// The answer is a proved bracket ([`tailbound_distribution::Evidence::Bound`]) whatever the execution times; see
 /// docs/concepts/response-time-grid.md.
 ///
 /// # Errors
@@ -39,15 +41,50 @@ const MOST_STATES: f64 = 200_000.0;
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
 pub fn constant_bandwidth(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
-    let plan = SlotPlan::new(query, cost)?;
-    let solve = |plan: &SlotPlan| solve(query, plan);
+    let plans = SlotPlans::new(query, cost)?;
+    let bracket = match &plans {
+        SlotPlans::Exact(plan) => solve(
+            query,
+            plan,
+            &[BracketEnd::Optimistic, BracketEnd::Pessimistic],
+        )?,
+        SlotPlans::Rounded { down, up } => {
+            let optimistic = solve(query, down, &[BracketEnd::Optimistic])?;
+            let pessimistic = match up {
+                Some(up) => solve(query, up, &[BracketEnd::Pessimistic])?,
+                None => solve(query, down, &[])?,
+            };
+            optimistic.with_pessimistic_end_of(pessimistic)
+        }
+    };
     let method = "M/G/1 on a hard constant-bandwidth server: busy periods of a processor of the \
                   same bandwidth (ballot theorem of Takács), by dynamic programming over one period";
     let of_server = [
         "the deadline is the period, and the kernel does not reclaim unused bandwidth",
         "budgets are enforced without delay (no throttling at ticks)",
     ];
-    answer(query, &plan, solve, method, &of_server)
+    let law = SlottedBracket {
+        bracket,
+        evidence: Evidence::Bound,
+        of_rounding: rounding(&plans),
+    };
+    Ok(answer(query, &plans, law, method, &of_server))
+}
+
+/// What was rounded, in words.
+fn rounding(plans: &SlotPlans) -> String {
+    match plans {
+        SlotPlans::Exact(_) => nothing_rounded(plans),
+        SlotPlans::Rounded { up: Some(_), .. } => format!(
+            "execution times are rounded outward to slots of {}, and so is the moment of arrival",
+            plans.slot()
+        ),
+        SlotPlans::Rounded { up: None, .. } => format!(
+            "execution times are rounded down to slots of {} for the optimistic end; rounded up they would be more \
+             work than the reservation gives, so the pessimistic end is that of a processor of the same bandwidth",
+            plans.slot()
+        ),
+    }
 }
 
 /// Grains of work beyond which a processor of the bandwidth hardly ever has any.
@@ -84,32 +121,60 @@ fn round_cost(plan: &SlotPlan) -> f64 {
     states(plan) as f64 * (terms + 1.0) + budget * (budget + terms)
 }
 
-fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<SlottedBracket, AnalysisError> {
-    let slots = plan.slots;
+/// The ends of the bracket that are asked for; what is not asked for is a bound that needs no solution.
+///
+/// Of a load whose execution times are rounded down, the jobs of a cycle that take longer are no more than those of the
+/// true load, and rounded up no fewer. They are counted for each cycle, so what counts for each job is that
+/// number times the rate of the true cycles.
+fn solve(
+    query: &SlottedQuery,
+    plan: &SlotPlan,
+    ends: &[BracketEnd],
+) -> Result<Bracket, AnalysisError> {
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
-    let per_second = plan.work.decay(plan.fluid_seconds()) / plan.fluid_seconds();
+    let per_second = query.decay_per_second();
     let tail = Tail {
         factor: 1.0 + per_second / rate,
         per_second,
         from_seconds: 0.0,
     };
-    let mut bins = Bins::new(slots, tail, plan.shortest_response(query));
-    for (size, weight) in plan.sizes() {
-        let ticks = plan.ticks_to_give(size);
-        bins.add_at_least(ticks, (1.0 - load) * weight);
-        bins.add_at_most(ticks, (1.0 - load) * weight);
+    let mut bins = Bins::new(plan.slots, tail, query.execution_times.shortest());
+    if !ends.is_empty() {
+        let starts = period_starts(plan, states(plan));
+        let pass = Pass::new(plan, rate * (1.0 - load));
+        let lone = |size| plan.ticks_to_give(size);
+        for (size, weight) in plan.sizes() {
+            bins.add_at_least(lone(size), (1.0 - load) * weight);
+            bins.add_at_most(lone(size), (1.0 - load) * weight);
+        }
+        pass.later_periods(&starts, &mut bins);
+        for end in ends {
+            pass.same_period(&starts, *end, &mut bins);
+        }
     }
-    let starts = period_starts(plan, states(plan));
-    let pass = Pass::new(plan, rate * (1.0 - load));
-    pass.later_periods(&starts, &mut bins);
-    pass.same_period(&starts, SlottedSide::Optimistic, &mut bins);
-    pass.same_period(&starts, SlottedSide::Pessimistic, &mut bins);
-    let bracket = bins.finish(0.0, query.dispatch_overhead)?;
-    Ok(SlottedBracket {
-        bracket,
-        proved: true,
-    })
+    for end in [BracketEnd::Optimistic, BracketEnd::Pessimistic] {
+        if !ends.contains(&end) {
+            bins.clear(end);
+        }
+    }
+    let lateness = if plan.exact || ends.is_empty() {
+        1.0
+    } else {
+        (1.0 - query.load()) / (1.0 - load)
+    };
+    let mut bracket = bins.finish(0.0, lateness, query.dispatch_overhead)?;
+    let mean = &mut bracket.mean;
+    let of_processor = |speed| {
+        query
+            .processor_mean(speed)
+            .saturating_add(query.dispatch_overhead)
+    };
+    let rounding = Duration::from_nanos(2);
+    mean.low = mean.low.max(of_processor(1.0).saturating_sub(rounding));
+    let slowest = of_processor(query.bandwidth()).saturating_add(rounding);
+    mean.high = mean.high.map(|high| high.min(slowest));
+    Ok(bracket)
 }
 
 /// For every workload, how many periods of a cycle start with it in the mean; from below. Of the
@@ -131,7 +196,8 @@ fn period_starts(plan: &SlotPlan, states: usize) -> Vec<f64> {
     // the mean, so this is the share of all time that is still to be placed.
     let share = |current: &[f64]| {
         let work = current.iter().enumerate().map(|(w, p)| w as f64 * p);
-        plan.load() * work.sum::<f64>() / plan.work.mean_size()
+        // The load divided by the mean size, which is zero if all execution times were rounded to nothing.
+        plan.work.per_second * fluid * work.sum::<f64>()
     };
     let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 1;
     for _ in 0..rounds {
@@ -165,13 +231,6 @@ fn next_start(current: &[f64], budget_slots: usize, arrivals: &[LatticeLaw]) -> 
     next[0] = 0.0;
     next.iter_mut().for_each(|p| *p = p.max(0.0));
     next
-}
-
-/// Which end of the bracket is collected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SlottedSide {
-    Optimistic,
-    Pessimistic,
 }
 
 /// A part of the period in which the CPU does not pass a slot, nor the processor of the bandwidth
@@ -286,9 +345,9 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the jobs that the budget of the period they come in suffices for: they are done when
-    /// a CPU of its own would be. What it has served is rounded towards `side`, by a slot at
+    /// a CPU of its own would be. What it has served is rounded towards `end`, by a slot at
     /// most.
-    fn same_period(&self, starts: &[f64], side: SlottedSide, bins: &mut Bins) {
+    fn same_period(&self, starts: &[f64], end: BracketEnd, bins: &mut Bins) {
         let Some(most) = self.plan.budget().checked_sub(self.plan.shortest()) else {
             return;
         };
@@ -299,12 +358,12 @@ impl<'a> Pass<'a> {
             let slot_start = piece.cpu_slot as u128 * per_slot;
             if cpu_slot != Some(piece.cpu_slot) {
                 // Optimistic: what came in the slot that ended came at its start.
-                if side == SlottedSide::Pessimistic || cpu_slot.is_some() {
+                if end == BracketEnd::Pessimistic || cpu_slot.is_some() {
                     served.advance();
                 }
                 cpu_slot = Some(piece.cpu_slot);
             }
-            if side == SlottedSide::Optimistic {
+            if end == BracketEnd::Optimistic {
                 let late = piece.to - slot_start;
                 for (need, p) in self.needed(&served).iter().enumerate() {
                     let ticks = need as u128 * per_slot;
@@ -312,7 +371,7 @@ impl<'a> Pass<'a> {
                 }
             }
             served.arrive(&self.laws[piece.law]);
-            if side == SlottedSide::Pessimistic {
+            if end == BracketEnd::Pessimistic {
                 let late = slot_start + per_slot - piece.from;
                 for (need, p) in self.needed(&served).iter().enumerate() {
                     let ticks = need as u128 * per_slot;
@@ -423,7 +482,7 @@ mod tests {
     use super::*;
     use crate::slotted::{ExecutionLaw, Resolution};
     use std::num::NonZeroU32;
-    use tailbound_time::{Duration, Rate};
+    use tailbound_time::Rate;
 
     fn query(slots: u32) -> SlottedQuery {
         let us = Duration::from_micros;
@@ -432,6 +491,13 @@ mod tests {
         let mut query = SlottedQuery::new(rate, law, us(1_200), us(2_050));
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(slots).unwrap());
         query
+    }
+
+    fn plan(slots: u32) -> SlotPlan {
+        match SlotPlans::new(&query(slots), cost).unwrap() {
+            SlotPlans::Exact(plan) => plan,
+            rounded => panic!("{rounded:?}"),
+        }
     }
 
     fn no_bins(plan: &SlotPlan) -> Bins {
@@ -446,7 +512,7 @@ mod tests {
     /// The ballot theorem against the period followed piece by piece.
     #[test]
     fn both_ways_through_a_period_end_alike() {
-        let plan = SlotPlan::new(&query(24), cost).unwrap();
+        let plan = plan(24);
         let budget = plan.budget();
         let fluid = plan.fluid_seconds();
         let arrivals: Vec<_> = (0..=budget)
@@ -471,7 +537,7 @@ mod tests {
     /// bandwidth.
     #[test]
     fn the_time_in_cycles_is_the_load() {
-        let plan = SlotPlan::new(&query(24), cost).unwrap();
+        let plan = plan(24);
         let starts = period_starts(&plan, states(&plan));
         let pass = Pass::new(&plan, plan.work.per_second * (1.0 - plan.load()));
         let mut arrived = starts;
@@ -498,7 +564,7 @@ mod tests {
     /// the bandwidth, or both.
     #[test]
     fn pieces_cover_the_period() {
-        let plan = SlotPlan::new(&query(24), cost).unwrap();
+        let plan = plan(24);
         let pass = Pass::new(&plan, 1.0);
         let mut at = 0;
         let mut fluid = 0;

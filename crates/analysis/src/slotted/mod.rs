@@ -3,9 +3,9 @@
 //! [`constant_bandwidth`] and [`polling`] take Poisson arrivals and any finite law of execution
 //! times, first come, first served. If the budget and all execution times are whole slots of a
 //! grid that is not too fine, nothing is rounded but the moment of arrival, and the answer is a
-//! proved bracket. Otherwise execution times are shared out to the two slots around them, and
-//! the answer is an estimate, since neither server is monotone in its load. The derivations stand
-//! in docs/concepts/response-time-grid.md.
+//! proved bracket. Otherwise execution times are rounded down on one grid and up on another. On a
+//! constant-bandwidth server the two yield a proved bracket, too; on a polling server, which is not
+//! monotone in its load, an estimate. The derivations stand in docs/concepts/response-time-grid.md.
 //!
 //! [`thesis`] is the discretisation of the thesis for deferrable servers, for comparisons only.
 
@@ -23,12 +23,11 @@ use serde::Serialize;
 use tailbound_distribution::{Distribution, Evidence, Interval, Provenance};
 use tailbound_time::{Duration, Rate};
 
-use crate::AnalysisError;
 use bracket::Bracket;
 pub use constant_bandwidth::constant_bandwidth;
 pub use law::ExecutionLaw;
 pub use polling::polling;
-use slots::SlotPlan;
+use slots::SlotPlans;
 
 /// A question: how long do the responses of this load take under that reservation?
 #[derive(Clone, Debug)]
@@ -113,81 +112,84 @@ impl SlottedQuery {
         self.rate.as_per_second() * self.execution_times.mean_seconds()
     }
 
+    /// The load as a share of the reservation.
+    fn load(&self) -> f64 {
+        self.utilisation() / self.bandwidth()
+    }
+
+    /// The mean response on a processor of so many CPUs' speed that is there all the time (Pollaczek and Khinchine).
+    fn processor_mean(&self, speed: f64) -> Duration {
+        let square = |(value, p): &(Duration, f64)| value.as_secs_f64().powi(2) * p;
+        let square: f64 = self.execution_times.atoms().iter().map(square).sum();
+        let waits =
+            self.rate.as_per_second() * square / (2.0 * speed * (speed - self.utilisation()));
+        Duration::from_secs_f64_nearest(self.execution_times.mean_seconds() / speed + waits)
+    }
+
+    /// The rate at which the tail of the response times on a processor of the bandwidth decays.
+    fn decay_per_second(&self) -> f64 {
+        let mean = self.execution_times.mean_seconds();
+        let moment = |theta: f64| -> f64 {
+            let atoms = self.execution_times.atoms().iter();
+            atoms
+                .map(|(value, p)| p * (theta * value.as_secs_f64() / mean).exp())
+                .sum()
+        };
+        let longest = self.execution_times.atoms().last();
+        let longest = longest.map_or(mean, |(value, _)| value.as_secs_f64());
+        crate::lundberg::decay(self.load(), moment, (mean / longest, 64.0)) / mean
+            * self.bandwidth()
+    }
+
     /// The reservation, in CPUs; zero without a period.
     pub fn bandwidth(&self) -> f64 {
         self.budget.as_nanos() as f64 / self.period.as_nanos().max(1) as f64
     }
 }
 
-/// What a solver finds for a plan.
+/// What a solver finds.
 struct SlottedBracket {
     bracket: Bracket,
-    /// Whether the equilibrium that the solver found is proved to be near the true one.
-    proved: bool,
+    /// Whether the bracket is proved to enclose the truth.
+    evidence: Evidence,
+    /// What was rounded, in words.
+    of_rounding: String,
 }
 
-/// The quantiles by which a grid is compared with one half as fine.
-const COMPARED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-
-/// Puts an answer together; of an estimate, with the outcome of a grid half as fine.
+/// Puts an answer together.
 fn answer(
     query: &SlottedQuery,
-    plan: &SlotPlan,
-    solve: impl Fn(&SlotPlan) -> Result<SlottedBracket, AnalysisError>,
+    plans: &SlotPlans,
+    law: SlottedBracket,
     method: &str,
     of_server: &[&str],
-) -> Result<SlottedPrediction, AnalysisError> {
-    let found = solve(plan)?;
-    let slot = plan.slots.time_up(plan.slots.ticks_per_slot());
+) -> SlottedPrediction {
     let mut assumptions = common_assumptions(query, of_server);
-    let subject = "response time";
-    let distribution = |evidence, bracket: &Bracket| {
-        Distribution::from_bracket(
-            Provenance::new(evidence, subject, method),
-            bracket.optimistic.clone(),
-            bracket.pessimistic.clone(),
-        )
-    };
-    let proved = plan.exact && found.proved;
-    if plan.exact {
-        assumptions.push(format!(
-            "budget and execution times are whole slots of {slot}; the moment of arrival is \
-             rounded outward to slots"
-        ));
-    } else {
-        let coarse = solve(&plan.halved(query)?)?;
-        let fine = distribution(Evidence::Estimate, &found.bracket);
-        let coarse = distribution(Evidence::Estimate, &coarse.bracket);
-        assumptions.push(format!(
-            "execution times are shared out to the slots of {slot} around them, which is no bound: \
-             the server is not monotone in its load; with slots of twice that length the median, \
-             p90, p99 and p99.9 move by {} at most",
-            shift(&fine, &coarse)
-        ));
-    }
-    if !found.proved {
-        assumptions.push(
-            "the workload at replenishments was iterated until it stood still, without a bound on \
-             its error"
-                .into(),
-        );
-    }
-    let evidence = if proved {
-        Evidence::Bound
-    } else {
-        Evidence::Estimate
-    };
-    let mut distribution = distribution(evidence, &found.bracket);
-    distribution.provenance.assumptions.clone_from(&assumptions);
-    Ok(SlottedPrediction {
-        distribution,
-        mean: found.bracket.mean,
-        slot,
+    assumptions.push(law.of_rounding);
+    let mut provenance = Provenance::new(law.evidence, "response time", method);
+    provenance.assumptions.clone_from(&assumptions);
+    let Bracket {
+        optimistic,
+        pessimistic,
+        mean,
+    } = law.bracket;
+    SlottedPrediction {
+        distribution: Distribution::from_bracket(provenance, optimistic, pessimistic),
+        mean,
+        slot: plans.slot(),
         method: method.into(),
         assumptions,
         utilisation: query.utilisation(),
         bandwidth: query.bandwidth(),
-    })
+    }
+}
+
+/// The words of a lattice on which nothing is rounded.
+fn nothing_rounded(plans: &SlotPlans) -> String {
+    format!(
+        "budget and execution times are whole slots of {}; the moment of arrival is rounded outward to slots",
+        plans.slot()
+    )
 }
 
 /// What every answer takes for granted, and what is so of this server.
@@ -209,18 +211,4 @@ fn common_assumptions(query: &SlottedQuery, of_server: &[&str]) -> Vec<String> {
         ));
     }
     assumptions
-}
-
-/// The most that the middle of a compared quantile moves.
-fn shift(fine: &Distribution, coarse: &Distribution) -> Duration {
-    let middle = |distribution: &Distribution, probability| {
-        let interval = distribution.quantile(probability)?;
-        let (low, high) = (interval.low.as_nanos(), interval.high?.as_nanos());
-        Some(low / 2 + high / 2)
-    };
-    let moved = |probability: &f64| {
-        Some(middle(fine, *probability)?.abs_diff(middle(coarse, *probability)?))
-    };
-    let most = COMPARED.iter().filter_map(moved).max();
-    Duration::from_nanos(most.unwrap_or(u64::MAX))
 }

@@ -3,10 +3,12 @@
 //! What is left at the start of a period is a Markov chain on the lattice, whose kernel the
 //! ballot theorem gives (docs/concepts/response-time-grid.md, "The polling server").
 
-use super::bracket::{Bins, Tail};
+use tailbound_distribution::Evidence;
+
+use super::bracket::{Bins, Bracket, Tail};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
-use super::slots::{SlotPlan, Slots};
-use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer};
+use super::slots::{SlotPlan, SlotPlans, Slots};
+use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
 use crate::AnalysisError;
 
 /// What the workload at the start of a period exceeds with at most this probability is left out.
@@ -37,19 +39,57 @@ const USEFUL: f64 = 1e-4;
 ///
 /// The answer is a proved bracket ([`tailbound_distribution::Evidence::Bound`]) if the budget and
 /// all execution times are whole slots and the chain forgets its start fast enough; otherwise it is
-/// an estimate. See docs/concepts/response-time-grid.md.
+/// an estimate, which spans what execution times rounded down and up yield. See docs/concepts/response-time-grid.md.
 ///
 /// # Errors
 /// [`AnalysisError::Overloaded`] if the load is not below the bandwidth,
 /// [`AnalysisError::Invalid`] if the reservation is none, [`AnalysisError::NotAnalysed`] for
 /// execution times or periods that are too long for the grid.
 pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
-    let plan = SlotPlan::new(query, cost)?;
-    let solve = |plan: &SlotPlan| solve(query, plan);
+    let plans = SlotPlans::new(query, cost)?;
+    let (bracket, settled) = match &plans {
+        SlotPlans::Exact(plan) => solve(query, plan)?,
+        SlotPlans::Rounded { down, up } => {
+            let (below, _) = solve(query, down)?;
+            let (above, _) = match up {
+                Some(up) => solve(query, up)?,
+                None => (
+                    bins(query, down).finish(0.0, 1.0, query.dispatch_overhead)?,
+                    false,
+                ),
+            };
+            (below.around(&above)?, false)
+        }
+    };
     let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
                   passages (ballot theorem of Takács)";
     let of_server = ["budgets are enforced without delay, and periods start on a fixed grid"];
-    answer(query, &plan, solve, method, &of_server)
+    let evidence = match settled {
+        true => Evidence::Bound,
+        false => Evidence::Estimate,
+    };
+    let law = SlottedBracket {
+        bracket,
+        evidence,
+        of_rounding: rounding(&plans, settled),
+    };
+    Ok(answer(query, &plans, law, method, &of_server))
+}
+
+/// What was rounded, and what is not proved, in words.
+fn rounding(plans: &SlotPlans, settled: bool) -> String {
+    match plans {
+        SlotPlans::Exact(_) if settled => nothing_rounded(plans),
+        SlotPlans::Exact(_) => format!(
+            "{}; the workload at replenishments was iterated until it stood still, without a bound on its error",
+            nothing_rounded(plans)
+        ),
+        SlotPlans::Rounded { .. } => format!(
+            "execution times are rounded both down and up to slots of {}, and the answer spans both, which is no \
+             bound: the server is not monotone in its load",
+            plans.slot()
+        ),
+    }
 }
 
 /// The decay of the workload's tail, per grain: that of a server which works in a period only on
@@ -89,16 +129,21 @@ fn round_cost(plan: &SlotPlan) -> f64 {
     states(plan) as f64 * (terms + 1.0) + budget * (budget + 2.0 * terms)
 }
 
-fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<SlottedBracket, AnalysisError> {
-    let slots = plan.slots;
-    let decay = decay(plan);
-    let per_second = decay / plan.fluid_seconds();
-    let budgets = (2.0 * decay * plan.budget() as f64).min(600.0).exp();
+/// Nothing but what holds of any load like this.
+fn bins(query: &SlottedQuery, plan: &SlotPlan) -> Bins {
+    let per_second = query.decay_per_second();
+    let of_budgets = 2.0 * per_second / query.bandwidth() * query.budget.as_secs_f64();
     let tail = Tail {
-        factor: budgets * (1.0 + per_second / plan.work.per_second),
+        factor: of_budgets.min(600.0).exp() * (1.0 + per_second / query.rate.as_per_second()),
         per_second,
-        from_seconds: slots.period_seconds(),
+        from_seconds: plan.slots.period_seconds(),
     };
+    Bins::new(plan.slots, tail, query.execution_times.shortest())
+}
+
+/// The bracket for the execution times of a plan, and whether its equilibrium is proved to be near the true one.
+fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, bool), AnalysisError> {
+    let decay = decay(plan);
     let chain = Chain::new(plan, states(plan));
     let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
     let rounds = rounds.min(MOST_ROUNDS);
@@ -124,11 +169,12 @@ fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<SlottedBracket, Analys
     } else {
         f64::INFINITY
     };
-    let mut bins = Bins::new(slots, tail, plan.shortest_response(query));
+    let mut bins = bins(query, plan);
     responses(plan, &starts, &mut bins);
     let proved = error <= USEFUL;
-    let bracket = bins.finish(if proved { error } else { 0.0 }, query.dispatch_overhead)?;
-    Ok(SlottedBracket { bracket, proved })
+    let error = if proved { error } else { 0.0 };
+    let bracket = bins.finish(error, 1.0, query.dispatch_overhead)?;
+    Ok((bracket, proved))
 }
 
 /// The workload at the starts of periods.
@@ -415,7 +461,10 @@ mod tests {
         let rate = Rate::per_second(1_000.0).unwrap();
         let mut query = SlottedQuery::new(rate, law, us(1_200), us(2_050));
         query.resolution = Resolution::SlotsPerBudget(NonZeroU32::new(24).unwrap());
-        SlotPlan::new(&query, cost).unwrap()
+        match SlotPlans::new(&query, cost).unwrap() {
+            SlotPlans::Exact(plan) => plan,
+            rounded => panic!("{rounded:?}"),
+        }
     }
 
     /// The ballot theorem against the period followed step by step.

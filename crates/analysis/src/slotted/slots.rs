@@ -25,7 +25,14 @@ const LONGEST_JOB: u64 = 100_000;
 const AFFORDED: f64 = 1e9;
 /// Elementary operations that an exact lattice may cost, where there is no coarser exact one.
 const AFFORDED_FOR_EXACTNESS: f64 = 3e9;
-
+/// Elementary operations that a lattice may cost that serves one end of the bracket only.
+const AFFORDED_FOR_ONE_END: f64 = 5e8;
+/// The load of a rounded plan above which it is not solved.
+const STABLE: f64 = 1.0 - 1e-6;
+/// The most execution times for which fitting lattices are searched for.
+const FEW_ATOMS: usize = 64;
+/// By how much, of itself, rounding may move the share of time without work before more grains are worth their cost.
+const HARDLY: f64 = 1e-5;
 /// Elementary operations beyond which there is no answer.
 const MOST_OPERATIONS: f64 = 6e9;
 
@@ -88,11 +95,66 @@ pub(super) struct SlotPlan {
     pub exact: bool,
 }
 
-impl SlotPlan {
-    /// The load's lattice; `cost` tells roughly how many operations a plan would take.
+/// The lattices of a load.
+#[derive(Clone, Debug)]
+pub(super) enum SlotPlans {
+    /// On this one nothing is rounded.
+    Exact(SlotPlan),
+    /// Execution times rounded down on one and up on the other. `up` is `None` where the load would be too much
+    /// for the reservation.
+    Rounded {
+        down: SlotPlan,
+        up: Option<SlotPlan>,
+    },
+}
+
+/// Which way an execution time between two slots is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SlotRounding {
+    Down,
+    Up,
+}
+
+impl SlotRounding {
+    /// So many slots of which `per_budget` are a budget, as a whole number, and by what part of a slot it was
+    /// rounded.
+    fn whole(self, value: Duration, per_budget: usize, budget_ns: u64) -> (u128, f64) {
+        let (scaled, budget) = match value.as_nanos().checked_mul(per_budget as u64) {
+            // Nearly all fit into the numbers that a CPU divides fast.
+            Some(scaled) => {
+                let (whole, rest) = (scaled / budget_ns, scaled % budget_ns);
+                return self.of_parts(u128::from(whole), rest as f64 / budget_ns as f64);
+            }
+            None => (
+                u128::from(value.as_nanos()) * per_budget as u128,
+                u128::from(budget_ns),
+            ),
+        };
+        self.of_parts(scaled / budget, (scaled % budget) as f64 / budget as f64)
+    }
+
+    fn of_parts(self, whole: u128, part: f64) -> (u128, f64) {
+        match self {
+            Self::Down => (whole, part),
+            Self::Up if part > 0.0 => (whole + 1, 1.0 - part),
+            Self::Up => (whole, 0.0),
+        }
+    }
+}
+
+/// How the lattice is laid: the budget has `grains`, to which execution times are rounded, and each of them
+/// `refinement` slots.
+#[derive(Clone, Copy, Debug)]
+struct Fineness {
+    grains: usize,
+    refinement: usize,
+}
+
+impl SlotPlans {
+    /// The load's lattices; `cost` tells roughly how many operations a plan would take.
     pub(super) fn new(
         query: &SlottedQuery,
-        cost: impl Fn(&Self) -> f64,
+        cost: impl Fn(&SlotPlan) -> f64,
     ) -> Result<Self, AnalysisError> {
         check(query)?;
         if let Resolution::SlotsPerBudget(count) = query.resolution {
@@ -102,36 +164,86 @@ impl SlotPlan {
                     what: format!("{count} slots per budget are too many; the most are {MOST}"),
                 });
             }
-            return Self::on(query, count)?.if_affordable(&cost);
-        }
-        let mean_ns = query.execution_times.mean_seconds() * 1e9;
-        let aim = (FINE * query.budget.as_nanos() as f64 / mean_ns).ceil() as usize;
-        let aim = aim.clamp(FEWEST, MOST);
-        let coarsest = coarsest_exact(query);
-        if let Some(coarsest) = coarsest.filter(|count| *count <= MOST) {
-            let mut factor = aim.div_ceil(coarsest).min(MOST / coarsest).max(1);
-            loop {
-                let plan = Self::on(query, coarsest * factor);
-                let afforded = if factor == 1 {
-                    AFFORDED_FOR_EXACTNESS
-                } else {
-                    AFFORDED
-                };
-                match plan {
-                    Ok(plan) if cost(&plan) <= afforded => return Ok(plan),
-                    _ if factor > 1 => factor = (factor * 3 / 4).max(1),
-                    _ => break,
-                }
+            let fineness = Fineness {
+                grains: count,
+                refinement: 1,
+            };
+            let down = SlotPlan::on(query, fineness, SlotRounding::Down)?.if_affordable(&cost)?;
+            if down.exact {
+                return Ok(Self::Exact(down));
             }
+            let up = SlotPlan::on(query, fineness, SlotRounding::Up)?;
+            let up = up.stable().map(|up| up.if_affordable(&cost)).transpose()?;
+            return Ok(Self::Rounded { down, up });
         }
-        let mut count = aim;
+        if let Some(plan) = SlotPlan::exact(query, &cost) {
+            return Ok(Self::Exact(plan));
+        }
+        let up = SlotPlan::rounded(query, SlotRounding::Up, &cost)?;
+        Ok(Self::Rounded {
+            down: SlotPlan::rounded(query, SlotRounding::Down, &cost)?,
+            up: up.stable(),
+        })
+    }
+}
+
+impl SlotPlans {
+    /// The length of the longest slots, rounded up.
+    pub(super) fn slot(&self) -> Duration {
+        let length = |plan: &SlotPlan| plan.slots.time_up(plan.slots.ticks_per_slot());
+        match self {
+            Self::Exact(plan)
+            | Self::Rounded {
+                down: plan,
+                up: None,
+            } => length(plan),
+            Self::Rounded { down, up: Some(up) } => length(down).max(length(up)),
+        }
+    }
+}
+
+impl SlotPlan {
+    /// A plan on which nothing is rounded, if there is one and it costs not too much.
+    fn exact(query: &SlottedQuery, cost: impl Fn(&Self) -> f64) -> Option<Self> {
+        let aim = aimed_at(query);
+        let grains = coarsest_exact(query).filter(|count| *count <= MOST)?;
+        let mut refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
         loop {
-            match Self::on(query, count) {
-                Ok(plan) if cost(&plan) <= AFFORDED => return Ok(plan),
-                plan if count <= FEWEST => return plan?.if_affordable(&cost),
-                _ => count = (count * 3 / 4).max(FEWEST),
+            let fineness = Fineness { grains, refinement };
+            let afforded = if refinement == 1 {
+                AFFORDED_FOR_EXACTNESS
+            } else {
+                AFFORDED
+            };
+            match Self::on(query, fineness, SlotRounding::Down) {
+                Ok(plan) if cost(&plan) <= afforded => return Some(plan),
+                _ if refinement > 1 => refinement = (refinement * 3 / 4).max(1),
+                _ => return None,
             }
         }
+    }
+
+    /// A plan on which execution times are rounded as little as can be afforded.
+    fn rounded(
+        query: &SlottedQuery,
+        rounding: SlotRounding,
+        cost: impl Fn(&Self) -> f64,
+    ) -> Result<Self, AnalysisError> {
+        let mut aim = aimed_at(query);
+        loop {
+            let grains = least_rounded(query, rounding, aim);
+            let refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
+            match Self::on(query, Fineness { grains, refinement }, rounding) {
+                Ok(plan) if cost(&plan) <= AFFORDED_FOR_ONE_END => return Ok(plan),
+                plan if aim <= FEWEST => return plan?.if_affordable(&cost),
+                _ => aim = (aim * 3 / 4).max(FEWEST),
+            }
+        }
+    }
+
+    /// The plan itself, unless its load is more than the reservation gives.
+    fn stable(self) -> Option<Self> {
+        (self.load() < STABLE).then_some(self)
     }
 
     fn if_affordable(self, cost: impl Fn(&Self) -> f64) -> Result<Self, AnalysisError> {
@@ -148,21 +260,24 @@ impl SlotPlan {
         })
     }
 
-    /// The load with `per_budget` slots in the budget. An execution time between two slots is
-    /// shared out to them so that the mean stays the same.
-    fn on(query: &SlottedQuery, per_budget: usize) -> Result<Self, AnalysisError> {
+    /// The load on a lattice of this fineness.
+    fn on(
+        query: &SlottedQuery,
+        fineness: Fineness,
+        rounding: SlotRounding,
+    ) -> Result<Self, AnalysisError> {
+        let Fineness { grains, refinement } = fineness;
+        let per_budget = grains * refinement;
         let slots = Slots {
             budget_ns: query.budget.as_nanos(),
             period_ns: query.period.as_nanos(),
             per_budget,
         };
-        let (budget, count) = (u128::from(slots.budget_ns), per_budget as u128);
         let mut sizes: Vec<f64> = Vec::new();
         let mut exact = true;
         for (value, probability) in query.execution_times.atoms() {
-            let scaled = u128::from(value.as_nanos()) * count;
-            let (whole, rest) = (scaled / budget, scaled % budget);
-            if whole >= u128::from(LONGEST_JOB) {
+            let (whole, moved) = rounding.whole(*value, grains, slots.budget_ns);
+            if whole * refinement as u128 >= u128::from(LONGEST_JOB) {
                 return Err(AnalysisError::NotAnalysed {
                     reason: format!(
                         "an execution time of {value} is more than {} budgets of {}",
@@ -171,27 +286,21 @@ impl SlotPlan {
                     ),
                 });
             }
-            let whole = whole as usize;
-            let upper = rest as f64 / budget as f64;
-            exact &= rest == 0;
-            if sizes.len() < whole + 2 {
-                sizes.resize(whole + 2, 0.0);
+            let size = whole as usize * refinement;
+            exact &= moved <= 0.0;
+            if sizes.len() <= size {
+                sizes.resize(size + 1, 0.0);
             }
-            sizes[whole] += probability * (1.0 - upper);
-            sizes[whole + 1] += probability * upper;
+            sizes[size] += probability;
         }
         let present = |(size, weight): (usize, &f64)| (*weight > 0.0).then_some(size);
         let present = sizes.iter().enumerate().filter_map(present);
         let grain = present.fold(per_budget, |common, size| {
             gcd(common as u64, size as u64) as usize
         });
-        let mut sizes: Vec<f64> = sizes.into_iter().step_by(grain.max(1)).collect();
-        while sizes.last().is_some_and(|weight| *weight <= 0.0) {
-            sizes.pop();
-        }
         let work = GrainWork {
             per_second: query.rate.as_per_second(),
-            sizes,
+            sizes: sizes.into_iter().step_by(grain.max(1)).collect(),
         };
         Ok(Self {
             slots,
@@ -199,11 +308,6 @@ impl SlotPlan {
             work,
             exact,
         })
-    }
-
-    /// The same load with half as many slots.
-    pub(super) fn halved(&self, query: &SlottedQuery) -> Result<Self, AnalysisError> {
-        Self::on(query, (self.slots.per_budget / 2).max(1))
     }
 
     /// The jobs' sizes in grains, with their probabilities.
@@ -215,13 +319,6 @@ impl SlotPlan {
     /// The size of the shortest jobs, in grains.
     pub(super) fn shortest(&self) -> usize {
         self.sizes().next().map_or(0, |(size, _)| size)
-    }
-
-    /// What no response is below; where execution times were rounded, the shortest rounded one
-    /// counts too.
-    pub(super) fn shortest_response(&self, query: &SlottedQuery) -> Duration {
-        let rounded = self.slots.time_down(self.ticks(self.shortest()));
-        query.execution_times.shortest().min(rounded)
     }
 
     /// The budget in grains.
@@ -270,6 +367,43 @@ impl SlotPlan {
         let per_period = self.work.relaxation(self.fluid_seconds()) * self.budget() as f64;
         (1.0 / share).ln() / per_period.max(1e-12) + 1.0
     }
+}
+
+/// How many slots of a budget are aimed at.
+fn aimed_at(query: &SlottedQuery) -> usize {
+    let mean_ns = query.execution_times.mean_seconds() * 1e9;
+    let aim = (FINE * query.budget.as_nanos() as f64 / mean_ns).ceil() as usize;
+    aim.clamp(FEWEST, MOST)
+}
+
+/// Up to `most`, how many grains of a budget round the execution times by the least in the mean: the fewest for which
+/// rounding hardly matters, if there are such.
+fn least_rounded(query: &SlottedQuery, rounding: SlotRounding, most: usize) -> usize {
+    let atoms = query.execution_times.atoms();
+    if atoms.len() > FEW_ATOMS {
+        return most;
+    }
+    let budget_ns = query.budget.as_nanos();
+    let mean_ns = query.execution_times.mean_seconds() * 1e9;
+    // By how much the share of time without work changes, of itself.
+    let load = query.utilisation() / query.bandwidth();
+    let sensitivity = load / (1.0 - load) / mean_ns;
+    let moved = |grains: usize| {
+        let grain_ns = budget_ns as f64 / grains as f64;
+        let of = |(value, p): &(Duration, f64)| rounding.whole(*value, grains, budget_ns).1 * p;
+        sensitivity * grain_ns * atoms.iter().map(of).sum::<f64>()
+    };
+    let mut best = (f64::INFINITY, most);
+    for grains in 1..=most {
+        let moved = moved(grains);
+        if moved < best.0 {
+            best = (moved, grains);
+        }
+        if moved <= HARDLY {
+            break;
+        }
+    }
+    best.1
 }
 
 /// How many slots make the budget and all execution times whole, at least.

@@ -9,6 +9,8 @@ use tailbound_analysis::resolution::Deployment;
 use tailbound_control::{Client, Lease, StartOptions};
 use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
 use tailbound_enforcement::{Enforcer, ReservationRequest, state_directory};
+use tailbound_experiment::host_check::{Obstacle, obstacle_of_run};
+use tailbound_linux::HostCapabilities;
 use tailbound_model::{Description, Variant, WhenEmpty};
 use tailbound_modes::table::ModeTable;
 
@@ -25,6 +27,7 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
         None => requests(&deployed(&loaded.description, None)?, &arguments.file)?,
         Some(table) => initial_requests(&loaded.description, table, &arguments.file)?,
     };
+    refuse_misfit(&loaded.description, &Variant::as_described())?;
     if arguments.dry_run {
         return planned(&requests, table.as_ref(), output);
     }
@@ -57,6 +60,16 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
         names.join(", ")
     ));
     Ok(())
+}
+
+/// Refuses a variant of a description of which this host cannot hold all reservations, in every mode.
+pub(super) fn refuse_misfit(description: &Description, variant: &Variant) -> Result<(), Failure> {
+    let obstacle = obstacle_of_run(description, variant, &HostCapabilities::probe());
+    match obstacle.map_err(Failure::from_error)? {
+        Some(Obstacle::TooMuch(reason)) => Err(Failure::error(reason)),
+        // What the host lacks, the plan names with its remedy.
+        Some(Obstacle::Lacking(_)) | None => Ok(()),
+    }
 }
 
 /// Plans on this host and prints every change in the kernel's words; changes nothing.

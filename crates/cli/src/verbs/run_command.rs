@@ -1,5 +1,6 @@
 //! `tailbound run -b BUDGET -p PERIOD -- COMMAND`: one command under a reservation.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as Pause, Instant};
@@ -22,25 +23,46 @@ const LOOK_EVERY: Pause = Pause::from_millis(5);
 /// How long a command that got Ctrl-C from the terminal itself may take before we ask, too.
 const GRACE: Pause = Pause::from_secs(1);
 
-/// Starts the command held, puts it under the reservation, lets it go, and ends as it ended.
+/// What shells add to the number of the signal that ended a command.
+const ENDED_BY_SIGNAL: i32 = 128;
+
+/// Starts the command held, puts it under the reservation, lets it go, and ends with its exit status.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
     let (budget, period) = lengths(arguments)?;
-    let name = format!("run-{}", std::process::id());
+    let request = |pid| request(arguments, budget, period, pid);
     if arguments.dry_run {
-        let held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
-        output.note(format!(
-            "nothing is changed and the command does not run: process {} stood for it",
-            held.pid()
-        ));
-        let request = request(arguments, name, budget, period, held.pid());
-        return super::apply::dry_run(&[request], output);
+        plan(arguments, request, output)
+    } else {
+        run(arguments, request, output).map_err(Failure::of_wrapper)
     }
+}
+
+/// Says what the reservation would change; the command does not run.
+fn plan(
+    arguments: &RunArguments,
+    request: impl FnOnce(u32) -> ReservationRequest,
+    output: &Output,
+) -> Result<(), Failure> {
+    let held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
+    output.note(format!(
+        "nothing is changed and the command does not run: process {} stood for it",
+        held.pid()
+    ));
+    super::apply::dry_run(&[request(held.pid())], output)
+}
+
+fn run(
+    arguments: &RunArguments,
+    request: impl FnOnce(u32) -> ReservationRequest,
+    output: &Output,
+) -> Result<(), Failure> {
     let stop = interrupts::watch()?;
     let mut held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
     interrupts::kill_at_abort(&held);
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
-    let request = request(arguments, name.clone(), budget, period, held.pid());
+    let request = request(held.pid());
+    let name = request.domain.clone();
     client
         .apply(&[request], Lease::Connection)
         .map_err(Failure::from_error)?;
@@ -52,7 +74,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
         let status = ended?;
         return match arguments.on_loss {
             OnLoss::Stop => Err(Failure::error(format!("{loss}; the command was ended"))),
-            OnLoss::Continue => judge(arguments, status),
+            OnLoss::Continue => pass_on(status),
         };
     }
     drop(watch);
@@ -66,7 +88,7 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     if let Some(ledger) = seen.get(&name) {
         output.note(told(ledger));
     }
-    judge(arguments, status)
+    pass_on(status)
 }
 
 /// Says at once when the reservation ends before the command does, and by whom.
@@ -91,12 +113,18 @@ fn watch_over(
         .map_err(|error| Failure::error(format!("cannot watch over the reservation: {error}")))
 }
 
-fn judge(arguments: &RunArguments, status: ExitStatus) -> Result<(), Failure> {
+/// The command's exit status as ours.
+fn pass_on(status: ExitStatus) -> Result<(), Failure> {
     if status.success() {
         return Ok(());
     }
-    let program = &arguments.command[0];
-    Err(Failure::error(format!("{program} ended with {status}")))
+    let by_signal = status.signal().map(|signal| ENDED_BY_SIGNAL + signal);
+    let number = status.code().or(by_signal);
+    let number = number.and_then(|number| u8::try_from(number).ok());
+    Err(number.map_or_else(
+        || Failure::error(format!("the command ended with {status}")),
+        Failure::Command,
+    ))
 }
 
 /// Lets the command go and waits for its end; asks it to end when the user wants to stop.
@@ -153,13 +181,12 @@ fn lengths(arguments: &RunArguments) -> Result<(Duration, Duration), Failure> {
 
 fn request(
     arguments: &RunArguments,
-    domain: String,
     budget: Duration,
     period: Duration,
     pid: u32,
 ) -> ReservationRequest {
     ReservationRequest {
-        domain,
+        domain: format!("run-{}", std::process::id()),
         target: Target::Processes(vec![pid]),
         interface: ResourceInterface {
             budget,

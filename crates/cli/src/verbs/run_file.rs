@@ -115,6 +115,7 @@ fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
     let Some(variant) = loaded.description.experiment.variants.first() else {
         return super::apply::dry_run(&[], output);
     };
+    super::apply::refuse_misfit(&loaded.description, variant)?;
     let deployment = Deployment::of_run(&loaded.description, variant);
     let deployment = deployment.map_err(Failure::from_error)?;
     let mut held = Vec::new();

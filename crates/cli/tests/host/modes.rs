@@ -15,7 +15,7 @@ impl Drop for Sleeper {
     }
 }
 
-/// One domain whose budget differs between the modes, with or without an agent.
+/// One domain whose budget differs between the modes, with or without an agent, whose reservation comes before it.
 fn description(pid: u32, agent: &str) -> String {
     format!(
         r#"
@@ -32,7 +32,7 @@ least_gap = "1ms"
 [domains.changing]
 kind = "process"
 pids = [{pid}]
-reservation = {{ budget = "2ms", period = "10ms", cpus = [0] }}
+reservation = {{ budget = "2ms", period = "10ms", priority = 80, cpus = [0] }}
 {agent}
 
 [domains.changing.tasks.work]
@@ -43,7 +43,7 @@ execution_time = {{ kind = "constant", value = "1ms" }}
 
 [modes.rest]
 tasks = []
-reservations = {{ changing = {{ budget = "1ms", period = "10ms", cpus = [0] }} }}
+reservations = {{ changing = {{ budget = "1ms", period = "10ms", priority = 80, cpus = [0] }} }}
 "#
     )
 }

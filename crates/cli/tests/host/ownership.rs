@@ -109,7 +109,7 @@ fn a_command_whose_reservation_is_taken_back_says_so() {
     let mut child = bench.start(&stops);
     bench.until_said("up");
     bench.run(&["revert", "--all"]).expect(0, &[]);
-    assert_eq!(child.wait().unwrap().code(), Some(1), "{}", bench.said());
+    assert_eq!(child.wait().unwrap().code(), Some(125), "{}", bench.said());
     assert!(bench.said().contains("the command was ended"));
     bench.assert_clean("none");
 }

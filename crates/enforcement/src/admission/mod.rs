@@ -135,6 +135,19 @@ pub fn check_company(active: &[Holding], requested: &[Standing]) -> Result<(), A
     Ok(())
 }
 
+/// Checks that no two of the reservations that a description has at one time are on one CPU that one of the two is to
+/// have to itself.
+///
+/// # Errors
+/// The CPU and the two domains.
+pub fn check_company_among(described: &[Standing]) -> Result<(), AdmissionError> {
+    let described: Vec<Reserved<'_>> = described.iter().map(Standing::reserved).collect();
+    match admission::company_among(&described) {
+        None => Ok(()),
+        Some(refusal) => Err(refusal.into()),
+    }
+}
+
 /// What this host lets reservations have of a CPU.
 pub fn limits_of(host: &HostCapabilities) -> HostLimits {
     HostLimits {

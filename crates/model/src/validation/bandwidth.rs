@@ -1,4 +1,8 @@
-//! Reservations against each other and against what their tasks need.
+//! Reservations against what their tasks need, and against each other where they are only simulated.
+//!
+//! Whether a CPU holds its reservations is the question of the admission in `tailbound-analysis`. The
+//! admission does not judge CPUs with time partitions, hosts with global placement and domains inside of others:
+//! what is simulated there has to fit by its sum.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +31,8 @@ struct ModeReservation<'a> {
 /// The reservations that hold at one time, by domain.
 type ModeReservations<'a> = BTreeMap<&'a str, ModeReservation<'a>>;
 
-/// Checks in each mode that no CPU is promised more than once over, and that the services get
-/// what they need.
+/// Checks in each mode that nothing that is only simulated is promised more than once over, and that the services
+/// get what they need.
 pub(super) fn bandwidth<'a>(check: &mut Check<'a>) {
     let description = check.description;
     if description.modes.is_empty() {
@@ -228,15 +232,15 @@ fn per_cpu<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservations<'a>
     fits
 }
 
-/// Whether all fits; complains if not.
+/// Whether all that is only simulated fits; complains if not.
 fn total_per_pool<'a>(check: &mut Check<'a>, in_mode: &str, held: &ModeReservations<'a>) -> bool {
     let mut fits = true;
-    for (pool, parts) in pools(check, held) {
+    for (pool, parts) in &pools(check, held) {
         let total = parts.iter().map(|part| part.share);
         let total = total.fold(Fraction::ZERO, |sum, one| sum + one);
-        let (whole, name) = whole_of(check, pool, held);
+        let (whole, name) = whole_of(check, *pool, held);
         let Some(last) = parts.last() else { continue };
-        if total <= whole {
+        if total <= whole || is_for_admission(pool, parts) {
             continue;
         }
         fits = false;
@@ -261,6 +265,12 @@ periods",
         );
     }
     fits
+}
+
+/// Whether the admission judges the pool: a CPU without time partitions.
+fn is_for_admission(pool: &Pool<'_>, parts: &[Part<'_>]) -> bool {
+    let mut parts = parts.iter();
+    matches!(pool, Pool::Cpu(..)) && parts.all(|part| part.is_agent || part.reservation.is_some())
 }
 
 /// Who holds how much of what.

@@ -118,10 +118,7 @@ fn admitted(
         apply::requests(&apply::deployed(description, Some(mode))?, &loaded.path)?;
     }
     let unfit = unfit_modes(description, host, is_new).map_err(Failure::from_error)?;
-    let mut against: Vec<String> = unfit
-        .into_iter()
-        .map(|one| format!("mode {} does not fit: {}", one.mode, one.reason))
-        .collect();
+    let mut against: Vec<String> = unfit.into_iter().map(|one| one.objection()).collect();
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
         text: loaded.text.clone(),
