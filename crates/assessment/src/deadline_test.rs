@@ -68,7 +68,7 @@ impl TestOutcome {
 }
 
 /// The answer of a test before its name: the verdict, the method, the assumptions.
-type Answer = Result<(TestOutcome, String, Vec<&'static str>), AnalysisError>;
+type TestAnswer = Result<(TestOutcome, String, Vec<&'static str>), AnalysisError>;
 
 /// The verdicts of all tests for these tasks on `cpus` CPUs, where any job may run on any of several.
 ///
@@ -120,7 +120,7 @@ pub fn deadline_tests(
     Ok(verdicts)
 }
 
-fn named(scheduling: &'static str, test: &'static str, answer: Answer) -> TestVerdict {
+fn named(scheduling: &'static str, test: &'static str, answer: TestAnswer) -> TestVerdict {
     match answer {
         Ok((outcome, method, assumptions)) => TestVerdict {
             scheduling,
@@ -147,7 +147,7 @@ fn sufficient(verdict: global_edf::SufficientVerdict) -> (TestOutcome, String, V
 }
 
 /// No scheduling gives more than all of the CPUs.
-fn utilisation(question: &PriorityQuestion<'_>, cpus: u32) -> Answer {
+fn utilisation(question: &PriorityQuestion<'_>, cpus: u32) -> TestAnswer {
     let all: Vec<_> = (question.servers.iter().chain(question.tasks).copied()).collect();
     let outcome = match compare_utilisation(&all, cpus).is_gt() {
         true => TestOutcome::Unschedulable,
@@ -158,7 +158,7 @@ fn utilisation(question: &PriorityQuestion<'_>, cpus: u32) -> Answer {
 }
 
 /// Exact without blocking, preemptive and without servers.
-fn by_order(question: &PriorityQuestion<'_>, order: &PriorityOrder) -> Answer {
+fn by_order(question: &PriorityQuestion<'_>, order: &PriorityOrder) -> TestAnswer {
     let responses = question.response_times(order)?;
     let is_exact = responses.method == response_time::METHOD && question.is_unblocked();
     let given_up = responses.tasks.iter().any(|task| {
@@ -172,7 +172,7 @@ fn by_order(question: &PriorityQuestion<'_>, order: &PriorityOrder) -> Answer {
     ))
 }
 
-fn by_any_order(question: &PriorityQuestion<'_>) -> Answer {
+fn by_any_order(question: &PriorityQuestion<'_>) -> TestAnswer {
     let order = question.audsley()?;
     let responses = question.response_times(&PriorityOrder::as_given(question.tasks.len()))?;
     let is_exact = responses.method == response_time::METHOD && question.is_unblocked();
@@ -181,7 +181,7 @@ fn by_any_order(question: &PriorityQuestion<'_>) -> Answer {
     Ok((outcome, method, responses.assumptions.to_vec()))
 }
 
-fn by_demand(question: &PriorityQuestion<'_>) -> Answer {
+fn by_demand(question: &PriorityQuestion<'_>) -> TestAnswer {
     question.refuse_under_deadlines()?;
     let verdict = quick_processor_demand(question.tasks)?;
     Ok((

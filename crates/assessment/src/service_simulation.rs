@@ -27,7 +27,7 @@ const SHOWN_PERIOD: Duration = Duration::from_millis(20);
 
 /// How long and from which seed services are simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Span {
+pub struct SimulatedSpan {
     /// What is released before and counts for nothing.
     pub warm_up: Duration,
     /// How long releases count after it.
@@ -57,7 +57,7 @@ pub fn simulated(
     title: &str,
     known: &BTreeMap<String, Known>,
     inputs: &InputFiles,
-    span: Span,
+    span: SimulatedSpan,
 ) -> Result<Simulated, AssessmentError> {
     let resolved = &deployment.reserved;
     let mut hosted = deployment.description.clone();

@@ -23,7 +23,7 @@ pub struct Output {
 
 /// A JSON document with its version.
 #[derive(Serialize)]
-struct Versioned<'a, T: Serialize> {
+struct VersionedDocument<'a, T: Serialize> {
     schema_version: u32,
     tailbound_version: &'static str,
     #[serde(flatten)]
@@ -152,7 +152,7 @@ impl Output {
 
 /// A JSON document with its schema version, and a newline.
 fn document(data: &impl Serialize) -> Result<String, Failure> {
-    let document = Versioned {
+    let document = VersionedDocument {
         schema_version: OUTPUT_SCHEMA_VERSION,
         tailbound_version: env!("CARGO_PKG_VERSION"),
         data,

@@ -47,11 +47,11 @@ pub enum Finding {
 /// Remembers what it saw at the last looks at one process.
 #[derive(Debug, Default)]
 pub struct StopDetector {
-    suspect: Option<Suspect>,
+    suspect: Option<StopSuspect>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Suspect {
+struct StopSuspect {
     since: Instant,
     used: Option<Duration>,
     expected_at: Instant,
@@ -72,7 +72,7 @@ impl StopDetector {
             return Finding::Stopped;
         }
         let expected_at = now.saturating_add(SPACING);
-        self.suspect = Some(Suspect {
+        self.suspect = Some(StopSuspect {
             since,
             used: sighting.used,
             expected_at,

@@ -69,14 +69,14 @@ impl Trouble {
 
 /// What is reserved for a Xen domain.
 #[derive(Clone, Debug)]
-struct Reserved {
+struct XenReservation {
     domain: String,
     /// Its name in Xen.
     name: String,
     interface: ResourceInterface,
 }
 
-impl Reserved {
+impl XenReservation {
     /// Whether one of its virtual CPUs has something else. One that is down has none.
     fn is_lacking(&self, vcpus: &[Vcpu]) -> bool {
         let reserved = VcpuSetting {
@@ -89,10 +89,10 @@ impl Reserved {
     }
 }
 
-fn reserved<R: Reservations>(leases: &Leases<R>) -> Vec<Reserved> {
+fn reserved<R: Reservations>(leases: &Leases<R>) -> Vec<XenReservation> {
     let held = leases.reservations().status().domains.into_iter();
     held.filter_map(|one| match one.target {
-        Target::XenDomain(name) => Some(Reserved {
+        Target::XenDomain(name) => Some(XenReservation {
             domain: one.domain,
             name,
             interface: one.interface,
@@ -122,8 +122,9 @@ fn look<R: Reservations>(leases: &Weak<Mutex<Leases<R>>>, trouble: &mut Trouble)
     };
     for lacking in before.iter().filter(|one| one.is_lacking(&vcpus)) {
         let mut leases = lock();
-        let same =
-            |now: &Reserved| now.domain == lacking.domain && now.interface == lacking.interface;
+        let same = |now: &XenReservation| {
+            now.domain == lacking.domain && now.interface == lacking.interface
+        };
         // One that was changed meanwhile has what it was changed to, or is seen at the next look.
         if !reserved(&leases).iter().any(same) {
             continue;
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_domain_lacks_its_budget_until_all_its_virtual_cpus_have_it() {
-        let robot = Reserved {
+        let robot = XenReservation {
             domain: "robot".into(),
             name: "arm".into(),
             interface: ResourceInterface {

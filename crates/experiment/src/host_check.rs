@@ -236,9 +236,9 @@ pub fn obstacle_of_run(
     host: &HostCapabilities,
 ) -> Result<Option<Obstacle>, ExperimentError> {
     let reserved = Deployment::of_run(description, variant)?.reserved;
-    let found = obstacle_in(variant, &reserved, host);
-    if found.is_some() || !variant.has_modes() {
-        return Ok(found);
+    let obstacle = obstacle_in(variant, &reserved, host);
+    if obstacle.is_some() || !variant.has_modes() {
+        return Ok(obstacle);
     }
     let unfit = unfit_modes(description, host, |_| true)?;
     let reasons: Vec<String> = unfit.iter().map(UnfitMode::objection).collect();

@@ -23,7 +23,7 @@ use crate::result_folder::{requests_path, write_calibrations, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_assessment::execution_times::Known;
 use tailbound_assessment::prediction::{FAITHFUL, predict_service};
-use tailbound_assessment::service_simulation::{Span, simulated};
+use tailbound_assessment::service_simulation::{SimulatedSpan, simulated};
 
 /// How much the time of a request may change from its calibration to the end of a run.
 const TOLERATED_DRIFT: f64 = 0.1;
@@ -131,7 +131,7 @@ impl<'a> Findings<'a> {
         known: &BTreeMap<String, Known>,
         bench: &Bench<'_>,
     ) -> Result<(), ExperimentError> {
-        let span = Span {
+        let span = SimulatedSpan {
             warm_up: bench.warm_up,
             duration: bench.duration,
             seed: self.seed,

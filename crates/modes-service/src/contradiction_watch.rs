@@ -11,7 +11,7 @@ use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::process_started;
 use tailbound_model::TaskProcesses;
 use tailbound_modes::change_phases::contradiction;
-use tailbound_modes::contradictions::{Contradiction, Contradictions, Patience, Shown, Sight};
+use tailbound_modes::contradictions::{Contradiction, Contradictions, Patience, Shown, TaskSight};
 use tailbound_modes::manager::Report;
 use tailbound_modes::table::ModeTable;
 use tailbound_modes::transition::StepKind;
@@ -98,7 +98,7 @@ impl ContradictionWatch {
         self.next = now.saturating_add(LOOK_AGAIN_AFTER);
         let mut shown = Vec::new();
         for one in &self.tasks {
-            let sight = said_stopped(&one.domain, &one.task).map(|said_at| Sight {
+            let sight = said_stopped(&one.domain, &one.task).map(|said_at| TaskSight {
                 said_at,
                 used: one.used(),
             });

@@ -41,7 +41,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(200);
 const CHANGED_WITHIN: std::time::Duration = std::time::Duration::from_secs(50);
 
 /// What asks for a mode waits for this.
-type Answer = Result<Report, ModeError>;
+type ChangeResult = Result<Report, ModeError>;
 
 /// Modes to be added: the table with them, the description with them, and who waits for the answer.
 type Addition = (
@@ -79,7 +79,7 @@ pub struct Modes {
 struct Shared {
     /// Where agents connect.
     socket: PathBuf,
-    answers: Mutex<BTreeMap<u64, mpsc::Sender<Answer>>>,
+    answers: Mutex<BTreeMap<u64, mpsc::Sender<ChangeResult>>>,
     additions: Mutex<Vec<Addition>>,
     status: Mutex<ModesStatus>,
     counts: Mutex<ChangeCounts>,
@@ -117,7 +117,7 @@ impl Modes {
         socket: &Path,
     ) -> Result<Self, ModesRefusal> {
         let (mut manager, commands, own_cpus) = manager_of(&loading, &**host, socket)?;
-        let told = Told::new(manager.table(), &loading);
+        let told = LoadedModes::new(manager.table(), &loading);
         let shared = Arc::new(Shared {
             socket: socket.to_owned(),
             answers: Mutex::default(),
@@ -127,7 +127,7 @@ impl Modes {
             description: Mutex::new(loading.description),
             ending: AtomicBool::new(false),
         });
-        let work = Work {
+        let work = ModeThread {
             shared: Arc::clone(&shared),
             own_cpus,
             host: Arc::clone(host),
@@ -247,7 +247,7 @@ impl Drop for Modes {
 }
 
 /// What is told of the modes beside what the manager knows.
-struct Told {
+struct LoadedModes {
     last: Option<Report>,
     triggers: Triggers,
     resumed: Option<Fate>,
@@ -255,7 +255,7 @@ struct Told {
     at: Instant,
 }
 
-impl Told {
+impl LoadedModes {
     fn new(table: &ModeTable, loading: &Loading) -> Self {
         let now = Monotonic.now();
         Self {
@@ -269,16 +269,16 @@ impl Told {
 }
 
 /// What the thread works with.
-struct Work {
+struct ModeThread {
     shared: Arc<Shared>,
     /// The CPUs that it looks for answers on; none where every CPU has domains.
     own_cpus: BTreeSet<u32>,
     host: Arc<dyn ReservationHost>,
     journal: Option<ModesJournal>,
-    told: Told,
+    told: LoadedModes,
 }
 
-impl Work {
+impl ModeThread {
     fn run(mut self, mut manager: Manager) {
         if !self.own_cpus.is_empty()
             && let Err(error) = set_affinity(own_thread(), &self.own_cpus)
@@ -324,7 +324,7 @@ impl Work {
         }
     }
 
-    fn served(&mut self, manager: &mut Manager, asker: &Asker, answer: Answer) {
+    fn served(&mut self, manager: &mut Manager, asker: &Asker, answer: ChangeResult) {
         tell(asker, &answer);
         if let Ok(report) = &answer
             && !report.changes_nothing()
@@ -370,7 +370,7 @@ impl Work {
         some
     }
 
-    fn answer(&self, manager: &mut Manager, asker: &Asker, answer: Answer) {
+    fn answer(&self, manager: &mut Manager, asker: &Asker, answer: ChangeResult) {
         match (asker, answer) {
             (Asker::Command(number), answer) => {
                 if let Some(sender) = lock(&self.shared.answers).remove(number) {
@@ -393,7 +393,7 @@ impl Work {
 }
 
 /// Tells the log of what was not asked for by a command, or did not come to its end.
-fn tell(asker: &Asker, answer: &Answer) {
+fn tell(asker: &Asker, answer: &ChangeResult) {
     match answer {
         Ok(report) if !report.is_there() => {
             note(format_args!(
@@ -448,7 +448,7 @@ fn manager_of(
     Ok((manager, commands, own_cpus))
 }
 
-fn status_of(manager: &mut Manager, socket: &Path, told: &Told) -> ModesStatus {
+fn status_of(manager: &mut Manager, socket: &Path, told: &LoadedModes) -> ModesStatus {
     let agents = manager.agents().present().into_iter();
     let agents = agents.map(str::to_owned).collect();
     ModesStatus {

@@ -83,7 +83,7 @@ pub enum Shown {
 
 /// What one look sees of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct TaskSight {
     /// Since when it is said to be stopped.
     pub said_at: Instant,
     /// The CPU time that it has used so far; none if nothing is there that could use any.
@@ -93,12 +93,12 @@ pub struct Sight {
 /// The contradictions of a host.
 #[derive(Debug, Default)]
 pub struct Contradictions {
-    tasks: BTreeMap<(String, String), Seen>,
+    tasks: BTreeMap<(String, String), StoppedTask>,
 }
 
 /// What was seen of a task that is said to be stopped.
 #[derive(Debug)]
-struct Seen {
+struct StoppedTask {
     said_at: Instant,
     /// When this window began, and what had been used by then.
     window: Option<(Instant, Duration)>,
@@ -118,17 +118,20 @@ impl Contradictions {
         now: Instant,
         (domain, task): (&str, &str),
         patience: Patience,
-        sight: Option<Sight>,
+        sight: Option<TaskSight>,
     ) -> Option<Shown> {
         let key = (domain.to_owned(), task.to_owned());
         let Some(sight) = sight else {
             let seen = self.tasks.remove(&key);
             return seen.and_then(|seen| seen.contradiction).map(ended);
         };
-        let seen = self.tasks.entry(key).or_insert_with(|| Seen::new(&sight));
+        let seen = self
+            .tasks
+            .entry(key)
+            .or_insert_with(|| StoppedTask::new(&sight));
         if seen.said_at != sight.said_at {
             // It is another stop that is spoken of.
-            let before = std::mem::replace(seen, Seen::new(&sight));
+            let before = std::mem::replace(seen, StoppedTask::new(&sight));
             return before.contradiction.map(ended);
         }
         seen.look(now, (domain, task), patience, &sight)
@@ -142,8 +145,8 @@ fn ended(before: Contradiction) -> Shown {
     }
 }
 
-impl Seen {
-    fn new(sight: &Sight) -> Self {
+impl StoppedTask {
+    fn new(sight: &TaskSight) -> Self {
         Self {
             said_at: sight.said_at,
             window: None,
@@ -156,7 +159,7 @@ impl Seen {
         now: Instant,
         (domain, task): (&str, &str),
         patience: Patience,
-        sight: &Sight,
+        sight: &TaskSight,
     ) -> Option<Shown> {
         if now.saturating_since(self.said_at) < patience.grace {
             return None;
@@ -208,7 +211,7 @@ mod tests {
 
     /// Looks so many milliseconds after the answer, at a task that has used so many microseconds.
     fn look(seen: &mut Contradictions, after_ms: u64, used_us: u64) -> Option<Shown> {
-        let sight = Sight {
+        let sight = TaskSight {
             said_at: SAID_AT,
             used: Some(Duration::from_micros(used_us)),
         };
@@ -272,10 +275,10 @@ mod tests {
         assert_eq!(look(&mut seen, 600, 10), ends());
         assert_eq!(look(&mut seen, 800, 100), None);
         assert!(look(&mut seen, 900, 50_000).is_some());
-        let mut at = |after_ms: u64, sight: Option<Sight>| {
+        let mut at = |after_ms: u64, sight: Option<TaskSight>| {
             seen.look(after(after_ms), ("arm", "move"), PATIENCE, sight)
         };
-        let gone = Sight {
+        let gone = TaskSight {
             said_at: SAID_AT,
             used: None,
         };
@@ -283,24 +286,24 @@ mod tests {
         assert_eq!(at(1_100, Some(gone)), None);
         // Not said to be stopped any more, and then again: with a grace of its own.
         assert_eq!(at(1_200, None), None);
-        let again = Sight {
+        let again = TaskSight {
             said_at: after(1_300),
             used: Some(Duration::from_secs(1)),
         };
-        let later = Sight {
+        let later = TaskSight {
             used: Some(Duration::from_secs(2)),
             ..again
         };
         assert_eq!(at(1_300, Some(again)), None);
         assert_eq!(at(1_409, Some(later)), None);
         assert_eq!(at(1_410, Some(later)), None);
-        let ran = Sight {
+        let ran = TaskSight {
             used: Some(Duration::from_secs(3)),
             ..again
         };
         assert!(matches!(at(1_500, Some(ran)), Some(Shown::Runs(_))));
         // Said again, with the same words of another answer.
-        let anew = Sight {
+        let anew = TaskSight {
             said_at: after(1_600),
             ..ran
         };

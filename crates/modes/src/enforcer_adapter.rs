@@ -17,11 +17,11 @@ use crate::transition::{Limits, share};
 pub struct EnforcerAdapter<C> {
     control: SharedControl,
     clock: C,
-    domains: BTreeMap<String, Known>,
+    domains: BTreeMap<String, EnforcedDomain>,
 }
 
 /// What is known of a domain.
-struct Known {
+struct EnforcedDomain {
     backend: BackendKind,
     /// The period that holds or will.
     period: Duration,
@@ -34,7 +34,7 @@ impl<C: Clock> EnforcerAdapter<C> {
     pub fn new(control: SharedControl, standing: &EnforcementStatus, clock: C) -> Self {
         let domains = standing.domains.iter();
         let domains = domains.map(|domain| {
-            let known = Known {
+            let known = EnforcedDomain {
                 backend: domain.backend,
                 period: domain.interface.period,
                 settled_at: Instant::ORIGIN,

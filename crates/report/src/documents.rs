@@ -36,7 +36,7 @@ pub(crate) mod optional_interface {
     use super::InterfaceDocument;
 
     #[derive(Serialize)]
-    struct Written<'a>(#[serde(with = "InterfaceDocument")] &'a ResourceInterface);
+    struct InterfaceText<'a>(#[serde(with = "InterfaceDocument")] &'a ResourceInterface);
 
     #[derive(Deserialize)]
     struct Read(#[serde(with = "InterfaceDocument")] ResourceInterface);
@@ -45,7 +45,7 @@ pub(crate) mod optional_interface {
         interface: &Option<ResourceInterface>,
         out: S,
     ) -> Result<S::Ok, S::Error> {
-        interface.as_ref().map(Written).serialize(out)
+        interface.as_ref().map(InterfaceText).serialize(out)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -17,7 +17,7 @@ const FIELD: f64 = 340.0;
 const LEGEND_ROW: f64 = 24.0;
 
 /// How coordinates map onto the picture.
-struct Frame {
+struct PlotArea {
     axis: Axis,
     scale: Scale,
     shortest: Duration,
@@ -25,7 +25,7 @@ struct Frame {
     floor: f64,
 }
 
-impl Frame {
+impl PlotArea {
     fn x(&self, at: Duration) -> f64 {
         let ns = |at: Duration| at.as_nanos() as f64;
         let share = match self.scale {
@@ -62,7 +62,7 @@ pub fn render_svg(plot: &Plot, axis: Axis, theme: Theme) -> String {
 pub fn render_svg_on(plot: &Plot, axis: Axis, scale: Scale, theme: Theme) -> String {
     let palette = theme.palette();
     let (shortest, longest) = plot.range(axis, scale);
-    let frame = Frame {
+    let frame = PlotArea {
         axis,
         scale,
         shortest,
@@ -110,7 +110,7 @@ fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _written = out.write_fmt(text);
 }
 
-fn vertical_axis(out: &mut String, frame: &Frame, palette: &Palette) {
+fn vertical_axis(out: &mut String, frame: &PlotArea, palette: &Palette) {
     let ticks: Vec<(f64, String)> = match frame.axis {
         Axis::Share => (0..=5)
             .map(|fifth| (f64::from(fifth) / 5.0, format!("{} %", fifth * 20)))
@@ -143,7 +143,7 @@ fn vertical_axis(out: &mut String, frame: &Frame, palette: &Palette) {
     }
 }
 
-fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
+fn horizontal_axis(out: &mut String, frame: &PlotArea, palette: &Palette) {
     let bottom = TOP + FIELD;
     for tick in ticks(frame.scale, frame.shortest, frame.longest) {
         let x = frame.x(tick.at);
@@ -188,7 +188,7 @@ fn horizontal_axis(out: &mut String, frame: &Frame, palette: &Palette) {
 
 /// The corners of a step function from the left edge to the right one, or to its last step where
 /// nobody knows the rest.
-fn corners(steps: &[(Duration, f64)], frame: &Frame) -> Vec<(f64, f64)> {
+fn corners(steps: &[(Duration, f64)], frame: &PlotArea) -> Vec<(f64, f64)> {
     let mut corners = vec![(frame.x(Duration::ZERO), frame.y(0.0))];
     let mut before = frame.y(0.0);
     for (at, cumulative) in steps {
@@ -217,7 +217,7 @@ fn path(corners: &[(f64, f64)]) -> String {
     path
 }
 
-fn draw(out: &mut String, series: &Series, frame: &Frame, palette: &Palette) {
+fn draw(out: &mut String, series: &Series, frame: &PlotArea, palette: &Palette) {
     let colour = palette.variant(series.colour);
     let upper = corners(&series.upper, frame);
     let mut lines = vec![path(&upper)];
@@ -253,7 +253,7 @@ fn stroke(kind: SeriesKind) -> &'static str {
     }
 }
 
-fn mark_promises(out: &mut String, plot: &Plot, frame: &Frame, palette: &Palette) {
+fn mark_promises(out: &mut String, plot: &Plot, frame: &PlotArea, palette: &Palette) {
     for promise in &plot.promises {
         let (x, y) = (frame.x(promise.latency), frame.y(promise.probability));
         let to_the_left = x > WIDTH - RIGHT - 150.0;
@@ -313,7 +313,7 @@ fn legend_columns(plot: &Plot) -> usize {
     if longest.unwrap_or(0) <= 28 { 3 } else { 2 }
 }
 
-fn legend(out: &mut String, plot: &Plot, frame: &Frame, palette: &Palette) {
+fn legend(out: &mut String, plot: &Plot, frame: &PlotArea, palette: &Palette) {
     let columns = legend_columns(plot);
     for (series, (column, row)) in plot.series.iter().zip(legend_places(plot)) {
         let x = LEFT + column as f64 * (WIDTH - LEFT - RIGHT) / columns as f64;

@@ -78,15 +78,15 @@ fn figure(picture: &TimelinePicture) -> String {
 }
 
 /// A row of the picture.
-struct Row<'a> {
+struct TrackRow<'a> {
     label: &'a str,
     depth: usize,
     track: &'a TimelineTrack,
 }
 
-fn rows<'a>(tracks: &'a [TimelineTrack], depth: usize, into: &mut Vec<Row<'a>>) {
+fn rows<'a>(tracks: &'a [TimelineTrack], depth: usize, into: &mut Vec<TrackRow<'a>>) {
     for track in tracks {
-        into.push(Row {
+        into.push(TrackRow {
             label: &track.name,
             depth,
             track,
@@ -96,7 +96,7 @@ fn rows<'a>(tracks: &'a [TimelineTrack], depth: usize, into: &mut Vec<Row<'a>>) 
 }
 
 /// From when to when something happens, and the windows that are drawn of it.
-fn windows(picture: &TimelinePicture, rows: &[Row<'_>]) -> Vec<(u64, u64)> {
+fn windows(picture: &TimelinePicture, rows: &[TrackRow<'_>]) -> Vec<(u64, u64)> {
     let slices = || rows.iter().flat_map(|row| &row.track.slices);
     let marks = || {
         rows.iter()
@@ -123,7 +123,7 @@ fn windows(picture: &TimelinePicture, rows: &[Row<'_>]) -> Vec<(u64, u64)> {
 }
 
 /// The names of slices, each with a colour of its own.
-fn names<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
+fn names<'a>(rows: &[TrackRow<'a>]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for slice in rows.iter().skip(1).flat_map(|row| &row.track.slices) {
         if !names.contains(&slice.name.as_str()) {
@@ -229,7 +229,7 @@ impl Pen<'_> {
         }
     }
 
-    fn row(&mut self, row: &Row<'_>) {
+    fn row(&mut self, row: &TrackRow<'_>) {
         let ink = self.palette.ink;
         let label: String = row.label.chars().take(28).collect();
         self.put(format_args!(

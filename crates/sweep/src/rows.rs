@@ -28,7 +28,7 @@ pub(super) fn header(axes: &[Axis]) -> String {
 
 /// What a row tells; what is left out is an empty field.
 #[derive(Default)]
-struct Row<'a> {
+struct ResultRow<'a> {
     domain: &'a str,
     service: &'a str,
     task: &'a str,
@@ -68,8 +68,8 @@ pub(super) fn rows(
     text
 }
 
-fn of_domain<'a>(name: &'a str, domain: &DomainResult) -> Row<'a> {
-    Row {
+fn of_domain<'a>(name: &'a str, domain: &DomainResult) -> ResultRow<'a> {
+    ResultRow {
         domain: name,
         cpu_share: Some(domain.cpu_share),
         depletions: Some(domain.depletions),
@@ -79,13 +79,13 @@ fn of_domain<'a>(name: &'a str, domain: &DomainResult) -> Row<'a> {
             Some(Growth::Measured { .. }) => "measured",
             Some(Growth::CutOff { .. }) => "cut-off",
         },
-        ..Row::default()
+        ..ResultRow::default()
     }
 }
 
-fn of_task<'a>(domain: &'a str, task: &'a TaskResult, promises: &[Promise]) -> Row<'a> {
+fn of_task<'a>(domain: &'a str, task: &'a TaskResult, promises: &[Promise]) -> ResultRow<'a> {
     let service = task.service.as_deref().unwrap_or_default();
-    Row {
+    ResultRow {
         domain,
         service,
         task: &task.name,
@@ -96,7 +96,7 @@ fn of_task<'a>(domain: &'a str, task: &'a TaskResult, promises: &[Promise]) -> R
         responses: task.response_times.as_ref(),
         longest_ns: task.longest_ns,
         verdict: verdict(promises, service, Some(&task.name)),
-        ..Row::default()
+        ..ResultRow::default()
     }
 }
 
@@ -106,13 +106,13 @@ fn of_service<'a>(
     name: &'a str,
     responses: Option<&'a Distribution>,
     promises: &[Promise],
-) -> Row<'a> {
-    let mut row = Row {
+) -> ResultRow<'a> {
+    let mut row = ResultRow {
         service: name,
         task: ALL,
         responses,
         verdict: verdict(promises, name, None),
-        ..Row::default()
+        ..ResultRow::default()
     };
     for (domain, content) in &host.domains {
         let tasks = content.tasks.iter();
@@ -142,7 +142,7 @@ fn verdict(promises: &[Promise], service: &str, task: Option<&str>) -> &'static 
     }
 }
 
-impl Row<'_> {
+impl ResultRow<'_> {
     fn write(&self, before: &str, text: &mut String) {
         let count = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
         let names = [self.domain, self.service, self.task].map(field).join(",");

@@ -40,8 +40,8 @@ const TEXT: &str = r#"
     tasks.other = { request = { command = ["PING"] }, arrivals = { kind = "poisson", rate = "100/s" }, execution_time = { kind = "calibrated", expected = "2ms" } }
 "#;
 
-fn span() -> Span {
-    Span {
+fn span() -> SimulatedSpan {
+    SimulatedSpan {
         warm_up: Duration::from_secs(1),
         duration: Duration::from_secs(20),
         seed: 3,

@@ -119,7 +119,7 @@ pub fn admit(
 }
 
 /// Checks that no request comes to a CPU with a reservation where one of the two is to have it to itself. Requests are
-/// not judged against each other: a description with such a pair is refused before, and the variant of an experiment
+/// not judged against each other: [`check_company_among`] refuses a description with such a pair, and the variant of an experiment
 /// that gives all its domains whole CPUs puts them on the CPUs of their reservations.
 ///
 /// # Errors

@@ -68,7 +68,7 @@ struct Decided {
 
 /// A switch under way.
 #[derive(Clone, Debug)]
-struct Pending {
+struct DomainSwitch {
     change: u64,
     received: Instant,
     /// What to change to; none for a withdrawal.
@@ -83,7 +83,7 @@ pub struct Session {
     clock: AgentClock,
     mode: Option<Name>,
     decided: Option<Decided>,
-    pending: Option<Pending>,
+    pending: Option<DomainSwitch>,
     /// The newest change that this connection told of; none before its welcome.
     newest: Option<u64>,
 }
@@ -206,7 +206,7 @@ impl Session {
             });
         }
         let lists = content.1.clone();
-        self.pending = Some(Pending {
+        self.pending = Some(DomainSwitch {
             change,
             received,
             content: Some(content),
@@ -239,7 +239,7 @@ impl Session {
                 Step::Send(withdrawn)
             }
             Outcome::Failed(back) | Outcome::Holds(back) => {
-                self.pending = Some(Pending {
+                self.pending = Some(DomainSwitch {
                     change,
                     received,
                     content: None,
@@ -265,7 +265,7 @@ impl Session {
 
     fn changed(
         &mut self,
-        pending: Pending,
+        pending: DomainSwitch,
         result: Result<TaskLists, SwitchError>,
         switched: Instant,
     ) -> AgentMessage {
@@ -306,7 +306,7 @@ impl Session {
 
     fn withdrew(
         &mut self,
-        pending: &Pending,
+        pending: &DomainSwitch,
         result: Result<TaskLists, SwitchError>,
         switched: Instant,
     ) -> AgentMessage {

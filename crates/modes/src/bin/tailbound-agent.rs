@@ -59,7 +59,7 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             .map_err(|error| format!("--requests {}: {error}", pipe.display()))?;
     }
     become_prompt(arguments.fifo);
-    agent.run(&mut Log::default().observer())?;
+    agent.run(&mut AgentLog::default().observer())?;
     Ok(())
 }
 
@@ -90,11 +90,11 @@ fn become_prompt(fifo: Option<u8>) {
 
 /// Notes what happens, once where it would happen again and again.
 #[derive(Default)]
-struct Log {
+struct AgentLog {
     last_failure: String,
 }
 
-impl Log {
+impl AgentLog {
     fn observer(mut self) -> impl FnMut(Event) {
         move |event| self.take(event)
     }
