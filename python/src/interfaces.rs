@@ -1,114 +1,150 @@
-//! The least reservation on which tasks meet their deadlines.
+//! The least reservations on which tasks keep their deadlines: of tasks, and of the domains of a
+//! description.
 
 use pyo3::prelude::*;
 use tailbound_analysis::AnalysisError as Refused;
-use tailbound_analysis::interfaces::search::on_fewest_cpus;
-use tailbound_analysis::interfaces::{
-    InterfaceSearch, LeastInterface, LocalScheduler, ResourceModel, Workload,
+use tailbound_analysis::notation::BandwidthRange;
+use tailbound_assessment::interface::description::{
+    DescriptionQuery, DomainOrder, description_interfaces,
+};
+use tailbound_assessment::interface::{
+    ComponentOrder, InterfaceAnswer, InterfaceQuery, SupplyKind, TaskComponent, least_interfaces,
+    longest_delays,
 };
 use tailbound_time::Duration;
 
+use crate::assessment::{inputs, unanswered};
+use crate::description::Description;
 use crate::interruption::interruptible;
 use crate::refusal::{invalid, refused};
-use crate::tasks::{SporadicRow, sporadic};
+use crate::tasks::{SporadicRow, SporadicSet};
 
-/// Budget, period and, of several, the number of CPUs; the method; what is taken for granted; what is
-/// missing with a nanosecond less.
-type InterfaceRow = (u64, u64, u32, String, Vec<String>, Option<String>);
+/// The reservation that is asked for: the model by name, the periods, jitter, deadline and overhead in
+/// nanoseconds, and the most CPUs.
+type Asked = (String, Vec<u64>, u64, Option<u64>, u64, u32);
 
-/// What is asked for: the model by name, with the deadline of its budget or the jitter in nanoseconds,
-/// or the most CPUs.
-#[derive(Clone, Copy)]
-enum Asked {
-    OneCpu(ResourceModel),
-    FewestCpus(u32),
+fn query(python: Python<'_>, asked: Asked) -> PyResult<InterfaceQuery> {
+    let (model, periods_ns, jitter_ns, deadline_ns, overhead_ns, cpus) = asked;
+    let mut kinds = SupplyKind::ALL.into_iter();
+    let kind = kinds.find(|kind| kind.name() == model).ok_or_else(|| {
+        let names = SupplyKind::ALL.map(SupplyKind::name).join(", ");
+        let what = format!("there is no resource model '{model}' here; there are: {names}");
+        invalid(python, what)
+    })?;
+    let ns = Duration::from_nanos;
+    Ok(InterfaceQuery {
+        kind,
+        periods: periods_ns.into_iter().map(ns).collect(),
+        jitter: ns(jitter_ns),
+        deadline: deadline_ns.map(ns),
+        overhead: ns(overhead_ns),
+        cpus,
+    })
 }
 
-/// The reservation with the least bandwidth among these periods, whose replenishments cost so much.
-///
-/// # Errors
-/// What the analysis refuses, and a model or scheduler that there is none of.
-#[pyfunction]
-#[pyo3(signature = (tasks_ns, model, by_deadline, length_ns, cpus, periods_ns, overhead_ns))]
-#[allow(clippy::too_many_arguments)]
-pub fn least_interface(
+fn component_order(python: Python<'_>, policy: &str) -> PyResult<ComponentOrder> {
+    let mut orders = ComponentOrder::ALL.into_iter();
+    let found = orders.find(|order| order.name() == policy);
+    found.ok_or_else(|| {
+        let names = ComponentOrder::ALL.map(ComponentOrder::name).join(", ");
+        let what = format!("there is no policy '{policy}' for interfaces; there are: {names}");
+        invalid(python, what)
+    })
+}
+
+/// Asks about tasks on a thread of its own, and gives the answer as the JSON of the command line.
+fn answered(
     python: Python<'_>,
     tasks_ns: Vec<SporadicRow>,
-    model: &str,
-    by_deadline: bool,
-    length_ns: u64,
-    cpus: u32,
-    periods_ns: Vec<u64>,
-    overhead_ns: u64,
-) -> PyResult<InterfaceRow> {
-    let length = Duration::from_nanos(length_ns);
-    let asked = match model {
-        "periodic" => Asked::OneCpu(ResourceModel::Periodic),
-        "explicit-deadline" => Asked::OneCpu(ResourceModel::ExplicitDeadline { deadline: length }),
-        "deferrable" => Asked::OneCpu(ResourceModel::Deferrable { jitter: length }),
-        "multiprocessor" => Asked::FewestCpus(cpus),
-        _ => {
-            let what = format!("there is no resource model \"{model}\"; choose one of {MODELS:?}");
+    policy: &str,
+    ask: impl FnOnce(&TaskComponent) -> Result<InterfaceAnswer, Refused> + Send + 'static,
+) -> PyResult<String> {
+    let order = component_order(python, policy)?;
+    let answer = interruptible(python, move || {
+        let set = SporadicSet::of(tasks_ns)?;
+        if !set.blocking.is_empty() {
+            return Err(Refused::Invalid {
+                what: "interfaces do not look at blocking; add it to the execution time".into(),
+            });
+        }
+        ask(&TaskComponent::new(set.tasks, order)?)
+    })?;
+    let answer = answer.map_err(|error| refused(python, &error))?;
+    serde_json::to_string(&answer).map_err(|error| invalid(python, error))
+}
+
+/// The least budget of each period, as the JSON of the command line.
+///
+/// # Errors
+/// What the analysis refuses, and a model or policy that there is none of.
+#[pyfunction]
+pub fn interface(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+    policy: &str,
+    asked: Asked,
+) -> PyResult<String> {
+    let query = query(python, asked)?;
+    answered(python, tasks_ns, policy, move |component| {
+        least_interfaces(component, &query)
+    })
+}
+
+/// The longest delay of each bandwidth of a range, as the JSON of the command line.
+///
+/// # Errors
+/// What the analysis refuses, and what is no bandwidth.
+#[pyfunction]
+pub fn bounded_delay(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+    policy: &str,
+    bandwidth: &str,
+    points: u32,
+) -> PyResult<String> {
+    let range: Result<BandwidthRange, _> = bandwidth.parse();
+    let range = range.map_err(|error| invalid(python, format!("bandwidth: {error}")))?;
+    answered(python, tasks_ns, policy, move |component| {
+        longest_delays(component, &range.spread(points))
+    })
+}
+
+/// The least interfaces of the domains of a description, and of its CPUs, as the JSON of the command line,
+/// with what stands against it.
+///
+/// # Errors
+/// All that is wrong with the description, its files or the question.
+#[pyfunction]
+pub fn interface_description(
+    python: Python<'_>,
+    description: PyRef<'_, Description>,
+    domain: Option<String>,
+    policy: &str,
+    compose_ns: Option<u64>,
+    asked: Asked,
+) -> PyResult<(String, Vec<String>)> {
+    let order = match component_order(python, policy)? {
+        ComponentOrder::EarliestDeadlineFirst => DomainOrder::EarliestDeadlineFirst,
+        ComponentOrder::RateMonotonic => DomainOrder::RateMonotonic,
+        ComponentOrder::DeadlineMonotonic => DomainOrder::DeadlineMonotonic,
+        ComponentOrder::AsGiven | ComponentOrder::FirstComeFirstServed => {
+            let what = "of a description, policy is the order of the domains on each CPU: \"edf\", \"rm\" or \"dm\"; the \
+                        order of the tasks of a service is its scheduling";
             return Err(invalid(python, what));
         }
     };
-    let scheduler = match by_deadline {
-        true => LocalScheduler::EarliestDeadlineFirst,
-        false => LocalScheduler::FixedPriority,
+    let question = DescriptionQuery {
+        query: query(python, asked)?,
+        domain,
+        order,
+        compose: compose_ns.map(Duration::from_nanos),
     };
-    let found = interruptible(python, move || {
-        let workload = Workload::new(sporadic(tasks_ns)?)?;
-        let periods = periods_ns.into_iter().map(Duration::from_nanos);
-        let overhead = Duration::from_nanos(overhead_ns);
-        search(&workload, scheduler, asked, periods, overhead)
+    let inputs = inputs(python, &description)?;
+    let description = description.loaded.description.clone();
+    let answer = interruptible(python, move || {
+        description_interfaces(&description, &inputs, &question)
     })?;
-    let found = found.map_err(|error| refused(python, &error))?;
-    let cpus = match found.model {
-        ResourceModel::Multiprocessor { cpus } => cpus,
-        _ => 1,
-    };
-    let tightest = found.tightest.map(|shortage| shortage.to_string());
-    let (budget_ns, period_ns) = (found.budget.as_nanos(), found.period.as_nanos());
-    let (method, assumptions) = (found.method, found.assumptions);
-    Ok((budget_ns, period_ns, cpus, method, assumptions, tightest))
+    let answer = answer.map_err(|error| unanswered(python, &error))?;
+    let document = serde_json::to_string(&answer).map_err(|error| invalid(python, error))?;
+    Ok((document, answer.objections()))
 }
-
-fn search(
-    workload: &Workload,
-    scheduler: LocalScheduler,
-    asked: Asked,
-    periods: impl Iterator<Item = Duration>,
-    overhead: Duration,
-) -> Result<LeastInterface, Refused> {
-    let model = match asked {
-        Asked::OneCpu(model) => model,
-        Asked::FewestCpus(cpus) => {
-            let one = |period| on_fewest_cpus(workload, period, cpus, overhead);
-            let found: Result<Vec<LeastInterface>, Refused> = periods.map(one).collect();
-            let best = found?.into_iter().reduce(|best, next| {
-                match (next.bandwidth(), best.bandwidth()) {
-                    (Some(less), Some(more)) if less < more => next,
-                    _ => best,
-                }
-            });
-            return best.ok_or_else(|| Refused::Invalid {
-                what: "there is no period to search; give at least one".into(),
-            });
-        }
-    };
-    let search = InterfaceSearch {
-        workload,
-        scheduler,
-        model,
-        overhead,
-    };
-    search.best(periods)
-}
-
-/// The resource models by name.
-const MODELS: [&str; 4] = [
-    "periodic",
-    "explicit-deadline",
-    "deferrable",
-    "multiprocessor",
-];

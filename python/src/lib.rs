@@ -56,9 +56,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(tasks::hyperperiod, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::bandwidth_curve, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::fixed_priority, module)?)?;
-    module.add_function(wrap_pyfunction!(tasks::audsley, module)?)?;
+    module.add_function(wrap_pyfunction!(tasks::deadline_tests, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::global_test, module)?)?;
-    module.add_function(wrap_pyfunction!(interfaces::least_interface, module)?)?;
+    module.add_function(wrap_pyfunction!(interfaces::interface, module)?)?;
+    module.add_function(wrap_pyfunction!(interfaces::bounded_delay, module)?)?;
+    module.add_function(wrap_pyfunction!(interfaces::interface_description, module)?)?;
     module.add_function(wrap_pyfunction!(tasks::earliest_deadline_first, module)?)?;
     module.add_function(wrap_pyfunction!(frequency::fit_frequency_model, module)?)?;
     module.add_function(wrap_pyfunction!(frequency::slowdowns, module)?)?;

@@ -1,27 +1,24 @@
 //! Periodic and sporadic tasks: least budgets, deadlines.
 
 use pyo3::prelude::*;
-use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemptive_response_times;
-use tailbound_analysis::schedulability::priority_assignment::audsley_by_response_time;
-use tailbound_analysis::schedulability::processor_demand::{Overload, quick_processor_demand};
-use tailbound_analysis::schedulability::response_time::response_times;
-use tailbound_analysis::schedulability::{
-    PriorityOrder, TaskResponse, global_edf, global_fixed_priority,
-};
+use serde::Serialize;
+use tailbound_analysis::notation::ServerNotation;
+use tailbound_analysis::schedulability::server_interference::interfering_task;
+use tailbound_analysis::schedulability::{PriorityOrder, global_edf, global_fixed_priority};
 use tailbound_analysis::{AnalysisError as Refused, PeriodicLoad, PeriodicTask, SporadicTask};
+use tailbound_assessment::deadline_test;
+use tailbound_assessment::task_set::{self, PriorityQuestion, PriorityRule};
 use tailbound_time::Duration;
 
 use crate::interruption::interruptible;
-use crate::refusal::refused;
+use crate::refusal::{invalid, refused};
 
 /// Execution time, period and offset in nanoseconds; without an offset the task is sporadic.
 pub type PeriodicRow = (u64, u64, Option<u64>);
-/// Execution time, period and deadline in nanoseconds.
-pub type SporadicRow = (u64, u64, u64);
+/// Execution time, period, deadline, jitter and blocking in nanoseconds.
+pub type SporadicRow = (u64, u64, u64, u64, u64);
 /// The method by name, and what it takes for granted.
 type Method = (&'static str, Vec<&'static str>);
-/// Response time in nanoseconds, whether it is within the deadline, and why there is none.
-type TaskVerdict = (Option<u64>, bool, Option<String>);
 
 /// The tasks as the analysis takes them.
 pub fn load(tasks_ns: Vec<PeriodicRow>) -> PeriodicLoad {
@@ -68,17 +65,75 @@ pub fn bandwidth_curve(
     Ok((budgets_ns.collect(), utilisation))
 }
 
-/// The tasks as the analysis takes them.
-pub fn sporadic(tasks_ns: Vec<SporadicRow>) -> Result<Vec<SporadicTask>, Refused> {
-    let ns = Duration::from_nanos;
-    let task = |(execution, period, deadline): SporadicRow| {
-        SporadicTask::new(ns(execution), ns(period), ns(deadline))
-    };
-    tasks_ns.into_iter().map(task).collect()
+/// Sporadic tasks with the longest time, per task, for which lower priorities keep it waiting.
+pub struct SporadicSet {
+    /// The tasks.
+    pub tasks: Vec<SporadicTask>,
+    /// The blocking; empty where there is none.
+    pub blocking: Vec<Duration>,
 }
 
-/// Worst-case response times under fixed priorities, the first task having the highest; jobs that have
-/// begun are preempted or not.
+impl SporadicSet {
+    /// The tasks as the analyses take them.
+    ///
+    /// # Errors
+    /// What no analysis takes as a task.
+    pub fn of(tasks_ns: Vec<SporadicRow>) -> Result<Self, Refused> {
+        let ns = Duration::from_nanos;
+        let blocking: Vec<Duration> = tasks_ns.iter().map(|row| ns(row.4)).collect();
+        let task = |(execution, period, deadline, jitter, _): SporadicRow| {
+            SporadicTask::new(ns(execution), ns(period), ns(deadline))?.with_jitter(ns(jitter))
+        };
+        let tasks: Result<Vec<SporadicTask>, Refused> = tasks_ns.into_iter().map(task).collect();
+        Ok(Self {
+            tasks: tasks?,
+            blocking: match blocking.iter().all(|one| one.is_zero()) {
+                true => Vec::new(),
+                false => blocking,
+            },
+        })
+    }
+}
+
+/// Servers of the highest priorities as the tasks that take as much.
+fn servers(above: &[ServerNotation]) -> Result<Vec<SporadicTask>, Refused> {
+    let each = above.iter();
+    let each = each.map(|one| interfering_task(one.kind, one.budget, one.period));
+    each.collect()
+}
+
+/// Servers as the command line writes them.
+fn notations(python: Python<'_>, above: &[String]) -> PyResult<Vec<ServerNotation>> {
+    let parsed = above.iter().map(|text| text.parse::<ServerNotation>());
+    let parsed: Result<Vec<ServerNotation>, _> = parsed.collect();
+    parsed.map_err(|error| invalid(python, format!("above: {error}")))
+}
+
+/// Asks about tasks on a thread of its own, and gives the answer as the JSON of the command line.
+fn asked<T: Serialize + Send + 'static>(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+    is_preemptive: bool,
+    above: &[String],
+    ask: impl FnOnce(&PriorityQuestion<'_>) -> Result<T, Refused> + Send + 'static,
+) -> PyResult<String> {
+    let above = notations(python, above)?;
+    let answer = interruptible(python, move || {
+        let set = SporadicSet::of(tasks_ns)?;
+        let question = PriorityQuestion {
+            tasks: &set.tasks,
+            blocking: &set.blocking,
+            servers: &servers(&above)?,
+            is_preemptive,
+        };
+        ask(&question)
+    })?;
+    let answer = answer.map_err(|error| refused(python, &error))?;
+    serde_json::to_string(&answer).map_err(|error| invalid(python, error))
+}
+
+/// Worst-case response times under fixed priorities by a rule (`fp`, `rm`, `dm`, `audsley`), as the JSON of
+/// the command line; `null` where Audsley's assignment finds no order.
 ///
 /// # Errors
 /// What the analysis refuses.
@@ -86,38 +141,59 @@ pub fn sporadic(tasks_ns: Vec<SporadicRow>) -> Result<Vec<SporadicTask>, Refused
 pub fn fixed_priority(
     python: Python<'_>,
     tasks_ns: Vec<SporadicRow>,
+    policy: &str,
     preemptive: bool,
-) -> PyResult<(Vec<TaskVerdict>, Method)> {
-    let found = interruptible(python, move || {
-        let tasks = sporadic(tasks_ns)?;
-        let order = PriorityOrder::as_given(tasks.len());
-        match preemptive {
-            true => response_times(&tasks, &order, &[]),
-            false => non_preemptive_response_times(&tasks, &order, &[]),
-        }
-    })?;
-    let found = found.map_err(|error| refused(python, &error))?;
-    let verdict = |task: &TaskResponse| {
-        let response_ns = task.response_time.ok().map(Duration::as_nanos);
-        let why = task.response_time.err().map(|reason| reason.to_string());
-        (response_ns, task.meets_deadline, why)
-    };
-    let verdicts = found.tasks.iter().map(verdict).collect();
-    Ok((verdicts, (found.method, found.assumptions.to_vec())))
+    above: Vec<String>,
+) -> PyResult<String> {
+    let rule = rule(python, policy)?;
+    asked(python, tasks_ns, preemptive, &above, move |question| {
+        task_set::fixed_priority(question, rule)
+    })
 }
 
-/// An order of priorities under which all tasks meet their deadlines, as the positions of the tasks, the
-/// highest priority first; nothing where there is none.
+fn rule(python: Python<'_>, policy: &str) -> PyResult<PriorityRule> {
+    let mut rules = PriorityRule::ALL.into_iter();
+    let found = rules.find(|rule| rule.name() == policy);
+    found.ok_or_else(|| {
+        let what = format!(
+            "there is no policy '{policy}'; choose \"fp\", \"rm\", \"dm\", \"audsley\" or \"edf\""
+        );
+        invalid(python, what)
+    })
+}
+
+/// Whether all deadlines are met under earliest deadline first, with response times, as the JSON of the
+/// command line.
 ///
 /// # Errors
 /// What the analysis refuses.
 #[pyfunction]
-pub fn audsley(python: Python<'_>, tasks_ns: Vec<SporadicRow>) -> PyResult<Option<Vec<usize>>> {
-    let found = interruptible(python, move || {
-        audsley_by_response_time(&sporadic(tasks_ns)?, &[])
-    })?;
-    let found = found.map_err(|error| refused(python, &error))?;
-    Ok(found.map(|order| order.highest_first().to_vec()))
+pub fn earliest_deadline_first(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+    preemptive: bool,
+    above: Vec<String>,
+) -> PyResult<String> {
+    asked(python, tasks_ns, preemptive, &above, |question| {
+        task_set::earliest_deadline_first(question)
+    })
+}
+
+/// Every test that fits, side by side, as the JSON of the command line.
+///
+/// # Errors
+/// What no test takes.
+#[pyfunction]
+pub fn deadline_tests(
+    python: Python<'_>,
+    tasks_ns: Vec<SporadicRow>,
+    cpus: u32,
+    preemptive: bool,
+    above: Vec<String>,
+) -> PyResult<String> {
+    asked(python, tasks_ns, preemptive, &above, move |question| {
+        deadline_test::deadline_tests(question, cpus)
+    })
 }
 
 /// Whether a test accepts, and bounds of the response times in nanoseconds where it has any.
@@ -127,7 +203,7 @@ type GlobalVerdict = (bool, Vec<Option<u64>>, Method);
 /// highest.
 ///
 /// # Errors
-/// What the analysis refuses, and a name that no test has.
+/// What the analysis refuses.
 #[pyfunction]
 pub fn global_test(
     python: Python<'_>,
@@ -135,11 +211,19 @@ pub fn global_test(
     cpus: u32,
     test: String,
 ) -> PyResult<Option<GlobalVerdict>> {
-    let found = interruptible(python, move || global(&sporadic(tasks_ns)?, cpus, &test))?;
+    let found = interruptible(python, move || {
+        global(&SporadicSet::of(tasks_ns)?, cpus, &test)
+    })?;
     found.map_err(|error| refused(python, &error))
 }
 
-fn global(tasks: &[SporadicTask], cpus: u32, test: &str) -> Result<Option<GlobalVerdict>, Refused> {
+fn global(set: &SporadicSet, cpus: u32, test: &str) -> Result<Option<GlobalVerdict>, Refused> {
+    let question = PriorityQuestion {
+        blocking: &set.blocking,
+        ..PriorityQuestion::of(&set.tasks)
+    };
+    question.refuse_on_several_cpus()?;
+    let tasks = question.tasks;
     let ns = |bound: Option<Duration>| bound.map(Duration::as_nanos);
     let (accepted, bounds, method, assumptions) = match test {
         "fp" => {
@@ -164,27 +248,4 @@ fn global(tasks: &[SporadicTask], cpus: u32, test: &str) -> Result<Option<Global
         _ => return Ok(None),
     };
     Ok(Some((accepted, bounds, (method, assumptions.to_vec()))))
-}
-
-/// A window and what must be executed in it, both in nanoseconds.
-type WindowRow = (u64, u64);
-
-/// Whether all deadlines are met under earliest deadline first; if not, the overloaded window,
-/// which there is none of where the tasks need more than a CPU.
-///
-/// # Errors
-/// What the analysis refuses.
-#[pyfunction]
-pub fn earliest_deadline_first(
-    python: Python<'_>,
-    tasks_ns: Vec<SporadicRow>,
-) -> PyResult<(bool, Option<WindowRow>, Method)> {
-    let found = interruptible(python, move || quick_processor_demand(&sporadic(tasks_ns)?))?;
-    let found = found.map_err(|error| refused(python, &error))?;
-    let window = match found.overload {
-        Some(Overload::Window { length, demand }) => Some((length.as_nanos(), demand.as_nanos())),
-        Some(Overload::Utilisation) | None => None,
-    };
-    let method = (found.method, found.assumptions.to_vec());
-    Ok((found.schedulable(), window, method))
 }

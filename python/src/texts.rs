@@ -31,16 +31,15 @@ pub fn parse_rate(python: Python<'_>, text: &str) -> PyResult<f64> {
         .map_err(|error| invalid(python, error))
 }
 
-/// Execution time, period, deadline and offset of a text such as `10ms/100ms/90ms` or
-/// `10ms/100ms+30ms`, in nanoseconds.
+/// Execution time, period, deadline, offset, jitter and blocking in nanoseconds.
+type TaskRow = (u64, u64, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+
+/// The parts of a text such as `10ms/100ms/90ms`, `10ms/100ms+30ms` or `10ms/100ms,jitter=2ms`.
 ///
 /// # Errors
 /// What is no task: which part of it is wrong.
 #[pyfunction]
-pub fn parse_task(
-    python: Python<'_>,
-    text: &str,
-) -> PyResult<(u64, u64, Option<u64>, Option<u64>)> {
+pub fn parse_task(python: Python<'_>, text: &str) -> PyResult<TaskRow> {
     let parsed: Result<TaskNotation, _> = text.parse();
     let task = parsed.map_err(|error| invalid(python, error))?;
     Ok((
@@ -48,6 +47,8 @@ pub fn parse_task(
         task.period.as_nanos(),
         task.deadline.map(Duration::as_nanos),
         task.offset.map(Duration::as_nanos),
+        task.jitter.map(Duration::as_nanos),
+        task.blocking.map(Duration::as_nanos),
     ))
 }
 

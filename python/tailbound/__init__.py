@@ -5,8 +5,9 @@
 - :func:`least_budget`, :func:`bandwidth_curve`: what periodic tasks need to run as on a CPU of
   their own
 - :func:`analyze`: whether tasks meet their deadlines
-- :func:`analyze_global`, :func:`assign_priorities`, :func:`least_interface`: several CPUs, orders of
-  priorities, reservations by their resource model
+- :func:`analyze_global`, :func:`assign_priorities`, :func:`deadline_tests`: several CPUs, orders of
+  priorities, every test side by side
+- :func:`interface`: the least reservations on which tasks, or domains, meet their deadlines
 - :func:`simulate`: what becomes of every domain and task of a description
 - :func:`sweep`: the same at many points, on all cores or a cluster
 - :func:`frequency_model`: execution times at other clock frequencies
@@ -31,7 +32,17 @@ from ._description import (
 )
 from ._frequency import FrequencyModel, Slowdown, frequency_model
 from ._generation import TaskSets, generate
-from ._interfaces import ResourceInterface, least_interface
+from ._interfaces import (
+    CpuInterface,
+    DescriptionInterfaces,
+    DomainInterface,
+    InterfaceChoice,
+    Interfaces,
+    ModeInterfaces,
+    ResourceInterface,
+    interface,
+    least_interface,
+)
 from ._response import (
     Comparison,
     Distance,
@@ -58,9 +69,11 @@ from ._tasks import (
     Schedulability,
     Task,
     TaskResponse,
+    TestVerdict,
     analyze_global,
     assign_priorities,
     bandwidth_curve,
+    deadline_tests,
     hyperperiod,
     least_budget,
 )
@@ -73,15 +86,21 @@ __all__ = [
     "BandwidthCurve",
     "Choice",
     "Comparison",
+    "CpuInterface",
     "CpuVerdict",
     "Description",
+    "DescriptionInterfaces",
     "Distance",
     "Distribution",
+    "DomainInterface",
     "FrequencyModel",
     "GlobalSchedulability",
     "Infeasible",
+    "InterfaceChoice",
+    "Interfaces",
     "Interval",
     "LeastBudget",
+    "ModeInterfaces",
     "ModeVerdict",
     "OverloadedWindow",
     "Predictions",
@@ -105,14 +124,17 @@ __all__ = [
     "TaskSet",
     "TaskSets",
     "TaskVerdict",
+    "TestVerdict",
     "__version__",
     "analyze",
     "analyze_global",
     "assign_priorities",
     "bandwidth_curve",
+    "deadline_tests",
     "frequency_model",
     "generate",
     "hyperperiod",
+    "interface",
     "least_budget",
     "least_interface",
     "predict",

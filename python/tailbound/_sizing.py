@@ -205,7 +205,7 @@ def size_load(
     periods_ns: Optional[Nanoseconds] = None,
 ) -> Sizing:
     """What :func:`tailbound.size` answers for a queue, or for tasks."""
-    values = _periods(periods, periods_ns, points)
+    values = periods_of(periods, periods_ns, points)
     if not isinstance(server, str):
         raise refuse(f'server is {server!r}; give a name such as "deferrable"')
     if tasks is not None:
@@ -250,7 +250,7 @@ def _points(margin: object) -> float:
     return float(margin)
 
 
-def _periods(
+def periods_of(
     periods: Optional[Times], periods_ns: Optional[Nanoseconds], points: int
 ) -> list[int]:
     """The periods in nanoseconds, a range of them spread as the command line spreads it."""

@@ -66,6 +66,8 @@ class TaskSet:
 
 
 def _named(task: Task, number: int) -> Task:
+    if task.jitter_ns or task.blocking_ns:
+        raise refuse(f"{task!r} has jitter or blocking, which no description has; leave it out")
     return Task(
         execution_ns=task.execution_ns,
         period_ns=task.period_ns,

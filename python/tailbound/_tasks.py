@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any, Iterable, Literal, Mapping, Optional, Union
+from typing import Any, Iterable, Literal, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -25,15 +26,24 @@ from ._times import (
     timedeltas,
 )
 
-Policy = Literal["fp", "rm", "dm", "edf"]
-"""``"fp"``: fixed priorities, preemptive, the first task first; ``"rm"`` and ``"dm"``: the task with
-the shorter period, or deadline, first; ``"edf"``: the job with the earliest deadline first."""
+Policy = Literal["fp", "rm", "dm", "audsley", "edf"]
+"""``"fp"``: fixed priorities, the first task first; ``"rm"`` and ``"dm"``: the task with the shorter period,
+or deadline, first; ``"audsley"``: some order of fixed priorities in which all deadlines are met; ``"edf"``:
+the job with the earliest deadline first."""
+
+Servers = Union[str, Sequence[str]]
+"""Reservation servers as on the command line: a rule, a budget and a period, ``"deferrable:2ms/6ms"``, or
+several of them."""
 
 _POLICIES: dict[str, Policy] = {
     "rate-monotonic": "rm",
     "deadline-monotonic": "dm",
     "earliest-deadline-first": "edf",
 }
+
+
+_OPTIONAL = ("deadline", "offset", "jitter", "blocking")
+"""The times that a task may have besides its execution time and its period."""
 
 
 class Task:
@@ -50,16 +60,32 @@ class Task:
     offset:
         The first release. Left out for a sporadic task, of which nothing but the least time between
         releases is known. For :func:`least_budget` and :func:`bandwidth_curve`.
+    jitter:
+        The longest time from the arrival of a job to its readiness; none if left out. Deadlines and
+        response times count from the arrival. For :func:`analyze` and :func:`interface`.
+    blocking:
+        The longest time for which tasks of lower priorities keep a job waiting, such as by a critical
+        section; none if left out. For :func:`analyze` under fixed priorities.
     name:
         What to call it in tables.
     """
 
-    __slots__ = ("execution_ns", "period_ns", "deadline_ns", "offset_ns", "name")
+    __slots__ = (
+        "execution_ns",
+        "period_ns",
+        "deadline_ns",
+        "offset_ns",
+        "jitter_ns",
+        "blocking_ns",
+        "name",
+    )
 
     execution_ns: int
     period_ns: int
     deadline_ns: Optional[int]
     offset_ns: Optional[int]
+    jitter_ns: Optional[int]
+    blocking_ns: Optional[int]
     name: Optional[str]
 
     def __init__(
@@ -69,16 +95,22 @@ class Task:
         *,
         deadline: Optional[Time] = None,
         offset: Optional[Time] = None,
+        jitter: Optional[Time] = None,
+        blocking: Optional[Time] = None,
         name: Optional[str] = None,
         execution_ns: Optional[int] = None,
         period_ns: Optional[int] = None,
         deadline_ns: Optional[int] = None,
         offset_ns: Optional[int] = None,
+        jitter_ns: Optional[int] = None,
+        blocking_ns: Optional[int] = None,
     ) -> None:
         self.execution_ns = nanoseconds(execution, execution_ns, "execution")
         self.period_ns = nanoseconds(period, period_ns, "period")
         self.deadline_ns = optional_nanoseconds(deadline, deadline_ns, "deadline")
         self.offset_ns = optional_nanoseconds(offset, offset_ns, "offset")
+        self.jitter_ns = optional_nanoseconds(jitter, jitter_ns, "jitter")
+        self.blocking_ns = optional_nanoseconds(blocking, blocking_ns, "blocking")
         self.name = name
 
     def __eq__(self, other: object) -> bool:
@@ -92,10 +124,10 @@ class Task:
     def __repr__(self) -> str:
         told = _native.format_duration
         parts = [repr(told(self.execution_ns)), repr(told(self.period_ns))]
-        if self.deadline_ns is not None:
-            parts.append(f"deadline={told(self.deadline_ns)!r}")
-        if self.offset_ns is not None:
-            parts.append(f"offset={told(self.offset_ns)!r}")
+        for key in _OPTIONAL:
+            value = getattr(self, f"{key}_ns")
+            if value is not None:
+                parts.append(f"{key}={told(value)!r}")
         if self.name is not None:
             parts.append(f"name={self.name!r}")
         return f"Task({', '.join(parts)})"
@@ -103,7 +135,7 @@ class Task:
 
 Tasks = Union[Iterable[Union[Task, str, Mapping[str, Any]]], Any]
 """Tasks, texts as on the command line (``"10ms/100ms/90ms"`` is execution time, period and deadline,
-``"40ms/250ms+150ms"`` has an offset), mappings with the arguments of :class:`Task`, a
+``"40ms/250ms+150ms"`` has an offset, ``"10ms/100ms,jitter=5ms,blocking=1ms"`` both of these), mappings with the arguments of :class:`Task`, a
 ``pandas.DataFrame`` with such columns, or a :class:`TaskSet` that :func:`generate` made."""
 
 
@@ -112,7 +144,9 @@ def _task(row: object) -> Task:
         return row
     if isinstance(row, str):
         try:
-            execution_ns, period_ns, deadline_ns, offset_ns = _native.parse_task(row)
+            execution_ns, period_ns, deadline_ns, offset_ns, jitter_ns, blocking_ns = (
+                _native.parse_task(row)
+            )
         except AnalysisError as error:
             raise refuse(f"task {row!r}: {error}") from None
         return Task(
@@ -120,13 +154,15 @@ def _task(row: object) -> Task:
             period_ns=period_ns,
             deadline_ns=deadline_ns,
             offset_ns=offset_ns,
+            jitter_ns=jitter_ns,
+            blocking_ns=blocking_ns,
         )
     if not isinstance(row, Mapping):
         raise refuse(
             f'a task is not {row!r}; give Task("10ms", "100ms"), the text "10ms/100ms", or a '
             "mapping with execution and period"
         )
-    known = ("execution", "period", "deadline", "offset")
+    known = ("execution", "period", *_OPTIONAL)
     allowed = {"name", *known, *(f"{one}_ns" for one in known)}
     unknown = [key for key in row if key not in allowed]
     if unknown:
@@ -183,6 +219,11 @@ def released(given: Tasks) -> list[tuple[int, int, Optional[int]]]:
     their own meet those that they meet there."""
     rows = _rows(given)
     tasks = tasks_of(rows)
+    for task in tasks:
+        if task.jitter_ns or task.blocking_ns:
+            raise refuse(
+                f"{task!r} has jitter or blocking, which this analysis does not look at; leave it out"
+            )
     # As on the command line, a text without an offset is a periodic task that starts at zero.
     starts = [
         0 if isinstance(row, str) and task.offset_ns is None else task.offset_ns
@@ -298,16 +339,16 @@ def bandwidth_curve(
 
 @dataclass(frozen=True)
 class TaskResponse:
-    """What :func:`analyze` says of one task under fixed priorities."""
+    """What :func:`analyze` says of one task."""
 
     task: Task
     """The task."""
     response_time: Optional[np.timedelta64]
-    """The longest time from release to completion; ``None`` where there is none."""
+    """The longest time from arrival to completion; ``None`` where there is none."""
     meets_deadline: bool
     """Whether that is within the deadline."""
     why: Optional[str]
-    """Why there is no response time."""
+    """Why the deadline is not met."""
 
 
 @dataclass(frozen=True)
@@ -329,29 +370,31 @@ class Schedulability:
     policy: Policy
     """The order of execution."""
     tasks: list[TaskResponse]
-    """Under fixed priorities one answer per task, the highest priority first; otherwise empty."""
+    """One answer per task: under fixed priorities the highest priority first, otherwise in the order of
+    the tasks. Empty where Audsley's assignment finds no order."""
     window: Optional[OverloadedWindow]
-    """Under earliest deadline first a window that does not fit, where there is one."""
+    """Under earliest deadline first the first window that does not fit, where there is one."""
     method: str
     """The method, with its source."""
     assumptions: list[str]
     """What it takes for granted."""
+    why: Optional[str] = None
+    """Why a deadline can be missed, where that is more than what the tasks say."""
 
     def __bool__(self) -> bool:
         return self.schedulable
 
     def to_frame(self) -> Any:
-        """One row per task, for fixed priorities."""
-        if self.policy == "edf":
-            raise refuse(
-                "earliest deadline first has one verdict for all tasks; look at schedulable and "
-                "window"
-            )
+        """A ``pandas.DataFrame`` with a row per task."""
         times = {
             "execution": [one.task.execution_ns for one in self.tasks],
             "period": [one.task.period_ns for one in self.tasks],
             "deadline": [_deadline_ns(one.task) for one in self.tasks],
         }
+        for key in ("jitter", "blocking"):
+            values = [getattr(one.task, f"{key}_ns") or 0 for one in self.tasks]
+            if any(values):
+                times[key] = values
         columns: dict[str, Any] = {"name": [one.task.name for one in self.tasks]}
         columns.update({name: timedeltas(values) for name, values in times.items()})
         nat = np.timedelta64("NaT", "ns")
@@ -362,6 +405,7 @@ class Schedulability:
 
 
 _EVERY_OFFSET = "every offset: those of the tasks are not looked at"
+_NO_ORDER = "in every order of priorities a deadline can be missed"
 
 
 def _deadline_ns(task: Task) -> int:
@@ -381,55 +425,118 @@ def _policy(given: Any) -> Policy:
     return _POLICIES[scheduling]
 
 
+def _above(given: Servers) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
 def analyze_tasks(
-    tasks: Tasks, policy: Optional[Policy] = None, *, preemptive: bool = True
+    tasks: Tasks,
+    policy: Optional[Policy] = None,
+    *,
+    preemptive: bool = True,
+    above: Servers = (),
 ) -> Schedulability:
     """What :func:`tailbound.analyze` answers for tasks on one CPU."""
     if policy is None:
         policy = _policy(tasks)
     known = tasks_of(tasks)
-    unused = [_EVERY_OFFSET] if any(task.offset_ns for task in known) else []
-    if policy == "rm":
-        known.sort(key=lambda task: task.period_ns)
-    if policy == "dm":
-        known.sort(key=_deadline_ns)
     rows = sporadic(known)
+    unused = [_EVERY_OFFSET] if any(task.offset_ns for task in known) else []
+    servers = _above(above)
     if policy == "edf":
-        if not preemptive:
-            raise refuse(
-                "earliest deadline first is analysed preemptively only; choose another policy, or "
-                "leave preemptive out"
-            )
-        schedulable, window, method = _native.earliest_deadline_first(rows)
-        overloaded = None if window is None else OverloadedWindow(*timedeltas(window))
-        return Schedulability(schedulable, "edf", [], overloaded, method[0], method[1] + unused)
-    if policy not in ("fp", "rm", "dm"):
-        raise refuse(f'there is no policy {policy!r}; choose "fp", "rm", "dm" or "edf"')
-    verdicts, method = _native.fixed_priority(rows, preemptive)
-    answers = [
-        TaskResponse(
-            task, None if response is None else timedeltas([response])[0], meets, why
+        answer = json.loads(_native.earliest_deadline_first(rows, preemptive, servers))
+    else:
+        answer = json.loads(_native.fixed_priority(rows, policy, preemptive, servers))
+    if answer is None:
+        given = json.loads(_native.fixed_priority(rows, "fp", preemptive, servers))
+        method = f"Audsley's assignment (2001) by {given['method']}"
+        assumptions = given["assumptions"] + unused
+        return Schedulability(False, policy, [], None, method, assumptions, _NO_ORDER)
+    window = None
+    if answer.get("window_ns") is not None:
+        window = OverloadedWindow(*timedeltas([answer["window_ns"], answer["demand_ns"]]))
+    return Schedulability(
+        answer["schedulable"],
+        policy,
+        [_response(known, row) for row in answer["tasks"]],
+        window,
+        answer["method"],
+        answer["assumptions"] + unused,
+        answer.get("why"),
+    )
+
+
+def _response(tasks: list[Task], row: dict[str, Any]) -> TaskResponse:
+    found = row["response_time_ns"]
+    response = None if found is None else timedeltas([found])[0]
+    return TaskResponse(tasks[row["task"] - 1], response, row["meets_deadline"], row["why"])
+
+
+def sporadic(tasks: Iterable[Task]) -> list[tuple[int, int, int, int, int]]:
+    """Execution times, periods, deadlines, jitters and blockings."""
+    return [
+        (
+            task.execution_ns,
+            task.period_ns,
+            _deadline_ns(task),
+            task.jitter_ns or 0,
+            task.blocking_ns or 0,
         )
-        for task, (response, meets, why) in zip(known, verdicts)
+        for task in tasks
     ]
-    schedulable = all(one.meets_deadline for one in answers)
-    return Schedulability(schedulable, policy, answers, None, method[0], method[1] + unused)
 
 
-def sporadic(tasks: Iterable[Task]) -> list[tuple[int, int, int]]:
-    """Execution times, periods and deadlines."""
-    return [(task.execution_ns, task.period_ns, _deadline_ns(task)) for task in tasks]
-
-
-def assign_priorities(tasks: Tasks) -> Optional[list[Task]]:
-    """An order of fixed priorities, the highest first, in which every task meets its deadline
-    preemptively on one CPU; ``None`` where no order does.
+def assign_priorities(
+    tasks: Tasks, *, preemptive: bool = True, above: Servers = ()
+) -> Optional[list[Task]]:
+    """An order of fixed priorities, the highest first, in which every task meets its deadline on one
+    CPU; ``None`` where no order does.
 
     Audsley's optimal assignment by response times: deadlines may be shorter or longer than periods.
+    ``preemptive`` and ``above`` are those of :func:`analyze`.
     """
-    known = tasks_of(tasks)
-    order = _native.audsley(sporadic(known))
-    return None if order is None else [known[index] for index in order]
+    found = analyze_tasks(tasks, "audsley", preemptive=preemptive, above=above)
+    return [one.task for one in found.tasks] or None
+
+
+@dataclass(frozen=True)
+class TestVerdict:
+    """What one test says of tasks, among those of :func:`deadline_tests`."""
+
+    # The name does not make it a test of pytest's.
+    __test__ = False
+
+    scheduling: str
+    """The scheduling that the test is for: a policy, or ``"any"``."""
+    test: str
+    """The test by name."""
+    outcome: Literal["schedulable", "unschedulable", "undecided", "not-applicable"]
+    """``"undecided"`` where the test is not exact and does not decide."""
+    why: Optional[str]
+    """Why the test does not fit."""
+    method: str
+    """The method, with its source."""
+    assumptions: tuple[str, ...]
+    """What it takes for granted."""
+
+    def __bool__(self) -> bool:
+        return self.outcome == "schedulable"
+
+
+def deadline_tests(
+    tasks: Tasks, cpus: int = 1, *, preemptive: bool = True, above: Servers = ()
+) -> list[TestVerdict]:
+    """Every test that fits the tasks, side by side, each with its source: the answer of
+    ``tailbound analyze --tests``.
+
+    The tasks meet their deadlines if ``any(deadline_tests(...))``. On several CPUs any job may run on any
+    of them. ``preemptive`` and ``above`` are those of :func:`analyze`.
+    """
+    known = sporadic(tasks_of(tasks))
+    text = _native.deadline_tests(known, count(cpus, "cpus", 1), preemptive, _above(above))
+    return [
+        TestVerdict(**{**row, "assumptions": tuple(row["assumptions"])}) for row in json.loads(text)
+    ]
 
 
 GlobalTest = Literal["fp", "edf", "edf-density", "edf-interference"]

@@ -22,7 +22,7 @@ from ._sizing import (
     size_description,
     size_load,
 )
-from ._tasks import Policy, Schedulability, Tasks, analyze_tasks
+from ._tasks import Policy, Schedulability, Servers, Tasks, analyze_tasks
 from ._times import Nanoseconds, Time, Times, refuse
 
 
@@ -32,7 +32,11 @@ def analyze(tasks: DescriptionLike) -> Analysis: ...  # type: ignore[overload-ov
 
 @overload
 def analyze(
-    tasks: Tasks, policy: Optional[Policy] = None, *, preemptive: bool = True
+    tasks: Tasks,
+    policy: Optional[Policy] = None,
+    *,
+    preemptive: bool = True,
+    above: Servers = (),
 ) -> Schedulability: ...
 
 
@@ -41,23 +45,26 @@ def analyze(
     policy: Optional[Policy] = None,
     *,
     preemptive: bool = True,
+    above: Servers = (),
 ) -> Union[Schedulability, Analysis]:
     """Whether tasks on one CPU, or all tasks of a description, meet their deadlines.
 
     Of tasks, also of a :class:`TaskSet`, the policy is ``"fp"`` if left out, and for a set that of the
     set. The answer holds for every offset: with the offsets that tasks have, more may be schedulable
-    than it says. ``preemptive=False`` is for jobs that are not interrupted once they have begun, under
-    fixed priorities.
+    than it says. ``preemptive=False`` is for jobs that are not interrupted once they have begun, and
+    ``above`` for reservation servers with higher priorities than all tasks, such as
+    ``"deferrable:2ms/6ms"``; both under fixed priorities.
 
     Of a :class:`Description`, or the path of its file, every mode is judged, with the reservations of
     the domains, the CPUs that hold them, and the changes between modes: the answer of
     ``tailbound analyze FILE``.
     """
     if not is_description(tasks):
-        return analyze_tasks(tasks, policy, preemptive=preemptive)
-    if policy is not None or not preemptive:
+        return analyze_tasks(tasks, policy, preemptive=preemptive, above=above)
+    if policy is not None or not preemptive or above:
         raise refuse(
-            "a description says itself how its tasks are scheduled; leave policy and preemptive out"
+            "a description says itself how its tasks are scheduled; leave policy, preemptive and above "
+            "out"
         )
     return analyze_description(tasks)
 

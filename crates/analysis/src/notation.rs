@@ -1,5 +1,5 @@
-//! How tasks, promises, periods and execution times are written in one line: on the command line and
-//! in Python, read here for both.
+//! How tasks, servers, promises, periods, shares of a CPU and execution times are written in one line: on
+//! the command line and in Python, read here for both.
 
 use std::fmt;
 use std::str::FromStr;
@@ -211,6 +211,73 @@ impl FromStr for PeriodRange {
     }
 }
 
+/// One share of a CPU, `40%`, or a range of shares, `30%..90%`, in parts of [`PARTS_OF_A_CPU`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BandwidthRange {
+    /// The least, above zero.
+    pub low: u64,
+    /// The largest, not below, and at most a whole CPU.
+    pub high: u64,
+}
+
+/// The parts of a CPU that shares are counted in: billionths of one percent.
+pub const PARTS_OF_A_CPU: u64 = 100_000_000_000;
+
+impl FromStr for BandwidthRange {
+    type Err = NotationError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (low, high) = text.split_once("..").unwrap_or((text, text));
+        let (low, high) = (share(low)?, share(high)?);
+        if low > high {
+            let what = format!("the range {text} falls");
+            return Err(NotationError::new(what, SHARE));
+        }
+        Ok(Self { low, high })
+    }
+}
+
+impl BandwidthRange {
+    /// Shares from the least to the largest as numerators and denominators: so many, but for a range of
+    /// one. They are evenly spread and rounded up, so that no answer is of less than it says.
+    #[must_use]
+    pub fn spread(self, points: u32) -> Vec<(u64, u64)> {
+        let last = u64::from(points.saturating_sub(1));
+        if self.low == self.high || last == 0 {
+            return vec![(self.low, PARTS_OF_A_CPU)];
+        }
+        let width = u128::from(self.high - self.low);
+        let at = |index: u64| {
+            let above = (width * u128::from(index)).div_ceil(u128::from(last));
+            let above = u64::try_from(above).unwrap_or(self.high - self.low);
+            (self.low + above, PARTS_OF_A_CPU)
+        };
+        (0..=last).map(at).collect()
+    }
+}
+
+/// How a share of a CPU is written.
+const SHARE: &str =
+    "write a percentage above 0% and up to 100%, such as 37.5%, or a range such as 30%..90%";
+
+/// A percentage with up to nine decimals.
+fn share(text: &str) -> Result<u64, NotationError> {
+    let wrong = || NotationError::new(format!("\"{text}\" is no share of a CPU"), SHARE);
+    let digits = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, "0"));
+    let all_digits =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(decimals) || whole.len() > 9 || decimals.len() > 9 {
+        return Err(wrong());
+    }
+    let parts = format!("{whole}{decimals:0<9}").parse::<u64>();
+    let parts = parts.map_err(|_| wrong())?;
+    (1..=PARTS_OF_A_CPU)
+        .contains(&parts)
+        .then_some(parts)
+        .ok_or_else(wrong)
+}
+
 /// A percentile as text: `99.9`.
 ///
 /// # Errors
@@ -368,6 +435,31 @@ mod tests {
     }
 
     #[test]
+    fn shares_of_a_cpu_are_percentages() {
+        let range: BandwidthRange = "37.5%".parse().unwrap();
+        assert_eq!(range.spread(7), [(37_500_000_000, PARTS_OF_A_CPU)]);
+        let range: BandwidthRange = "30% .. 40%".parse().unwrap();
+        let shares: Vec<u64> = range.spread(4).into_iter().map(|(part, _)| part).collect();
+        let expected = [
+            30_000_000_000,
+            33_333_333_334,
+            36_666_666_667,
+            40_000_000_000,
+        ];
+        assert_eq!(shares, expected);
+        for (text, part) in [
+            ("40", "\"40\" is no share"),
+            ("0%", "\"0%\" is no share"),
+            ("101%", "\"101%\" is no share"),
+            ("1.0123456789%", "is no share"),
+            ("9%..1%", "the range 9%..1% falls"),
+        ] {
+            let error = refused::<BandwidthRange>(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
     fn a_promise_is_a_percentile_and_a_latency() {
         let promise: Promise = "p99.9=30ms".parse().unwrap();
         assert_eq!(promise.latency, ms(30));
@@ -424,9 +516,10 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_a_reason_to_panic(text in "\\PC{0,24}|[0-9.pmsu:,/+=]{0,24}") {
+        fn no_text_is_a_reason_to_panic(text in "\\PC{0,24}|[0-9.pmsu:,/+=%]{0,24}") {
             let _ = text.parse::<TaskNotation>();
             let _ = text.parse::<PeriodRange>();
+            let _ = text.parse::<BandwidthRange>();
             let _ = text.parse::<ServerNotation>();
             let _ = text.parse::<Promise>();
             let _ = execution_times(&text);

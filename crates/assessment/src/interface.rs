@@ -9,6 +9,7 @@ use tailbound_analysis::interfaces::{
     BoundedDelay, InterfaceSearch, LeastInterface, LocalScheduler, ResourceModel, Workload,
     least_explicit_deadline,
 };
+use tailbound_analysis::schedulability::priority_assignment::{deadline_monotonic, rate_monotonic};
 use tailbound_analysis::{AnalysisError, SporadicTask};
 use tailbound_time::{Duration, nanoseconds};
 
@@ -39,6 +40,9 @@ pub struct InterfaceQuery {
     /// The longest time for which others hold a deferrable or polling server up while it spends a
     /// budget; zero at the highest priority.
     pub jitter: Duration,
+    /// The deadline of the budget after the start of each period, of the kind that has one; the latest with
+    /// which the least budget suffices is searched if `None`.
+    pub deadline: Option<Duration>,
     /// The cost of each replenishment on each CPU, taken from the budget.
     pub overhead: Duration,
     /// The most CPUs of a multiprocessor reservation.
@@ -143,6 +147,15 @@ impl InterfaceAnswer {
 }
 
 impl SupplyKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::Periodic,
+        Self::ExplicitDeadline,
+        Self::Deferrable,
+        Self::Polling,
+        Self::Multiprocessor,
+    ];
+
     /// The name on the command line and in documents.
     pub fn name(self) -> &'static str {
         match self {
@@ -151,6 +164,43 @@ impl SupplyKind {
             Self::Deferrable => "deferrable",
             Self::Polling => "polling",
             Self::Multiprocessor => "multiprocessor",
+        }
+    }
+}
+
+/// The order of the tasks of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComponentOrder {
+    /// Earliest deadline first.
+    EarliestDeadlineFirst,
+    /// First come, first served.
+    FirstComeFirstServed,
+    /// Fixed priorities, in the order of the tasks.
+    AsGiven,
+    /// Fixed priorities, the shorter period first.
+    RateMonotonic,
+    /// Fixed priorities, the shorter deadline first.
+    DeadlineMonotonic,
+}
+
+impl ComponentOrder {
+    /// Every order.
+    pub const ALL: [Self; 5] = [
+        Self::EarliestDeadlineFirst,
+        Self::FirstComeFirstServed,
+        Self::AsGiven,
+        Self::RateMonotonic,
+        Self::DeadlineMonotonic,
+    ];
+
+    /// The name on the command line, in Python and in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EarliestDeadlineFirst => "edf",
+            Self::FirstComeFirstServed => "fifo",
+            Self::AsGiven => "fp",
+            Self::RateMonotonic => "rm",
+            Self::DeadlineMonotonic => "dm",
         }
     }
 }
@@ -250,6 +300,31 @@ pub fn longest_delays(
 }
 
 impl TaskComponent {
+    /// Tasks that run in an order.
+    ///
+    /// # Errors
+    /// As of [`PriorityOrder::ranked`](tailbound_analysis::schedulability::PriorityOrder::ranked).
+    pub fn new(tasks: Vec<SporadicTask>, order: ComponentOrder) -> Result<Self, AnalysisError> {
+        let (scheduler, tasks) = match order {
+            ComponentOrder::EarliestDeadlineFirst => (LocalScheduler::EarliestDeadlineFirst, tasks),
+            ComponentOrder::FirstComeFirstServed => (LocalScheduler::FirstComeFirstServed, tasks),
+            ComponentOrder::AsGiven => (LocalScheduler::FixedPriority, tasks),
+            ComponentOrder::RateMonotonic => {
+                let ranked = rate_monotonic(&tasks).ranked(&tasks)?;
+                (LocalScheduler::FixedPriority, ranked)
+            }
+            ComponentOrder::DeadlineMonotonic => {
+                let ranked = deadline_monotonic(&tasks).ranked(&tasks)?;
+                (LocalScheduler::FixedPriority, ranked)
+            }
+        };
+        Ok(Self {
+            tasks,
+            scheduler,
+            policy: order.name(),
+        })
+    }
+
     fn answer(&self, model: &'static str, workload: &Workload) -> InterfaceAnswer {
         InterfaceAnswer {
             model,
@@ -275,9 +350,10 @@ impl InterfaceQuery {
             SupplyKind::Periodic => ResourceModel::Periodic,
             SupplyKind::Deferrable => ResourceModel::Deferrable { jitter },
             SupplyKind::Polling => ResourceModel::Polling { jitter },
-            SupplyKind::ExplicitDeadline => {
-                return least_explicit_deadline(workload, scheduler, period, self.overhead);
-            }
+            SupplyKind::ExplicitDeadline => match self.deadline {
+                Some(deadline) => ResourceModel::ExplicitDeadline { deadline },
+                None => return least_explicit_deadline(workload, scheduler, period, self.overhead),
+            },
             SupplyKind::Multiprocessor if scheduler != LocalScheduler::EarliestDeadlineFirst => {
                 return Err(AnalysisError::Invalid {
                     what:

@@ -5,7 +5,8 @@ use serde::Serialize;
 use tailbound_analysis::schedulability::earliest_deadline_response_time::response_times as edf_response_times;
 use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemptive_response_times;
 use tailbound_analysis::schedulability::priority_assignment::{
-    audsley, audsley_by_response_time, audsley_without_preemption,
+    audsley, audsley_by_response_time, audsley_without_preemption, deadline_monotonic,
+    rate_monotonic,
 };
 use tailbound_analysis::schedulability::processor_demand::{Overload, first_overload};
 use tailbound_analysis::schedulability::response_time::response_times;
@@ -20,6 +21,56 @@ use crate::schedulability::FirstShortage;
 
 /// The method of [`least_budget`], with its source.
 pub const LEAST_BUDGET_METHOD: &str = "the most that a CPU of its own works in any window of a period (Li 2021, section 3.2, W(P) times P)";
+
+/// How the fixed priorities of tasks come about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriorityRule {
+    /// In the order of the tasks.
+    AsGiven,
+    /// The shorter period first.
+    RateMonotonic,
+    /// The shorter deadline first.
+    DeadlineMonotonic,
+    /// By Audsley's assignment: some order in which all deadlines are met.
+    Audsley,
+}
+
+impl PriorityRule {
+    /// Every rule.
+    pub const ALL: [Self; 4] = [
+        Self::AsGiven,
+        Self::RateMonotonic,
+        Self::DeadlineMonotonic,
+        Self::Audsley,
+    ];
+
+    /// The name on the command line, in Python and in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AsGiven => "fp",
+            Self::RateMonotonic => "rm",
+            Self::DeadlineMonotonic => "dm",
+            Self::Audsley => "audsley",
+        }
+    }
+
+    /// The order of the tasks; `None` where Audsley's assignment finds none.
+    ///
+    /// # Errors
+    /// As of [`PriorityQuestion::audsley`].
+    pub fn order(
+        self,
+        question: &PriorityQuestion<'_>,
+    ) -> Result<Option<PriorityOrder>, AnalysisError> {
+        let tasks = question.tasks;
+        match self {
+            Self::AsGiven => Ok(Some(PriorityOrder::as_given(tasks.len()))),
+            Self::RateMonotonic => Ok(Some(rate_monotonic(tasks))),
+            Self::DeadlineMonotonic => Ok(Some(deadline_monotonic(tasks))),
+            Self::Audsley => question.audsley(),
+        }
+    }
+}
 
 /// Tasks on one CPU, with everything that delays them besides one another.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -204,27 +255,29 @@ impl TaskAnswer {
     }
 }
 
-/// The response times of tasks by priority.
+/// The response times of tasks by priority; `None` where Audsley's assignment finds no order.
 ///
 /// # Errors
 /// What the analysis refuses.
 pub fn fixed_priority(
     question: &PriorityQuestion<'_>,
-    policy: &'static str,
-    order: &PriorityOrder,
-) -> Result<FixedPriorityAnswer, AnalysisError> {
-    let responses = question.response_times(order)?;
+    rule: PriorityRule,
+) -> Result<Option<FixedPriorityAnswer>, AnalysisError> {
+    let Some(order) = rule.order(question)? else {
+        return Ok(None);
+    };
+    let responses = question.response_times(&order)?;
     let ranked = order.highest_first().iter().filter_map(|index| {
         let (task, response) = (question.tasks.get(*index)?, responses.tasks.get(*index)?);
         Some(TaskAnswer::of(*index, task, question.blocking).with_response(response))
     });
-    Ok(FixedPriorityAnswer {
-        policy,
+    Ok(Some(FixedPriorityAnswer {
+        policy: rule.name(),
         schedulable: responses.schedulable(),
         tasks: ranked.collect(),
         method: responses.method,
         assumptions: responses.assumptions,
-    })
+    }))
 }
 
 /// Whether tasks are shown to meet their deadlines on several CPUs, where any job may run on any of them.
@@ -247,21 +300,28 @@ pub struct GlobalAnswer {
 /// Bounds of response times under global fixed priorities.
 ///
 /// # Errors
-/// What the analysis refuses.
+/// What the analysis refuses: Audsley's assignment, for one, which the order among the higher priorities
+/// does not matter to, as it does to this test (Davis & Burns 2011).
 pub fn global_fixed_priority(
     question: &PriorityQuestion<'_>,
-    policy: &'static str,
-    order: &PriorityOrder,
+    rule: PriorityRule,
     cpus: u32,
 ) -> Result<GlobalAnswer, AnalysisError> {
     question.refuse_on_several_cpus()?;
-    let bounds = global_fixed_priority::sufficient_response_times(question.tasks, order, cpus)?;
+    let order = match rule {
+        PriorityRule::Audsley => None,
+        rule => rule.order(question)?,
+    };
+    let order = order.ok_or_else(|| AnalysisError::NotAnalysed {
+        reason: "Audsley's assignment under global fixed priorities".into(),
+    })?;
+    let bounds = global_fixed_priority::sufficient_response_times(question.tasks, &order, cpus)?;
     let ranked = order.highest_first().iter().filter_map(|index| {
         let (task, bound) = (question.tasks.get(*index)?, bounds.bounds.get(*index)?);
         Some(TaskAnswer::of(*index, task, &[]).with_bound(*bound))
     });
     Ok(GlobalAnswer {
-        policy,
+        policy: rule.name(),
         cpus,
         accepted: bounds.accepted(),
         tasks: ranked.collect(),
@@ -343,7 +403,11 @@ pub struct DemandAnswer {
 ///
 /// # Errors
 /// What the analysis refuses.
-pub fn earliest_deadline_first(tasks: &[SporadicTask]) -> Result<DemandAnswer, AnalysisError> {
+pub fn earliest_deadline_first(
+    question: &PriorityQuestion<'_>,
+) -> Result<DemandAnswer, AnalysisError> {
+    question.refuse_under_deadlines()?;
+    let tasks = question.tasks;
     let found = first_overload(tasks)?;
     let responses = edf_response_times(tasks)?;
     let names: Vec<String> = (1..=tasks.len()).map(|one| format!("task {one}")).collect();

@@ -27,7 +27,7 @@ pub use descriptions::{
 pub use frequency::{
     FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
-pub use interface::{ComponentPolicy, InterfaceArguments, ModelName, PARTS_OF_A_CPU};
+pub use interface::{ComponentPolicy, InterfaceArguments, ModelName};
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,

@@ -50,6 +50,7 @@ fn interfaces(description: &Description, kind: SupplyKind) -> DescriptionInterfa
             kind,
             periods: Vec::new(),
             jitter: Duration::ZERO,
+            deadline: None,
             overhead: Duration::ZERO,
             cpus: 1,
         },

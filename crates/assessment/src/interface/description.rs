@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_analysis::interfaces::{DedicatedCpu, LocalScheduler, Workload, schedulable};
+use tailbound_analysis::interfaces::{DedicatedCpu, Workload, schedulable};
 use tailbound_analysis::resolution::{with_agents, with_fallen};
-use tailbound_analysis::schedulability::priority_assignment::{deadline_monotonic, rate_monotonic};
 use tailbound_analysis::{AnalysisError, SporadicTask};
 use tailbound_model::{Cpu, Description, InputFiles, ServerKind};
 use tailbound_time::{Duration, nanoseconds};
 
 use super::{
-    InterfaceChoice, InterfaceQuery, SupplyKind, TaskComponent, best_of, least_interfaces,
+    ComponentOrder, InterfaceChoice, InterfaceQuery, SupplyKind, TaskComponent, best_of,
+    least_interfaces,
 };
 use crate::AssessmentError;
 use crate::analysis::refuse_what_is_only_simulated;
@@ -368,7 +368,7 @@ impl DescriptionQuery {
             answer.bandwidth += choice.unwrap_or_default();
             tasks.push(task?);
         }
-        let component = self.order.component(tasks)?;
+        let component = TaskComponent::new(tasks, self.order.into())?;
         let workload = Workload::new(component.tasks.clone())?;
         let verdict = schedulable(&workload, component.scheduler, &DedicatedCpu)?;
         answer.schedulable = verdict.schedulable;
@@ -393,24 +393,13 @@ fn as_task(choice: &InterfaceChoice) -> Option<Result<SporadicTask, AnalysisErro
     Some(SporadicTask::new(budget, period, deadline))
 }
 
-impl DomainOrder {
-    fn component(self, tasks: Vec<SporadicTask>) -> Result<TaskComponent, AnalysisError> {
-        let (scheduler, policy, tasks) = match self {
-            Self::EarliestDeadlineFirst => (LocalScheduler::EarliestDeadlineFirst, "edf", tasks),
-            Self::RateMonotonic => {
-                let ranked = rate_monotonic(&tasks).ranked(&tasks)?;
-                (LocalScheduler::FixedPriority, "rm", ranked)
-            }
-            Self::DeadlineMonotonic => {
-                let ranked = deadline_monotonic(&tasks).ranked(&tasks)?;
-                (LocalScheduler::FixedPriority, "dm", ranked)
-            }
-        };
-        Ok(TaskComponent {
-            tasks,
-            scheduler,
-            policy,
-        })
+impl From<DomainOrder> for ComponentOrder {
+    fn from(order: DomainOrder) -> Self {
+        match order {
+            DomainOrder::EarliestDeadlineFirst => Self::EarliestDeadlineFirst,
+            DomainOrder::RateMonotonic => Self::RateMonotonic,
+            DomainOrder::DeadlineMonotonic => Self::DeadlineMonotonic,
+        }
     }
 }
 

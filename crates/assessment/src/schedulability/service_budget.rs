@@ -74,8 +74,12 @@ impl<'a> ServiceBudget<'a> {
         let lost = self.query.overhead;
         let none = |why: String| (InterfaceChoice::none(Some(period), why), None);
         let Some(most) = self.largest(period) else {
+            let by = match self.query.deadline {
+                Some(deadline) => format!("deadline of the budget, {deadline}"),
+                None => format!("period of {period}"),
+            };
             return Ok(none(format!(
-                "the overhead of {lost} and the jitter of {} leave nothing of the period of {period}",
+                "the overhead of {lost} and the jitter of {} leave nothing of the {by}",
                 self.query.jitter
             )));
         };
@@ -99,6 +103,7 @@ impl<'a> ServiceBudget<'a> {
         }
         let budget = Duration::from_nanos(good);
         let deadline = match self.query.kind {
+            SupplyKind::ExplicitDeadline if self.query.deadline.is_some() => self.query.deadline,
             SupplyKind::ExplicitDeadline => {
                 let (mut early, mut late) = (good, period.as_nanos() + 1);
                 while late - early > 1 {
@@ -139,13 +144,14 @@ impl<'a> ServiceBudget<'a> {
             SupplyKind::Deferrable | SupplyKind::Polling => {
                 period.checked_sub(self.query.jitter)?
             }
+            SupplyKind::ExplicitDeadline => period.min(self.query.deadline.unwrap_or(period)),
             _ => period,
         };
         (most > self.query.overhead).then_some(most)
     }
 
-    /// Whether a budget, overhead included, is enough. Without a deadline an explicit one is as early as
-    /// it can be.
+    /// Whether a budget, overhead included, is enough. Without a deadline an explicit one is that of the
+    /// question, or as early as it can be.
     fn with(
         &self,
         budget: Duration,
@@ -175,7 +181,7 @@ impl<'a> ServiceBudget<'a> {
                     period,
                 };
                 let soonest = (kind == SupplyKind::ExplicitDeadline).then_some(budget);
-                (server, deadline.or(soonest))
+                (server, deadline.or(self.query.deadline).or(soonest))
             }
         };
         let given = GuaranteedSupply {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tailbound_analysis::notation::{PeriodRange, TaskNotation};
+use tailbound_analysis::notation::{BandwidthRange, PeriodRange, TaskNotation};
 use tailbound_time::Duration;
 
 use super::ExportArguments;
@@ -40,6 +40,10 @@ pub struct InterfaceArguments {
     /// With `--model multiprocessor`: the most CPUs at a time; the fewest that suffice are taken.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cpus: Option<u32>,
+    /// With `--model explicit-deadline`: by when the budget is given, after the start of each period; if left
+    /// out, the latest with which the least budget suffices.
+    #[arg(long, value_name = "TIME")]
+    pub deadline: Option<Duration>,
     /// With `--model deferrable` or `polling`: how long others hold the server up while it spends a
     /// budget; zero, which is right at the highest priority, if left out.
     #[arg(long, value_name = "TIME")]
@@ -85,54 +89,4 @@ pub enum ComponentPolicy {
     Dm,
     /// First come, first served.
     Fifo,
-}
-
-/// Shares of a CPU, in billionths of one percent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BandwidthRange {
-    /// The least.
-    pub low: u64,
-    /// The largest, not below.
-    pub high: u64,
-}
-
-/// So many parts make a CPU.
-pub const PARTS_OF_A_CPU: u64 = 100_000_000_000;
-
-impl std::str::FromStr for BandwidthRange {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (low, high) = text.split_once("..").unwrap_or((text, text));
-        let (low, high) = (share(low)?, share(high)?);
-        if low > high {
-            return Err(format!(
-                "the range {text} falls; write the smaller share first"
-            ));
-        }
-        Ok(Self { low, high })
-    }
-}
-
-/// A percentage with up to nine decimals.
-fn share(text: &str) -> Result<u64, String> {
-    let wrong = || {
-        format!(
-            "\"{text}\" is no share of a CPU; write a percentage above 0% and up to 100%, such as \
-             37.5%, or a range such as 30%..90%"
-        )
-    };
-    let digits = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
-    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, "0"));
-    let all_digits =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !all_digits(whole) || !all_digits(decimals) || whole.len() > 9 || decimals.len() > 9 {
-        return Err(wrong());
-    }
-    let parts = format!("{whole}{decimals:0<9}").parse::<u64>();
-    let parts = parts.map_err(|_| wrong())?;
-    (1..=PARTS_OF_A_CPU)
-        .contains(&parts)
-        .then_some(parts)
-        .ok_or_else(wrong)
 }

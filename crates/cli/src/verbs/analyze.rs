@@ -3,13 +3,10 @@
 
 use serde::Serialize;
 use tailbound_analysis::notation::TaskNotation;
-use tailbound_analysis::schedulability::priority_assignment::{
-    PriorityOrder, deadline_monotonic, rate_monotonic,
-};
 use tailbound_analysis::schedulability::server_interference::interfering_task;
 use tailbound_analysis::{PeriodicTask, SporadicTask};
 use tailbound_assessment::deadline_test::{TestOutcome, TestVerdict, deadline_tests};
-use tailbound_assessment::task_set::{self, PriorityQuestion, TaskAnswer};
+use tailbound_assessment::task_set::{self, PriorityQuestion, PriorityRule, TaskAnswer};
 use tailbound_time::Duration;
 
 use crate::arguments::{AnalyzeArguments, PolicyName};
@@ -58,29 +55,21 @@ fn of_command_line(arguments: &AnalyzeArguments, output: &Output) -> Result<(), 
     if arguments.cpus > 1 {
         return on_several_cpus(&question, arguments, output);
     }
-    let (policy, order) = match arguments.policy {
-        PolicyName::Fp => ("fp", PriorityOrder::as_given(tasks.len())),
-        PolicyName::Rm => ("rm", rate_monotonic(&tasks)),
-        PolicyName::Dm => ("dm", deadline_monotonic(&tasks)),
-        PolicyName::Audsley => ("audsley", assigned(&question)?),
-        PolicyName::Edf => {
-            question
-                .refuse_under_deadlines()
-                .map_err(Failure::from_error)?;
-            return earliest_deadline_first(&tasks, output);
-        }
-    };
-    fixed_priority(&question, policy, &order, output)
+    match priority_rule(arguments.policy) {
+        Some(rule) => fixed_priority(&question, rule, output),
+        None => earliest_deadline_first(&question, output),
+    }
 }
 
-/// The order of Audsley's assignment.
-fn assigned(question: &PriorityQuestion<'_>) -> Result<PriorityOrder, Failure> {
-    let order = question.audsley().map_err(Failure::from_error)?;
-    order.ok_or_else(|| {
-        Failure::Verdict(
-            "in every order of priorities a deadline can be missed (Audsley 2001)".into(),
-        )
-    })
+/// The rule of a policy of fixed priorities.
+fn priority_rule(policy: PolicyName) -> Option<PriorityRule> {
+    match policy {
+        PolicyName::Fp => Some(PriorityRule::AsGiven),
+        PolicyName::Rm => Some(PriorityRule::RateMonotonic),
+        PolicyName::Dm => Some(PriorityRule::DeadlineMonotonic),
+        PolicyName::Audsley => Some(PriorityRule::Audsley),
+        PolicyName::Edf => None,
+    }
 }
 
 /// Every test that fits, side by side; the set is schedulable if one of them says so.
@@ -130,22 +119,17 @@ fn on_several_cpus(
     arguments: &AnalyzeArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let (tasks, cpus) = (question.tasks, arguments.cpus);
-    let ranked = |policy, order: PriorityOrder| {
-        task_set::global_fixed_priority(question, policy, &order, cpus)
-    };
-    let answer = match arguments.policy {
-        PolicyName::Fp => ranked("fp", PriorityOrder::as_given(tasks.len())),
-        PolicyName::Rm => ranked("rm", rate_monotonic(tasks)),
-        PolicyName::Dm => ranked("dm", deadline_monotonic(tasks)),
-        PolicyName::Edf => task_set::global_earliest_deadline_first(question, cpus),
-        PolicyName::Audsley => {
+    let cpus = arguments.cpus;
+    let answer = match priority_rule(arguments.policy) {
+        Some(PriorityRule::Audsley) => {
             return Err(Failure::with_help(
                 "Audsley's assignment does not hold for the test of global fixed priorities, whose \
                  answer rests on the order among the higher ones (Davis and Burns 2011)",
                 "choose --policy dm, or another",
             ));
         }
+        Some(rule) => task_set::global_fixed_priority(question, rule, cpus),
+        None => task_set::global_earliest_deadline_first(question, cpus),
     };
     let answer = answer.map_err(Failure::from_error)?;
     output.note(answer.method);
@@ -174,11 +158,15 @@ fn on_several_cpus(
 /// Response times by priority, the highest first.
 fn fixed_priority(
     question: &PriorityQuestion<'_>,
-    policy: &'static str,
-    order: &PriorityOrder,
+    rule: PriorityRule,
     output: &Output,
 ) -> Result<(), Failure> {
-    let answer = task_set::fixed_priority(question, policy, order).map_err(Failure::from_error)?;
+    let answer = task_set::fixed_priority(question, rule).map_err(Failure::from_error)?;
+    let answer = answer.ok_or_else(|| {
+        Failure::Verdict(
+            "in every order of priorities a deadline can be missed (Audsley 2001)".into(),
+        )
+    })?;
     output.note(answer.method);
     for assumption in answer.assumptions {
         output.detail(format!("taken for granted: {assumption}"));
@@ -233,8 +221,11 @@ impl TaskColumns {
     }
 }
 
-fn earliest_deadline_first(tasks: &[SporadicTask], output: &Output) -> Result<(), Failure> {
-    let answer = task_set::earliest_deadline_first(tasks).map_err(Failure::from_error)?;
+fn earliest_deadline_first(
+    question: &PriorityQuestion<'_>,
+    output: &Output,
+) -> Result<(), Failure> {
+    let answer = task_set::earliest_deadline_first(question).map_err(Failure::from_error)?;
     output.note(answer.method);
     output.note(answer.response_time_method);
     let columns = TaskColumns::of(&answer.tasks);

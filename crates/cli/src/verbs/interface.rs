@@ -2,17 +2,15 @@
 //! of named tasks.
 
 use tailbound_analysis::SporadicTask;
-use tailbound_analysis::interfaces::LocalScheduler;
-use tailbound_analysis::schedulability::priority_assignment::{deadline_monotonic, rate_monotonic};
 use tailbound_analysis::sizing::spread_periods;
 use tailbound_assessment::interface::{
-    InterfaceAnswer, InterfaceChoice, InterfaceQuery, SupplyKind, TaskComponent, least_interfaces,
-    longest_delays,
+    ComponentOrder, InterfaceAnswer, InterfaceChoice, InterfaceQuery, SupplyKind, TaskComponent,
+    least_interfaces, longest_delays,
 };
 use tailbound_time::Duration;
 
 use super::interface_file;
-use crate::arguments::{ComponentPolicy, InterfaceArguments, ModelName, PARTS_OF_A_CPU};
+use crate::arguments::{ComponentPolicy, InterfaceArguments, ModelName};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -38,6 +36,10 @@ fn check(arguments: &InterfaceArguments) -> Result<(), Failure> {
             arguments.jitter.is_some()
                 && !matches!(model, ModelName::Deferrable | ModelName::Polling),
             "--jitter belongs to --model deferrable or polling",
+        ),
+        (
+            arguments.deadline.is_some() && model != ModelName::ExplicitDeadline,
+            "--deadline belongs to --model explicit-deadline",
         ),
         (
             arguments.bandwidth.is_some() && model != ModelName::BoundedDelay,
@@ -89,6 +91,7 @@ pub(super) fn query(
         kind,
         periods,
         jitter: arguments.jitter.unwrap_or_default(),
+        deadline: arguments.deadline,
         overhead: arguments.overhead,
         cpus: arguments.cpus.unwrap_or(1),
     })
@@ -140,28 +143,14 @@ fn component(arguments: &InterfaceArguments) -> Result<TaskComponent, Failure> {
     let tasks: Result<Vec<SporadicTask>, _> =
         arguments.tasks.iter().map(|task| task.sporadic()).collect();
     let tasks = tasks.map_err(Failure::from_error)?;
-    let (scheduler, policy, order) = match arguments.policy {
-        ComponentPolicy::Edf => (LocalScheduler::EarliestDeadlineFirst, "edf", None),
-        ComponentPolicy::Fifo => (LocalScheduler::FirstComeFirstServed, "fifo", None),
-        ComponentPolicy::Fp => (LocalScheduler::FixedPriority, "fp", None),
-        ComponentPolicy::Rm => {
-            let order = rate_monotonic(&tasks);
-            (LocalScheduler::FixedPriority, "rm", Some(order))
-        }
-        ComponentPolicy::Dm => {
-            let order = deadline_monotonic(&tasks);
-            (LocalScheduler::FixedPriority, "dm", Some(order))
-        }
+    let order = match arguments.policy {
+        ComponentPolicy::Edf => ComponentOrder::EarliestDeadlineFirst,
+        ComponentPolicy::Fifo => ComponentOrder::FirstComeFirstServed,
+        ComponentPolicy::Fp => ComponentOrder::AsGiven,
+        ComponentPolicy::Rm => ComponentOrder::RateMonotonic,
+        ComponentPolicy::Dm => ComponentOrder::DeadlineMonotonic,
     };
-    let tasks = match order {
-        Some(order) => order.ranked(&tasks).map_err(Failure::from_error)?,
-        None => tasks,
-    };
-    Ok(TaskComponent {
-        tasks,
-        scheduler,
-        policy,
-    })
+    TaskComponent::new(tasks, order).map_err(Failure::from_error)
 }
 
 /// The rates of a bounded delay as numerators and denominators.
@@ -172,16 +161,7 @@ fn rates(arguments: &InterfaceArguments) -> Result<Vec<(u64, u64)>, Failure> {
             "give one or a range of them: --bandwidth 30%..90%",
         )
     })?;
-    let (low, high) = (range.low, range.high);
-    let last = u64::from(arguments.points - 1);
-    if low == high || last == 0 {
-        return Ok(vec![(low, PARTS_OF_A_CPU)]);
-    }
-    // Evenly spread, rounded up, so that no answer is of less than it says.
-    let at = |index: u64| low + ((high - low) * index).div_ceil(last);
-    Ok((0..=last)
-        .map(|index| (at(index), PARTS_OF_A_CPU))
-        .collect())
+    Ok(range.spread(arguments.points))
 }
 
 /// The columns of the CSV.
