@@ -36,7 +36,7 @@ const MOST_STEPS: u32 = 80;
 #[derive(Clone, Copy, Debug)]
 struct Tried {
     /// The budget in strides of the execution times.
-    budget: f64,
+    budget_strides: f64,
     /// By how much the late responses exceed what the promises leave, as a logarithm; enough is zero or below.
     excess: f64,
 }
@@ -85,11 +85,11 @@ pub(super) fn least_budget(
         period,
         stride_ns,
         high: Tried {
-            budget: whole,
+            budget_strides: whole,
             excess: excess(query, own_cpu).0,
         },
         low: Tried {
-            budget: load,
+            budget_strides: load,
             excess: all_late(query),
         },
         too_little: load,
@@ -103,8 +103,8 @@ impl BudgetSearch<'_> {
     fn enclose(&mut self) -> Result<(), AnalysisError> {
         let (mut low_weight, mut high_weight) = (1.0, 1.0);
         for step in 1..=MOST_STEPS {
-            let width = self.high.budget - self.low.budget;
-            let wanted = (ENCLOSED * self.high.budget).max(1.0 / self.stride_ns);
+            let width = self.high.budget_strides - self.low.budget_strides;
+            let wanted = (ENCLOSED * self.high.budget_strides).max(1.0 / self.stride_ns);
             if width <= wanted {
                 break;
             }
@@ -115,7 +115,7 @@ impl BudgetSearch<'_> {
             } else {
                 share
             };
-            let Some(next) = self.near(self.low.budget + share * width, wanted) else {
+            let Some(next) = self.near(self.low.budget_strides + share * width, wanted) else {
                 break;
             };
             (low_weight, high_weight) = if self.narrow(next)? {
@@ -125,7 +125,7 @@ impl BudgetSearch<'_> {
             };
         }
         // The excess jumps where a budget holds one more whole job, so the least budget often is a simple one.
-        match self.between(self.low.budget, self.high.budget) {
+        match self.between(self.low.budget_strides, self.high.budget_strides) {
             Some(simplest) => self.narrow(simplest).map(|_| ()),
             None => Ok(()),
         }
@@ -135,7 +135,10 @@ impl BudgetSearch<'_> {
     fn narrow(&mut self, budget: Ratio<u64>) -> Result<bool, AnalysisError> {
         let (excess, verdict) = self.decided(budget)?;
         let budget = in_strides(budget);
-        let tried = Tried { budget, excess };
+        let tried = Tried {
+            budget_strides: budget,
+            excess,
+        };
         if verdict == Verdict::Enough {
             self.high = tried;
             return Ok(true);
@@ -151,13 +154,13 @@ impl BudgetSearch<'_> {
     fn between(&self, low: f64, high: f64) -> Option<Ratio<u64>> {
         simplest_between(low, high).filter(|found| {
             let budget = in_strides(*found);
-            budget > self.low.budget && budget < self.high.budget
+            budget > self.low.budget_strides && budget < self.high.budget_strides
         })
     }
 
     /// The simplest budget near `aim`, between the ends.
     fn near(&self, aim: f64, wanted: f64) -> Option<Ratio<u64>> {
-        let (low, high) = (self.low.budget, self.high.budget);
+        let (low, high) = (self.low.budget_strides, self.high.budget_strides);
         // Where a chord leads next to an end, that end is right, and the other has to come near.
         let apart = (0.6 * wanted).min(0.5 * (high - low));
         let aim = aim.clamp(low + apart, high - apart);
@@ -201,7 +204,7 @@ impl BudgetSearch<'_> {
     }
 
     fn found(&self) -> SizedBudget {
-        let budget_ns = (self.high.budget * self.stride_ns).ceil();
+        let budget_ns = (self.high.budget_strides * self.stride_ns).ceil();
         let digit_ns = 10_u64.pow((budget_ns.log10().floor() as i32 + 1 - DIGITS).max(0) as u32);
         let budget_ns = (budget_ns as u64).next_multiple_of(digit_ns);
         let budget = Duration::from_nanos(budget_ns).min(self.period);
