@@ -1,7 +1,7 @@
 //! Which reservation meets a promise: the least budget at each period, and the choice among them.
 //!
 //! At a fixed period the share of responses within a latency rises with the budget, so the least
-//! budget is found by halving. Nothing of the kind holds for the period: a longer one at the same
+//! budget is enclosed from both sides, by chords or by halving. Nothing of the kind holds for the period: a longer one at the same
 //! bandwidth is often better, sometimes worse. So every period is looked at on its own.
 
 mod bisection;
