@@ -207,7 +207,10 @@ def test_what_makes_no_sense_is_refused(call: object, message: str) -> None:
 STORE_OBJECT = Description.parse(STORE)
 
 LONG = """
+import signal
 import tailbound
+# A shell that starts the tests in the background has this signal ignored, which children inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begun", flush=True)
 tailbound.simulate([tailbound.Task("1us", "2us")], "10000s")
 """
