@@ -219,6 +219,23 @@ impl ReservationServer {
         }
     }
 
+    /// The server as work on it finds it: a budget of the whole period is a CPU of its own, under every rule that gives
+    /// the budget whenever there is work. On a polling server, work that comes to an idle server waits for the next
+    /// period all the same.
+    #[must_use]
+    pub fn in_effect(self) -> Self {
+        match self {
+            Self::Deferrable { budget, period }
+            | Self::Periodic { budget, period }
+            | Self::ConstantBandwidth { budget, period }
+                if budget == period && !budget.is_zero() =>
+            {
+                Self::Dedicated
+            }
+            limited => limited,
+        }
+    }
+
     /// Budget and period; `None` for a CPU of its own.
     pub fn budget_and_period(self) -> Option<(Duration, Duration)> {
         match self {

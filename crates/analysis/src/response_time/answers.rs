@@ -50,8 +50,11 @@ pub(super) enum ResponseSource {
         /// Rounded towards long ones; `None` where nothing had to be rounded.
         pessimistic: Option<Box<QueueSide>>,
     },
-    /// A distribution with two ends.
-    Bracket(Distribution),
+    /// A distribution with two ends, and the mean where it is known more sharply than from those.
+    Bracket {
+        distribution: Distribution,
+        mean: Option<Interval>,
+    },
 }
 
 /// The solution on one lattice.
@@ -75,7 +78,7 @@ impl ResponseTimes {
     /// Bounds of the probability that a response takes at most `at`.
     pub fn cdf(&self, at: Duration) -> ProbabilityBounds {
         let (lower, upper) = match &self.source {
-            ResponseSource::Bracket(distribution) => distribution.cdf(at),
+            ResponseSource::Bracket { distribution, .. } => distribution.cdf(at),
             ResponseSource::Exact {
                 optimistic,
                 pessimistic,
@@ -114,6 +117,12 @@ impl ResponseTimes {
 
     /// Bounds of the mean response time.
     pub fn mean(&self) -> Interval {
+        if let ResponseSource::Bracket {
+            mean: Some(mean), ..
+        } = &self.source
+        {
+            return *mean;
+        }
         let within = match &self.source {
             ResponseSource::Exact {
                 pessimistic: None, ..
@@ -130,10 +139,12 @@ impl ResponseTimes {
         known: impl Fn(&Distribution) -> Option<Interval>,
     ) -> Interval {
         match &self.source {
-            ResponseSource::Bracket(distribution) => known(distribution).unwrap_or(Interval {
-                low: Duration::ZERO,
-                high: None,
-            }),
+            ResponseSource::Bracket { distribution, .. } => {
+                known(distribution).unwrap_or(Interval {
+                    low: Duration::ZERO,
+                    high: None,
+                })
+            }
             ResponseSource::Exact {
                 optimistic,
                 pessimistic,
@@ -194,7 +205,7 @@ impl ResponseTimes {
         subject: &str,
         probabilities: &[f64],
     ) -> Result<Distribution, AnalysisError> {
-        if let ResponseSource::Bracket(distribution) = &self.source {
+        if let ResponseSource::Bracket { distribution, .. } = &self.source {
             let mut distribution = distribution.clone();
             distribution.provenance.subject = subject.into();
             return Ok(distribution);
@@ -202,43 +213,32 @@ impl ResponseTimes {
         let mut sorted = probabilities.to_vec();
         sorted.sort_by(f64::total_cmp);
         sorted.dedup();
-        let (mut optimistic, mut pessimistic) = (Steps::default(), Steps::default());
-        for (index, probability) in sorted.iter().enumerate() {
-            let at = self.quantile(*probability)?;
-            // Between two quantiles at most the next probability is reached.
-            let next = sorted.get(index + 1).copied().unwrap_or(1.0);
-            optimistic.add(at.low, next);
-            if let Some(high) = at.high {
-                pessimistic.add(high, *probability);
-            }
-        }
+        let quantiles = sorted
+            .into_iter()
+            .map(|probability| Ok((probability, self.quantile(probability)?)));
+        let quantiles = quantiles.collect::<Result<Vec<_>, AnalysisError>>()?;
         let mut provenance = Provenance::new(Evidence::Bound, subject, self.method.clone());
         provenance.assumptions.clone_from(&self.assumptions);
-        let (optimistic, pessimistic) = (optimistic.curve()?, pessimistic.curve()?);
-        Ok(Distribution::from_bracket(
-            provenance,
-            optimistic,
-            pessimistic,
-        ))
+        // All responses as short as can be, and as long as can be, but for what the quantiles tell.
+        let from_shortest = |share: f64| {
+            let only = vec![(self.shortest(), share)];
+            StepCdf::new(only).map_err(AnalysisError::no_distribution)
+        };
+        let widest =
+            Distribution::from_bracket(provenance, from_shortest(1.0)?, from_shortest(0.0)?);
+        Ok(widest.tightened(&quantiles, &[]))
     }
-}
 
-/// A rising step function that grows from left to right.
-#[derive(Default)]
-struct Steps(Vec<(Duration, f64)>);
-
-impl Steps {
-    fn add(&mut self, at: Duration, reached: f64) {
-        match self.0.last_mut() {
-            Some(last) if last.0 >= at => last.1 = last.1.max(reached),
-            _ => self.0.push((at, reached)),
+    /// No response is shorter.
+    fn shortest(&self) -> Duration {
+        match &self.source {
+            ResponseSource::Bracket { distribution, .. } => {
+                distribution.min().map_or(Duration::ZERO, |least| least.low)
+            }
+            ResponseSource::Exact { optimistic, .. } => {
+                Duration::from_nanos(optimistic.shortest_ns as u64)
+            }
         }
-    }
-
-    fn curve(self) -> Result<StepCdf, AnalysisError> {
-        StepCdf::new(self.0).map_err(|error| AnalysisError::Invalid {
-            what: error.to_string(),
-        })
     }
 }
 

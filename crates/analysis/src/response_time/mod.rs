@@ -172,7 +172,7 @@ fn predict_poisson(
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
     let (overall, per_task, step) =
         lattice::response_times(&streams, query.server, query.dispatch_overhead)?;
-    let method = match query.server {
+    let method = match query.server.in_effect() {
         ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
         _ => {
             "M/G/1 on a reservation server: first passages on a lattice, started from the workload \
@@ -197,7 +197,7 @@ fn predict_poisson(
 
 fn predict_periodic(query: &ServiceQuery<'_>, laws: &[Law]) -> Result<Prediction, AnalysisError> {
     let varies = |law: &Law| law.few_values().is_none_or(|values| values.len() != 1);
-    let own_cpu = match query.server {
+    let own_cpu = match query.server.in_effect() {
         ReservationServer::Dedicated => "",
         _ => ", as on a dedicated CPU, since the budget is never used up (Li 2021, Theorem 1)",
     };

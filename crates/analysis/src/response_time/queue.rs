@@ -59,7 +59,10 @@ impl PoissonQueue {
         let single = self.batches.iter().all(|(jobs, _)| *jobs == 1);
         if single && let Some(found) = self.on_a_grid(Duration::ZERO) {
             return found.map(|found| ResponseTimes {
-                source: ResponseSource::Bracket(found.distribution),
+                source: ResponseSource::Bracket {
+                    distribution: found.distribution,
+                    mean: Some(found.mean),
+                },
                 utilisation: found.utilisation,
                 bandwidth: found.bandwidth,
                 method: found.method,
@@ -139,7 +142,10 @@ impl PoissonQueue {
         let mut provenance = Provenance::new(Evidence::Bound, "response time", method);
         provenance.assumptions.clone_from(&assumptions);
         Ok(ResponseTimes {
-            source: ResponseSource::Bracket(overall.into_distribution(provenance)),
+            source: ResponseSource::Bracket {
+                distribution: overall.into_distribution(provenance),
+                mean: None,
+            },
             utilisation: self.utilisation(),
             bandwidth: bandwidth(self.server),
             method: method.into(),
@@ -152,7 +158,7 @@ impl PoissonQueue {
         &self,
         dispatch_overhead: Duration,
     ) -> Option<Result<SlottedPrediction, AnalysisError>> {
-        let solve = match self.server {
+        let solve = match self.server.in_effect() {
             ReservationServer::ConstantBandwidth { .. } => constant_bandwidth,
             ReservationServer::Polling { .. } => polling,
             _ => return None,
@@ -335,7 +341,7 @@ impl PoissonQueue {
     }
 
     fn budget_and_period(&self) -> Result<(BudgetUse, Duration, Duration), AnalysisError> {
-        match self.server {
+        match self.server.in_effect() {
             ReservationServer::Deferrable { budget, period } => {
                 Ok((BudgetUse::Deferrable, budget, period))
             }

@@ -42,7 +42,7 @@ pub(super) fn check_never_depleted(
     load: &PeriodicLoad,
     server: ReservationServer,
 ) -> Result<(), AnalysisError> {
-    match server {
+    match server.in_effect() {
         ReservationServer::Dedicated => Ok(()),
         ReservationServer::Deferrable { budget, period } => {
             let least = load.least_budget(period)?;

@@ -229,6 +229,7 @@ pub(super) fn predict_on_grid(
 }
 
 fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction, laws: &[Law]) -> Prediction {
+    let sharp_mean = Some(slotted.mean);
     let mut overall = slotted.distribution;
     overall.provenance.subject = format!("response time of {}", query.name);
     let mut assumptions = slotted.assumptions;
@@ -259,7 +260,7 @@ fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction, laws: &[Law]
         per_task,
         method: slotted.method,
         assumptions,
-        sharp_mean: None,
+        sharp_mean,
         utilisation: slotted.utilisation,
         bandwidth: slotted.bandwidth,
     }

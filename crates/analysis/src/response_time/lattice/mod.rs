@@ -91,7 +91,7 @@ pub(super) fn response_times(
         .map(|s| s.per_second * s.law.mean_seconds())
         .sum();
     let rate: f64 = streams.iter().map(|s| s.per_second).sum();
-    let (budget, period, kind) = match server {
+    let (budget, period, kind) = match server.in_effect() {
         ReservationServer::Deferrable { budget, period } => {
             (budget, period, Some(BudgetUse::Deferrable))
         }
