@@ -4,6 +4,7 @@
 //! takes for granted; every refusal says what would be right.
 
 pub mod admission;
+mod batches;
 mod error;
 mod format;
 pub mod interfaces;
@@ -15,6 +16,7 @@ mod query;
 mod rational;
 pub mod recovery;
 pub mod resolution;
+mod response_tail;
 pub mod response_time;
 pub mod schedulability;
 pub mod sizing;

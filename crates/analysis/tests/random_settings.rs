@@ -174,3 +174,71 @@ fn a_budget_of_the_whole_period_is_a_cpu_of_its_own() {
         assert!(polling.mean().unwrap().low > own.mean().unwrap().high.unwrap());
     }
 }
+
+/// Near saturation and far out there is an answer on every server: bounds of the mean, and of the quantile that one
+/// response in 10^9 exceeds.
+#[test]
+fn high_loads_and_rare_responses_are_bounded() {
+    let execution_times = vec![(ns(1_234_567), 0.4), (ns(2_345_678), 0.6)];
+    let servers = [
+        ReservationServer::Dedicated,
+        ServerKind::Deferrable.with(ns(4_567_891), ns(9_876_543)),
+        ServerKind::Periodic.with(ns(4_567_891), ns(9_876_543)),
+        ServerKind::ConstantBandwidth.with(ns(4_567_891), ns(9_876_543)),
+        ServerKind::Polling.with(ns(4_567_891), ns(9_876_543)),
+    ];
+    let nine_nines = 1.0 - 1e-9;
+    for (server, load) in servers.into_iter().flat_map(|it| [(it, 0.9), (it, 0.9999)]) {
+        let mut queue = PoissonQueue {
+            rate: Rate::per_second(1.0).unwrap(),
+            execution_times: execution_times.clone(),
+            batches: vec![(1, 1.0)],
+            server,
+        };
+        let amounts = server.budget_and_period();
+        let bandwidth = amounts.map_or(1.0, |(budget, period)| {
+            budget.as_secs_f64() / period.as_secs_f64()
+        });
+        queue.rate = Rate::per_second(load * bandwidth / queue.utilisation()).unwrap();
+        let found = predict(&queue, &SharpPoints::default()).unwrap();
+        let (mean, far) = (
+            found.mean().unwrap(),
+            found.overall.quantile(nine_nines).unwrap(),
+        );
+        let (highest_mean, farthest) = (mean.high.unwrap(), far.high.unwrap());
+        assert!(
+            mean.low <= highest_mean && far.low <= farthest,
+            "{server:?} {load}"
+        );
+        // The tail falls by at least e in the time that 1 / (1 - load) jobs take.
+        let slow = Duration::from_secs_f64_nearest(40.0 * 2.4e-3 / bandwidth / (1.0 - load));
+        assert!(
+            highest_mean < slow && farthest < slow,
+            "{server:?} {load}: {mean:?} {far:?}"
+        );
+        assert!(far.low > mean.low, "{server:?} {load}: {mean:?} {far:?}");
+    }
+}
+
+/// Batches of jobs whose execution times have no common divisor go to the lattice.
+#[test]
+fn batches_without_a_common_divisor_are_bounded() {
+    for server in [
+        ReservationServer::Dedicated,
+        ServerKind::Deferrable.with(ns(4_567_891), ns(9_876_543)),
+        ServerKind::Periodic.with(ns(4_567_891), ns(9_876_543)),
+    ] {
+        let queue = PoissonQueue {
+            rate: Rate::per_second(60.0).unwrap(),
+            execution_times: vec![(ns(1_234_567), 0.4), (ns(2_345_678), 0.6)],
+            batches: vec![(1, 0.5), (2, 0.3), (5, 0.2)],
+            server,
+        };
+        let found = compare(&queue, (JOBS, 3), predict).unwrap();
+        let wrong: Vec<String> = found.wrong().map(ToString::to_string).collect();
+        assert!(
+            found.is_bound() && wrong.is_empty(),
+            "{server:?}: {wrong:#?}"
+        );
+    }
+}

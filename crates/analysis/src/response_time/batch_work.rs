@@ -8,6 +8,7 @@ use tailbound_time::Duration;
 
 use super::queue::PoissonQueue;
 use crate::AnalysisError;
+use crate::batches::BatchLaw;
 use crate::rational::neighbours;
 
 /// At most so many different amounts of work per batch are followed one by one.
@@ -42,12 +43,6 @@ impl BatchWork {
     pub(super) fn of(queue: &PoissonQueue) -> Result<Self, AnalysisError> {
         let times = queue.execution_times.iter();
         let stride_ns = times.fold(0, |g, (time, _)| gcd(g, time.as_nanos()));
-        let longest_batch = queue
-            .batches
-            .iter()
-            .map(|(jobs, _)| *jobs)
-            .max()
-            .unwrap_or(1);
         let mut one = BTreeMap::new();
         for (time, p) in &queue.execution_times {
             let strides = time.as_nanos() / stride_ns;
@@ -58,27 +53,20 @@ impl BatchWork {
             }
             *one.entry(strides as usize).or_insert(0.0) += p;
         }
-        let mean_jobs: f64 = queue
-            .batches
-            .iter()
-            .map(|(jobs, p)| f64::from(*jobs) * p)
-            .sum();
         let (mut total, mut tagged) = (BTreeMap::new(), BTreeMap::new());
         let mut sum = BTreeMap::from([(0_usize, 1.0)]);
-        for place in 1..=longest_batch {
+        for place in BatchLaw::new(&queue.batches).places() {
             sum = convolved(&sum, &one);
             if sum.len() > MOST_SIZES {
                 return Err(AnalysisError::NotAnalysed {
                     reason: format!("more than {MOST_SIZES} different amounts of work at a time"),
                 });
             }
-            let exactly: f64 = weight(&queue.batches, |jobs| jobs == place);
-            let at_least: f64 = weight(&queue.batches, |jobs| jobs >= place);
             for (strides, p) in &sum {
-                if exactly > 0.0 {
-                    *total.entry(*strides).or_insert(0.0) += p * exactly;
+                if place.ends > 0.0 {
+                    *total.entry(*strides).or_insert(0.0) += p * place.ends;
                 }
-                *tagged.entry(*strides).or_insert(0.0) += p * at_least / mean_jobs;
+                *tagged.entry(*strides).or_insert(0.0) += p * place.jobs;
             }
         }
         for law in [&total, &tagged] {
@@ -142,11 +130,6 @@ impl BatchWork {
             pessimistic: Some(lattice(below)),
         })
     }
-}
-
-fn weight(batches: &[(u32, f64)], chosen: impl Fn(u32) -> bool) -> f64 {
-    let kept = batches.iter().filter(|(jobs, _)| chosen(*jobs));
-    kept.map(|(_, p)| p).sum()
 }
 
 fn convolved(a: &BTreeMap<usize, f64>, b: &BTreeMap<usize, f64>) -> BTreeMap<usize, f64> {

@@ -15,6 +15,7 @@ use tailbound_time::Duration;
 
 use super::lattice::{Enclosure, Lattice, Law, Side};
 use super::schedule;
+use crate::batches::sum_of;
 use crate::{AnalysisError, PeriodicLoad};
 
 /// What the results are rounded outward by, for what floating point does.
@@ -293,17 +294,6 @@ impl Recursion<'_> {
     }
 }
 
-/// The law of the sum of two independent variables.
-fn sum_of(one: &[f64], other: &[f64]) -> Vec<f64> {
-    let mut sum = vec![0.0; one.len() + other.len() - 1];
-    for (shift, weight) in other.iter().enumerate().filter(|(_, w)| **w > 0.0) {
-        for (total, value) in sum[shift..].iter_mut().zip(one) {
-            *total += weight * value;
-        }
-    }
-    sum
-}
-
 /// The law of what is left of a response after `gap_steps`.
 fn later(response: &[f64], gap_steps: usize) -> Vec<f64> {
     let done = (gap_steps + 1).min(response.len());
@@ -356,6 +346,5 @@ mod tests {
     fn what_is_left_after_a_gap_keeps_its_weight() {
         assert_eq!(later(&[0.0, 0.25, 0.25, 0.5], 2), [0.5, 0.5]);
         assert_eq!(later(&[0.5, 0.5], 7), [1.0]);
-        assert_eq!(sum_of(&[0.5, 0.5], &[0.0, 1.0]), [0.0, 0.5, 0.5]);
     }
 }

@@ -15,6 +15,7 @@ use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{Arrivals, ReservationServer, Scheduling, Task};
 use tailbound_time::{Duration, Rate};
 
+use crate::batches::BatchLaw;
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
 pub use answers::{ProbabilityBounds, ResponseTimes};
 pub(crate) use continuous::BudgetUse;
@@ -167,11 +168,14 @@ fn predict_poisson(
     let sharp = service_queue::sharp(query, &laws, points);
     let stream = |(task, law): (&Task, Law)| {
         let per_second = jobs_per_second(task).unwrap_or(0.0);
-        JobStream { per_second, law }
+        JobStream {
+            per_second,
+            law,
+            batches: BatchLaw::single(),
+        }
     };
     let streams: Vec<_> = query.service.tasks.values().zip(laws).map(stream).collect();
-    let (overall, per_task, step) =
-        lattice::response_times(&streams, query.server, query.dispatch_overhead)?;
+    let found = lattice::response_times(&streams, query.server, query.dispatch_overhead)?;
     let method = match query.server.in_effect() {
         ReservationServer::Dedicated => "M/G/1 on a lattice (Pollaczek and Khinchine)",
         _ => {
@@ -179,16 +183,16 @@ fn predict_poisson(
              at replenishments (Li 2021, Theorem 5)"
         }
     };
-    let assumptions = poisson_assumptions(query, step);
-    let found = (overall, per_task);
-    let prediction = answer(
+    let assumptions = poisson_assumptions(query, found.rounding());
+    let mut prediction = answer(
         query,
         utilisation,
         method.into(),
         assumptions,
-        found,
+        (found.overall, found.per_stream),
         |one, of| one.into_distribution(of),
     );
+    prediction.sharp_mean = Some(found.mean);
     Ok(match sharp {
         Some(sharp) => sharp.sharpen(prediction),
         None => prediction,
@@ -305,13 +309,13 @@ fn periodic_assumptions(query: &ServiceQuery<'_>, of_method: Vec<String>) -> Vec
     assumptions
 }
 
-fn poisson_assumptions(query: &ServiceQuery<'_>, step: Duration) -> Vec<String> {
+fn poisson_assumptions(query: &ServiceQuery<'_>, rounding: String) -> Vec<String> {
     let mut assumptions = vec![
         "releases form a Poisson process".to_string(),
         "execution times are independent draws from the given distribution".into(),
         "jobs are served first come, first served by one thread".into(),
         "the service has been running long enough to be in equilibrium".into(),
-        format!("times are rounded outward to steps of {step}"),
+        rounding,
     ];
     assumptions.extend(server_assumptions(query));
     assumptions

@@ -11,6 +11,7 @@ use super::continuous::{BudgetUse, Solved, StepQueue};
 use super::lattice::{self, JobStream, Law};
 use super::{bandwidth, remedy};
 use crate::AnalysisError;
+use crate::batches::BatchLaw;
 use crate::slotted::{ExecutionLaw, SlottedPrediction, SlottedQuery, constant_bandwidth, polling};
 
 /// Jobs that come as a Poisson process, one or several at a time, and are served first come, first
@@ -70,7 +71,7 @@ impl PoissonQueue {
             });
         }
         match self.exactly(tolerance) {
-            Err(AnalysisError::NotAnalysed { .. }) if single => self.on_a_lattice(),
+            Err(AnalysisError::NotAnalysed { .. }) => self.on_a_lattice(),
             found => found,
         }
     }
@@ -131,20 +132,19 @@ impl PoissonQueue {
         let stream = JobStream {
             per_second: self.rate.as_per_second(),
             law,
+            batches: BatchLaw::new(&self.batches),
         };
-        let (overall, _, step) = lattice::response_times(&[stream], self.server, Duration::ZERO)?;
+        let found = lattice::response_times(&[stream], self.server, Duration::ZERO)?;
         let method = "M/G/1 on a reservation server: first passages on a lattice, started from the \
                       workload at replenishments (Li 2021, Theorem 5)";
         let mut assumptions = self.assumptions();
-        assumptions.push(format!(
-            "execution times and budget rounded outward to {step}"
-        ));
+        assumptions.push(found.rounding());
         let mut provenance = Provenance::new(Evidence::Bound, "response time", method);
         provenance.assumptions.clone_from(&assumptions);
         Ok(ResponseTimes {
             source: ResponseSource::Bracket {
-                distribution: overall.into_distribution(provenance),
-                mean: None,
+                mean: Some(found.mean),
+                distribution: found.overall.into_distribution(provenance),
             },
             utilisation: self.utilisation(),
             bandwidth: bandwidth(self.server),

@@ -140,7 +140,11 @@ impl Sharp {
         if prediction.per_task.len() == 1 {
             prediction.per_task.values_mut().for_each(add);
         }
-        prediction.sharp_mean = Some(self.mean);
+        let known = prediction.sharp_mean.unwrap_or(self.mean);
+        prediction.sharp_mean = Some(Interval {
+            low: known.low.max(self.mean.low),
+            high: known.high.into_iter().chain(self.mean.high).min(),
+        });
         prediction
             .method
             .clone_from(&prediction.overall.provenance.method);

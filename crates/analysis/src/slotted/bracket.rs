@@ -5,6 +5,7 @@ use tailbound_time::Duration;
 
 use super::slots::Slots;
 use crate::AnalysisError;
+use crate::response_tail::ResponseTail;
 
 /// What the results are rounded outward by, for what floating point and neglected tails do.
 const GUARD: f64 = 1e-9;
@@ -13,39 +14,12 @@ const REST: f64 = 1e-11;
 /// The most half slots of response time that are kept apart.
 const MOST_BINS: usize = 1 << 21;
 
-/// A bound on the tail: Pr(response > r) <= `factor` e^(-`per_second` (r - `from_seconds`)).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tail {
-    pub factor: f64,
-    pub per_second: f64,
-    pub from_seconds: f64,
-}
-
-impl Tail {
-    fn above(self, seconds: f64) -> f64 {
-        let exponent = self.per_second * (seconds - self.from_seconds).max(0.0);
-        (self.factor * (-exponent).exp()).min(1.0)
-    }
-
-    /// The mean of what a response exceeds `seconds` by, at most.
-    fn mean_beyond(self, seconds: f64) -> f64 {
-        let early = (self.from_seconds - seconds).max(0.0);
-        early
-            + self.factor * (-self.per_second * (seconds - self.from_seconds).max(0.0)).exp()
-                / self.per_second
-    }
-
-    fn end_seconds(self) -> f64 {
-        self.from_seconds + (self.factor / REST).ln().max(1.0) / self.per_second
-    }
-}
-
 /// Probabilities by response time, in half slots, rounded towards shorter responses and towards
 /// longer ones. What was never added may be anywhere.
 #[derive(Clone, Debug)]
 pub(super) struct Bins {
     slots: Slots,
-    tail: Tail,
+    tail: ResponseTail,
     shortest_ticks: u128,
     optimistic: Vec<f64>,
     pessimistic: Vec<f64>,
@@ -68,11 +42,11 @@ pub(super) struct Bracket {
 
 impl Bins {
     /// Empty bins; no response is shorter than `shortest`.
-    pub(super) fn new(slots: Slots, tail: Tail, shortest: Duration) -> Self {
+    pub(super) fn new(slots: Slots, tail: ResponseTail, shortest: Duration) -> Self {
         let half_slot = slots.slot_seconds() / 2.0;
         let shortest_ticks = u128::from(shortest.as_nanos()) * 2 * slots.per_budget as u128;
         let least = (shortest_ticks / u128::from(slots.budget_ns)) as usize + 2;
-        let count = (tail.end_seconds() / half_slot).min(MOST_BINS as f64) as usize;
+        let count = (tail.reached_seconds(REST) / half_slot).min(MOST_BINS as f64) as usize;
         let count = count.max(least.min(MOST_BINS));
         Self {
             slots,
@@ -157,6 +131,7 @@ impl Bins {
             push(&mut pessimistic, at, highest);
             high_seconds += half_slot * (1.0 - highest);
         }
+        self.tail.follow(&mut pessimistic, overhead);
         high_seconds += self
             .tail
             .mean_beyond(self.pessimistic.len() as f64 * half_slot);

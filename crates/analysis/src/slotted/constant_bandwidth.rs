@@ -10,11 +10,12 @@ use std::collections::BTreeMap;
 use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
-use super::bracket::{Bins, Bracket, BracketEnd, Tail};
+use super::bracket::{Bins, Bracket, BracketEnd};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{SlotPlan, SlotPlans, Slots};
 use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
 use crate::AnalysisError;
+use crate::response_tail::ResponseTail;
 
 /// The share of time whose place in the cycle need not be known.
 const UNPLACED: f64 = 1e-9;
@@ -134,7 +135,7 @@ fn solve(
     let (load, rate) = (plan.load(), plan.work.per_second);
     // A processor of the same bandwidth never answers sooner, and its tail is Lundberg's.
     let per_second = query.decay_per_second();
-    let tail = Tail {
+    let tail = ResponseTail {
         factor: 1.0 + per_second / rate,
         per_second,
         from_seconds: 0.0,
@@ -501,7 +502,7 @@ mod tests {
     }
 
     fn no_bins(plan: &SlotPlan) -> Bins {
-        let tail = Tail {
+        let tail = ResponseTail {
             factor: 1.0,
             per_second: 1e3,
             from_seconds: 0.0,

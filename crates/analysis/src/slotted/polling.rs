@@ -5,11 +5,12 @@
 
 use tailbound_distribution::Evidence;
 
-use super::bracket::{Bins, Bracket, Tail};
+use super::bracket::{Bins, Bracket};
 use super::compound::{LatticeLaw, NEGLIGIBLE};
 use super::slots::{SlotPlan, SlotPlans, Slots};
 use super::{SlottedBracket, SlottedPrediction, SlottedQuery, answer, nothing_rounded};
 use crate::AnalysisError;
+use crate::response_tail::ResponseTail;
 
 /// What the workload at the start of a period exceeds with at most this probability is left out.
 const TAIL: f64 = 1e-14;
@@ -25,7 +26,7 @@ const SETTLED: f64 = 1e-15;
 const SETTLED_FOR_ESTIMATE: f64 = 1e-12;
 /// What the rounding of floats adds to a law in one period, at most.
 const ROUNDING: f64 = 1e-13;
-/// The change per period above which there is no equilibrium to speak of.
+/// The change per period above which the answer says that the equilibrium was not reached.
 const MOVING: f64 = 1e-9;
 /// A proved error above this is worth less than an estimate.
 const USEFUL: f64 = 1e-4;
@@ -47,46 +48,67 @@ const USEFUL: f64 = 1e-4;
 /// execution times or periods that are too long for the grid.
 pub fn polling(query: &SlottedQuery) -> Result<SlottedPrediction, AnalysisError> {
     let plans = SlotPlans::new(query, cost)?;
-    let (bracket, settled) = match &plans {
+    let (bracket, settlement) = match &plans {
         SlotPlans::Exact(plan) => solve(query, plan)?,
         SlotPlans::Rounded { down, up } => {
-            let (below, _) = solve(query, down)?;
-            let (above, _) = match up {
+            let (below, settled_below) = solve(query, down)?;
+            let (above, settled_above) = match up {
                 Some(up) => solve(query, up)?,
                 None => (
                     bins(query, down).finish(0.0, 1.0, query.dispatch_overhead)?,
-                    false,
+                    Settlement::default(),
                 ),
             };
-            (below.around(&above)?, false)
+            let moved = settled_below.moved.max(settled_above.moved);
+            let settlement = Settlement {
+                proved: false,
+                moved,
+            };
+            (below.around(&above)?, settlement)
         }
     };
     let method = "M/G/1 on a polling server: Markov chain at the starts of periods, by first \
                   passages (ballot theorem of Takács)";
     let of_server = ["budgets are enforced without delay, and periods start on a fixed grid"];
-    let evidence = match settled {
+    let evidence = match settlement.proved {
         true => Evidence::Bound,
         false => Evidence::Estimate,
     };
     let law = SlottedBracket {
         bracket,
         evidence,
-        of_rounding: rounding(&plans, settled),
+        of_rounding: rounding(&plans, settlement),
     };
     Ok(answer(query, &plans, law, method, &of_server))
 }
 
+/// How near the workload at replenishments came to its equilibrium.
+#[derive(Clone, Copy, Debug, Default)]
+struct Settlement {
+    /// Whether its distance is bounded.
+    proved: bool,
+    /// The change in the last period.
+    moved: f64,
+}
+
 /// What was rounded, and what is not proved, in words.
-fn rounding(plans: &SlotPlans, settled: bool) -> String {
+fn rounding(plans: &SlotPlans, settlement: Settlement) -> String {
+    let moving = match settlement.moved > MOVING {
+        true => format!(
+            "; the workload at replenishments was still moving by {:.1e} per period when its iteration ended",
+            settlement.moved
+        ),
+        false => String::new(),
+    };
     match plans {
-        SlotPlans::Exact(_) if settled => nothing_rounded(plans),
+        SlotPlans::Exact(_) if settlement.proved => nothing_rounded(plans),
         SlotPlans::Exact(_) => format!(
-            "{}; the workload at replenishments was iterated until it stood still, without a bound on its error",
+            "{}; the workload at replenishments was iterated without a bound on its error{moving}",
             nothing_rounded(plans)
         ),
         SlotPlans::Rounded { .. } => format!(
             "execution times are rounded both down and up to slots of {}, and the answer spans both, which is no \
-             bound: the server is not monotone in its load",
+             bound: the server is not monotone in its load{moving}",
             plans.slot()
         ),
     }
@@ -133,7 +155,7 @@ fn round_cost(plan: &SlotPlan) -> f64 {
 fn bins(query: &SlottedQuery, plan: &SlotPlan) -> Bins {
     let per_second = query.decay_per_second();
     let of_budgets = 2.0 * per_second / query.bandwidth() * query.budget.as_secs_f64();
-    let tail = Tail {
+    let tail = ResponseTail {
         factor: of_budgets.min(600.0).exp() * (1.0 + per_second / query.rate.as_per_second()),
         per_second,
         from_seconds: plan.slots.period_seconds(),
@@ -141,8 +163,8 @@ fn bins(query: &SlottedQuery, plan: &SlotPlan) -> Bins {
     Bins::new(plan.slots, tail, query.execution_times.shortest())
 }
 
-/// The bracket for the execution times of a plan, and whether its equilibrium is proved to be near the true one.
-fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, bool), AnalysisError> {
+/// The bracket for the execution times of a plan, and how near its equilibrium came to the true one.
+fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, Settlement), AnalysisError> {
     let decay = decay(plan);
     let chain = Chain::new(plan, states(plan));
     let rounds = (MOST_OPERATIONS / round_cost(plan)) as usize + 2;
@@ -153,18 +175,8 @@ fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, bool), Analy
         SETTLED_FOR_ESTIMATE
     };
     let (starts, moved) = chain.equilibrium(decay, settled, rounds);
-    if moved > MOVING {
-        return Err(AnalysisError::NotAnalysed {
-            reason: format!(
-                "at {:.1} % of the bandwidth the workload moves too slowly towards its \
-                 equilibrium, still by {moved:.1e} per period; with more budget or longer \
-                 periods it would be",
-                100.0 * plan.load()
-            ),
-        });
-    }
     // An estimate has no use for a bound on this part of its error.
-    let error = if plan.exact {
+    let error = if plan.exact && moved <= MOVING {
         chain.error(&starts, moved, rounds)
     } else {
         f64::INFINITY
@@ -174,7 +186,7 @@ fn solve(query: &SlottedQuery, plan: &SlotPlan) -> Result<(Bracket, bool), Analy
     let proved = error <= USEFUL;
     let error = if proved { error } else { 0.0 };
     let bracket = bins.finish(error, 1.0, query.dispatch_overhead)?;
-    Ok((bracket, proved))
+    Ok((bracket, Settlement { proved, moved }))
 }
 
 /// The workload at the starts of periods.

@@ -22,6 +22,13 @@ pub(super) struct LatticeQueue {
     pub period_steps: usize,
 }
 
+impl LatticeQueue {
+    /// Whether less work comes than the reservation gives.
+    pub(super) fn is_stable(&self) -> bool {
+        self.work.load() * (self.period_steps as f64) < self.budget_steps as f64
+    }
+}
+
 /// The work of 0, 1, ... steps of time, as far as the first passages need it.
 #[derive(Debug)]
 pub(super) struct Passages {

@@ -13,11 +13,14 @@ mod response;
 mod rounding;
 
 use num_integer::gcd;
-use tailbound_distribution::{Distribution, Provenance, StepCdf};
+use tailbound_distribution::{Distribution, Interval, Provenance, StepCdf};
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
 use crate::AnalysisError;
+use crate::batches::{BatchLaw, BatchSizes};
+use crate::lundberg;
+use crate::response_tail::ResponseTail;
 use crate::response_time::BudgetUse;
 use boundary::{LatticeQueue, Passages};
 use compound::LatticeWork;
@@ -39,13 +42,61 @@ const MOST_POINTS_SHORT_JOBS: usize = 1_600;
 /// The most pairs of a place in the period and a response time.
 const MOST_PAIRS: usize = 40_000_000;
 
-/// A task: how often its jobs come, and how long they run.
+/// A task: how often its jobs come, how many at a time, and how long they run.
 #[derive(Clone, Debug)]
 pub(super) struct JobStream {
-    /// Jobs per second, all clients together.
+    /// Batches of jobs per second, all clients together.
     pub per_second: f64,
-    /// Their execution times.
+    /// The execution times of jobs.
     pub law: Law,
+    /// How many jobs a batch has.
+    pub batches: BatchLaw,
+}
+
+impl JobStream {
+    fn jobs_per_second(&self) -> f64 {
+        self.per_second * self.batches.mean()
+    }
+
+    /// The load, in CPUs.
+    fn load(&self) -> f64 {
+        self.jobs_per_second() * self.law.mean_seconds()
+    }
+
+    /// The mean of e^(theta work), theta per second: of a batch, and of a job with those of its batch before it.
+    fn moments(&self, theta: f64) -> (f64, f64) {
+        self.batches.moments(self.law.moment(theta))
+    }
+}
+
+/// What the lattice says of the response times.
+#[derive(Clone, Debug)]
+pub(super) struct LatticeAnswer {
+    /// Of the jobs of all streams together.
+    pub overall: Enclosure,
+    /// Of each stream's.
+    pub per_stream: Vec<Enclosure>,
+    /// The mean of all.
+    pub mean: Interval,
+    /// The length of a step.
+    pub step: Duration,
+    /// Whether the load, with execution times rounded up, stays below what the reservation gives. If not, the
+    /// pessimistic ends are those of the tail.
+    pub pessimistic_is_stable: bool,
+}
+
+impl LatticeAnswer {
+    /// What was rounded, in words.
+    pub(super) fn rounding(&self) -> String {
+        let step = self.step;
+        match self.pessimistic_is_stable {
+            true => format!("times are rounded outward to steps of {step}"),
+            false => format!(
+                "times are rounded outward to steps of {step}; execution times rounded up would be more work than the \
+                 reservation gives, so the pessimistic end is Lundberg's bound of the tail"
+            ),
+        }
+    }
 }
 
 /// A pair of distribution functions that enclose the true one.
@@ -85,11 +136,8 @@ pub(super) fn response_times(
     streams: &[JobStream],
     server: ReservationServer,
     overhead: Duration,
-) -> Result<(Enclosure, Vec<Enclosure>, Duration), AnalysisError> {
-    let load: f64 = streams
-        .iter()
-        .map(|s| s.per_second * s.law.mean_seconds())
-        .sum();
+) -> Result<LatticeAnswer, AnalysisError> {
+    let load: f64 = streams.iter().map(JobStream::load).sum();
     let rate: f64 = streams.iter().map(|s| s.per_second).sum();
     let (budget, period, kind) = match server.in_effect() {
         ReservationServer::Deferrable { budget, period } => {
@@ -129,9 +177,25 @@ pub(super) fn response_times(
         let other = scope.spawn(|| plan.side(lattice, Side::Pessimistic));
         (plan.side(lattice, Side::Optimistic), other.join())
     });
-    let pessimistic = pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    let (overall, per_task) = Enclosure::pairs(optimistic?, pessimistic)?;
-    Ok((overall, per_task, lattice.time(1, Side::Pessimistic)))
+    let (optimistic, _) = optimistic?;
+    let (pessimistic, pessimistic_is_stable) =
+        pessimistic.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let (overall, per_stream) = Enclosure::pairs(optimistic, pessimistic)?;
+    Ok(LatticeAnswer {
+        mean: plan.mean(&overall),
+        overall,
+        per_stream,
+        step: lattice.time(1, Side::Pessimistic),
+        pessimistic_is_stable,
+    })
+}
+
+/// A load's laws on a lattice.
+struct LatticeLaws {
+    /// Of the work that comes at a time.
+    arriving: Vec<f64>,
+    /// Of a job with those of its batch before it: of all jobs, and, where there are several streams, of each one's.
+    jobs: Vec<Vec<f64>>,
 }
 
 struct LatticePlan<'a> {
@@ -148,13 +212,9 @@ impl LatticePlan<'_> {
     /// exactly, if there is one; else one that divides the budget; else the finest.
     fn lattice(&self) -> Lattice {
         let period_ns = self.period.as_nanos().max(1);
-        let mean_ns = self
-            .streams
-            .iter()
-            .map(|s| s.per_second * s.law.mean_seconds())
-            .sum::<f64>()
-            / self.rate
-            * 1e9;
+        let streams = || self.streams.iter();
+        let load: f64 = streams().map(JobStream::load).sum();
+        let mean_ns = load / streams().map(JobStream::jobs_per_second).sum::<f64>() * 1e9;
         let jobs_per_period = period_ns as f64 / mean_ns.max(1.0);
         let limit =
             ((COARSE * jobs_per_period) as usize).clamp(MOST_POINTS, MOST_POINTS_SHORT_JOBS);
@@ -177,54 +237,124 @@ impl LatticePlan<'_> {
         }
     }
 
-    /// The distribution functions of all jobs and of each stream's, towards one side.
-    fn side(&self, lattice: Lattice, side: Side) -> Result<Vec<StepCdf>, AnalysisError> {
-        let laws: Vec<_> = self
-            .streams
-            .iter()
-            .map(|s| s.law.on(lattice, side))
-            .collect();
-        let mixture = self.mixture(&laws);
-        let work = LatticeWork {
-            jobs_per_step: self.rate * lattice.step_seconds(),
-            sizes: mixture.clone(),
+    /// The load's laws on the lattice, towards one side.
+    fn laws(&self, lattice: Lattice, side: Side) -> Result<LatticeLaws, AnalysisError> {
+        let on = |stream: &JobStream| stream.batches.sizes(&stream.law.on(lattice, side));
+        let sizes = self.streams.iter().map(on);
+        let sizes = sizes.collect::<Result<Vec<BatchSizes>, _>>()?;
+        let totals = sizes.iter().map(|of_stream| &of_stream.total);
+        let arriving = self.mixture(totals, |stream| stream.per_second);
+        let tagged = sizes.iter().map(|of_stream| &of_stream.tagged);
+        let mut jobs = vec![self.mixture(tagged.clone(), JobStream::jobs_per_second)];
+        if sizes.len() > 1 {
+            jobs.extend(tagged.cloned());
+        }
+        Ok(LatticeLaws { arriving, jobs })
+    }
+
+    /// The bounds of long responses of all jobs and of each stream's, which do not depend on a lattice.
+    ///
+    /// From the start of a busy period on the server gives at least the share W = budget / period of the time, after
+    /// a delay of period - budget, and what has come in any time s before now exceeds W s by v with at most e^(-theta v)
+    /// probability (Lundberg).
+    fn tails(&self) -> Vec<ResponseTail> {
+        let streams = || self.streams.iter();
+        let mean = |part: &dyn Fn(&JobStream) -> f64| {
+            streams()
+                .map(|s| s.per_second / self.rate * part(s))
+                .sum::<f64>()
         };
-        let budget = lattice.steps(self.budget.as_nanos(), side == Side::Optimistic);
+        // Of the work that comes at a time.
+        let mean_seconds = mean(&|s| s.batches.mean() * s.law.mean_seconds());
+        let longest = streams().map(|s| s.law.longest_ns() as f64 * f64::from(s.batches.longest()));
+        let longest_seconds = longest.fold(1.0, f64::max) * 1e-9;
+        let bandwidth = self.budget.as_secs_f64() / self.period.as_secs_f64();
+        let theta = lundberg::decay(
+            self.rate * mean_seconds / bandwidth,
+            |theta| mean(&|s| s.moments(theta / mean_seconds).0),
+            (mean_seconds / longest_seconds, 64.0),
+        ) / mean_seconds;
+        let tail = |moment: f64| ResponseTail {
+            factor: moment * (1.0 + GUARD),
+            per_second: theta * bandwidth,
+            from_seconds: self.period.saturating_sub(self.budget).as_secs_f64(),
+        };
+        let jobs: f64 = streams().map(JobStream::jobs_per_second).sum();
+        let of_jobs = |s: &JobStream| s.jobs_per_second() / jobs * s.moments(theta).1;
+        let of_all = tail(streams().map(of_jobs).sum());
+        std::iter::once(of_all)
+            .chain(streams().map(|s| tail(s.moments(theta).1)))
+            .collect()
+    }
+
+    /// Bounds of the mean.
+    fn mean(&self, enclosure: &Enclosure) -> Interval {
+        let integral = |curve: &StepCdf| {
+            let (mut sum, mut from, mut above) = (0.0, 0.0, 1.0);
+            for (at, value) in curve.steps() {
+                sum += (at.as_secs_f64() - from) * above;
+                (from, above) = (at.as_secs_f64(), 1.0 - value);
+            }
+            sum
+        };
+        let tail = self.tails()[0];
+        let last = enclosure.pessimistic.last().saturating_sub(self.overhead);
+        let beyond = match enclosure.pessimistic.unknown_mass() > 0.0 {
+            true => tail.mean_beyond(last.as_secs_f64()),
+            false => 0.0,
+        };
+        let high = integral(&enclosure.pessimistic) + beyond;
+        let rounding = Duration::from_nanos(1);
+        let low = Duration::from_secs_f64_nearest(integral(&enclosure.optimistic));
+        let high = Duration::from_secs_f64_nearest(high).saturating_add(rounding);
+        Interval::between(low.saturating_sub(rounding), Some(high))
+    }
+
+    /// The distribution functions of all jobs and of each stream's, towards one side; and whether the load on the
+    /// lattice is below what the reservation gives.
+    fn side(&self, lattice: Lattice, side: Side) -> Result<(Vec<StepCdf>, bool), AnalysisError> {
+        let LatticeLaws { arriving, jobs } = self.laws(lattice, side)?;
         let queue = LatticeQueue {
-            work,
-            budget_steps: budget,
+            work: LatticeWork {
+                jobs_per_step: self.rate * lattice.step_seconds(),
+                sizes: arriving,
+            },
+            budget_steps: lattice.steps(self.budget.as_nanos(), side == Side::Optimistic),
             period_steps: lattice.points,
         };
-        if queue.work.load() * queue.period_steps as f64 >= budget as f64 {
-            return match side {
-                Side::Pessimistic => Err(AnalysisError::NotAnalysed {
-                    reason: format!(
-                        "rounded up to steps of {}, the execution times need all of the \
-                         reservation: they are too short against the period, or the load is too \
-                         close to the bandwidth",
-                        lattice.time(1, side)
-                    ),
-                }),
-                Side::Optimistic => Err(AnalysisError::Invalid {
+        let of_streams = self.streams.iter().map(|stream| stream.law.shortest_ns());
+        let of_all = of_streams.clone().min().unwrap_or(0);
+        let shortest = std::iter::once(of_all).chain(of_streams);
+        let shortest: Vec<Duration> = shortest.map(Duration::from_nanos).collect();
+        let stable = queue.is_stable();
+        let found = match stable {
+            true => self.values(&queue, &jobs, side),
+            false if side == Side::Pessimistic => vec![Vec::new(); shortest.len()],
+            false => {
+                return Err(AnalysisError::Invalid {
                     what: "the load is not below the bandwidth".into(),
-                }),
-            };
-        }
-        let mut jobs = vec![mixture];
-        if laws.len() > 1 {
-            jobs.extend(laws);
-        }
-        let length = self.length(&queue, &jobs[0]);
+                });
+            }
+        };
+        let functions = found.iter().zip(shortest).zip(self.tails());
+        let functions = functions
+            .map(|((values, shortest), tail)| self.steps(lattice, side, values, (shortest, tail)));
+        Ok((functions.collect::<Result<_, _>>()?, stable))
+    }
+
+    /// The values of the functions on the lattice.
+    fn values(&self, queue: &LatticeQueue, jobs: &[Vec<f64>], side: Side) -> Vec<Vec<f64>> {
+        let length = self.length(queue, &jobs[0]);
         let mut found = match self.kind {
             None => {
                 let of = |job: &Vec<f64>| response::dedicated(&queue.work, job, side, length);
                 jobs.iter().map(of).collect::<Vec<_>>()
             }
             Some(kind) => {
-                let passages = Passages::of(&queue);
-                let start = boundary::workload(&queue, &passages, side);
+                let passages = Passages::of(queue);
+                let start = boundary::workload(queue, &passages, side);
                 let responses = LatticeResponses {
-                    queue: &queue,
+                    queue,
                     passages: &passages,
                     start: &start,
                     kind,
@@ -236,26 +366,24 @@ impl LatticePlan<'_> {
         if jobs.len() == 1 {
             found.push(found[0].clone());
         }
-        let of_streams = self.streams.iter().map(|stream| stream.law.shortest_ns());
-        let of_all = of_streams.clone().min().unwrap_or(0);
-        let shortest = std::iter::once(of_all).chain(of_streams);
-        let shortest = shortest.map(Duration::from_nanos);
         found
-            .iter()
-            .zip(shortest)
-            .map(|(values, shortest)| self.steps(lattice, side, values, shortest))
-            .collect()
     }
 
-    fn mixture(&self, laws: &[Vec<f64>]) -> Vec<f64> {
-        let longest = laws.iter().map(Vec::len).max().unwrap_or(1);
+    /// The law of all streams together, of which each counts for its weight.
+    fn mixture<'b>(
+        &self,
+        laws: impl Iterator<Item = &'b Vec<f64>> + Clone,
+        weight: impl Fn(&JobStream) -> f64,
+    ) -> Vec<f64> {
+        let all: f64 = self.streams.iter().map(&weight).sum();
+        let longest = laws.clone().map(Vec::len).max().unwrap_or(1);
         let mut mixture = vec![0.0; longest];
         for (stream, law) in self.streams.iter().zip(laws) {
-            let share = stream.per_second / self.rate;
+            let share = weight(stream) / all;
             mixture
                 .iter_mut()
                 .zip(law)
-                .for_each(|(sum, weight)| *sum += share * weight);
+                .for_each(|(sum, p)| *sum += share * p);
         }
         mixture
     }
@@ -275,21 +403,22 @@ impl LatticePlan<'_> {
     }
 
     /// The function as steps in time, rounded outward, without steps that say nothing new. No response is shorter than
-    /// `shortest`, which the lattice rounds down.
+    /// `shortest`, which the lattice rounds down; and long ones are no more than `tail` tells.
     fn steps(
         &self,
         lattice: Lattice,
         side: Side,
         values: &[f64],
-        shortest: Duration,
+        (shortest, tail): (Duration, ResponseTail),
     ) -> Result<StepCdf, AnalysisError> {
         let mut steps: Vec<(Duration, f64)> = Vec::new();
         for (k, value) in values.iter().enumerate() {
+            let at = lattice.time(k, side).max(shortest);
+            let of_tail = 1.0 - tail.above(at.as_secs_f64());
             let value = match side {
-                Side::Pessimistic => (value - GUARD).max(0.0),
+                Side::Pessimistic => (value - GUARD).max(of_tail).max(0.0),
                 Side::Optimistic => (value + GUARD).min(1.0),
             };
-            let at = lattice.time(k, side).max(shortest);
             let at = at.saturating_add(self.overhead);
             match steps.last_mut() {
                 Some((_, before)) if value <= *before => {}
@@ -304,6 +433,9 @@ impl LatticePlan<'_> {
             // Beyond what was computed, all the rest may follow at once.
             let end = lattice.time(values.len(), side).max(shortest);
             steps.push((end.saturating_add(self.overhead), 1.0));
+        }
+        if side == Side::Pessimistic {
+            tail.follow(&mut steps, self.overhead);
         }
         StepCdf::new(steps).map_err(AnalysisError::no_distribution)
     }

@@ -211,6 +211,26 @@ impl Law {
         }
     }
 
+    /// The mean of e^(theta value), theta per second, of the pessimistic end.
+    pub(in crate::response_time) fn moment(&self, theta: f64) -> f64 {
+        let seconds = |ns: u64| ns as f64 * 1e-9;
+        match self {
+            Self::Atoms { pessimistic, .. } => {
+                let of = |(value, weight): &(u64, f64)| weight * (theta * seconds(*value)).exp();
+                pessimistic.iter().map(of).sum()
+            }
+            Self::Uniform(min, max) => {
+                let width = theta * seconds(max - min);
+                let mean = if width > 0.0 {
+                    width.exp_m1() / width
+                } else {
+                    1.0
+                };
+                (theta * seconds(*min)).exp() * mean
+            }
+        }
+    }
+
     /// The probabilities of 0, 1, 2, ... steps, rounded towards `side`.
     pub(in crate::response_time) fn on(&self, lattice: Lattice, side: Side) -> Vec<f64> {
         let up = side == Side::Pessimistic;
