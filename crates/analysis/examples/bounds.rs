@@ -63,18 +63,18 @@ fn settled(
         seconds = begin.elapsed().as_secs_f64();
         prediction
     };
-    let mut found = compare(queue, (jobs, number), &mut predict)?;
-    if found.wrong().next().is_some() {
-        found = compare(queue, (jobs * AGAIN, number + (1 << 32)), &mut predict)?;
+    let mut comparison = compare(queue, (jobs, number), &mut predict)?;
+    if comparison.wrong().next().is_some() {
+        comparison = compare(queue, (jobs * AGAIN, number + (1 << 32)), &mut predict)?;
     }
-    Ok((found, seconds))
+    Ok((comparison, seconds))
 }
 
 /// A setting with its bounds and what was simulated.
 fn row(
     number: u64,
     queue: &PoissonQueue,
-    found: Result<(Comparison, f64), AnalysisError>,
+    comparison: Result<(Comparison, f64), AnalysisError>,
 ) -> Value {
     let amounts = queue.server.budget_and_period();
     let times = queue.execution_times.iter();
@@ -88,18 +88,18 @@ fn row(
         "budget_ns": amounts.map(|(budget, _)| budget.as_nanos()),
         "period_ns": amounts.map(|(_, period)| period.as_nanos()),
     });
-    let more = match found {
+    let more = match comparison {
         Err(error) => json!({"refused": error.to_string()}),
-        Ok((found, seconds)) => {
-            let p99 = found.prediction.overall.quantile(0.99).unwrap();
+        Ok((comparison, seconds)) => {
+            let p99 = comparison.prediction.overall.quantile(0.99).unwrap();
             json!({
-                "evidence": if found.is_bound() { "bound" } else { "estimate" },
+                "evidence": if comparison.is_bound() { "bound" } else { "estimate" },
                 "p99_low_ns": p99.low.as_nanos(),
                 "p99_high_ns": p99.high.map(|high| high.as_nanos()),
-                "compared": found.compared.iter().map(number_row).collect::<Vec<_>>(),
-                "wrong": found.wrong().map(|number| &number.what).collect::<Vec<_>>(),
+                "compared": comparison.compared.iter().map(number_row).collect::<Vec<_>>(),
+                "wrong": comparison.wrong().map(|number| &number.what).collect::<Vec<_>>(),
                 "seconds": seconds,
-                "width": found.width(),
+                "width": comparison.width(),
             })
         }
     };
