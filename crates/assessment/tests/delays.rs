@@ -176,3 +176,54 @@ fn jitter_counts_in_every_order() {
         assert!(with[1] >= without[1], "{scheduling}: {with:?} after {without:?}");
     }
 }
+
+/// Execution time, period, deadline, blocking and jitter of the tasks of an aircraft's mission computer, and their
+/// response times from release, all in microseconds, the highest priority first: the example of Audsley et al.
+/// (Software Engineering Journal 8(5), 1993) with the answers that SchedCAT's tests (`tests/fp.py`) expect.
+const AVIONICS: [[u64; 6]; 18] = [
+    [51, 1_000, 1_000, 0, 0, 51],
+    [3_000, 2_000_000, 5_000, 300, 0, 3_504],
+    [2_000, 25_000, 25_000, 600, 0, 5_906],
+    [5_000, 25_000, 25_000, 900, 0, 11_512],
+    [1_000, 40_000, 40_000, 1_350, 0, 13_064],
+    [3_000, 50_000, 50_000, 1_350, 0, 16_217],
+    [5_000, 50_000, 50_000, 750, 0, 20_821],
+    [8_000, 59_000, 59_000, 750, 0, 36_637],
+    [9_000, 80_000, 80_000, 1_350, 0, 47_798],
+    [2_000, 80_000, 80_000, 450, 0, 48_949],
+    [5_000, 100_000, 100_000, 1_050, 0, 99_150],
+    [1_000, 200_000, 200_000, 450, 1_000, 99_550],
+    [3_000, 200_000, 200_000, 450, 0, 140_641],
+    [1_000, 200_000, 200_000, 450, 0, 141_692],
+    [1_000, 200_000, 200_000, 1_350, 0, 143_694],
+    [3_000, 1_000_000, 1_000_000, 0, 0, 145_446],
+    [1_000, 1_000_000, 1_000_000, 0, 0, 146_497],
+    [1_000, 1_000_000, 1_000_000, 0, 0, 147_548],
+];
+
+#[test]
+fn the_avionics_example_has_its_published_response_times() {
+    let mut text = String::from(
+        "schema_version = 1\nname = \"avionics\"\nhosts.here.cpus = [0]\n[domains.computer]\nkind = \"process\"\n\
+         command = [\"mission\"]\nscheduling = \"fixed-priority\"\nreservation = { backend = \"dedicated\", cpus = [0] }\n",
+    );
+    for (index, [execution, period, deadline, blocking, jitter, _]) in AVIONICS.iter().enumerate() {
+        let priority = 90 - index;
+        write!(
+            text,
+            "[domains.computer.tasks.t{index:02}]\narrivals = {{ kind = \"periodic\", period = \"{period}us\" }}\n\
+             execution_time = {{ kind = \"constant\", value = \"{execution}us\" }}\ndeadline = \"{deadline}us\"\n\
+             priority = {priority}\nblocking = \"{blocking}us\"\njitter = \"{jitter}us\"\n"
+        )
+        .unwrap();
+    }
+    let description = tailbound_model::parse(&text, "avionics.toml").unwrap();
+    let judged = verdict(&description);
+    assert!(judged.schedulable, "{judged:?}");
+    let answers = judged.tasks.iter().map(|task| task.response_bound.unwrap());
+    // Ours count from the arrival, the published ones from the release.
+    let published = AVIONICS
+        .iter()
+        .map(|[.., jitter, response]| Duration::from_micros(response + jitter));
+    assert_eq!(answers.collect::<Vec<_>>(), published.collect::<Vec<_>>());
+}
