@@ -113,6 +113,15 @@ impl AnalysisError {
         }
     }
 
+    /// A task with a delay that schedulability tests alone know: `jitter` or `blocking`.
+    pub fn delayed(task: &str, key: &str) -> Self {
+        Self::NotAnalysed {
+            reason: format!(
+                "task \"{task}\" has `{key}`, which `tailbound analyze` and `interface` alone know; leave it out here"
+            ),
+        }
+    }
+
     /// The rule of a reservation server for which there is no analysis here.
     pub fn only_simulated() -> Self {
         Self::NotAnalysed {

@@ -61,6 +61,7 @@ pub fn lay_out(
         inputs,
         placed: placed(description, inputs)?,
     };
+    mapping.check_delays()?;
     mapping.check_outers()?;
     mapping.check_circles()?;
     for subsystem in subsystems::ALL {
@@ -85,6 +86,26 @@ pub(super) struct Mapping<'a> {
     /// The virtual CPU of each service and each own task, by (domain, name).
     pub(super) placed: BTreeMap<(String, String), usize>,
 }
+
+    /// No task of the host has a delay that only schedulability tests know.
+    fn check_delays(&self) -> Result<(), HostError> {
+        let Some(here) = self.description.on_host(self.name) else {
+            return Ok(());
+        };
+        let own = here.domains.iter().filter_map(|(name, domain)| {
+            let mut tasks = domain.tasks.iter();
+            let (task, key) = tasks.find_map(|(task, one)| Some((task, one.delay_key()?)))?;
+            Some(format!("domains.{name}.tasks.{task}.{key}"))
+        });
+        let served = here.services.iter().filter_map(|(name, service)| {
+            let (task, key) = service.delayed_task()?;
+            Some(format!("services.{name}.tasks.{task}.{key}"))
+        });
+        match own.chain(served).next() {
+            None => Ok(()),
+            Some(place) => Err(HostError::DelayedTask { place }),
+        }
+    }
 
 impl<'a> Mapping<'a> {
     /// Refuses a domain inside of none: nothing would come to it, and it would be missing from the
