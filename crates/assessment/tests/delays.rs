@@ -78,7 +78,11 @@ fn a_description_has_the_verdicts_of_its_task_set() {
     for case in 0..400 {
         let tasks = random_tasks(&mut random, true);
         let preemptive = case % 2 == 0;
-        let description = description(&tasks, r#"{ backend = "dedicated", cpus = [0] }"#, preemptive);
+        let description = description(
+            &tasks,
+            r#"{ backend = "dedicated", cpus = [0] }"#,
+            preemptive,
+        );
         let sporadic = tasks.iter().map(|task| {
             let sporadic = SporadicTask::implicit(task.execution, task.period).unwrap();
             sporadic.with_jitter(task.jitter).unwrap()
@@ -90,14 +94,28 @@ fn a_description_has_the_verdicts_of_its_task_set() {
             is_preemptive: preemptive,
             ..PriorityQuestion::of(&sporadic)
         };
-        let answer = fixed_priority(&question, PriorityRule::AsGiven).unwrap().unwrap();
-        let expected = answer.tasks.iter().map(|task| (task.response_time, task.meets_deadline));
+        let answer = fixed_priority(&question, PriorityRule::AsGiven)
+            .unwrap()
+            .unwrap();
+        let expected = answer
+            .tasks
+            .iter()
+            .map(|task| (task.response_time, task.meets_deadline));
         let judged = verdict(&description).tasks;
-        let judged = judged.iter().map(|task| (task.response_bound, task.verdict == Verdict::Met));
-        assert_eq!(judged.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{tasks:?}");
+        let judged = judged
+            .iter()
+            .map(|task| (task.response_bound, task.verdict == Verdict::Met));
+        assert_eq!(
+            judged.collect::<Vec<_>>(),
+            expected.collect::<Vec<_>>(),
+            "{tasks:?}"
+        );
         met += usize::from(answer.schedulable);
     }
-    assert!((40..360).contains(&met), "{met} of 400 sets meet their deadlines");
+    assert!(
+        (40..360).contains(&met),
+        "{met} of 400 sets meet their deadlines"
+    );
 }
 
 #[test]
@@ -135,7 +153,10 @@ fn no_simulated_job_without_preemption_is_later_than_its_bound() {
             };
             let simulated = simulated.iter().find(|one| one.name == task).unwrap();
             let longest = Duration::from_nanos(simulated.longest_ns.unwrap());
-            assert!(longest <= bound, "{task} takes {longest}, bound {bound}: {tasks:?}, {reservation}");
+            assert!(
+                longest <= bound,
+                "{task} takes {longest}, bound {bound}: {tasks:?}, {reservation}"
+            );
             bounded += 1;
         }
     }
@@ -166,14 +187,22 @@ fn jitter_counts_in_every_order() {
         );
         let description = tailbound_model::parse(&text, "orders.toml").unwrap();
         let bounds = verdict(&description).tasks.into_iter();
-        bounds.map(|task| task.response_bound.unwrap()).collect::<Vec<_>>()
+        bounds
+            .map(|task| task.response_bound.unwrap())
+            .collect::<Vec<_>>()
     };
     for scheduling in ["fifo", "rate-monotonic", "earliest-deadline-first"] {
         let (without, with) = (tasks(scheduling, "0ns"), tasks(scheduling, "4ms"));
         // A job may wait as long as before once it is ready.
         let jitter = Duration::from_millis(4);
-        assert!(with[0] >= without[0].saturating_add(jitter), "{scheduling}: {with:?} after {without:?}");
-        assert!(with[1] >= without[1], "{scheduling}: {with:?} after {without:?}");
+        assert!(
+            with[0] >= without[0].saturating_add(jitter),
+            "{scheduling}: {with:?} after {without:?}"
+        );
+        assert!(
+            with[1] >= without[1],
+            "{scheduling}: {with:?} after {without:?}"
+        );
     }
 }
 

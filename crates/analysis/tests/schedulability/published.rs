@@ -41,8 +41,13 @@ fn bounds_under_global_fixed_priorities_are_those_of_schedcat() {
     let tasks = implicit([(1, 4), (1, 5), (3, 9), (9, 18)]);
     let order = PriorityOrder::as_given(tasks.len());
     let bounds = |cpus| {
-        let bounds = sufficient_response_times(&tasks, &order, cpus).unwrap().bounds;
-        bounds.into_iter().map(|bound| bound.map(nanos)).collect::<Vec<_>>()
+        let bounds = sufficient_response_times(&tasks, &order, cpus)
+            .unwrap()
+            .bounds;
+        bounds
+            .into_iter()
+            .map(|bound| bound.map(nanos))
+            .collect::<Vec<_>>()
     };
     assert_eq!(bounds(2), [Some(1), Some(1), Some(4), Some(15)]);
     assert!(bounds(1).contains(&None));

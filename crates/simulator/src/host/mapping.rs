@@ -87,17 +87,24 @@ pub(super) struct Mapping<'a> {
     pub(super) placed: BTreeMap<(String, String), usize>,
 }
 
-    /// No task of the host has a delay that only schedulability tests know.
+impl<'a> Mapping<'a> {
+    /// Refuses tasks of the host with a delay that only schedulability tests know.
     fn check_delays(&self) -> Result<(), HostError> {
-        let Some(here) = self.description.on_host(self.name) else {
-            return Ok(());
+        let domains = &self.description.domains;
+        let is_here = |domain: &str| {
+            let domain = domains.get(domain);
+            let host = domain.and_then(|domain| self.description.host_of(domain));
+            host.is_some_and(|(name, _)| name == self.name)
         };
-        let own = here.domains.iter().filter_map(|(name, domain)| {
+        let own = domains.iter().filter(|(name, _)| is_here(name));
+        let own = own.filter_map(|(name, domain)| {
             let mut tasks = domain.tasks.iter();
             let (task, key) = tasks.find_map(|(task, one)| Some((task, one.delay_key()?)))?;
             Some(format!("domains.{name}.tasks.{task}.{key}"))
         });
-        let served = here.services.iter().filter_map(|(name, service)| {
+        let services = self.description.services.iter();
+        let served = services.filter(|(_, service)| is_here(&service.domain));
+        let served = served.filter_map(|(name, service)| {
             let (task, key) = service.delayed_task()?;
             Some(format!("services.{name}.tasks.{task}.{key}"))
         });
@@ -107,7 +114,6 @@ pub(super) struct Mapping<'a> {
         }
     }
 
-impl<'a> Mapping<'a> {
     /// Refuses a domain inside of none: nothing would come to it, and it would be missing from the
     /// results without a word.
     fn check_outers(&self) -> Result<(), HostError> {
