@@ -48,7 +48,7 @@ impl PeriodicLoad {
     /// ones for tasks without.
     ///
     /// # Errors
-    /// [`AnalysisError::NotPeriodic`] for a Poisson task or a trace, [`AnalysisError::NotAnalysed`] for one with release
+    /// [`AnalysisError::NotPeriodic`] for a Poisson task or a trace, [`AnalysisError::DelayedTask`] for one with release
     /// jitter, [`AnalysisError::ExecutionTimeUnknown`] for a task that is neither described nor measured.
     pub fn of(
         service: &Service,

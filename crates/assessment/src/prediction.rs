@@ -26,6 +26,16 @@ pub struct ServicePrediction {
     pub refused: Option<NoPrediction>,
 }
 
+impl ServicePrediction {
+    /// No prediction, for this reason.
+    fn without(why: String) -> Self {
+        Self {
+            cases: Vec::new(),
+            refused: Some(why.into()),
+        }
+    }
+}
+
 /// The reason for which a service has no predicted response times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoPrediction {
@@ -78,7 +88,7 @@ pub const FAITHFUL: &str = "execution times as known";
 
 /// The CPU time that a prediction takes a domain to get.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PredictedSupply {
+enum PredictedSupply {
     /// The back end guarantees it.
     Guaranteed(ReservationServer),
     /// A quota caps it, and no other domain of the description runs on its CPUs.
@@ -89,7 +99,7 @@ pub enum PredictedSupply {
 
 impl PredictedSupply {
     /// What a domain of a deployment gets.
-    pub fn of(deployment: &Deployment, domain: &str) -> Self {
+    fn of(deployment: &Deployment, domain: &str) -> Self {
         let resolved = deployment.reserved.get(domain);
         let Some(resolved) = resolved else {
             return Self::Unknown(NO_GUARANTEE.into());
@@ -131,18 +141,11 @@ pub fn predict_service(
     name: &str,
     service: &Service,
     known: &Known,
-    supply: &PredictedSupply,
+    server: Option<ReservationServer>,
     points: &SharpPoints,
 ) -> Result<ServicePrediction, AssessmentError> {
-    let (server, is_capped) = match supply {
-        PredictedSupply::Guaranteed(server) => (*server, false),
-        PredictedSupply::Capped(server) => (*server, true),
-        PredictedSupply::Unknown(why) => {
-            return Ok(ServicePrediction {
-                cases: Vec::new(),
-                refused: Some(why.clone().into()),
-            });
-        }
+    let Some(server) = server else {
+        return Ok(ServicePrediction::without(NO_GUARANTEE.to_owned()));
     };
     let mut cases = vec![(FAITHFUL, known.clone())];
     if known.varies() {
@@ -170,9 +173,6 @@ pub fn predict_service(
         };
         match predict_at(&query, points) {
             Ok(mut found) => {
-                if is_capped {
-                    found.assume(CAP_ASSUMPTION);
-                }
                 let distribution = &mut found.overall;
                 if let Some((trip, execution)) = known.trip_and_execution {
                     distribution.provenance.assumptions.push(format!(
@@ -515,7 +515,18 @@ pub fn predict(
             }
             let supply = PredictedSupply::of(&deployment, &service.domain);
             let known = execution_times(name, service, inputs, None)?;
-            let found = predict_service(name, service, &known, &supply, &query.points())?;
+            let points = query.points();
+            let predict = |server| predict_service(name, service, &known, Some(server), &points);
+            let found = match supply {
+                PredictedSupply::Guaranteed(server) => predict(server)?,
+                PredictedSupply::Capped(server) => {
+                    let mut prediction = predict(server)?;
+                    let cases = prediction.cases.iter_mut();
+                    cases.for_each(|(_, case)| case.assume(CAP_ASSUMPTION));
+                    prediction
+                }
+                PredictedSupply::Unknown(why) => ServicePrediction::without(why),
+            };
             let refused = found.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = found.cases.into_iter();

@@ -24,7 +24,7 @@ use crate::repetition::{Bench, Repetition};
 use crate::result_folder::{requests_path, write_calibrations, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_assessment::execution_times::Known;
-use tailbound_assessment::prediction::{FAITHFUL, PredictedSupply, predict_service};
+use tailbound_assessment::prediction::{FAITHFUL, predict_service};
 use tailbound_assessment::service_simulation::{SimulatedSpan, simulated};
 
 /// How much the time of a request may change from its calibration to the end of a run.
@@ -156,11 +156,10 @@ impl<'a> Findings<'a> {
         }
         for (name, service) in &description.services {
             let domain = deployment.reserved.get(&service.domain);
-            let supply = PredictedSupply::of(deployment, &service.domain);
-            let points = SharpPoints::default();
-            let found = predict_service(name, service, &known[name], &supply, &points)?;
-            let is_unknown = matches!(supply, PredictedSupply::Unknown(_));
-            if let Some(refusal) = found.refused.as_ref().filter(|_| !is_unknown) {
+            let server = domain.and_then(ResolvedDomain::server);
+            let found =
+                predict_service(name, service, &known[name], server, &SharpPoints::default())?;
+            if let (Some(refusal), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
                     what: format!(
                         "no prediction of {name} in variant {}: {}",
