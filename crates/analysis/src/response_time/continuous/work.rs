@@ -1,13 +1,12 @@
 //! The work that arrives in a stretch of time: compound Poisson sums, at any time.
 
+use super::job_sums::poisson_window;
 use crate::lundberg;
 
 /// What is neglected of a tail.
 const NEGLECTED: f64 = 1e-18;
 /// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
 const LARGE: f64 = 1e250;
-/// e to this is far below what NOTHING of it would spoil.
-const UNSCALED: f64 = 6.0;
 /// e to the minus this is far from the least float.
 const SMALL: f64 = 500.0;
 
@@ -84,22 +83,20 @@ impl StrideWork {
         found.iter_mut().for_each(|value| *value *= scale);
     }
 
-    /// The number of batches expected in `steps`, if every batch is one stride and the number is so
-    /// small that Poisson's terms need no scaling.
-    pub(super) fn in_jobs(&self, steps: f64) -> Option<f64> {
-        let mean = self.rate * steps;
-        (matches!(self.sizes[..], [(1, _)]) && mean < UNSCALED).then_some(mean)
-    }
-
-    /// The probability that exactly `strides` come in `steps` of time.
-    pub(super) fn probability(&self, steps: f64, strides: usize) -> f64 {
-        if let [(size, _)] = self.sizes[..] {
-            if !strides.is_multiple_of(size) {
-                return 0.0;
-            }
-            return poisson(self.rate * steps, strides / size);
+    /// The probabilities of those numbers of strides up to `last` that are not negligible in `steps` of time;
+    /// returns the first of these numbers.
+    pub(super) fn window_into(&self, steps: f64, last: usize, found: &mut Vec<f64>) -> usize {
+        if let [(1, _)] = self.sizes[..] {
+            let (first, window) = poisson_window(self.rate * steps);
+            found.clear();
+            found.extend(window.iter().take((last + 1).saturating_sub(first)));
+            return first;
         }
-        self.probabilities(steps, strides)[strides]
+        self.probabilities_into(steps, last, found);
+        let matters = |value: &f64| *value > NEGLECTED;
+        let first = found.iter().position(matters).unwrap_or(found.len());
+        found.drain(..first);
+        first
     }
 
     /// The largest theta per stride for which work served at `share` strides per step of time
@@ -130,19 +127,6 @@ fn inverse(k: usize) -> f64 {
         Some(inverse) => *inverse,
         None => 1.0 / k as f64,
     }
-}
-
-/// The probability of `count` events where `mean` are expected.
-fn poisson(mean: f64, count: usize) -> f64 {
-    if count < 12 && mean < 600.0 {
-        let power = (1..=count).fold(1.0, |power, k| power * mean / k as f64);
-        return power * (-mean).exp();
-    }
-    if mean <= 0.0 {
-        return if count == 0 { 1.0 } else { 0.0 };
-    }
-    let log_factorial: f64 = (2..=count).map(|k| (k as f64).ln()).sum();
-    (count as f64 * mean.ln() - mean - log_factorial).exp()
 }
 
 #[cfg(test)]
