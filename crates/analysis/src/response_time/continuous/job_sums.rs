@@ -215,3 +215,76 @@ pub(super) fn poisson_window(mean: f64) -> (usize, Vec<f64>) {
     window.iter_mut().for_each(|value| *value /= sum);
     (first, window)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn works() -> [StrideWork; 2] {
+        [
+            (0.4, vec![(1, 1.0)]),
+            (0.7, vec![(2, 0.5), (3, 0.3), (7, 0.2)]),
+        ]
+        .map(|(rate, sizes)| StrideWork { rate, sizes })
+    }
+
+    #[test]
+    fn the_mixture_over_batches_is_the_compound_law() {
+        for work in works() {
+            let sums = JobSums::of(&work, 60, 30.0);
+            for steps in [0.0, 0.3, 9.0, 30.0] {
+                for (k, value) in work.probabilities(steps, 60).iter().enumerate() {
+                    let found = sums.probability(steps, k);
+                    assert!(
+                        (found - value).abs() < 1e-14,
+                        "{steps} {k}: {found} {value}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// By the midpoints of many short pieces.
+    fn integrated((from, to): (f64, f64), f: impl Fn(f64) -> f64) -> f64 {
+        let pieces = 20_000;
+        let length = (to - from) / f64::from(pieces);
+        let values = (0..pieces).map(|at| f(from + (f64::from(at) + 0.5) * length));
+        values.sum::<f64>() * length
+    }
+
+    #[test]
+    fn integrals_are_those_of_the_probabilities() {
+        for work in works() {
+            let sums = JobSums::of(&work, 40, 20.0);
+            for between in [(0.0, 20.0), (2.5, 3.0), (7.0, 19.0)] {
+                let integrals = sums.integrals(between);
+                for k in [0, 1, 4, 9, 25] {
+                    let found = [
+                        sums.integral(between, k),
+                        sums.mixed(&integrals, k),
+                        sums.mixed_without_idling(&integrals, k, 2),
+                    ];
+                    let slowly = integrated(between, |t| sums.probability(t, k));
+                    let idling = integrated(between, |t| {
+                        sums.probability(t, k) * (1.0 - (2 * k) as f64 / t)
+                    });
+                    for (found, slowly) in found.iter().zip([slowly, slowly, idling]) {
+                        assert!(
+                            (found - slowly).abs() < 1e-6,
+                            "{between:?} {k}: {found} {slowly}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn windows_sum_up_to_one_and_hold_the_mean() {
+        for mean in [0.0, 0.01, 3.0, 700.0, 20_000.0] {
+            let (first, window) = poisson_window(mean);
+            let found: f64 = (first..).zip(&window).map(|(k, p)| k as f64 * p).sum();
+            assert!((found - mean).abs() <= 1e-12 * mean, "{mean}: {found}");
+        }
+    }
+}

@@ -328,3 +328,113 @@ impl<'a> ContinuousResponses<'a> {
             .sum()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::Solved;
+    use super::super::quadrature::GaussLegendre;
+    use super::*;
+
+    fn queue(kind: BudgetUse, (budget, period): (usize, f64)) -> StepQueue {
+        let sizes = vec![(1, 0.6), (2, 0.4)];
+        StepQueue::new(0.09, sizes.clone(), sizes, 3, (budget, period), kind)
+    }
+
+    /// Q at a real place.
+    fn started_below(boundary: &StartLaw, at: f64) -> f64 {
+        if at < 0.0 {
+            return 0.0;
+        }
+        let (mut mixture, mut found) = (Vec::new(), Vec::new());
+        boundary.mixture(at.fract(), &mut mixture);
+        boundary.at_strides_below(at as usize, 1, &mixture, &mut found);
+        found[0]
+    }
+
+    /// C(n, n + r) for a job of `own` steps by equation (5) of docs/concepts/response-time.md, term by term.
+    fn by_ballots(solved: &Solved, n: f64, r: f64, own: f64) -> f64 {
+        let queue = &solved.queue;
+        let (budget, period) = (queue.budget_steps as f64, queue.period_steps);
+        let (off, periods) = (period - budget, ((n + r) / period).floor());
+        let within = n + r - periods * period;
+        let (given, lead) = match queue.kind {
+            BudgetUse::Deferrable => {
+                let given = periods * budget + within.min(budget);
+                let later = period - n + given - budget;
+                (given, Some(if periods == 0.0 { r } else { later }))
+            }
+            BudgetUse::Periodic => {
+                let given = periods * budget + (within - off).max(0.0);
+                (given, (n > off).then_some(given + off - n))
+            }
+        };
+        let room = lead.map(|lead| lead - own);
+        if room.is_some_and(|room| room < -NO_ROOM) {
+            return 0.0;
+        }
+        let stride = queue.stride as f64;
+        let strides = (given / stride) as usize + 1;
+        let left = |k: usize| started_below(&solved.boundary, given - own - k as f64 * stride);
+        let arrived = queue.work.probabilities(n, strides);
+        let total: f64 = arrived.iter().enumerate().map(|(w, p)| p * left(w)).sum();
+        let Some(room) = room else { return total };
+        let crossed = (0..strides).map(|k| {
+            let since = k as f64 * stride - room;
+            let before = n - since;
+            if since <= NO_ROOM || before <= 0.0 {
+                return 0.0;
+            }
+            let early = queue.work.probabilities(before, strides);
+            let idle = early
+                .iter()
+                .enumerate()
+                .map(|(y, p)| p * (1.0 - y as f64 * stride / before) * left(k + y));
+            queue.work.probabilities(since, k)[k] * idle.sum::<f64>()
+        });
+        total - crossed.sum::<f64>()
+    }
+
+    /// F(r) by those, integrated between all places where one of them may have a kink.
+    fn slowly(solved: &Solved, r: f64) -> f64 {
+        let queue = &solved.queue;
+        let (budget, period) = (queue.budget_steps as f64, queue.period_steps);
+        let mut kinks = vec![0.0, period];
+        for from in [0.0, period, -r, period - r, period - budget - r, -budget] {
+            kinks.extend((-50..50).map(|step| from.fract() + f64::from(step)));
+        }
+        kinks.retain(|kink| (0.0..=period).contains(kink));
+        kinks.sort_by(f64::total_cmp);
+        let rule = GaussLegendre::new(7);
+        let shares = queue.tagged.iter();
+        let done = |n: f64| -> f64 {
+            let own = |own: usize| (own * queue.stride) as f64;
+            shares
+                .clone()
+                .map(|(size, share)| share * by_ballots(solved, n, r, own(*size)))
+                .sum()
+        };
+        let pieces = kinks
+            .windows(2)
+            .map(|ends| rule.integrate(ends[0], ends[1], done));
+        pieces.sum::<f64>() / period
+    }
+
+    #[test]
+    fn integrals_of_idle_moments_are_those_of_the_ballots() {
+        for kind in [BudgetUse::Deferrable, BudgetUse::Periodic] {
+            for shape in [(7, 11.5), (25, 38.3), (2, 3.25)] {
+                let solved = Solved::new(queue(kind, shape), 1e-9).unwrap();
+                let responses = solved.responses();
+                for r in [3.0, 3.7, 6.0, 8.25, 11.5, 17.9, 26.0, 40.4] {
+                    let (found, error) = responses.cdf(r);
+                    let slowly = slowly(&solved, r);
+                    assert!(
+                        (found - slowly).abs() < error + 1e-9,
+                        "{kind:?} {shape:?} {r}: {found} {slowly} {error}"
+                    );
+                }
+            }
+        }
+    }
+}
