@@ -20,7 +20,7 @@ SUBMAKE := $(MAKE)
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test computing-tests lint loom python zookeeper test-xen test-agent-static fuzz bench install clean
+.PHONY: help setup setup-demo demo build test computing-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,8 +47,8 @@ test: export CARGO_INCREMENTAL := $(if $(wildcard $(BINARIES)/incremental),1,0)
 test: setup ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
 	@tools/beside $(LOGS)/java.log tools/java -- \
 		tools/beside $(LOGS)/python-packages.log tools/python --install -- \
-		nice $(SUBMAKE) --no-print-directory lint build loom
-	@tools/beside $(LOGS)/computing-tests.log nice -n 19 $(SUBMAKE) --no-print-directory computing-tests -- \
+		nice $(SUBMAKE) --no-print-directory format build loom
+	@tools/beside $(LOGS)/computing.log nice -n 19 $(SUBMAKE) --no-print-directory computing-tests clippy -- \
 		$(CARGO) test $(FLAGS) --no-fail-fast $(WAITING_TESTS:%=--test %)
 	@tools/check-advisories
 
@@ -57,8 +57,12 @@ computing-tests:
 	$(CARGO) test $(FLAGS) --no-fail-fast --doc
 	@tools/python
 
-lint:
+lint: format clippy
+
+format:
 	$(CARGO) fmt --all --check
+
+clippy:
 	$(CARGO) clippy $(FLAGS) --all-targets -- -D warnings
 
 # In a folder of its own, since the flag changes every package that is compiled.

@@ -61,9 +61,9 @@ pub fn golden() -> Vec<Setting> {
 }
 
 impl Setting {
-    /// What the analysis says.
-    pub fn solved(&self) -> ResponseTimes {
-        let queue = PoissonQueue {
+    /// The queue.
+    pub fn queue(&self) -> PoissonQueue {
+        PoissonQueue {
             rate: Rate::per_second(self.rate_per_s).unwrap(),
             execution_times: self.execution_times.clone(),
             batches: self.batches.clone(),
@@ -76,8 +76,12 @@ impl Setting {
                     ReservationServer::Periodic { budget, period }
                 }
             },
-        };
-        let solved = queue.solve();
+        }
+    }
+
+    /// What the analysis says.
+    pub fn solved(&self) -> ResponseTimes {
+        let solved = self.queue().solve();
         solved.unwrap_or_else(|error| panic!("{}: {error}", self.name))
     }
 }

@@ -47,7 +47,7 @@ execution_time = {{ kind = "calibrated", expected = "50us" }}
 request = {{ command = ["PING"] }}
 
 [experiment]
-duration = "10s"
+duration = "4s"
 
 [[experiment.variants]]
 name = "reserved"

@@ -236,9 +236,14 @@ impl LatticePlan<'_> {
         if jobs.len() == 1 {
             found.push(found[0].clone());
         }
+        let of_streams = self.streams.iter().map(|stream| stream.law.shortest_ns());
+        let of_all = of_streams.clone().min().unwrap_or(0);
+        let shortest = std::iter::once(of_all).chain(of_streams);
+        let shortest = shortest.map(Duration::from_nanos);
         found
             .iter()
-            .map(|values| self.steps(lattice, side, values))
+            .zip(shortest)
+            .map(|(values, shortest)| self.steps(lattice, side, values, shortest))
             .collect()
     }
 
@@ -269,12 +274,14 @@ impl LatticePlan<'_> {
         (length as usize).clamp(4, MOST_PAIRS / queue.period_steps)
     }
 
-    /// The function as steps in time, rounded outward, without steps that say nothing new.
+    /// The function as steps in time, rounded outward, without steps that say nothing new. No response is shorter than
+    /// `shortest`, which the lattice rounds down.
     fn steps(
         &self,
         lattice: Lattice,
         side: Side,
         values: &[f64],
+        shortest: Duration,
     ) -> Result<StepCdf, AnalysisError> {
         let mut steps: Vec<(Duration, f64)> = Vec::new();
         for (k, value) in values.iter().enumerate() {
@@ -282,7 +289,8 @@ impl LatticePlan<'_> {
                 Side::Pessimistic => (value - GUARD).max(0.0),
                 Side::Optimistic => (value + GUARD).min(1.0),
             };
-            let at = lattice.time(k, side).saturating_add(self.overhead);
+            let at = lattice.time(k, side).max(shortest);
+            let at = at.saturating_add(self.overhead);
             match steps.last_mut() {
                 Some((_, before)) if value <= *before => {}
                 Some((last, before)) if *last == at => *before = value,
@@ -294,7 +302,7 @@ impl LatticePlan<'_> {
         }
         if side == Side::Optimistic && steps.last().is_some_and(|(_, value)| *value < 1.0) {
             // Beyond what was computed, all the rest may follow at once.
-            let end = lattice.time(values.len(), side);
+            let end = lattice.time(values.len(), side).max(shortest);
             steps.push((end.saturating_add(self.overhead), 1.0));
         }
         StepCdf::new(steps).map_err(AnalysisError::no_distribution)

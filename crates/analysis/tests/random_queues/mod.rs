@@ -1,0 +1,277 @@
+//! Random queues in exact nanoseconds, as a calibration yields them, and what a simulation says of their predictions.
+
+use std::fmt;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tailbound_analysis::response_time::PoissonQueue;
+use tailbound_analysis::{AnalysisError, Prediction, SharpPoints};
+use tailbound_distribution::{Evidence, Interval};
+use tailbound_model::{ReservationServer, ServerKind};
+use tailbound_time::{Duration, Rate};
+
+use super::simulated_queue::{BATCHES, BatchMean, shares_within, simulated};
+
+/// How many standard errors a simulation may lie outside of a prediction.
+const ERRORS: f64 = 5.0;
+/// The quantiles that are compared.
+const PROBABILITIES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+/// The shares of simulated responses at whose times the distribution function is compared.
+const SHARES: [f64; 10] = [0.01, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.995];
+/// The servers' rules, by the names that a description gives them.
+pub const RULES: [(&str, Option<ServerKind>); 5] = [
+    ("deferrable", Some(ServerKind::Deferrable)),
+    ("periodic", Some(ServerKind::Periodic)),
+    ("polling", Some(ServerKind::Polling)),
+    ("constant-bandwidth", Some(ServerKind::ConstantBandwidth)),
+    ("dedicated", None),
+];
+
+/// Where settings are drawn from.
+#[derive(Clone, Copy, Debug)]
+pub struct SettingRanges {
+    pub seed: u64,
+    /// The load, as a share of the bandwidth.
+    pub load: (f64, f64),
+    /// The first execution time, as a share of the period.
+    pub execution: (f64, f64),
+}
+
+/// A number between two, drawn evenly from their logarithms.
+fn logarithmic(random: &mut ChaCha8Rng, (low, high): (f64, f64)) -> f64 {
+    low * (high / low).powf(random.random::<f64>())
+}
+
+fn ns(value: f64) -> Duration {
+    Duration::from_nanos(value as u64)
+}
+
+/// One to three execution times around a mean.
+fn execution_times(random: &mut ChaCha8Rng, mean_ns: f64) -> Vec<(Duration, f64)> {
+    let spread = logarithmic(random, (1.1, 6.0));
+    let weight = random.random_range(0.1..0.9);
+    match random.random_range(0..3) {
+        0 => vec![(ns(mean_ns), 1.0)],
+        1 => vec![(ns(mean_ns), weight), (ns(mean_ns * spread), 1.0 - weight)],
+        _ => vec![
+            (ns(mean_ns / spread), 0.7 * weight),
+            (ns(mean_ns), 1.0 - weight),
+            (ns(mean_ns * spread), 0.3 * weight),
+        ],
+    }
+}
+
+/// A server of the rule of this number, with a period between 1 and 100 ms.
+fn server(random: &mut ChaCha8Rng, number: u64, period_ns: f64) -> ReservationServer {
+    let period = ns(period_ns);
+    let budget = ns(period_ns * random.random_range(0.15..1.0));
+    let (_, kind) = RULES[(number % RULES.len() as u64) as usize];
+    kind.map_or(ReservationServer::Dedicated, |kind| {
+        kind.with(budget, period)
+    })
+}
+
+impl SettingRanges {
+    /// The queue of a number: its rule goes around, and everything else is drawn. In every third queue the jobs come in
+    /// batches, but on servers for which those are not analysed.
+    pub fn queue(self, number: u64) -> PoissonQueue {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        random.set_stream(number);
+        let period_ns = logarithmic(&mut random, (1e6, 1e8));
+        let mean_ns = period_ns * logarithmic(&mut random, self.execution);
+        let execution_times = execution_times(&mut random, mean_ns);
+        let server = server(&mut random, number, period_ns);
+        let follows = matches!(
+            server,
+            ReservationServer::Polling { .. } | ReservationServer::ConstantBandwidth { .. }
+        );
+        let batches = match !follows && random.random_range(0..3) == 0 {
+            true => vec![(1, 0.5), (2, 0.3), (random.random_range(3..6), 0.2)],
+            false => vec![(1, 1.0)],
+        };
+        let mut queue = PoissonQueue {
+            rate: Rate::per_second(1.0).unwrap(),
+            execution_times,
+            batches,
+            server,
+        };
+        let amounts = server.budget_and_period();
+        let bandwidth = amounts.map_or(1.0, |(budget, period)| {
+            budget.as_secs_f64() / period.as_secs_f64()
+        });
+        let load = random.random_range(self.load.0..self.load.1);
+        queue.rate = Rate::per_second(load * bandwidth / queue.utilisation()).unwrap();
+        queue
+    }
+}
+
+/// A prediction and what a simulation contradicts of it.
+pub struct Comparison {
+    pub prediction: Prediction,
+    pub compared: Vec<ComparedNumber>,
+}
+
+/// A number that is predicted to lie between two bounds, and was simulated.
+pub struct ComparedNumber {
+    pub what: String,
+    pub bounds: (f64, f64),
+    pub simulated: BatchMean,
+}
+
+impl fmt::Display for ComparedNumber {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, BatchMean { value, error }, (low, high)) =
+            (&self.what, self.simulated, self.bounds);
+        write!(
+            out,
+            "{what}: {value} +- {error} simulated, {low} to {high} predicted"
+        )
+    }
+}
+
+impl ComparedNumber {
+    /// Whether the simulation lies outside of the bounds.
+    pub fn is_contradicted(&self) -> bool {
+        let BatchMean { value, error } = self.simulated;
+        value < self.bounds.0 - ERRORS * error || value > self.bounds.1 + ERRORS * error
+    }
+}
+
+impl Comparison {
+    /// What the simulation contradicts.
+    pub fn wrong(&self) -> impl Iterator<Item = &ComparedNumber> {
+        self.compared
+            .iter()
+            .filter(|number| number.is_contradicted())
+    }
+
+    /// Whether the prediction says that it is proved.
+    pub fn is_bound(&self) -> bool {
+        self.prediction.overall.provenance.evidence == Evidence::Bound
+    }
+
+    /// How far the bounds of the 99th percentile are apart, relative to the lower one; infinite where there is no
+    /// upper one.
+    pub fn width(&self) -> f64 {
+        let p99 = self.prediction.overall.quantile(0.99).unwrap();
+        let apart = |high: Duration| high.saturating_sub(p99.low).as_secs_f64();
+        p99.high.map_or(f64::INFINITY, apart) / p99.low.as_secs_f64()
+    }
+}
+
+/// Simulates so many jobs of a queue and holds them against what `predict` says.
+///
+/// # Errors
+/// There is no prediction.
+pub fn compare(
+    queue: &PoissonQueue,
+    (jobs, seed): (usize, u64),
+    predict: impl FnOnce(&PoissonQueue, &SharpPoints) -> Result<Prediction, AnalysisError>,
+) -> Result<Comparison, AnalysisError> {
+    let responses = simulated(queue, jobs, seed);
+    let mut sorted = responses.clone();
+    sorted.sort_unstable();
+    let at = |share: &f64| sorted[(share * (sorted.len() - 1) as f64) as usize];
+    let mut times: Vec<Duration> = SHARES.iter().map(at).collect();
+    times.dedup();
+    let points = SharpPoints {
+        probabilities: PROBABILITIES.to_vec(),
+        times: times.clone(),
+    };
+    let prediction = predict(queue, &points)?;
+    let mut comparison = Comparison {
+        prediction,
+        compared: Vec::new(),
+    };
+    for at in times {
+        comparison.share(&responses, at);
+    }
+    for probability in PROBABILITIES {
+        comparison.quantile(&responses, probability);
+    }
+    comparison.mean(&responses);
+    comparison.shortest(queue);
+    Ok(comparison)
+}
+
+impl Comparison {
+    /// The distribution function at a time.
+    fn share(&mut self, responses: &[Duration], at: Duration) {
+        let (low, high) = self.prediction.overall.cdf(at);
+        let what = format!("F({at})");
+        self.between(&what, &shares_within(responses, at), (low, high));
+    }
+
+    /// Of a quantile: no less than its share is within the upper end, no more than that before the lower one.
+    fn quantile(&mut self, responses: &[Duration], probability: f64) {
+        let Interval { low, high } = self.prediction.overall.quantile(probability).unwrap();
+        let before = low.saturating_sub(Duration::from_nanos(1));
+        let what = format!("F before {low}, the lower end of p{}", 100.0 * probability);
+        self.between(&what, &shares_within(responses, before), (0.0, probability));
+        if let Some(high) = high {
+            let what = format!("F({high}), the upper end of p{}", 100.0 * probability);
+            self.between(&what, &shares_within(responses, high), (probability, 1.0));
+        }
+    }
+
+    fn mean(&mut self, responses: &[Duration]) {
+        let Interval { low, high } = self.prediction.mean().unwrap();
+        let high = high.map_or(f64::INFINITY, Duration::as_secs_f64);
+        let mean_of = |batch: &[Duration]| {
+            let sum: f64 = batch.iter().map(|response| response.as_secs_f64()).sum();
+            sum / batch.len() as f64
+        };
+        let batches = responses.chunks_exact(responses.len() / BATCHES);
+        let means: Vec<f64> = batches.map(mean_of).collect();
+        // Releases are in whole nanoseconds in the simulation.
+        let rounding = 1e-9;
+        self.check(
+            "the mean in seconds",
+            BatchMean::of(&means),
+            (low.as_secs_f64() - rounding, high + rounding),
+        );
+    }
+
+    /// No response is said to be shorter than the shortest execution time.
+    fn shortest(&mut self, queue: &PoissonQueue) {
+        let shortest = queue
+            .execution_times
+            .iter()
+            .map(|(time, _)| *time)
+            .min()
+            .unwrap();
+        let least = self.prediction.overall.quantile(1e-6).unwrap().low;
+        let exactly = BatchMean {
+            value: least.as_secs_f64(),
+            error: 0.0,
+        };
+        self.check(
+            "the least quantile in seconds, of the prediction itself",
+            exactly,
+            (shortest.as_secs_f64(), f64::INFINITY),
+        );
+    }
+
+    /// A share, by batch, that is said to lie between two bounds.
+    fn between(&mut self, what: &str, shares: &[f64], bounds: (f64, f64)) {
+        let extreme = shares
+            .iter()
+            .filter(|share| **share <= 0.0 || **share >= 1.0);
+        let mean = BatchMean::of(shares);
+        // Where many batches are all within, or all beyond, they say little of how rare the other is; but if all are,
+        // that must be possible.
+        if extreme.count() <= BATCHES / 4 || mean.error <= 0.0 {
+            let few = 1e-4;
+            let few = if mean.error <= 0.0 { few } else { 0.0 };
+            self.check(what, mean, (bounds.0 - few, bounds.1 + few));
+        }
+    }
+
+    fn check(&mut self, what: &str, simulated: BatchMean, bounds: (f64, f64)) {
+        self.compared.push(ComparedNumber {
+            what: what.into(),
+            bounds,
+            simulated,
+        });
+    }
+}
