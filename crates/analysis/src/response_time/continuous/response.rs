@@ -398,9 +398,11 @@ mod tests {
     /// F(r) by those, integrated between all places where one of them may have a kink.
     fn slowly(solved: &Solved, r: f64) -> f64 {
         let queue = &solved.queue;
-        let (budget, period) = (queue.budget_steps as f64, queue.period_steps);
+        let period = queue.period_steps;
         let mut kinks = vec![0.0, period];
-        for from in [0.0, period, -r, period - r, period - budget - r, -budget] {
+        // The server goes on, and off, whole steps from where the job's last period starts, and the one before.
+        let last = ((r / period).floor() + 1.0) * period - r;
+        for from in [0.0, period, last, last - period, last + period] {
             kinks.extend((-50..50).map(|step| from.fract() + f64::from(step)));
         }
         kinks.retain(|kink| (0.0..=period).contains(kink));
