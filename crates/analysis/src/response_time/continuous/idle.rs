@@ -44,10 +44,10 @@ impl IdleLaw {
     pub(super) fn new(queue: &StepQueue, boundary: &StartLaw, off: f64, tolerance: f64) -> Self {
         let mut best: Option<Self> = None;
         for count in PLACES {
-            let found = Self::at_places(queue, boundary, off, count, tolerance);
-            let enough = found.error <= tolerance;
-            if best.as_ref().is_none_or(|best| found.error < best.error) {
-                best = Some(found);
+            let law = Self::at_places(queue, boundary, off, count, tolerance);
+            let enough = law.error <= tolerance;
+            if best.as_ref().is_none_or(|best| law.error < best.error) {
+                best = Some(law);
             }
             if enough {
                 break;
@@ -72,20 +72,20 @@ impl IdleLaw {
             .collect();
         let error = remainder(chebyshev.last_coefficients(&rows), tolerance);
         let steps = (0..queue.budget_steps).map(|x| rows.iter().map(|row| row[x]).collect());
-        let mut found = Self {
+        let mut law = Self {
             chebyshev,
             rule,
             steps: steps.collect(),
             sums: vec![0.0],
             error,
         };
-        let whole = found.weights_up_to(1.0);
+        let whole = law.weights_up_to(1.0);
         let mut sum = 0.0;
-        for step in &found.steps {
+        for step in &law.steps {
             sum += mixed(step, &whole);
-            found.sums.push(sum);
+            law.sums.push(sum);
         }
-        found
+        law
     }
 
     /// What the places count for in an integral of the interpolation from 0 to `rest`.

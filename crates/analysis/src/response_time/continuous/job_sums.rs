@@ -29,8 +29,8 @@ pub(super) struct PoissonIntegrals {
 impl PoissonIntegrals {
     fn of(&self, n: usize) -> f64 {
         let index = n.checked_sub(self.first);
-        let found = index.and_then(|index| self.values.get(index));
-        found.copied().unwrap_or(0.0)
+        let answer = index.and_then(|index| self.values.get(index));
+        answer.copied().unwrap_or(0.0)
     }
 }
 
@@ -234,10 +234,10 @@ mod tests {
             let sums = JobSums::of(&work, 60, 30.0);
             for steps in [0.0, 0.3, 9.0, 30.0] {
                 for (k, value) in work.probabilities(steps, 60).iter().enumerate() {
-                    let found = sums.probability(steps, k);
+                    let answer = sums.probability(steps, k);
                     assert!(
-                        (found - value).abs() < 1e-14,
-                        "{steps} {k}: {found} {value}"
+                        (answer - value).abs() < 1e-14,
+                        "{steps} {k}: {answer} {value}"
                     );
                 }
             }
@@ -259,7 +259,7 @@ mod tests {
             for between in [(0.0, 20.0), (2.5, 3.0), (7.0, 19.0)] {
                 let integrals = sums.integrals(between);
                 for k in [0, 1, 4, 9, 25] {
-                    let found = [
+                    let answer = [
                         sums.integral(between, k),
                         sums.mixed(&integrals, k),
                         sums.mixed_without_idling(&integrals, k, 2),
@@ -268,10 +268,10 @@ mod tests {
                     let idling = integrated(between, |t| {
                         sums.probability(t, k) * (1.0 - (2 * k) as f64 / t)
                     });
-                    for (found, slowly) in found.iter().zip([slowly, slowly, idling]) {
+                    for (answer, slowly) in answer.iter().zip([slowly, slowly, idling]) {
                         assert!(
-                            (found - slowly).abs() < 1e-6,
-                            "{between:?} {k}: {found} {slowly}"
+                            (answer - slowly).abs() < 1e-6,
+                            "{between:?} {k}: {answer} {slowly}"
                         );
                     }
                 }
@@ -283,8 +283,8 @@ mod tests {
     fn windows_sum_up_to_one_and_hold_the_mean() {
         for mean in [0.0, 0.01, 3.0, 700.0, 20_000.0] {
             let (first, window) = poisson_window(mean);
-            let found: f64 = (first..).zip(&window).map(|(k, p)| k as f64 * p).sum();
-            assert!((found - mean).abs() <= 1e-12 * mean, "{mean}: {found}");
+            let answer: f64 = (first..).zip(&window).map(|(k, p)| k as f64 * p).sum();
+            assert!((answer - mean).abs() <= 1e-12 * mean, "{mean}: {answer}");
         }
     }
 }

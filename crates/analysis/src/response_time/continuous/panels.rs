@@ -118,8 +118,8 @@ impl Panels {
     ) -> Integrated {
         let length = panel.high - panel.low;
         let size = self.jobs_per_step * length;
-        let found = ORDERS.iter().find(|(most, _, _)| size <= *most);
-        let (_, first, last) = found.unwrap_or(&ORDERS[ORDERS.len() - 1]);
+        let orders = ORDERS.iter().find(|(most, _, _)| size <= *most);
+        let (_, first, last) = orders.unwrap_or(&ORDERS[ORDERS.len() - 1]);
         let rule = |order: usize| &self.rules[NODES[order] - 1];
         let mut with =
             |order: usize| rule(order).integrate(panel.low, panel.high, |n| f(&panel, n));

@@ -346,10 +346,10 @@ mod tests {
         if at < 0.0 {
             return 0.0;
         }
-        let (mut mixture, mut found) = (Vec::new(), Vec::new());
+        let (mut mixture, mut answer) = (Vec::new(), Vec::new());
         boundary.mixture(at.fract(), &mut mixture);
-        boundary.at_strides_below(at as usize, 1, &mixture, &mut found);
-        found[0]
+        boundary.at_strides_below(at as usize, 1, &mixture, &mut answer);
+        answer[0]
     }
 
     /// C(n, n + r) for a job of `own` steps by equation (5) of docs/concepts/response-time.md, term by term.
@@ -429,11 +429,11 @@ mod tests {
                 let solved = Solved::new(queue(kind, shape), 1e-9).unwrap();
                 let responses = solved.responses();
                 for r in [3.0, 3.7, 6.0, 8.25, 11.5, 17.9, 26.0, 40.4] {
-                    let (found, error) = responses.cdf(r);
+                    let (answer, error) = responses.cdf(r);
                     let slowly = slowly(&solved, r);
                     assert!(
-                        (found - slowly).abs() < error + 1e-9,
-                        "{kind:?} {shape:?} {r}: {found} {slowly} {error}"
+                        (answer - slowly).abs() < error + 1e-9,
+                        "{kind:?} {shape:?} {r}: {answer} {slowly} {error}"
                     );
                 }
             }

@@ -65,7 +65,7 @@ impl Stretches {
         let budget = self.budget_steps as f64;
         let off = self.period_steps - budget;
         let first = (r / self.period_steps).floor() as usize;
-        let mut found = Vec::new();
+        let mut ranges = Vec::new();
         for periods in first..=first + 1 {
             let begin = periods as f64 * self.period_steps - r;
             let (on, idle) = match self.kind {
@@ -80,11 +80,11 @@ impl Stretches {
                     on,
                 };
                 if panel.high - panel.low > NOTHING {
-                    found.push(panel);
+                    ranges.push(panel);
                 }
             }
         }
-        found
+        ranges
     }
 
     /// Cuts where a periodic server goes on, and at whole strides.

@@ -85,17 +85,17 @@ impl StrideWork {
 
     /// The probabilities of those numbers of strides up to `last` that are not negligible in `steps` of time;
     /// returns the first of these numbers.
-    pub(super) fn window_into(&self, steps: f64, last: usize, found: &mut Vec<f64>) -> usize {
+    pub(super) fn window_into(&self, steps: f64, last: usize, values: &mut Vec<f64>) -> usize {
         if let [(1, _)] = self.sizes[..] {
             let (first, window) = poisson_window(self.rate * steps);
-            found.clear();
-            found.extend(window.iter().take((last + 1).saturating_sub(first)));
+            values.clear();
+            values.extend(window.iter().take((last + 1).saturating_sub(first)));
             return first;
         }
-        self.probabilities_into(steps, last, found);
+        self.probabilities_into(steps, last, values);
         let matters = |value: &f64| *value > NEGLECTED;
-        let first = found.iter().position(matters).unwrap_or(found.len());
-        found.drain(..first);
+        let first = values.iter().position(matters).unwrap_or(values.len());
+        values.drain(..first);
         first
     }
 
