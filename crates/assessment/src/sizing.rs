@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 use tailbound_analysis::admission::{self, HostLimits, Reserved};
-use tailbound_analysis::resolution::ResolvedDomain;
+use tailbound_analysis::resolution::HostReservations;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{
     Infeasible, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
@@ -24,27 +24,29 @@ use crate::error::named;
 use crate::execution_times::{Known, execution_times};
 use crate::mode_content::{ModeContent, modes, unanalysed};
 
-/// What a host can hold.
+/// What the hosts of a description can hold.
 pub trait HostFit {
-    /// Why the back end takes no such reservation for the domain there, if so.
+    /// Why the back end takes no such reservation for the domain on the host, if so.
     fn refusal(
         &self,
+        host: &str,
         domain: &str,
         backend: BackendKind,
         interface: &ResourceInterface,
     ) -> Option<String>;
 
-    /// Why the reservations do not fit together there, if so.
-    fn misfit(&self, reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String>;
+    /// Why the reservations of one host do not fit together there, if so.
+    fn misfit(&self, on: &HostReservations<'_>) -> Option<String>;
 }
 
-/// A host with the kernel's defaults, whose back ends take what they take anywhere.
+/// Hosts with the kernel's defaults, whose back ends take what they take anywhere.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UsualHost;
 
 impl HostFit for UsualHost {
     fn refusal(
         &self,
+        _: &str,
         _: &str,
         backend: BackendKind,
         interface: &ResourceInterface,
@@ -55,8 +57,8 @@ impl HostFit for UsualHost {
         (!fits).then(|| format!("{backend} takes periods from {least} to {most}, and not {period}"))
     }
 
-    fn misfit(&self, reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
-        let asked = reserved.iter().map(|(domain, one)| Reserved {
+    fn misfit(&self, on: &HostReservations<'_>) -> Option<String> {
+        let asked = on.reserved.iter().map(|(domain, one)| Reserved {
             domain,
             place: None,
             backend: one.backend,
@@ -67,7 +69,8 @@ impl HostFit for UsualHost {
         let asked: Vec<Reserved<'_>> = asked.collect();
         let admitted = admission::admit(&[], &asked, &HostLimits::default());
         let refusal = admitted.err().or_else(|| admission::company_among(&asked));
-        refusal.map(|refusal| refusal.to_string())
+        let refusal = refusal.map(|refusal| refusal.to_string());
+        refusal.or_else(|| on.pool_refusal())
     }
 }
 
@@ -84,7 +87,7 @@ pub struct SizingOptions<'a> {
     pub margin: PercentagePoints,
     /// The kind of server, in place of the back end's.
     pub server: Option<ServerKind>,
-    /// The host, which limits what periods there are.
+    /// The hosts, which limit what periods there are.
     pub host: &'a dyn HostFit,
 }
 
@@ -538,9 +541,11 @@ impl One<'_> {
             cpus: self.cpus(),
         };
         let domain = &self.service.domain;
+        let described = self.description.domains.get(domain)?;
+        let (host, _) = self.description.host_of(described)?;
         self.options
             .host
-            .refusal(domain, self.backend(), &interface)
+            .refusal(host, domain, self.backend(), &interface)
     }
 
     fn priority(&self) -> Priority {
@@ -557,9 +562,7 @@ impl One<'_> {
         if let Some(domain) = domain.filter(|domain| !domain.cpus.is_empty()) {
             return domain.cpus.clone();
         }
-        let hosts = &self.description.hosts;
-        let named = domain.and_then(|domain| hosts.get(domain.host.as_ref()?));
-        let Some(host) = named.or_else(|| hosts.values().next()) else {
+        let Some((_, host)) = domain.and_then(|domain| self.description.host_of(domain)) else {
             return CpuSet::new();
         };
         let free = host.cpus.difference(&host.housekeeping).next();
@@ -614,7 +617,8 @@ fn misfit(description: &Description, mode: Option<&str>, host: &dyn HostFit) -> 
             Err(error) => return Some(error.to_string()),
         };
     }
-    host.misfit(&resolved)
+    let each = HostReservations::of_hosts(description, &resolved);
+    each.iter().find_map(|one| host.misfit(one))
 }
 
 /// The reservation as a table of a description, with how its budget came about.

@@ -156,9 +156,14 @@ pub struct DoctorArguments {
 pub struct CheckArguments {
     /// The description (TOML).
     pub file: PathBuf,
-    /// The description is for another machine: take its word for the CPUs that there are.
+    /// The description is for other machines: take its word for the CPUs that there are, and the limits of a kernel as
+    /// it is installed.
     #[arg(long)]
     pub elsewhere: bool,
+    /// The host of the description that this machine is; without it, the only one. Each other one is judged by its
+    /// description alone.
+    #[arg(long, value_name = "NAME", conflicts_with = "elsewhere")]
+    pub host: Option<String>,
 }
 
 /// What else `predict` predicts.
@@ -365,6 +370,9 @@ pub struct SimulateArguments {
 pub struct ApplyArguments {
     /// The description (TOML); its reserved domains need `pids` or a `cgroup`.
     pub file: PathBuf,
+    /// The host of the description that this machine is; what is on its other hosts is left alone.
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
     /// Change nothing; print every change in the kernel's words.
     #[arg(long)]
     pub dry_run: bool,
@@ -415,6 +423,9 @@ pub struct RunArguments {
     /// or with the daemon: it is said either way.
     #[arg(long, requires = "command", value_enum, default_value_t = OnLoss::Continue)]
     pub on_loss: OnLoss,
+    /// The host of the description that this machine is; what is on its other hosts is left alone.
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub host: Option<String>,
     /// Where results are written; `out/NAME` beside the description if left out.
     #[arg(short, long)]
     pub out: Option<PathBuf>,

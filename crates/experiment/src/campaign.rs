@@ -15,6 +15,7 @@ use tailbound_time::Duration;
 use crate::band_history::BandHistory;
 use crate::calibrations::{Calibrating, Calibrations, Condition};
 use crate::host_check::{Obstacle, obstacle_of_run};
+use crate::host_set::HostSet;
 use crate::programs::Surroundings;
 use crate::repetition::{Bench, Repetition};
 use crate::results::{Findings, Results};
@@ -262,8 +263,9 @@ fn host_is_fit(
     observer: &mut dyn Observer,
 ) -> Result<bool, ExperimentError> {
     let host = HostCapabilities::probe();
+    let hosts = HostSet::with_only_here(description, &host);
     for (index, variant) in description.experiment.variants.iter().enumerate() {
-        let found = obstacle_of_run(description, variant, &host)?;
+        let found = obstacle_of_run(description, variant, &hosts)?;
         match (found, index) {
             (None, _) => {}
             (Some(Obstacle::TooMuch(reason)), 0) => {

@@ -30,6 +30,32 @@ pub enum ExperimentError {
         /// What is too much, and what would fit.
         reason: String,
     },
+    /// The description has several hosts, and nothing tells which is this machine.
+    #[error(
+        "the description has several hosts ({hosts}), and this machine is one of them at most; name it, such as \
+         `--host {}`", hosts.split(", ").next().unwrap_or_default()
+    )]
+    SeveralHosts {
+        /// Their names.
+        hosts: String,
+    },
+    /// The description has no host of a name.
+    #[error("the description has no host \"{name}\"; it has {hosts}")]
+    UnknownHost {
+        /// What was asked for.
+        name: String,
+        /// The names of its hosts.
+        hosts: String,
+    },
+    /// Modes are changed on one host at a time.
+    #[error(
+        "the description has several hosts ({hosts}), and modes are changed on one host at a time; describe each host \
+         in a file of its own"
+    )]
+    ModesOfSeveralHosts {
+        /// Their names.
+        hosts: String,
+    },
     /// The description has something that is only simulated.
     #[error("{reason}")]
     Unenforceable {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use tailbound_enforcement::admission::{Standing, admit, check_company_among, check_request};
-use tailbound_enforcement::backends::backend;
+use tailbound_enforcement::backends::backend as backend_of;
 use tailbound_enforcement::binding::other_server;
 use tailbound_enforcement::{AdmissionError, EnforcementError, ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 
 use serde::Serialize;
 use tailbound_analysis::resolution::{
-    Deployment, ResolvedDomain, unenforceable, with_agents, with_fallen,
+    Deployment, HostReservations, ResolvedDomain, unenforceable, with_agents, with_fallen,
 };
 use tailbound_analysis::transitions::{Transition, transitions};
 use tailbound_assessment::protocols::{ProtocolVerdict, protocols};
@@ -21,6 +21,7 @@ use tailbound_model::{
 use tailbound_time::{Duration, nanoseconds};
 
 use crate::ExperimentError;
+use crate::host_set::{HostSet, HostView};
 
 /// Why a host cannot do what a variant asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,39 +39,71 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
+impl Obstacle {
+    /// The same, with the host that it is about.
+    fn of_host(self, host: &str) -> Self {
+        let about = |reason: String| format!("host \"{host}\": {reason}");
+        match self {
+            Self::Lacking(reason) => Self::Lacking(about(reason)),
+            Self::TooMuch(reason) => Self::TooMuch(about(reason)),
+        }
+    }
+}
+
 impl From<AdmissionError> for Obstacle {
     fn from(error: AdmissionError) -> Self {
         Self::TooMuch(error.to_string())
     }
 }
 
-/// Why `host` cannot enforce the reservations of a description, if so. What other reservations
-/// hold on the host at the time does not count here.
-pub fn obstacle(
-    resolved: &BTreeMap<String, ResolvedDomain>,
-    host: &HostCapabilities,
-) -> Option<Obstacle> {
-    obstacle_in(&Variant::as_described(), resolved, host)
+/// Why the hosts of a description cannot enforce its reservations, if so. What other reservations hold on this machine
+/// at the time does not count here.
+pub fn obstacle(deployment: &Deployment, hosts: &HostSet) -> Option<Obstacle> {
+    obstacle_in(&Variant::as_described(), deployment, hosts)
 }
 
 /// The same in a variant. One that puts another back end in place of the described ones is a baseline, so its domains
 /// may share a CPU although each is to have it to itself.
 pub fn obstacle_in(
     variant: &Variant,
-    resolved: &BTreeMap<String, ResolvedDomain>,
-    host: &HostCapabilities,
+    deployment: &Deployment,
+    hosts: &HostSet,
 ) -> Option<Obstacle> {
-    if let Some(why) = other_server(resolved) {
-        return Some(Obstacle::TooMuch(why));
-    }
-    let requests = requests(resolved);
-    if variant.backend.is_none() {
-        let standing = standing(&requests);
-        if let Err(error) = check_company_among(&standing) {
-            return Some(error.into());
+    let each = HostReservations::of_hosts(&deployment.description, &deployment.reserved);
+    let mut lacking = None;
+    for one in &each {
+        let Some(view) = hosts.get(one.name) else {
+            continue;
+        };
+        let obstacle = obstacle_on(variant, one, view);
+        let obstacle = obstacle.map(|obstacle| match hosts.are_several() {
+            true => obstacle.of_host(one.name),
+            false => obstacle,
+        });
+        match obstacle {
+            None => {}
+            Some(Obstacle::TooMuch(_)) => return obstacle,
+            Some(Obstacle::Lacking(_)) => lacking = lacking.or(obstacle),
         }
     }
-    fits(&requests, host).err()
+    lacking
+}
+
+/// Why one host cannot enforce what is reserved on it, if so.
+fn obstacle_on(variant: &Variant, on: &HostReservations<'_>, view: &HostView) -> Option<Obstacle> {
+    if let Some(why) = other_server(&on.reserved) {
+        return Some(Obstacle::TooMuch(why));
+    }
+    let requests = requests(&on.reserved);
+    if variant.backend.is_none()
+        && let Err(error) = check_company_among(&standing(&requests))
+    {
+        return Some(error.into());
+    }
+    if let Some(why) = on.pool_refusal() {
+        return Some(Obstacle::TooMuch(why));
+    }
+    fits(&requests, view).err()
 }
 
 fn requests(resolved: &BTreeMap<String, ResolvedDomain>) -> Vec<ReservationRequest> {
@@ -87,24 +120,33 @@ fn standing(requests: &[ReservationRequest]) -> Vec<Standing> {
 }
 
 /// What is asked for is judged first, so that it is told on hosts that lack the means, too.
-fn fits(requests: &[ReservationRequest], host: &HostCapabilities) -> Result<(), Obstacle> {
+fn fits(requests: &[ReservationRequest], view: &HostView) -> Result<(), Obstacle> {
+    let host = view.capabilities();
     for request in requests {
         check_request(request, host)?;
     }
     admit(&[], &standing(requests), host)?;
+    let mut answer = Ok(());
     for request in requests {
-        let missing = backend(request.backend).missing_for(request, host);
-        if !missing.is_empty() {
-            let backend = request.backend;
-            let lacking = EnforcementError::Missing { backend, missing };
-            return Err(Obstacle::Lacking(lacking.to_string()));
+        let backend = request.backend;
+        let missing = match view.is_here() {
+            true => backend_of(backend).missing_for(request, host),
+            false => Vec::new(),
+        };
+        // What a back end would take here cannot be told without its means; what it takes anywhere can.
+        let usual =
+            (!missing.is_empty()).then(|| HostCapabilities::usual(host.online_cpus.clone()));
+        let judged = usual.as_ref().unwrap_or(host);
+        backend_of(backend).check_interface(request, judged)?;
+        if !missing.is_empty() && answer.is_ok() {
+            let missing = EnforcementError::Missing { backend, missing };
+            answer = Err(Obstacle::Lacking(missing.to_string()));
         }
-        backend(request.backend).check_interface(request, host)?;
     }
-    Ok(())
+    answer
 }
 
-/// Whether a host can hold a description, in every variant and every mode.
+/// Whether the hosts of a description can hold it, in every variant and every mode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostCheck {
     /// The description's name.
@@ -132,6 +174,8 @@ pub struct HostCheck {
 pub struct CheckedReservation {
     /// The variant.
     pub variant: String,
+    /// The host.
+    pub host: String,
     /// The domain.
     pub domain: String,
     /// The back end.
@@ -174,11 +218,11 @@ impl UnfitMode {
 }
 
 impl HostCheck {
-    /// Resolves every variant and every mode of a description and admits it to `host`; applies nothing.
+    /// Resolves every variant and every mode of a description and admits each to its hosts; applies nothing.
     ///
     /// # Errors
     /// A reservation that cannot be derived.
-    pub fn of(description: &Description, host: &HostCapabilities) -> Result<Self, ExperimentError> {
+    pub fn of(description: &Description, hosts: &HostSet) -> Result<Self, ExperimentError> {
         let unenforceable = unenforceable(description);
         let mut check = Self {
             name: description.name.clone(),
@@ -190,10 +234,10 @@ impl HostCheck {
             lacking: Vec::new(),
         };
         for variant in &description.experiment.variants {
-            let resolved = Deployment::of_run(description, variant)?.reserved;
+            let deployment = Deployment::of_run(description, variant)?;
             let found = match &unenforceable {
                 Some(reason) => Some(Obstacle::TooMuch(reason.clone())),
-                None => obstacle_in(variant, &resolved, host),
+                None => obstacle_in(variant, &deployment, hosts),
             };
             let unfit = |reason| UnfitVariant {
                 variant: variant.name.clone(),
@@ -204,10 +248,12 @@ impl HostCheck {
                 Some(Obstacle::TooMuch(reason)) => check.unfit.push(unfit(reason)),
                 Some(Obstacle::Lacking(reason)) => check.lacking.push(unfit(reason)),
             }
-            check.reservations.extend(checked(&variant.name, resolved));
+            check
+                .reservations
+                .extend(checked(&variant.name, deployment));
         }
         if unenforceable.is_none() {
-            check.unfit_modes = unfit_modes(description, host, |_| true)?;
+            check.unfit_modes = unfit_modes(description, hosts, |_| true)?;
             check.transitions = transitions(description)?;
             check.protocols = protocols(description)?;
         }
@@ -225,7 +271,7 @@ impl HostCheck {
     }
 }
 
-/// Why `host` cannot enforce what a run or `apply` puts into force for a variant, if so: its reservations, and in a
+/// Why the hosts cannot enforce what a run or `apply` puts into force for a variant, if so: its reservations, and in a
 /// variant with modes those of every mode.
 ///
 /// # Errors
@@ -233,26 +279,26 @@ impl HostCheck {
 pub fn obstacle_of_run(
     description: &Description,
     variant: &Variant,
-    host: &HostCapabilities,
+    hosts: &HostSet,
 ) -> Result<Option<Obstacle>, ExperimentError> {
-    let reserved = Deployment::of_run(description, variant)?.reserved;
-    let obstacle = obstacle_in(variant, &reserved, host);
+    let deployment = Deployment::of_run(description, variant)?;
+    let obstacle = obstacle_in(variant, &deployment, hosts);
     if obstacle.is_some() || !variant.has_modes() {
         return Ok(obstacle);
     }
-    let unfit = unfit_modes(description, host, |_| true)?;
+    let unfit = unfit_modes(description, hosts, |_| true)?;
     let reasons: Vec<String> = unfit.iter().map(UnfitMode::objection).collect();
     Ok((!reasons.is_empty()).then(|| Obstacle::TooMuch(reasons.join("\n"))))
 }
 
-/// Those of the wanted modes, also with domains fallen back, that the host cannot hold: as described, and
+/// Those of the wanted modes, also with domains fallen back, that the hosts cannot hold: as described, and
 /// with what agents take before all domains.
 ///
 /// # Errors
 /// A reservation that cannot be derived.
 pub fn unfit_modes(
     description: &Description,
-    host: &HostCapabilities,
+    hosts: &HostSet,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<UnfitMode>, ExperimentError> {
     let all = with_fallen(description)?;
@@ -261,7 +307,7 @@ pub fn unfit_modes(
     let modes = all.description.modes.keys();
     for mode in modes.filter(|mode| is_wanted(all.mode_of(mode))) {
         let deployment = Deployment::of(&with_agents, Some(mode), &Variant::as_described())?;
-        if let Some(Obstacle::TooMuch(reason)) = obstacle(&deployment.reserved, host) {
+        if let Some(Obstacle::TooMuch(reason)) = obstacle(&deployment, hosts) {
             let mode = mode.clone();
             unfit.push(UnfitMode { mode, reason });
         }
@@ -270,11 +316,17 @@ pub fn unfit_modes(
 }
 
 /// The budgets of a variant's reservations.
-fn checked(variant: &str, resolved: BTreeMap<String, ResolvedDomain>) -> Vec<CheckedReservation> {
-    let each = resolved.into_iter().filter_map(|(domain, resolved)| {
+fn checked(variant: &str, deployment: Deployment) -> Vec<CheckedReservation> {
+    let Deployment {
+        description,
+        reserved,
+    } = deployment;
+    let each = reserved.into_iter().filter_map(|(domain, resolved)| {
         let interface = resolved.enforced_interface()?;
+        let host = description.host_of(description.domains.get(&domain)?)?.0;
         Some(CheckedReservation {
             variant: variant.into(),
+            host: host.into(),
             domain,
             backend: resolved.backend,
             budget: interface.budget,
@@ -286,24 +338,21 @@ fn checked(variant: &str, resolved: BTreeMap<String, ResolvedDomain>) -> Vec<Che
     each.collect()
 }
 
-/// A host as it was probed, for what sizing asks of it.
-#[derive(Clone, Copy, Debug)]
-pub struct ProbedHost<'a>(pub &'a HostCapabilities);
-
-impl HostFit for ProbedHost<'_> {
+impl HostFit for HostSet {
     fn refusal(
         &self,
+        host: &str,
         domain: &str,
         kind: BackendKind,
         interface: &ResourceInterface,
     ) -> Option<String> {
         let request = request(domain, interface, kind);
-        let checked = backend(kind).check_interface(&request, self.0);
+        let checked = backend_of(kind).check_interface(&request, self.get(host)?.capabilities());
         checked.err().map(|error| error.to_string())
     }
 
-    fn misfit(&self, reserved: &BTreeMap<String, ResolvedDomain>) -> Option<String> {
-        match obstacle(reserved, self.0) {
+    fn misfit(&self, on: &HostReservations<'_>) -> Option<String> {
+        match obstacle_on(&Variant::as_described(), on, self.get(on.name)?) {
             Some(Obstacle::TooMuch(reason)) => Some(reason),
             Some(Obstacle::Lacking(_)) | None => None,
         }
@@ -328,29 +377,19 @@ fn request(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tailbound_linux::capabilities::{Feature, Finding};
+    use tailbound_linux::capabilities::Feature;
     use tailbound_model::{Cpu, Priority};
 
-    fn host(features: &[Feature]) -> HostCapabilities {
-        let mut host = HostCapabilities {
-            online_cpus: [0, 1].into(),
-            rt_runtime_us: Some(950_000),
-            rt_period_us: Some(1_000_000),
-            ..HostCapabilities::default()
-        };
-        for &feature in features {
-            let works = Finding {
-                works: true,
-                found: "a test says so".into(),
-                remedy: String::new(),
-            };
-            host.findings.insert(feature, works);
-        }
-        host
+    /// Why this machine, which has no CPU but 0 and 1, cannot enforce these.
+    fn obstacle(
+        resolved: &BTreeMap<String, ResolvedDomain>,
+        here: HostCapabilities,
+    ) -> Option<Obstacle> {
+        fits(&requests(resolved), &HostView::ThisMachine(here)).err()
     }
 
     fn able() -> HostCapabilities {
-        host(&Feature::ALL)
+        HostCapabilities::usual([0, 1])
     }
 
     fn asked(domain: &str, budget_us: u64, cpu: u32) -> (String, ResolvedDomain) {
@@ -374,19 +413,19 @@ mod tests {
     #[test]
     fn what_fits_has_no_obstacle() {
         let resolved = [asked("a", 6_000, 0), asked("b", 9_000, 1)].into();
-        assert_eq!(obstacle(&resolved, &able()), None);
+        assert_eq!(obstacle(&resolved, able()), None);
     }
 
     #[test]
     fn more_than_a_cpu_has_is_too_much() {
         let alone = [asked("a", 9_900, 0)].into();
-        let found = obstacle(&alone, &able());
+        let found = obstacle(&alone, able());
         assert!(
             matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("93%")),
             "{found:?}"
         );
         let together = [asked("a", 5_000, 0), asked("b", 5_000, 0)].into();
-        let found = obstacle(&together, &able());
+        let found = obstacle(&together, able());
         assert!(
             matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("\"b\"")),
             "{found:?}"
@@ -395,16 +434,30 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_too_much() {
-        let found = obstacle(&[asked("a", 1_000, 7)].into(), &able());
+        let found = obstacle(&[asked("a", 1_000, 7)].into(), able());
         assert!(
             matches!(&found, Some(Obstacle::TooMuch(why)) if why.contains("CPU 7 is not online")),
             "{found:?}"
         );
     }
 
+    fn unable() -> HostCapabilities {
+        able().without(&Feature::ALL)
+    }
+
+    /// A host that lacks the means is asked for nothing that no host could do.
+    #[test]
+    fn what_no_host_takes_is_too_much_without_the_means_too() {
+        let obstacle = obstacle(&[asked("a", 1, 0)].into(), unable());
+        assert!(
+            matches!(&obstacle, Some(Obstacle::TooMuch(why)) if why.contains("its manager")),
+            "{obstacle:?}"
+        );
+    }
+
     #[test]
     fn a_host_without_the_means_lacks_them() {
-        let found = obstacle(&[asked("a", 1_000, 0)].into(), &host(&[]));
+        let found = obstacle(&[asked("a", 1_000, 0)].into(), unable());
         assert!(
             matches!(&found, Some(Obstacle::Lacking(why)) if why.contains("SCHED_FIFO")),
             "{found:?}"

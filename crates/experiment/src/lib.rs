@@ -9,6 +9,7 @@ pub mod calibrations;
 pub mod campaign;
 mod error;
 pub mod host_check;
+pub mod host_set;
 pub mod load_run;
 mod loss_watch;
 pub mod mode_changes;

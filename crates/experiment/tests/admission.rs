@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use tailbound_linux::HostCapabilities;
-use tailbound_linux::capabilities::{Feature, Finding};
 use tailbound_model::{BackendKind, Description, InputFiles};
 use tailbound_simulator::host::{HostQuery, Kept, MOST_EVENTS, simulate_host};
 use tailbound_time::Duration;
 
 use tailbound_assessment::schedulability::judge;
+use tailbound_experiment::host_set::HostSet;
 
 use crate::verdicts::Verdicts;
 
@@ -29,20 +29,30 @@ struct Asked {
     period_ms: u64,
     priority: u8,
     cpu: u32,
+    is_there: bool,
 }
 
 fn asked(periods_ms: &'static [u64]) -> impl Strategy<Value = Asked> {
     let backend = proptest::sample::select(&BACKENDS[..]);
     let period = proptest::sample::select(periods_ms);
-    (backend, 1_u64..100, period, 1_u8..90, 0_u32..2).prop_map(
-        |(backend, percent, period_ms, priority, cpu)| Asked {
-            backend,
-            budget_ms: (period_ms * percent / 200).max(1),
-            period_ms,
-            priority,
-            cpu,
-        },
+    (
+        backend,
+        1_u64..100,
+        period,
+        1_u8..90,
+        0_u32..2,
+        any::<bool>(),
     )
+        .prop_map(
+            |(backend, percent, period_ms, priority, cpu, is_there)| Asked {
+                backend,
+                budget_ms: (period_ms * percent / 200).max(1),
+                period_ms,
+                priority,
+                cpu,
+                is_there,
+            },
+        )
 }
 
 impl Asked {
@@ -54,6 +64,7 @@ impl Asked {
             period_ms,
             priority,
             cpu,
+            is_there: _,
         } = self;
         let time = match backend.has_budget() {
             true => format!(r#"budget = "{budget_ms}ms", period = "{period_ms}ms", "#),
@@ -63,12 +74,12 @@ impl Asked {
     }
 }
 
-/// A host with these reservations, each full of work: a job of its whole budget in each period. If there is a second
+/// Two hosts with these reservations, each full of work: a job of its whole budget in each period. If there is a second
 /// mode, the first reservation has another budget there.
 fn description(all: &[Asked], second_mode_ms: Option<u64>) -> Option<Description> {
     let initial = second_mode_ms.map_or("", |_| "initial_mode = \"low\"\n");
     let mut text = format!(
-        "schema_version = 1\nname = \"random\"\n{initial}hosts.here.cpus = [0, 1, 2]\nhosts.here.housekeeping = [2]\n",
+        "schema_version = 1\nname = \"random\"\n{initial}hosts.here = {{ cpus = [0, 1, 2], housekeeping = [2] }}\nhosts.there = {{ cpus = [0, 1, 2] }}\n",
     );
     for (index, one) in all.iter().enumerate() {
         let Asked {
@@ -77,10 +88,12 @@ fn description(all: &[Asked], second_mode_ms: Option<u64>) -> Option<Description
             ..
         } = one;
         let reservation = one.reservation();
+        let host = if one.is_there { "there" } else { "here" };
         write!(
             text,
             r#"
 [domains.d{index}]
+host = "{host}"
 kind = "process"
 builtin = "synthetic-service"
 reservation = {reservation}
@@ -112,20 +125,11 @@ execution_time = {{ kind = "constant", value = "{budget_ms}ms" }}
     tailbound_model::parse(&text, "random.toml").ok()
 }
 
-/// A host that can do everything, with the kernel's default limits.
-pub fn able() -> HostCapabilities {
-    let works = |_| Finding {
-        works: true,
-        found: "a test says so".into(),
-        remedy: String::new(),
-    };
-    HostCapabilities {
-        online_cpus: [0, 1, 2].into(),
-        rt_runtime_us: Some(950_000),
-        rt_period_us: Some(1_000_000),
-        findings: Feature::ALL.map(|feature| (feature, works(feature))).into(),
-        ..HostCapabilities::default()
-    }
+/// The hosts of a description, of which the first is this machine: one that can do everything, with the kernel's default
+/// limits.
+pub fn hosts(description: &Description) -> HostSet {
+    let first = description.hosts.keys().next().unwrap();
+    HostSet::with_here(description, first, &HostCapabilities::usual([0, 1, 2])).unwrap()
 }
 
 fn is_admitted(description: &Description) -> bool {
@@ -147,7 +151,7 @@ proptest! {
         prop_assert!(description.is_some(), "{:?} {:?}", all, second_mode_ms);
         let description = description.unwrap();
         let expected = Verdicts::all(is_admitted(&description));
-        prop_assert_eq!(Verdicts::of(&description, &able()), expected, "{:?} {:?}", all, second_mode_ms);
+        prop_assert_eq!(Verdicts::of(&description, &hosts(&description)), expected, "{:?} {:?}", all, second_mode_ms);
     }
 
     #[test]
@@ -158,6 +162,7 @@ proptest! {
         let mut all = all;
         for one in &mut all {
             // The grid on which all are replenished is that of ds-freeze.
+            one.is_there = false;
             one.backend = if by_priority { BackendKind::DsFreeze } else { BackendKind::Deadline };
         }
         let description = description(&all, None);

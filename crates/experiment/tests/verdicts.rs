@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tailbound_assessment::analysis::analyze;
 use tailbound_experiment::host_check::{HostCheck, obstacle_of_run};
-use tailbound_linux::HostCapabilities;
+use tailbound_experiment::host_set::HostSet;
 use tailbound_model::{Description, InputFiles, Variant};
 
 /// Whether each verb lets a description pass.
@@ -18,13 +18,13 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// The verdicts on a host; of `analyze` only what is said about CPUs, since the others do not ask whether tasks
+    /// The verdicts on its hosts; of `analyze` only what is said about CPUs, since the others do not ask whether tasks
     /// meet their deadlines.
-    pub fn of(description: &Description, host: &HostCapabilities) -> Self {
-        let check = HostCheck::of(description, host);
+    pub fn of(description: &Description, hosts: &HostSet) -> Self {
+        let check = HostCheck::of(description, hosts);
         let analysis = analyze(description, &InputFiles::default());
         let first = &description.experiment.variants[0];
-        let fits = |variant| matches!(obstacle_of_run(description, variant, host), Ok(None));
+        let fits = |variant| matches!(obstacle_of_run(description, variant, hosts), Ok(None));
         Self {
             check: check.is_ok_and(|check| check.objections().is_empty()),
             analyze: analysis.is_ok_and(|analysis| {
@@ -59,7 +59,7 @@ fn wrong_verdicts(folder: &str, expected: bool) -> Vec<String> {
         let text = fs::read_to_string(&path).unwrap();
         let name = path.file_name().unwrap().to_str().unwrap();
         let description = tailbound_model::parse(&text, name).unwrap();
-        let verdicts = Verdicts::of(&description, &crate::admission::able());
+        let verdicts = Verdicts::of(&description, &crate::admission::hosts(&description));
         count += 1;
         if verdicts != Verdicts::all(expected) {
             wrong.push(format!("{name}: {verdicts:?}"));

@@ -153,6 +153,12 @@ pub enum Preemption {
     Unknown,
 }
 
+/// `sched_rt_runtime_us` of a kernel as it is installed.
+const USUAL_RT_RUNTIME_US: i64 = 950_000;
+
+/// `sched_rt_period_us` of a kernel as it is installed.
+const USUAL_RT_PERIOD_US: u64 = 1_000_000;
+
 /// What the kernel and our privileges allow on this host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostCapabilities {
@@ -204,6 +210,24 @@ impl HostCapabilities {
             .filter_map(|name| name.parse().ok())
             .collect();
         found.without(&hidden)
+    }
+
+    /// A host with these CPUs on which every feature works, with the limits of a kernel as it is installed: for hosts of
+    /// which no more is known than their CPUs.
+    pub fn usual(online_cpus: impl IntoIterator<Item = u32>) -> Self {
+        let taken_for_granted = |_| Finding {
+            works: true,
+            found: "it is taken for granted of a host that is not looked at".into(),
+            remedy: String::new(),
+        };
+        let findings = Feature::ALL.map(|feature| (feature, taken_for_granted(feature)));
+        Self {
+            online_cpus: online_cpus.into_iter().collect(),
+            rt_runtime_us: Some(USUAL_RT_RUNTIME_US),
+            rt_period_us: Some(USUAL_RT_PERIOD_US),
+            findings: findings.into(),
+            ..Self::default()
+        }
     }
 
     /// The same host without `features` and what rests on them, to see how others fare.

@@ -18,6 +18,7 @@ mod members;
 mod mode;
 mod mode_changes;
 mod named_files;
+mod on_host;
 mod parser;
 mod problem;
 pub mod rt_app;

@@ -37,6 +37,19 @@ pub fn fit(vcpus: &[(Duration, Duration)], cpus: u32) -> (Fraction, Result<(), M
     (sum, verdict)
 }
 
+/// Why the virtual CPUs of a host do not all get their budgets on `cpus` CPUs of it, if so.
+pub fn refusal(host: &str, vcpus: &[(Duration, Duration)], cpus: u32) -> Option<String> {
+    let (sum, verdict) = fit(vcpus, cpus);
+    let why = match verdict {
+        Ok(()) => return None,
+        Err(Misfit::TooMuch) => "that is more than it has",
+        Err(Misfit::NotShown) => "no test of global EDF shows that all get their budgets",
+    };
+    Some(format!(
+        "the virtual CPUs of host \"{host}\" ask for {sum} of its {cpus} CPUs: {why}; lower a budget"
+    ))
+}
+
 fn are_in_time(vcpus: &[(Duration, Duration)], cpus: u32) -> bool {
     let asking: Vec<_> = vcpus
         .iter()

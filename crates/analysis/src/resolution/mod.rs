@@ -6,6 +6,7 @@ mod agents;
 mod deployment;
 mod error;
 mod fallback;
+mod host_reservations;
 mod simulated_only;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use agents::with_agents;
 pub use deployment::Deployment;
 pub use error::ResolutionError;
 pub use fallback::{FallenMode, WithFallen, with_fallen};
+pub use host_reservations::HostReservations;
 pub use simulated_only::{only_simulated, own_tasks, unenforceable};
 
 use crate::{PeriodicLoad, virtualization_agnostic};

@@ -116,10 +116,10 @@ impl ModeReservations {
             }
             let interface = resolved.interface;
             let described = description.domains.get(*domain);
-            let only = description.hosts.keys().next();
-            let host = described.and_then(|domain| domain.host.as_ref()).or(only);
+            let host = described.and_then(|domain| description.host_of(domain));
+            let host = host.map(|(name, _)| name).unwrap_or_default();
             for cpu in &interface.cpus {
-                let place = (host.cloned().unwrap_or_default(), *cpu);
+                let place = (host.to_owned(), *cpu);
                 held.on.entry(place).or_default().push((*domain).into());
             }
             let backend = reservation.backend;
@@ -261,15 +261,7 @@ impl ModeReservations {
             std::iter::repeat_n((interface.budget, interface.period), one.vcpus)
         });
         let cpus = self.pools.get(host).copied().unwrap_or(0);
-        let (sum, verdict) = pool::fit(&vcpus.collect::<Vec<_>>(), cpus);
-        let why = match verdict {
-            Ok(()) => return None,
-            Err(pool::Misfit::TooMuch) => "that is more than it has",
-            Err(pool::Misfit::NotShown) => "no test of global EDF shows that all get their budgets",
-        };
-        Some(format!(
-            "the virtual CPUs of host \"{host}\" ask for {sum} of its {cpus} CPUs: {why}; lower a budget"
-        ))
+        pool::refusal(host, &vcpus.collect::<Vec<_>>(), cpus)
     }
 
     /// What a domain gets for sure, or why that is nothing.

@@ -10,6 +10,7 @@ use tailbound_control::{Client, Lease, StartOptions};
 use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
 use tailbound_enforcement::{Enforcer, ReservationRequest, state_directory};
 use tailbound_experiment::host_check::{Obstacle, obstacle_of_run};
+use tailbound_experiment::host_set::{HostSet, part_of_this_machine};
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Description, Variant, WhenEmpty};
 use tailbound_modes::table::ModeTable;
@@ -21,7 +22,8 @@ use crate::output::Output;
 /// Applies with a persistent lease, or prints what that would change. A description with modes is
 /// applied as its initial mode says.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
-    let loaded = super::load(&arguments.file, output)?;
+    let mut loaded = super::load(&arguments.file, output)?;
+    loaded.description = part_of(&loaded.description, arguments.host.as_deref())?;
     let table = modes::of(&loaded.description)?;
     let requests = match &table {
         None => requests(&deployed(&loaded.description, None)?, &arguments.file)?,
@@ -62,9 +64,18 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
     Ok(())
 }
 
+/// What of a description is on this machine.
+pub(super) fn part_of(
+    description: &Description,
+    host: Option<&str>,
+) -> Result<Description, Failure> {
+    part_of_this_machine(description, host).map_err(Failure::from_error)
+}
+
 /// Refuses a variant of a description of which this host cannot hold all reservations, in every mode.
 pub(super) fn refuse_misfit(description: &Description, variant: &Variant) -> Result<(), Failure> {
-    let obstacle = obstacle_of_run(description, variant, &HostCapabilities::probe());
+    let hosts = HostSet::with_only_here(description, &HostCapabilities::probe());
+    let obstacle = obstacle_of_run(description, variant, &hosts);
     match obstacle.map_err(Failure::from_error)? {
         Some(Obstacle::TooMuch(reason)) => Err(Failure::error(reason)),
         // What the host lacks, the plan names with its remedy.

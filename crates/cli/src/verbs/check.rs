@@ -1,6 +1,7 @@
 //! `tailbound check`: whether a description is well-formed, fits its hosts and is schedulable.
 
 use tailbound_experiment::host_check::{CheckedReservation, HostCheck};
+use tailbound_experiment::host_set::HostSet;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::Description;
 
@@ -9,8 +10,9 @@ use crate::arguments::CheckArguments;
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
-const HEADER: [&str; 7] = [
+const HEADER: [&str; 8] = [
     "variant",
+    "host",
     "domain",
     "back end",
     "budget",
@@ -24,13 +26,9 @@ pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Fail
     let loaded = super::load(&arguments.file, output)?;
     let description = &loaded.description;
     super::inputs(&loaded)?;
-    let mut host = HostCapabilities::probe();
-    if arguments.elsewhere {
-        let named = description.hosts.values().flat_map(|host| &host.cpus);
-        host.online_cpus = named.map(|cpu| cpu.0).collect();
-    }
-    let check = HostCheck::of(description, &host).map_err(Failure::from_error)?;
-    for one in check.lacking.iter().filter(|_| !arguments.elsewhere) {
+    let hosts = host_set(description, arguments)?;
+    let check = HostCheck::of(description, &hosts).map_err(Failure::from_error)?;
+    for one in &check.lacking {
         let (variant, reason) = (&one.variant, &one.reason);
         output.note(format!(
             "warning: variant {variant} cannot be enforced here: {reason}"
@@ -39,9 +37,27 @@ pub fn carry_out(arguments: &CheckArguments, output: &Output) -> Result<(), Fail
     for one in &check.transitions {
         output.detail(transitions::line(one));
     }
-    note_absent_cpus(description, &host, output);
+    note_absent_cpus(description, &hosts, output);
+    if hosts.are_several() && !hosts.has_here() && !arguments.elsewhere {
+        output.note(
+            "note: the description has several hosts, and each is judged by its description alone; if this machine is \
+             one of them, name it with --host",
+        );
+    }
     output.note(format!("{}: well-formed", arguments.file.display()));
     tell(&check, output)
+}
+
+/// The hosts of the description, with which of them is this machine.
+fn host_set(description: &Description, arguments: &CheckArguments) -> Result<HostSet, Failure> {
+    if arguments.elsewhere {
+        return Ok(HostSet::elsewhere(description));
+    }
+    let here = HostCapabilities::probe();
+    match &arguments.host {
+        None => Ok(HostSet::with_only_here(description, &here)),
+        Some(name) => HostSet::with_here(description, name, &here).map_err(Failure::from_error),
+    }
 }
 
 /// Prints what was found; status 2 if something stands against it.
@@ -63,6 +79,7 @@ fn row(reservation: &CheckedReservation) -> Vec<String> {
     let cpus: Vec<String> = reservation.cpus.iter().map(ToString::to_string).collect();
     vec![
         reservation.variant.clone(),
+        reservation.host.clone(),
         reservation.domain.clone(),
         reservation.backend.to_string(),
         reservation.budget.to_string(),
@@ -73,12 +90,16 @@ fn row(reservation: &CheckedReservation) -> Vec<String> {
 }
 
 /// CPUs that no reservation needs are no error.
-fn note_absent_cpus(description: &Description, here: &HostCapabilities, output: &Output) {
+fn note_absent_cpus(description: &Description, hosts: &HostSet, output: &Output) {
     for (name, host) in &description.hosts {
+        let Some(view) = hosts.get(name) else {
+            continue;
+        };
+        let online = &view.capabilities().online_cpus;
         let absent: Vec<String> = host
             .cpus
             .iter()
-            .filter(|cpu| !here.online_cpus.contains(&cpu.0))
+            .filter(|cpu| !online.contains(&cpu.0))
             .map(ToString::to_string)
             .collect();
         if !absent.is_empty() {

@@ -28,7 +28,11 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
             "give a FILE or a command after `--`",
         ));
     };
-    let loaded = super::load(file, output)?;
+    let mut loaded = super::load(file, output)?;
+    // A simulation is of all hosts, unless one is named.
+    if !arguments.simulate_only || arguments.host.is_some() {
+        loaded.description = super::apply::part_of(&loaded.description, arguments.host.as_deref())?;
+    }
     let inputs = super::inputs(&loaded)?;
     if arguments.dry_run {
         return dry_run(&loaded, output);
@@ -83,6 +87,9 @@ fn options(
     }
     if arguments.duration_scale != 1.0 {
         command.push_str(&format!(" --duration-scale {}", arguments.duration_scale));
+    }
+    if let Some(host) = &arguments.host {
+        command.push_str(&format!(" --host {host}"));
     }
     if arguments.simulate_only {
         command.push_str(" --simulate-only");

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::refuse_what_is_only_simulated;
 use tailbound_assessment::sizing::{Budgets, ServiceSizing, SizingOptions, size_services};
-use tailbound_experiment::host_check::ProbedHost;
+use tailbound_experiment::host_set::HostSet;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::PercentagePoints;
 use tailbound_report::SizingGrid;
@@ -42,7 +42,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         points: arguments.points,
         margin: PercentagePoints(arguments.margin),
         server: server_kind(arguments.load.server.as_ref())?,
-        host: &ProbedHost(&host),
+        host: &HostSet::with_only_here(description, &host),
     };
     let sizings = size_services(description, &inputs, &options).map_err(|error| match error {
         AssessmentError::Empty { .. } => Failure::with_help(

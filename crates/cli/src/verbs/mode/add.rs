@@ -11,6 +11,7 @@ use tailbound_analysis::transitions::Transition;
 use tailbound_assessment::schedulability::{ModeVerdict, Verdict, judge_some};
 use tailbound_control::Client;
 use tailbound_experiment::host_check::unfit_modes;
+use tailbound_experiment::host_set::HostSet;
 use tailbound_linux::HostCapabilities;
 use tailbound_model::{Extended, LoadedDescription};
 use tailbound_modes::control::{ModesClient, RunningDescription};
@@ -117,7 +118,8 @@ fn admitted(
     for mode in added {
         apply::requests(&apply::deployed(description, Some(mode))?, &loaded.path)?;
     }
-    let unfit = unfit_modes(description, host, is_new).map_err(Failure::from_error)?;
+    let hosts = HostSet::with_only_here(description, host);
+    let unfit = unfit_modes(description, &hosts, is_new).map_err(Failure::from_error)?;
     let mut against: Vec<String> = unfit.into_iter().map(|one| one.objection()).collect();
     let inputs = loaded.inputs().map_err(|problems| Failure::Description {
         problems,
