@@ -98,7 +98,9 @@ pub enum AnalysisError {
         limit: u64,
     },
     /// A task with a delay that schedulability tests alone know.
-    #[error("task \"{task}\" has `{key}`, which only `tailbound analyze` and `interface` know; leave it out here")]
+    #[error(
+        "task \"{task}\" has `{key}`, which only `tailbound analyze` and `interface` know; leave it out here"
+    )]
     DelayedTask {
         /// The task.
         task: String,
