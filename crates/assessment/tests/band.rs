@@ -385,6 +385,7 @@ fn intervals_of_measured_quantiles_hold_where_order_statistics_do_not() {
             },
             inputs: &InputFiles::default(),
             measured: &run,
+            tasks: &[],
             percentiles: &[90.0, 95.0],
             confidence: 0.95,
             runs: 100,
@@ -419,6 +420,7 @@ fn a_run_that_is_too_short_says_so_and_how_long_it_should_be() {
         },
         inputs: &InputFiles::default(),
         measured: &run,
+        tasks: &[],
         percentiles: &[50.0, 99.9],
         confidence: 0.95,
         runs: 40,
@@ -431,4 +433,57 @@ fn a_run_that_is_too_short_says_so_and_how_long_it_should_be() {
         "{:?}",
         intervals[1]
     );
+}
+
+/// An interval of a task is of its own latencies, and repetitions with the same arrivals make none narrower.
+#[test]
+fn intervals_are_of_one_run_however_often_it_was_repeated() {
+    let (service, process) = (service(), process(&[8_000; 10]));
+    let run = measured(1, 40);
+    let twice = tailbound_distribution::merge(&[&run, &run]).unwrap();
+    let intervals = |measured: &Distribution| {
+        measured_intervals(&IntervalQuery {
+            setting: RunSetting {
+                server: ReservationServer::Dedicated,
+                duration: Duration::from_secs(39),
+                ..setting(&service, &process, None)
+            },
+            inputs: &InputFiles::default(),
+            measured,
+            tasks: &[("work", measured)],
+            percentiles: &[95.0],
+            confidence: 0.95,
+            runs: 60,
+            seed: 1,
+        })
+        .unwrap()
+    };
+    let once = intervals(&run);
+    assert_eq!(once, intervals(&twice));
+    let tasks: Vec<Option<&str>> = once.iter().map(|one| one.task.as_deref()).collect();
+    assert_eq!(tasks, [None, Some("work")]);
+    // The service has no other task.
+    assert_eq!(once[0].ends(), once[1].ends());
+}
+
+#[test]
+fn a_run_of_another_queue_has_no_interval() {
+    let (service, process) = (service(), process(&[2_000; 10]));
+    let run = measured(1, 40);
+    let query = IntervalQuery {
+        setting: RunSetting {
+            server: ReservationServer::Dedicated,
+            duration: Duration::from_secs(39),
+            ..setting(&service, &process, None)
+        },
+        inputs: &InputFiles::default(),
+        measured: &run,
+        tasks: &[],
+        percentiles: &[90.0],
+        confidence: 0.95,
+        runs: 20,
+        seed: 1,
+    };
+    let error = measured_intervals(&query).unwrap_err();
+    assert_eq!(error, BandError::OtherQueue { factor: 1.5 });
 }
