@@ -146,7 +146,12 @@ impl ScatteredQuantiles<'_> {
         // Of one run, however many with the same arrivals were measured.
         let requests = self.pooled.len() as f64 / self.runs.len().max(1) as f64;
         let beyond = requests * (1.0 - probability);
-        let high = measured.high.map(|high| at(log_of(high) - least));
+        // Where runs differ much from each other, what is between all of them may leave this one outside. The
+        // interval shall hold what was measured, and nothing that is shorter than any request was.
+        let shortest = self.measured.min()?.low;
+        let low = at(log_of(measured.low) - most).clamp(shortest, measured.low);
+        let high = measured.high;
+        let high = high.map(|high| at(log_of(high) - least).max(high));
         let half = (most - least) / 2.0;
         let wanted = (1.0 + WANTED_WIDTH).ln();
         let longer = (half / wanted).powi(2).max(LEAST_BEYOND / beyond.max(1e-9));
@@ -154,7 +159,7 @@ impl ScatteredQuantiles<'_> {
         Some(MeasuredInterval {
             task: self.task.map(str::to_owned),
             percentile,
-            low: at(log_of(measured.low) - most),
+            low,
             high: high.filter(|_| beyond >= LEAST_BEYOND),
             log_deviation,
             too_short,
