@@ -564,6 +564,36 @@ fn check_bands(example: &Shortened, report: &Value, printed: &str) {
             let judged = !run["quantiles"].as_array().unwrap().is_empty();
             assert!(judged || example.overloaded.contains(&name), "{printed}");
         }
+        check_intervals(band, report, printed);
+    }
+}
+
+/// What was measured has the intervals of the queue that the band is of, or a warning that it is another queue's.
+fn check_intervals(band: &Value, report: &Value, printed: &str) {
+    let mut variants = report["variants"].as_array().unwrap().iter();
+    let is_it = |one: &&Value| {
+        ["variant", "service"]
+            .iter()
+            .all(|key| one[*key] == band[*key])
+    };
+    let variant = variants.find(is_it).unwrap();
+    let none = Vec::new();
+    let intervals = variant["intervals"].as_array().unwrap_or(&none);
+    let refused = report["warnings"]
+        .to_string()
+        .contains("take its requests for independent");
+    assert!(!intervals.is_empty() || refused, "no interval: {printed}");
+    for interval in intervals {
+        let (low, high) = (interval["low_ns"].as_u64().unwrap(), &interval["high_ns"]);
+        assert!(high.as_u64().is_none_or(|high| low <= high), "{interval}");
+    }
+    let expected = if intervals.is_empty() {
+        "order-statistics"
+    } else {
+        "fitted-queue"
+    };
+    for verdict in variant["verdicts"].as_array().unwrap() {
+        assert_eq!(verdict["method"], expected, "{printed}");
     }
 }
 

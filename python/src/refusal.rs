@@ -18,7 +18,7 @@ pyo3::create_exception!(
 pub fn refused(python: Python<'_>, error: &Refused) -> PyErr {
     let kind = match error {
         Refused::Overloaded { .. } => "overloaded",
-        Refused::NotAnalysed { .. } => "not-analysed",
+        Refused::NotAnalysed { .. } | Refused::DelayedTask { .. } => "not-analysed",
         Refused::ExecutionTimeUnknown { .. } => "execution-time-unknown",
         Refused::HyperperiodTooLong { .. } => "hyperperiod-too-long",
         Refused::NoBudgetSuffices { .. } => "no-budget-suffices",

@@ -97,6 +97,16 @@ pub enum AnalysisError {
         /// The most steps that are taken.
         limit: u64,
     },
+    /// A task with a delay that schedulability tests alone know.
+    #[error(
+        "task \"{task}\" has `{key}`, which only `tailbound analyze` and `interface` know; leave it out here"
+    )]
+    DelayedTask {
+        /// The task.
+        task: String,
+        /// The key of the delay.
+        key: &'static str,
+    },
     /// The description does not make sense here.
     #[error("{what}")]
     Invalid {
@@ -111,6 +121,12 @@ impl AnalysisError {
         Self::Invalid {
             what: format!("the computed distribution is none: {error}; please report this"),
         }
+    }
+
+    /// A task with a delay that schedulability tests alone know: `jitter` or `blocking`.
+    pub fn delayed(task: &str, key: &'static str) -> Self {
+        let task = task.to_owned();
+        Self::DelayedTask { task, key }
     }
 
     /// The rule of a reservation server for which there is no analysis here.

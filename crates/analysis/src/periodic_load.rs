@@ -48,8 +48,8 @@ impl PeriodicLoad {
     /// ones for tasks without.
     ///
     /// # Errors
-    /// [`AnalysisError::NotPeriodic`] for a Poisson task or a trace,
-    /// [`AnalysisError::ExecutionTimeUnknown`] for a task that is neither described nor measured.
+    /// [`AnalysisError::NotPeriodic`] for a Poisson task or a trace, [`AnalysisError::DelayedTask`] for one with release
+    /// jitter, [`AnalysisError::ExecutionTimeUnknown`] for a task that is neither described nor measured.
     pub fn of(
         service: &Service,
         execution_times: &BTreeMap<String, Distribution>,
@@ -62,6 +62,9 @@ impl PeriodicLoad {
                 Arrivals::Periodic { offset, .. } => Some(offset),
                 _ => None,
             };
+            if !task.jitter.is_zero() {
+                return Err(AnalysisError::delayed(name, "jitter"));
+            }
             if period.is_zero() {
                 return Err(AnalysisError::Invalid {
                     what: format!("task \"{name}\" has a period of zero; it must be above zero"),

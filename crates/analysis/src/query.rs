@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_distribution::{Distribution, Interval};
+use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{ReservationServer, Service};
 use tailbound_time::Duration;
 
@@ -65,6 +65,16 @@ pub struct Prediction {
 }
 
 impl Prediction {
+    /// Rests the prediction on an assumption that the host may break: it is an estimate then, and no proved bound.
+    pub fn assume(&mut self, assumption: &str) {
+        self.assumptions.push(assumption.to_owned());
+        for distribution in std::iter::once(&mut self.overall).chain(self.per_task.values_mut()) {
+            let provenance = &mut distribution.provenance;
+            provenance.evidence = Evidence::Estimate;
+            provenance.assumptions.push(assumption.to_owned());
+        }
+    }
+
     /// Bounds of the mean response time of all jobs.
     pub fn mean(&self) -> Option<Interval> {
         self.sharp_mean.or_else(|| self.overall.mean())

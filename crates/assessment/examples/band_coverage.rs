@@ -15,10 +15,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp, LogNormal, Pareto, StandardNormal};
 use tailbound_assessment::band::{
-    BAND_COVERAGE, BandQuery, IntervalQuery, LateLook, PastQuantile, ProcessRound, RequestTime,
-    RunSetting, ServiceProcess, SupplyProcess, measured_intervals, predict_band,
+    BAND_COVERAGE, BandError, BandQuery, IntervalQuery, LateLook, PastQuantile, ProcessRound,
+    RequestTime, RunSetting, ServiceProcess, SupplyProcess, measured_intervals, predict_band,
 };
-use tailbound_distribution::{Distribution, Evidence, Provenance};
+use tailbound_distribution::{Distribution, Evidence, Interval, Provenance};
 use tailbound_model::{Arrivals, ExecutionTime, InputFiles, ReservationServer, Service, Task};
 use tailbound_simulator::workload::{Release, releases};
 use tailbound_simulator::{SimulationQuery, Stall, simulate_with_stalls};
@@ -104,6 +104,38 @@ impl Share {
 }
 
 impl Tally {
+    /// Whether the intervals of a run, and those of order statistics, hold the true quantiles.
+    fn judge_intervals(&mut self, query: &IntervalQuery<'_>, truth: &Distribution) {
+        let intervals = match measured_intervals(query) {
+            Ok(intervals) => intervals,
+            // No interval of any percentile, and that is said, too.
+            Err(BandError::OtherQueue { .. }) => {
+                for percentile in PERCENTILES {
+                    let short = self.too_short.entry(format!("p{percentile}"));
+                    short.or_default().count(true);
+                }
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        for interval in intervals {
+            let name = format!("p{}", interval.percentile);
+            let probability = interval.percentile / 100.0;
+            let value = truth.quantile(probability).unwrap().low;
+            let holds =
+                |ends: Interval| ends.low <= value && ends.high.is_none_or(|high| value <= high);
+            let short = self.too_short.entry(name.clone()).or_default();
+            short.count(interval.too_short);
+            if !interval.too_short {
+                let share = self.interval.entry(name.clone()).or_default();
+                share.count(holds(interval.ends()));
+            }
+            let plain = query.measured.confidence_interval(probability, CONFIDENCE);
+            let share = self.order_statistics.entry(name).or_default();
+            share.count(holds(plain.unwrap()));
+        }
+    }
+
     fn in_json(&self) -> serde_json::Value {
         let shares = |shares: &BTreeMap<String, Share>| {
             let each = shares
@@ -305,29 +337,13 @@ impl Host {
                 setting: setting(run_seconds),
                 inputs: &InputFiles::default(),
                 measured: &measured,
+                tasks: &[],
                 percentiles: &PERCENTILES,
                 confidence: CONFIDENCE,
                 runs: 200,
                 seed: repetition,
             };
-            for interval in measured_intervals(&query).unwrap() {
-                let name = format!("p{}", interval.percentile);
-                let probability = interval.percentile / 100.0;
-                let value = truth.quantile(probability).unwrap().low;
-                let below = interval.high.is_none_or(|high| value <= high);
-                let held = interval.low <= value && below;
-                let short = tally.too_short.entry(name.clone()).or_default();
-                short.count(interval.too_short);
-                if !interval.too_short {
-                    tally.interval.entry(name.clone()).or_default().count(held);
-                }
-                let plain = measured
-                    .confidence_interval(probability, CONFIDENCE)
-                    .unwrap();
-                let below = plain.high.is_none_or(|high| value <= high);
-                let held = plain.low <= value && below;
-                tally.order_statistics.entry(name).or_default().count(held);
-            }
+            tally.judge_intervals(&query, &truth);
         }
     }
 

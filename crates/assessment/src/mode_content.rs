@@ -83,9 +83,10 @@ pub fn unanalysed(description: &Description, domain: &str) -> Option<String> {
     if domain.tasks.values().any(|task| !task.sections.is_empty()) {
         return simulated("its tasks share locks (`sections`), which no analysis here covers");
     }
-    if !domain.preemptive && domain.scheduling != Scheduling::Fifo {
+    if !domain.preemptive && domain.scheduling == Scheduling::EarliestDeadlineFirst {
         return simulated(
-            "its jobs are not interrupted (`preemptive = false`), and the analysis here is for preemptive scheduling",
+            "its jobs are not interrupted (`preemptive = false`), and the analysis of earliest deadline first here is for \
+             preemptive scheduling",
         );
     }
     let vcpus = description.vcpus_of(domain);

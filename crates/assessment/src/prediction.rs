@@ -26,6 +26,16 @@ pub struct ServicePrediction {
     pub refused: Option<NoPrediction>,
 }
 
+impl ServicePrediction {
+    /// No prediction, for this reason.
+    fn without(why: String) -> Self {
+        Self {
+            cases: Vec::new(),
+            refused: Some(why.into()),
+        }
+    }
+}
+
 /// The reason for which a service has no predicted response times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoPrediction {
@@ -76,6 +86,51 @@ impl From<&AnalysisError> for NoPrediction {
 /// The label of the prediction from the whole distribution of execution times.
 pub const FAITHFUL: &str = "execution times as known";
 
+/// The CPU time that a prediction takes a domain to get.
+#[derive(Clone, Debug, PartialEq)]
+enum PredictedSupply {
+    /// The back end guarantees it.
+    Guaranteed(ReservationServer),
+    /// A quota caps it, and no other domain of the description runs on its CPUs.
+    Capped(ReservationServer),
+    /// Nothing is known of it, for this reason.
+    Unknown(String),
+}
+
+impl PredictedSupply {
+    /// What a domain of a deployment gets.
+    fn of(deployment: &Deployment, domain: &str) -> Self {
+        let resolved = deployment.reserved.get(domain);
+        let Some(resolved) = resolved else {
+            return Self::Unknown(NO_GUARANTEE.into());
+        };
+        if let Some(server) = resolved.server() {
+            return Self::Guaranteed(server);
+        }
+        let backend = resolved.backend;
+        match (resolved.cap(), deployment.company_of(domain)) {
+            (None, _) => Self::Unknown(NO_GUARANTEE.into()),
+            (Some(_), Some(other)) => Self::Unknown(format!(
+                "{backend} is a cap and guarantees no CPU time, and domain \"{other}\" runs on the same CPU; give it \
+                 another CPU, or choose a back end that guarantees a budget"
+            )),
+            (Some(_), None) if resolved.options.burst.is_some() => Self::Unknown(format!(
+                "no analysis here knows the CPU time that {backend} saves up for a burst; leave `burst` out"
+            )),
+            (Some(cap), None) => Self::Capped(cap),
+        }
+    }
+}
+
+/// Why nothing is predicted for a domain without a guaranteed budget.
+const NO_GUARANTEE: &str =
+    "the back end guarantees the domain no CPU time, so no response time is bounded";
+
+/// What the prediction of a capped domain takes for granted.
+const CAP_ASSUMPTION: &str = "the domain gets its CPUs whenever it has quota left, which a quota does not guarantee, and \
+                              loses the quota that is left at the end of a period, of which the kernel keeps up to 1ms a \
+                              CPU";
+
 /// Predicts the response times of a service on a reservation server: from all that is known of
 /// the execution times, and, where they vary, from their mean and their maximum alone (thesis,
 /// section 4.4: approximation and lower bound of the distribution function).
@@ -90,11 +145,7 @@ pub fn predict_service(
     points: &SharpPoints,
 ) -> Result<ServicePrediction, AssessmentError> {
     let Some(server) = server else {
-        let why = "the back end guarantees the domain no CPU time, so no response time is bounded";
-        return Ok(ServicePrediction {
-            cases: Vec::new(),
-            refused: Some(why.to_owned().into()),
-        });
+        return Ok(ServicePrediction::without(NO_GUARANTEE.to_owned()));
     };
     let mut cases = vec![(FAITHFUL, known.clone())];
     if known.varies() {
@@ -462,10 +513,20 @@ pub fn predict(
                 answers.push(PredictionAnswer::refusal(place, why.into(), &service.slos));
                 continue;
             }
-            let reserved = deployment.reserved.get(&service.domain);
-            let server = reserved.and_then(|domain| domain.server());
+            let supply = PredictedSupply::of(&deployment, &service.domain);
             let known = execution_times(name, service, inputs, None)?;
-            let found = predict_service(name, service, &known, server, &query.points())?;
+            let points = query.points();
+            let predict = |server| predict_service(name, service, &known, Some(server), &points);
+            let found = match supply {
+                PredictedSupply::Guaranteed(server) => predict(server)?,
+                PredictedSupply::Capped(server) => {
+                    let mut prediction = predict(server)?;
+                    let cases = prediction.cases.iter_mut();
+                    cases.for_each(|(_, case)| case.assume(CAP_ASSUMPTION));
+                    prediction
+                }
+                PredictedSupply::Unknown(why) => ServicePrediction::without(why),
+            };
             let refused = found.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = found.cases.into_iter();

@@ -12,7 +12,7 @@ use tailbound_analysis::schedulability::mode_change::{
     tasks_of_mode, transition_protocols,
 };
 use tailbound_model::{
-    ChangeProtocol, Description, ModeChanges, ReservationServer, Service, TaskStart,
+    ChangeProtocol, Description, ModeChanges, ReservationServer, Scheduling, Service, TaskStart,
 };
 use tailbound_time::Duration;
 
@@ -120,6 +120,11 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Asse
             for domain in domains.filter(|domain| goes_so(&fallen, (from, to), domain)) {
                 let found = match in_transit(domain, old, new, changes) {
                     Ok(None) => continue,
+                    Ok(Some(_)) if runs_whole_jobs(description, domain) => Err(
+                        "its jobs are not interrupted (`preemptive = false`), and the protocols of mode changes are for \
+                         preemptive scheduling"
+                            .to_owned(),
+                    ),
                     Ok(Some(found)) => Ok(found),
                     Err(why) => Err(why),
                 };
@@ -134,6 +139,12 @@ pub fn protocols(description: &Description) -> Result<Vec<ProtocolVerdict>, Asse
         }
     }
     Ok(verdicts)
+}
+
+/// Whether jobs of the domain's own tasks run to their ends in an order other than that of arrival.
+fn runs_whole_jobs(description: &Description, domain: &str) -> bool {
+    let domain = description.domains.get(domain);
+    domain.is_some_and(|domain| !domain.preemptive && domain.scheduling != Scheduling::Fifo)
 }
 
 /// Whether a domain goes from one of these modes to the other: one that falls back does so on the way to another

@@ -8,12 +8,15 @@ mod service_budget;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use tailbound_analysis::interfaces::response_bound::{first_come_first_served, of_lowest_priority};
+use tailbound_analysis::interfaces::response_bound::{
+    first_come_first_served, of_lowest_priority_blocked,
+};
 use tailbound_analysis::interfaces::{
     DedicatedCpu, PeriodicSupply, ResponseBound, SupplyBound, Workload,
 };
 use tailbound_analysis::resolution::only_simulated;
 use tailbound_analysis::schedulability::PriorityOrder;
+use tailbound_analysis::schedulability::non_preemptive_response_time::non_preemptive_response_times;
 use tailbound_analysis::schedulability::response_time::response_times;
 use tailbound_analysis::{AnalysisError, PeriodicLoad, SporadicTask};
 use tailbound_distribution::Distribution;
@@ -262,7 +265,8 @@ impl ClientTimes<'_> {
             return Ok(None);
         };
         let deadline = self.task.deadline.unwrap_or(period);
-        SporadicTask::new(execution, period, deadline).map(Some)
+        let task = SporadicTask::new(execution, period, deadline)?;
+        task.with_jitter(self.task.jitter).map(Some)
     }
 }
 
@@ -398,9 +402,13 @@ impl ServiceQuestion<'_> {
     fn known(&self) -> Result<Vec<ClientTimes<'_>>, AssessmentError> {
         let measured = self.measured()?;
         let known = self.service.tasks.iter().map(|(name, task)| {
-            // A load of this task alone knows its longest execution time.
+            // A load of this task alone knows its longest execution time, which jitter does not change.
+            let on_time = Task {
+                jitter: Duration::ZERO,
+                ..task.clone()
+            };
             let alone = Service {
-                tasks: BTreeMap::from([(name.clone(), task.clone())]),
+                tasks: BTreeMap::from([(name.clone(), on_time)]),
                 ..self.service.clone()
             };
             let load = PeriodicLoad::of(&alone, &measured).ok();
@@ -479,6 +487,16 @@ impl ServiceQuestion<'_> {
                 }
             }
         }
+        let blocking = match self.blocking(one, all, order) {
+            Ok(blocking) => blocking,
+            Err(why) => return Ok(TaskJudgement::without_bound(Verdict::Undecided, why)),
+        };
+        let delayed = DelayedJobs {
+            before: &before,
+            own,
+            blocking,
+            is_preemptive: self.is_preemptive(),
+        };
         let supply = given.supply()?;
         let (bound, method) = match (order, given.server) {
             (ServiceOrder::Unknown(why), _) => {
@@ -488,49 +506,124 @@ impl ServiceQuestion<'_> {
                 let why = "under EDF the tasks of a service are judged together";
                 return Ok(TaskJudgement::without_bound(Verdict::Undecided, why));
             }
-            (ServiceOrder::Arrival, _) => {
-                let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
-                let bound = first_come_first_served(&workload, supply.as_ref())?;
-                let test = "first come, first served by arrivals against supply (network calculus)";
-                (bound, format!("{test}; {}", supply.name()))
-            }
-            (ServiceOrder::Priority(_), ReservationServer::Dedicated) => classic(&before, own)?,
-            (ServiceOrder::Priority(_), _) => {
-                let workload = Workload::new(before.iter().copied().chain([own]).collect())?;
-                let bound = of_lowest_priority(&workload, supply.as_ref())?;
-                let test = "fixed priority by time demand against supply (Shin and Lee 2003)";
-                (bound, format!("{test}; {}", supply.name()))
-            }
+            (ServiceOrder::Arrival, _) => delayed.by_arrival(supply.as_ref())?,
+            (ServiceOrder::Priority(_), ReservationServer::Dedicated) => delayed.on_own_cpu()?,
+            (ServiceOrder::Priority(_), _) => delayed.by_priority(supply.as_ref())?,
         };
         let method = given.complete(method);
-        let asked = before.iter().chain([&own]).map(|task| {
-            let jobs = deadline.as_nanos().div_ceil(task.period().as_nanos());
-            u128::from(jobs) * u128::from(task.execution().as_nanos())
-        });
-        let asked = Duration::from_nanos(u64::try_from(asked.sum::<u128>()).unwrap_or(u64::MAX));
-        Ok(judged(
-            bound,
-            deadline,
-            asked,
-            supply.supplied_down(deadline),
-            method,
-        ))
+        let supplied = supply.supplied_down(deadline);
+        Ok(judged(bound, deadline, delayed.asked(), supplied, method))
+    }
+
+    /// Whether a job that has begun gives way to another job of the domain.
+    fn is_preemptive(&self) -> bool {
+        let domain = self.description.domains.get(&self.service.domain);
+        !self.is_own() || domain.is_none_or(|domain| domain.preemptive)
+    }
+
+    /// The longest time for which lower priorities keep a job waiting: as described, or until the longest of their
+    /// jobs ends where jobs are not preempted.
+    fn blocking(
+        &self,
+        one: &ClientTimes<'_>,
+        all: &[ClientTimes<'_>],
+        order: ServiceOrder,
+    ) -> Result<Duration, String> {
+        let mut longest = one.task.blocking;
+        let lower = all
+            .iter()
+            .filter(|other| !order.may_delay(other.task, one.task));
+        for other in lower.filter(|_| !self.is_preemptive()) {
+            let execution = other.execution.ok_or_else(|| {
+                format!(
+                    "a job of task \"{}\" is not preempted, and how long it runs at most is not known; give \
+                     `expected`, or samples",
+                    other.name
+                )
+            })?;
+            longest = longest.max(execution);
+        }
+        Ok(longest)
     }
 }
 
-/// A CPU of its own: the exact response times of response-time analysis.
-fn classic(
-    before: &[SporadicTask],
+/// The jobs of a task with everything that delays them.
+struct DelayedJobs<'a> {
+    /// The tasks whose jobs may go first, one for each client.
+    before: &'a [SporadicTask],
     own: SporadicTask,
-) -> Result<(ResponseBound, String), AnalysisError> {
-    let tasks: Vec<SporadicTask> = before.iter().copied().chain([own]).collect();
-    let found = response_times(&tasks, &PriorityOrder::as_given(tasks.len()), &[])?;
-    let lowest = found.tasks.last().map(|task| task.response_time);
-    let bound = match lowest {
-        Some(Ok(response)) => ResponseBound::AtMost(response),
-        _ => ResponseBound::Overloaded,
-    };
-    Ok((bound, found.method.into()))
+    /// The longest time for which lower priorities keep a job waiting.
+    blocking: Duration,
+    is_preemptive: bool,
+}
+
+impl DelayedJobs<'_> {
+    /// All of the tasks, the own one last.
+    fn tasks(&self) -> Vec<SporadicTask> {
+        self.before.iter().copied().chain([self.own]).collect()
+    }
+
+    /// First come, first served; the order is that of readiness, and the response time counts from the arrival.
+    fn by_arrival(
+        &self,
+        supply: &dyn SupplyBound,
+    ) -> Result<(ResponseBound, String), AnalysisError> {
+        let bound = match first_come_first_served(&Workload::new(self.tasks())?, supply)? {
+            ResponseBound::AtMost(since_ready) => {
+                ResponseBound::AtMost(since_ready.saturating_add(self.own.jitter()))
+            }
+            ResponseBound::Overloaded => ResponseBound::Overloaded,
+        };
+        let test = "first come, first served by arrivals against supply (network calculus)";
+        Ok((bound, format!("{test}; {}", supply.name())))
+    }
+
+    /// Time demand against supply. A job that is not preempted is done no later than one that is and waits as long at its
+    /// start, so the bound holds for both.
+    fn by_priority(
+        &self,
+        supply: &dyn SupplyBound,
+    ) -> Result<(ResponseBound, String), AnalysisError> {
+        let workload = Workload::new(self.tasks())?;
+        let bound = of_lowest_priority_blocked(&workload, self.blocking, supply)?;
+        let test = "fixed priority by time demand against supply (Shin and Lee 2003)";
+        let blocked = match self.blocking.is_zero() {
+            true => String::new(),
+            false => format!(", blocked once for up to {}", self.blocking),
+        };
+        Ok((bound, format!("{test}{blocked}; {}", supply.name())))
+    }
+
+    /// A CPU of its own: response-time analysis.
+    fn on_own_cpu(&self) -> Result<(ResponseBound, String), AnalysisError> {
+        let tasks = self.tasks();
+        let order = PriorityOrder::as_given(tasks.len());
+        let mut blocking = vec![Duration::ZERO; self.before.len()];
+        blocking.push(self.blocking);
+        let responses = match self.is_preemptive {
+            true => response_times(&tasks, &order, &blocking)?,
+            false => non_preemptive_response_times(&tasks, &order, &blocking)?,
+        };
+        let lowest = responses.tasks.last().map(|task| task.response_time);
+        let bound = match lowest {
+            Some(Ok(response)) => ResponseBound::AtMost(response),
+            _ => ResponseBound::Overloaded,
+        };
+        Ok((bound, responses.method.into()))
+    }
+
+    /// The work that may come before a job's deadline, blocking included.
+    fn asked(&self) -> Duration {
+        let deadline_ns = self.own.deadline().as_nanos();
+        let all = self.before.iter().chain([&self.own]);
+        let asked = all.map(|task| {
+            let window_ns = deadline_ns.saturating_add(task.jitter().as_nanos());
+            let jobs = window_ns.div_ceil(task.period().as_nanos());
+            u128::from(jobs) * u128::from(task.execution().as_nanos())
+        });
+        let asked = Duration::from_nanos(u64::try_from(asked.sum::<u128>()).unwrap_or(u64::MAX));
+        asked.saturating_add(self.blocking)
+    }
 }
 
 fn judged(

@@ -201,22 +201,31 @@ fn past(measured_us: u64) -> PastQuantile {
     }
 }
 
-/// Nine runs are enough for 90%: the largest of nine scores. With eight there is no correction.
+/// The factor is the conformal quantile of the host's scores and of ten that a host as the band takes it would have,
+/// the largest of which is ln 39 / ln 19.
 #[test]
 fn a_correction_is_the_conformal_quantile_of_earlier_scores() {
-    let mut earlier = vec![past(10_000); 8];
-    assert_eq!(BandCorrection::of(&earlier, 99.0, 0.9), None);
+    assert_eq!(BandCorrection::of(&[], 99.0, 0.9), None);
+    let expected = 39_f64.ln() / 19_f64.ln();
+    let factor = |earlier: &[PastQuantile]| {
+        let correction = BandCorrection::of(earlier, 99.0, 0.9).unwrap();
+        assert_eq!(correction.earlier, earlier.len());
+        correction.factor
+    };
+    // Of eleven scores the largest counts: (11 + 1) 0.9 = 10.8.
+    assert!((factor(&[past(10_000)]) - expected).abs() < 1e-6);
     // 15.625 ms lies twice as far from the median as the upper end, by the logarithm.
-    earlier.push(past(15_625));
+    assert!((factor(&[past(15_625)]) - 2.0).abs() < 1e-6);
+    // One bad run of ten: of twenty scores the second largest counts, (20 + 1) 0.9 = 18.9.
+    let mut earlier = vec![past(10_000); 9];
+    earlier.push(past(1_000_000));
+    assert!((factor(&earlier) - expected).abs() < 1e-6);
     let correction = BandCorrection::of(&earlier, 99.0, 0.9).unwrap();
-    assert!((correction.factor - 2.0).abs() < 1e-6, "{correction:?}");
-    assert_eq!(correction.earlier, 9);
-    assert!((correction.held - 8.0 / 9.0).abs() < 1e-9);
+    assert!((correction.held - 0.9).abs() < 1e-9, "{correction:?}");
     assert_eq!(BandCorrection::of(&earlier, 95.0, 0.9), None);
-    // The tenth is the second largest of nineteen scores: (19 + 1) 0.9 = 18.
-    earlier.extend(vec![past(11_180); 10]);
-    let correction = BandCorrection::of(&earlier, 99.0, 0.9).unwrap();
-    assert!((correction.factor - 0.5).abs() < 1e-3, "{correction:?}");
+    // Three of them are no accident.
+    earlier.extend(vec![past(15_625); 3]);
+    assert!((factor(&earlier) - 2.0).abs() < 1e-6);
 }
 
 #[test]
@@ -385,6 +394,7 @@ fn intervals_of_measured_quantiles_hold_where_order_statistics_do_not() {
             },
             inputs: &InputFiles::default(),
             measured: &run,
+            tasks: &[],
             percentiles: &[90.0, 95.0],
             confidence: 0.95,
             runs: 100,
@@ -419,6 +429,7 @@ fn a_run_that_is_too_short_says_so_and_how_long_it_should_be() {
         },
         inputs: &InputFiles::default(),
         measured: &run,
+        tasks: &[],
         percentiles: &[50.0, 99.9],
         confidence: 0.95,
         runs: 40,
@@ -431,4 +442,85 @@ fn a_run_that_is_too_short_says_so_and_how_long_it_should_be() {
         "{:?}",
         intervals[1]
     );
+}
+
+/// On a host where some runs are much longer than the others, what lies between all runs may lie beyond this one.
+#[test]
+fn an_interval_holds_what_was_measured_and_no_impossible_latency() {
+    let mut lengths = vec![7_000; 10];
+    lengths[9] = 24_000;
+    let (service, process) = (service(), process(&lengths));
+    let run = measured(1, 40);
+    let query = IntervalQuery {
+        setting: RunSetting {
+            server: ReservationServer::Dedicated,
+            duration: Duration::from_secs(39),
+            ..setting(&service, &process, None)
+        },
+        inputs: &InputFiles::default(),
+        measured: &run,
+        tasks: &[],
+        percentiles: &[50.0, 90.0, 95.0, 99.0],
+        confidence: 0.95,
+        runs: 60,
+        seed: 1,
+    };
+    for interval in measured_intervals(&query).unwrap() {
+        let value = run.quantile(interval.percentile / 100.0).unwrap().low;
+        assert!(interval.low <= value && interval.high.is_none_or(|high| value <= high));
+        assert!(interval.low >= run.min().unwrap().low, "{interval:?}");
+    }
+}
+
+/// An interval of a task is of its own latencies, and repetitions with the same arrivals make none narrower.
+#[test]
+fn intervals_are_of_one_run_however_often_it_was_repeated() {
+    let (service, process) = (service(), process(&[8_000; 10]));
+    let run = measured(1, 40);
+    let twice = tailbound_distribution::merge(&[&run, &run]).unwrap();
+    let intervals = |measured: &Distribution| {
+        measured_intervals(&IntervalQuery {
+            setting: RunSetting {
+                server: ReservationServer::Dedicated,
+                duration: Duration::from_secs(39),
+                ..setting(&service, &process, None)
+            },
+            inputs: &InputFiles::default(),
+            measured,
+            tasks: &[("work", measured)],
+            percentiles: &[95.0],
+            confidence: 0.95,
+            runs: 60,
+            seed: 1,
+        })
+        .unwrap()
+    };
+    let once = intervals(&run);
+    assert_eq!(once, intervals(&twice));
+    let tasks: Vec<Option<&str>> = once.iter().map(|one| one.task.as_deref()).collect();
+    assert_eq!(tasks, [None, Some("work")]);
+    // The service has no other task.
+    assert_eq!(once[0].ends(), once[1].ends());
+}
+
+#[test]
+fn a_run_of_another_queue_has_no_interval() {
+    let (service, process) = (service(), process(&[2_000; 10]));
+    let run = measured(1, 40);
+    let query = IntervalQuery {
+        setting: RunSetting {
+            server: ReservationServer::Dedicated,
+            duration: Duration::from_secs(39),
+            ..setting(&service, &process, None)
+        },
+        inputs: &InputFiles::default(),
+        measured: &run,
+        tasks: &[],
+        percentiles: &[90.0],
+        confidence: 0.95,
+        runs: 20,
+        seed: 1,
+    };
+    let error = measured_intervals(&query).unwrap_err();
+    assert_eq!(error, BandError::OtherQueue { factor: 1.5 });
 }

@@ -1,4 +1,6 @@
-//! Prediction bands against the exact solver, closed cases, and hosts of which everything is known.
+//! Prediction bands against the exact solver, closed cases, and hosts of which everything is known; and verdicts against
+//! those of task sets and against simulations.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod band;
+mod delays;

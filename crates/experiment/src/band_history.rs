@@ -12,9 +12,8 @@ use tailbound_time::{Duration, nanoseconds};
 
 /// The version of a line.
 const LINE_VERSION: u32 = 1;
-/// So many runs of the same service and back end correct a band alone; with fewer all runs of the host do. It is
-/// the least number with which a band of 90% can be corrected.
-const OWN_RUNS: usize = 9;
+/// So many runs of the same service and back end correct a band alone; with fewer all runs of the host do.
+const OWN_RUNS: usize = 3;
 /// The latest runs that count: a host changes over the months.
 const LATEST_RUNS: usize = 100;
 

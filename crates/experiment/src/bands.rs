@@ -1,17 +1,21 @@
 //! Prediction bands of the runs that are about to be measured, from what calibration saw of the host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tailbound_analysis::resolution::ResolvedDomain;
 use tailbound_assessment::band::{
-    BAND_COVERAGE, BandError, BandQuery, LateLook, PastQuantile, ProcessRound, RequestTime,
-    RunRecord, RunSetting, ServiceProcess, SupplyProcess, affordable_runs, predict_band,
+    BAND_COVERAGE, BandError, BandQuery, IntervalQuery, LateLook, MeasuredInterval, PastQuantile,
+    ProcessRound, RequestTime, RunRecord, RunSetting, ServiceProcess, SupplyProcess,
+    affordable_runs, measured_intervals, predict_band,
 };
 use tailbound_assessment::execution_times::Known;
+use tailbound_distribution::{Distribution, merge};
 use tailbound_measurement::supply::LOOK_DISTANCE;
 use tailbound_measurement::{Calibration, CalibrationRound, RoundRequest, SupplyTrace};
-use tailbound_model::{Cpu, Description, Service};
-use tailbound_report::{HistoryNote, MeasuredRun, ServiceBand, readable};
+use tailbound_model::{Cpu, Description, InputFiles, ReservationServer, Service};
+use tailbound_report::{
+    CONFIDENCE, HistoryNote, MeasuredRun, PERCENTILES, ServiceBand, VariantResult, readable,
+};
 use tailbound_simulator::workload::releases;
 use tailbound_time::{Duration, Instant};
 
@@ -37,42 +41,50 @@ pub(crate) struct BandSubject<'a> {
 }
 
 impl BandSubject<'_> {
-    /// The band of the run; `None` where there is nothing to predict from: no promise of the back end, no
-    /// calibration, or another service in the same domain.
+    /// The queue whose runs can be simulated; `None` where there is nothing to simulate it from: no promise of the
+    /// back end, no calibration, or another service in the same domain.
+    pub(crate) fn queue(
+        &self,
+        calibrations: &Calibrations,
+        bench: &Bench<'_>,
+    ) -> Option<ServiceQueue> {
+        let server = self.domain.server()?;
+        if !self.is_alone(&bench.loaded.description) {
+            return None;
+        }
+        let whole_trips = self.times.trip_and_execution.is_some();
+        let process = calibrations.process(self.name, self.condition, whole_trips)?;
+        let cpu = single_cpu(self.domain);
+        Some(ServiceQueue {
+            variant: self.variant.into(),
+            service: self.name.into(),
+            server: self.times.as_seen(server),
+            process,
+            cpu,
+            supply: cpu.and_then(|cpu| calibrations.supply(cpu)),
+            warm_up: bench.warm_up,
+            duration: bench.duration,
+        })
+    }
+
+    /// The band of the run; `None` where nothing of it can be predicted.
     ///
     /// # Errors
     /// The releases of the run cannot be made.
     pub(crate) fn band(
         &self,
-        calibrations: &Calibrations,
+        queue: &ServiceQueue,
         history: &BandHistory,
         bench: &Bench<'_>,
     ) -> Result<Option<ServiceBand>, ExperimentError> {
         let description = &bench.loaded.description;
-        let (Some(server), true) = (self.domain.server(), self.is_alone(description)) else {
-            return Ok(None);
-        };
-        let whole_trips = self.times.trip_and_execution.is_some();
-        let Some(process) = calibrations.process(self.name, self.condition, whole_trips) else {
-            return Ok(None);
-        };
-        let cpu = single_cpu(self.domain);
-        let supply = cpu.and_then(|cpu| calibrations.supply(cpu));
         let past = history.earlier(&description.name, self.name, self.domain.backend);
         let earlier: Vec<PastQuantile> =
             past.iter().flat_map(|run| run.quantiles.clone()).collect();
         let horizon = bench.warm_up.saturating_add(bench.duration);
         let planned = releases(self.service, horizon, bench.seed, bench.inputs)?;
         let query = BandQuery {
-            setting: RunSetting {
-                name: self.name,
-                service: self.service,
-                server: self.times.as_seen(server),
-                process: &process,
-                supply: supply.as_ref(),
-                warm_up: bench.warm_up,
-                duration: bench.duration,
-            },
+            setting: queue.setting(self.service),
             releases: &planned,
             promises: &self.service.slos,
             runs: affordable_runs(planned.len()),
@@ -84,7 +96,7 @@ impl BandSubject<'_> {
             Ok(band) => Ok(Some(ServiceBand {
                 variant: self.variant.into(),
                 service: self.name.into(),
-                cpu,
+                cpu: queue.cpu,
                 band,
                 runs: Vec::new(),
                 history: history.file().map(|file| HistoryNote {
@@ -103,6 +115,84 @@ impl BandSubject<'_> {
         let services = description.services.values();
         let same = services.filter(|other| other.domain == self.service.domain);
         same.count() == 1
+    }
+}
+
+/// `ServiceQueue` is the queue of a service in a variant, as its runs are simulated.
+#[derive(Clone, Debug)]
+pub(crate) struct ServiceQueue {
+    /// The variant.
+    pub variant: String,
+    /// The service.
+    pub service: String,
+    server: ReservationServer,
+    process: ServiceProcess,
+    /// The CPU whose supply counts; `None` for a domain with several.
+    cpu: Option<Cpu>,
+    supply: Option<SupplyProcess>,
+    warm_up: Duration,
+    duration: Duration,
+}
+
+impl ServiceQueue {
+    fn setting<'a>(&'a self, service: &'a Service) -> RunSetting<'a> {
+        RunSetting {
+            name: &self.service,
+            service,
+            server: self.server,
+            process: &self.process,
+            supply: self.supply.as_ref(),
+            warm_up: self.warm_up,
+            duration: self.duration,
+        }
+    }
+
+    /// The intervals of what was measured of the queue: those of all percentiles in a report and of the promises, of
+    /// all tasks together and of each.
+    ///
+    /// # Errors
+    /// [`BandError`] says why there are none.
+    pub(crate) fn measured_intervals(
+        &self,
+        service: &Service,
+        inputs: &InputFiles,
+        result: &VariantResult,
+        seed: u64,
+    ) -> Result<Vec<MeasuredInterval>, BandError> {
+        let whole = result.measured.iter().all(|run| run.interrupted.is_none());
+        let (Some(measured), true) = (result.measured_together(), whole) else {
+            return Ok(Vec::new());
+        };
+        let tasks: BTreeSet<&String> = result
+            .measured
+            .iter()
+            .flat_map(|run| run.per_task.keys())
+            .collect();
+        let tasks = tasks.into_iter().filter_map(|task| {
+            let parts = result.measured.iter();
+            let parts: Vec<&Distribution> =
+                parts.filter_map(|run| run.per_task.get(task)).collect();
+            Some((task.as_str(), merge(&parts).ok()?))
+        });
+        let tasks: Vec<(&str, Distribution)> = tasks.collect();
+        let tasks: Vec<(&str, &Distribution)> =
+            tasks.iter().map(|(task, all)| (*task, all)).collect();
+        let requests = result.measured.iter().map(|run| run.sent).max();
+        let promised = service.slos.iter().map(|slo| slo.percentile.0);
+        let shown = PERCENTILES.iter().map(|(_, share)| share * 100.0);
+        let mut percentiles: Vec<f64> = shown.chain(promised).collect();
+        percentiles.sort_by(f64::total_cmp);
+        percentiles.dedup_by(|one, other| (*one - *other).abs() < 1e-9);
+        measured_intervals(&IntervalQuery {
+            setting: self.setting(service),
+            inputs,
+            measured: &measured,
+            tasks: &tasks,
+            percentiles: &percentiles,
+            confidence: CONFIDENCE,
+            runs: affordable_runs(requests.unwrap_or(0) as usize),
+            seed,
+        })
     }
 }
 

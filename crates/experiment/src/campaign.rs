@@ -78,6 +78,7 @@ pub fn run(
     if let Some(reason) = unenforceable(&loaded.description) {
         return Err(ExperimentError::Unenforceable { reason });
     }
+    refuse_delays(&loaded.description)?;
     let seed = options.seed.unwrap_or(loaded.description.seed);
     let mut findings = Findings::new(loaded, inputs, seed, &options.out);
     let deployments = deployments(loaded)?;
@@ -148,6 +149,21 @@ fn history(options: &CampaignOptions, observer: &mut dyn Observer) -> BandHistor
             ));
             BandHistory::default()
         }
+    }
+}
+
+/// Refuses services with tasks whose jobs have delays that neither load nor prediction of a run has.
+fn refuse_delays(description: &Description) -> Result<(), ExperimentError> {
+    let mut services = description.services.iter();
+    let delayed = services.find_map(|(name, service)| Some((name, service.delayed_task()?)));
+    match delayed {
+        None => Ok(()),
+        Some((service, (task, key))) => Err(ExperimentError::Unenforceable {
+            reason: format!(
+                "services.{service}.tasks.{task}.{key}: only `tailbound analyze` and `interface` know this key; leave it \
+                 out to run"
+            ),
+        }),
     }
 }
 

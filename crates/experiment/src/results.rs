@@ -16,7 +16,7 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::band_history::{BandHistory, HistoryRun};
-use crate::bands::{BandSubject, forecast_lines, judge};
+use crate::bands::{BandSubject, ServiceQueue, forecast_lines, judge};
 use crate::calibrations::{Calibrations, Condition};
 use crate::campaign::{CampaignOptions, host};
 use crate::mode_changes::{Course, SeenChange};
@@ -58,6 +58,8 @@ pub struct Findings<'a> {
     mode_changes: Vec<SeenChange>,
     /// The prediction bands, with the runs so far.
     bands: Vec<ServiceBand>,
+    /// The queues of which there are bands.
+    queues: Vec<ServiceQueue>,
     /// What earlier bands of this host were worth.
     pub history: BandHistory,
     /// What may spoil the result.
@@ -93,6 +95,7 @@ impl<'a> Findings<'a> {
             request_files: Vec::new(),
             mode_changes: Vec::new(),
             bands: Vec::new(),
+            queues: Vec::new(),
             history: BandHistory::default(),
             warnings: Vec::new(),
             interrupted: None,
@@ -177,6 +180,7 @@ impl<'a> Findings<'a> {
                 predicted: labelled(found.cases),
                 simulated: responses.remove(name),
                 measured: Vec::new(),
+                intervals: Vec::new(),
                 verdicts: Vec::new(),
             });
         }
@@ -211,9 +215,13 @@ impl<'a> Findings<'a> {
                 condition: Condition::of(variant, Some(domain)),
                 times: &times[name],
             };
-            if let Some(band) = subject.band(calibrations, &self.history, bench)? {
+            let Some(queue) = subject.queue(calibrations, bench) else {
+                continue;
+            };
+            if let Some(band) = subject.band(&queue, &self.history, bench)? {
                 lines.extend(forecast_lines(&band));
                 self.bands.push(band);
+                self.queues.push(queue);
             }
         }
         Ok(lines)
@@ -343,26 +351,58 @@ impl<'a> Findings<'a> {
         self.bands.iter().flat_map(of_band).collect()
     }
 
-    /// The result document, with verdicts and comparisons.
-    pub fn into_results(mut self, options: &CampaignOptions) -> Results {
+    /// Finds the intervals of what was measured, where there is a queue to fit.
+    fn find_intervals(&mut self) {
+        for result in &mut self.results {
+            let mut queues = self.queues.iter();
+            let queue =
+                queues.find(|one| one.variant == result.variant && one.service == result.service);
+            let service = self.loaded.description.services.get(&result.service);
+            let (Some(queue), Some(service), false) = (queue, service, result.measured.is_empty())
+            else {
+                continue;
+            };
+            match queue.measured_intervals(service, self.inputs, result, self.seed) {
+                Ok(intervals) => result.intervals = intervals,
+                Err(error) => self.warnings.push(Warning {
+                    what: format!(
+                        "the confidence intervals of {} of variant {} take its requests for independent: {error}",
+                        result.service, result.variant
+                    ),
+                    advice: "they are too narrow where requests queue; trust only clear verdicts".into(),
+                }),
+            }
+        }
+    }
+
+    /// The verdicts on all promises.
+    fn decide(&mut self) {
         for result in &mut self.results {
             let Some(service) = self.loaded.description.services.get(&result.service) else {
                 continue;
             };
-            let predicted = faithful(&result.predicted).cloned();
+            let predicted = faithful(&result.predicted);
             let overall = result.measured_together();
-            result.verdicts = service
-                .slos
-                .iter()
-                .map(|slo| match &slo.task {
-                    None => Verdict::decide(slo, predicted.as_ref(), overall.as_ref()),
+            let verdicts = service.slos.iter().map(|slo| {
+                // A service with one task has the latencies of that one alone, under no name.
+                let task = slo.task.as_deref().filter(|_| result.has_tasks());
+                let fitted = result.interval(task, slo.percentile.0);
+                match &slo.task {
+                    None => Verdict::decide(slo, predicted, overall.as_ref(), fitted),
                     Some(task) => {
                         let measured = pooled_task(&result.measured, task);
-                        Verdict::decide(slo, None, measured.as_ref())
+                        Verdict::decide(slo, None, measured.as_ref(), fitted)
                     }
-                })
-                .collect();
+                }
+            });
+            result.verdicts = verdicts.collect();
         }
+    }
+
+    /// The result document, with verdicts and comparisons.
+    pub fn into_results(mut self, options: &CampaignOptions) -> Results {
+        self.find_intervals();
+        self.decide();
         if let Err(cause) = self.history.append(&self.history_runs(&options.started_at)) {
             let file = self.history.file().unwrap_or(Path::new(""));
             self.warnings.push(Warning {

@@ -430,6 +430,14 @@ pub struct Task {
     /// The fixed priority within the service or domain; the higher number runs first.
     #[serde(default)]
     pub priority: Option<Priority>,
+    /// The longest time from a job's arrival to its readiness, such as the wait for a message. Deadlines
+    /// and response times count from the arrival. Only `analyze` and `interface` know jitter.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub jitter: Duration,
+    /// The longest time for which jobs of lower priorities keep a job waiting, such as by a critical
+    /// section. Only `analyze` and `interface` know blocking.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub blocking: Duration,
     /// The request that is sent for one job; the synthetic service needs none.
     #[serde(default)]
     pub request: Option<Request>,

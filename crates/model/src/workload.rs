@@ -291,6 +291,14 @@ impl Service {
     }
 }
 
+impl Service {
+    /// The first task with a delay that schedulability tests alone know, and the key of the delay.
+    pub fn delayed_task(&self) -> Option<(&str, &'static str)> {
+        let mut tasks = self.tasks.iter();
+        tasks.find_map(|(name, task)| Some((name.as_str(), task.delay_key()?)))
+    }
+}
+
 impl Task {
     /// A task with one client, of which nothing else is said.
     pub fn of(arrivals: Arrivals, execution_time: ExecutionTime) -> Self {
@@ -299,11 +307,22 @@ impl Task {
             execution_time,
             deadline: None,
             priority: None,
+            jitter: Duration::ZERO,
+            blocking: Duration::ZERO,
             request: None,
             clients: 1,
             vcpu: None,
             boost: None,
             sections: Vec::new(),
+        }
+    }
+
+    /// The key of a delay of the task's jobs that schedulability tests alone know, if it has one.
+    pub fn delay_key(&self) -> Option<&'static str> {
+        match self {
+            _ if !self.jitter.is_zero() => Some("jitter"),
+            _ if !self.blocking.is_zero() => Some("blocking"),
+            _ => None,
         }
     }
 

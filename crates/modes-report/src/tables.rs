@@ -2,8 +2,8 @@
 
 use tailbound_distribution::Distribution;
 use tailbound_report::{
-    CONFIDENCE, Cell, RunReport, Table, UNKNOWN, VariantResult, columns, merge_by_name,
-    quantile_names, quantile_row, readable,
+    CONFIDENCE, Cell, RowIntervals, RunReport, Table, UNKNOWN, VariantResult, columns,
+    merge_by_name, quantile_names, quantile_row, readable,
 };
 use tailbound_time::Duration;
 
@@ -14,8 +14,8 @@ pub(super) fn latencies(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
         let parts = result.measured.iter().flat_map(|run| &run.per_mode);
-        for (mode, measured) in merge_by_name(parts) {
-            let mut row = quantile_row(result, mode, &measured, true);
+        for (_, mode, measured) in merge_by_name(parts) {
+            let mut row = quantile_row(result, mode, &measured, RowIntervals::OrderStatistics);
             row.push(late(result, &measured));
             rows.push(row);
         }

@@ -261,13 +261,11 @@ fn corrections(bands: &[ServiceBand]) -> String {
             "{} earlier runs of this host correct the bands (widths \u{d7} {least:.2} to {most:.2})",
             note.earlier
         ),
-        None => format!(
-            "The bands are not corrected: this host has {} earlier runs, and nine are needed",
-            note.earlier
-        ),
+        None => "The bands are not corrected: no earlier run of this host knows these percentiles"
+            .into(),
     };
     format!(
-        "{said}; they are kept in {}, which may be deleted at any time.",
+        "{said}; runs are kept in {}, which may be deleted at any time.",
         note.file
     )
 }

@@ -45,7 +45,7 @@ pub use schedule::{SchedulePage, SchedulePicture, render_schedule_html, render_s
 pub use section::{PictureSection, ReportSection, check_sections};
 pub use svg::{render_svg, render_svg_on};
 pub use table::{
-    Cell, Column, Table, columns, merge_by_name, quantile_names, quantile_row, tables,
+    Cell, Column, RowIntervals, Table, columns, merge_by_name, quantile_names, quantile_row, tables,
 };
 pub use timeline::{TimelinePicture, render_timeline_html, render_timeline_svg};
 pub use verdict::CONFIDENCE;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tailbound_analysis::Outlook;
-use tailbound_distribution::{Distribution, Interval};
+use tailbound_assessment::band::MeasuredInterval;
+use tailbound_distribution::{Distribution, Interval, merge};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
 use tailbound_time::{Duration, nanoseconds};
 
@@ -109,8 +110,33 @@ pub struct VariantResult {
     pub simulated: Option<Distribution>,
     /// The measured latencies, one per repetition.
     pub measured: Vec<MeasuredRun>,
+    /// The intervals of measured percentiles by the scatter of the queue that was fitted to the run; empty where
+    /// there is no such queue, and order statistics have to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<MeasuredInterval>,
     /// The verdicts on the service's promises, over all repetitions.
     pub verdicts: Vec<Verdict>,
+}
+
+impl VariantResult {
+    /// All repetitions as one sample, if there are any.
+    pub fn measured_together(&self) -> Option<Distribution> {
+        let parts: Vec<&Distribution> = self.measured.iter().map(|run| &run.overall).collect();
+        merge(&parts).ok()
+    }
+
+    /// Whether the latencies of single tasks were told apart.
+    pub fn has_tasks(&self) -> bool {
+        self.measured.iter().any(|run| !run.per_task.is_empty())
+    }
+
+    /// The interval of a percentile, of a task or of all, by the queue that was fitted to the measurement.
+    pub fn interval(&self, task: Option<&str>, percentile: f64) -> Option<&MeasuredInterval> {
+        let is_it = |one: &&MeasuredInterval| {
+            one.task.as_deref() == task && (one.percentile - percentile).abs() < 1e-9
+        };
+        self.intervals.iter().find(is_it)
+    }
 }
 
 /// A distribution with a label.
@@ -192,8 +218,23 @@ pub struct Verdict {
     /// The probability with which the confidence interval holds the true percentile.
     #[serde(default)]
     pub confidence: f64,
+    /// How the confidence interval came about.
+    #[serde(default)]
+    pub method: IntervalMethod,
     /// The outcome.
     pub outcome: Outcome,
+}
+
+/// How the confidence interval of a measured percentile comes about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IntervalMethod {
+    /// By order statistics, which take latencies for independent of each other: where requests queue, the interval
+    /// is too narrow.
+    #[default]
+    OrderStatistics,
+    /// By the scatter, from run to run, of the queue that was fitted to the measurement.
+    FittedQueue,
 }
 
 /// The outcome of a promise.

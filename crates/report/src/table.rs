@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tailbound_assessment::band::{MeasuredInterval, WANTED_WIDTH};
 use tailbound_distribution::{Distribution, Interval, merge};
 
 use crate::comparison::PERCENTILES;
@@ -14,7 +15,7 @@ use crate::{CONFIDENCE, Outcome, ReportSection, RunReport, VariantResult};
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `distances`, `load`, `ledger`,
+    /// A short name that stays the same: `verdicts`, `latencies`, `tasks`, `run-lengths`, `distances`, `load`, `ledger`,
     /// and those of the sections of subsystems.
     pub id: &'static str,
     /// The heading.
@@ -102,7 +103,12 @@ pub fn columns(texts: &[&str], numbers: &[&str]) -> Vec<Column> {
 
 /// All tables of a report that have any row: those of the measurements, and those of subsystems.
 pub fn tables(report: &RunReport, sections: &[&dyn ReportSection]) -> Vec<Table> {
-    let mut all = vec![verdicts(report), latencies(report), tasks(report)];
+    let mut all = vec![
+        verdicts(report),
+        latencies(report),
+        tasks(report),
+        run_lengths(report),
+    ];
     all.extend(sections.iter().flat_map(|section| section.tables(report)));
     all.extend([distances(report), load(report), ledger(report)]);
     all.retain(|table| !table.rows.is_empty());
@@ -158,18 +164,10 @@ fn verdicts(report: &RunReport) -> Table {
     }
 }
 
-impl VariantResult {
-    /// All repetitions as one sample, if there are any.
-    pub fn measured_together(&self) -> Option<Distribution> {
-        let parts: Vec<&Distribution> = self.measured.iter().map(|run| &run.overall).collect();
-        merge(&parts).ok()
-    }
-}
-
-/// The parts of each name as one sample, with a cell of the name and the number of requests.
+/// The parts of each name as one sample, with the name, and a cell of it and the number of requests.
 pub fn merge_by_name<'a>(
     parts: impl Iterator<Item = (&'a String, &'a Distribution)>,
-) -> Vec<(Cell, Distribution)> {
+) -> Vec<(&'a str, Cell, Distribution)> {
     let mut by_name: BTreeMap<&str, Vec<&Distribution>> = BTreeMap::new();
     for (name, part) in parts {
         by_name.entry(name).or_default().push(part);
@@ -177,7 +175,7 @@ pub fn merge_by_name<'a>(
     let merged = by_name.into_iter().filter_map(|(name, parts)| {
         let together = merge(&parts).ok()?;
         let count = together.count().map(|count| format!("{count} requests"));
-        Some((Cell::text(name).with_detail(count), together))
+        Some((name, Cell::text(name).with_detail(count), together))
     });
     merged.collect()
 }
@@ -187,18 +185,33 @@ fn latencies(report: &RunReport) -> Table {
     for result in &report.variants {
         for predicted in &result.predicted {
             let source = Cell::text("predicted").with_detail(Some(predicted.label.clone()));
-            rows.push(quantile_row(result, source, &predicted.distribution, false));
+            rows.push(quantile_row(
+                result,
+                source,
+                &predicted.distribution,
+                RowIntervals::Absent,
+            ));
         }
         if let Some(simulated) = &result.simulated {
             // A simulation is a sample too, but the user asks what the host did.
             let source = Cell::text("simulated");
-            rows.push(quantile_row(result, source, simulated, false));
+            rows.push(quantile_row(
+                result,
+                source,
+                simulated,
+                RowIntervals::Absent,
+            ));
         }
         if let Some(measured) = result.measured_together() {
             let repetitions = result.measured.len();
             let detail = (repetitions > 1).then(|| format!("{repetitions} repetitions"));
             let source = Cell::text("measured").with_detail(detail);
-            rows.push(quantile_row(result, source, &measured, true));
+            rows.push(quantile_row(
+                result,
+                source,
+                &measured,
+                RowIntervals::Of(None),
+            ));
         }
     }
     Table {
@@ -207,8 +220,9 @@ fn latencies(report: &RunReport) -> Table {
         note: format!(
             "Predictions are bounds from low to high. Under a measured percentile stands its {}% \
              confidence interval; \u{2265} means that the run was too short, or too many requests \
-             were lost, to bound it from above.",
-            confidence_percent()
+             were lost, to bound it from above. {}",
+            confidence_percent(),
+            interval_methods(report)
         ),
         columns: columns(&["Service", "Variant", "Source"], &quantile_names()),
         rows,
@@ -226,8 +240,9 @@ fn tasks(report: &RunReport) -> Table {
     let mut rows = Vec::new();
     for result in &report.variants {
         let parts = result.measured.iter().flat_map(|run| &run.per_task);
-        for (task, measured) in merge_by_name(parts) {
-            rows.push(quantile_row(result, task, &measured, true));
+        for (task, cell, measured) in merge_by_name(parts) {
+            let intervals = RowIntervals::Of(Some(task));
+            rows.push(quantile_row(result, cell, &measured, intervals));
         }
     }
     Table {
@@ -243,12 +258,81 @@ fn tasks(report: &RunReport) -> Table {
     }
 }
 
-/// A row with the percentiles of a distribution, and their confidence intervals if asked for.
+/// How the confidence intervals of a report came about.
+fn interval_methods(report: &RunReport) -> &'static str {
+    let measured = |result: &&VariantResult| !result.measured.is_empty();
+    let mut fitted = report.variants.iter().filter(measured);
+    let some = report.variants.iter().any(|one| !one.intervals.is_empty());
+    match (fitted.all(|one| !one.intervals.is_empty()), some) {
+        (true, true) => {
+            "The intervals are the scatter from run to run of the queue that was fitted to the measurement."
+        }
+        (false, true) => {
+            "Where \u{201c}How long a run must be\u{201d} has a row, they are the scatter from run to run of the \
+             queue that was fitted to the measurement; elsewhere they are order statistics, which take \
+             requests for independent and are too narrow where requests queue."
+        }
+        (_, false) => {
+            "They are order statistics, which take requests for independent and are too narrow where requests \
+             queue."
+        }
+    }
+}
+
+/// How long runs must be for narrow intervals, where a queue was fitted to what was measured.
+fn run_lengths(report: &RunReport) -> Table {
+    let with_intervals = |result: &&VariantResult| !result.intervals.is_empty();
+    let rows = report.variants.iter().filter(with_intervals).map(|result| {
+        let mut row = vec![Cell::text(&result.service), Cell::text(&result.variant)];
+        row.extend(PERCENTILES.iter().map(|(_, probability)| {
+            let interval = result.interval(None, probability * 100.0);
+            interval.map_or_else(
+                || Cell::text(UNKNOWN),
+                |interval| {
+                    let short = interval
+                        .too_short
+                        .then(|| "this one was too short".to_owned());
+                    Cell::text(readable(interval.needed)).with_detail(short)
+                },
+            )
+        }));
+        row
+    });
+    let names: Vec<&str> = PERCENTILES.iter().map(|(name, _)| *name).collect();
+    Table {
+        id: "run-lengths",
+        title: "How long a run must be",
+        note: format!(
+            "The length of a run whose {}% confidence interval reaches {}% to either side of the measured \
+             percentile. One run of the length that was measured is too short for a percentile beyond which \
+             fewer than ten of its requests lie, or whose ends are more than a factor of four apart. Further \
+             repetitions have the same arrivals, and make no interval narrower.",
+            confidence_percent(),
+            WANTED_WIDTH * 100.0
+        ),
+        columns: columns(&["Service", "Variant"], &names),
+        rows: rows.collect(),
+    }
+}
+
+/// The confidence intervals under the percentiles of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowIntervals<'a> {
+    /// None: the row is no sample of the host.
+    Absent,
+    /// Those of order statistics.
+    OrderStatistics,
+    /// Those of the queue that was fitted to the measurement, of a task or of all; where there are none, those of
+    /// order statistics.
+    Of(Option<&'a str>),
+}
+
+/// A row with the percentiles of a distribution, and their confidence intervals.
 pub fn quantile_row(
     result: &VariantResult,
     about: Cell,
     distribution: &Distribution,
-    with_intervals: bool,
+    intervals: RowIntervals<'_>,
 ) -> Vec<Cell> {
     let mut row = vec![
         Cell::text(&result.service),
@@ -256,10 +340,16 @@ pub fn quantile_row(
         about,
     ];
     for (_, probability) in PERCENTILES {
-        let interval = distribution
-            .confidence_interval(probability, CONFIDENCE)
-            .map(readable_interval);
-        let detail = interval.filter(|_| with_intervals);
+        let plain = || distribution.confidence_interval(probability, CONFIDENCE);
+        let interval = match intervals {
+            RowIntervals::Absent => None,
+            RowIntervals::OrderStatistics => plain(),
+            RowIntervals::Of(task) => {
+                let fitted = result.interval(task, probability * 100.0);
+                fitted.map(MeasuredInterval::ends).or_else(plain)
+            }
+        };
+        let detail = interval.map(readable_interval);
         row.push(Cell::interval(distribution.quantile(probability)).with_detail(detail));
     }
     row.push(Cell::interval(distribution.max()));

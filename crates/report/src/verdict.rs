@@ -1,10 +1,11 @@
 //! Verdicts: whether a promise held, as far as the measurement can tell.
 
 use tailbound_analysis::{Outlook, Promise};
+use tailbound_assessment::band::MeasuredInterval;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::Slo;
 
-use crate::{Outcome, Verdict};
+use crate::{IntervalMethod, Outcome, Verdict};
 
 /// The probability with which a confidence interval in a report holds the true percentile.
 pub const CONFIDENCE: f64 = 0.95;
@@ -15,15 +16,22 @@ impl Verdict {
     ///
     /// The promise is met if the whole confidence interval lies within it, missed if the whole
     /// interval lies beyond, and undecided otherwise; a measurement that is too short to bound its
-    /// percentile never meets a promise. Without a sample nothing was measured.
+    /// percentile never meets a promise. Without a sample nothing was measured. The interval is the one that the
+    /// queue gives which was `fitted` to the measurement, else that of order statistics.
     pub fn decide(
         slo: &Slo,
         predicted: Option<&Distribution>,
         measured: Option<&Distribution>,
+        fitted: Option<&MeasuredInterval>,
     ) -> Self {
         let probability = slo.percentile.probability();
-        let interval = measured
-            .and_then(|distribution| distribution.confidence_interval(probability, CONFIDENCE));
+        let (method, interval) = match (measured, fitted) {
+            (Some(_), Some(fitted)) => (IntervalMethod::FittedQueue, Some(fitted.ends())),
+            (measured, _) => (
+                IntervalMethod::OrderStatistics,
+                measured.and_then(|all| all.confidence_interval(probability, CONFIDENCE)),
+            ),
+        };
         Self {
             slo: slo.clone(),
             predicted: predicted.and_then(|distribution| distribution.quantile(probability)),
@@ -31,6 +39,7 @@ impl Verdict {
             quantile: measured.and_then(|distribution| distribution.quantile(probability)),
             measured: interval,
             confidence: CONFIDENCE,
+            method,
             outcome: outcome(slo, interval),
         }
     }
@@ -40,7 +49,7 @@ impl Verdict {
         Self {
             predicted,
             outlook: Some(outlook),
-            ..Self::decide(slo, None, None)
+            ..Self::decide(slo, None, None, None)
         }
     }
 }
@@ -79,7 +88,7 @@ mod tests {
     }
 
     fn decided(latency_ns: u64, measured: &Distribution) -> Outcome {
-        Verdict::decide(&promise(90.0, latency_ns), None, Some(measured)).outcome
+        Verdict::decide(&promise(90.0, latency_ns), None, Some(measured), None).outcome
     }
 
     #[test]
@@ -89,6 +98,26 @@ mod tests {
         assert_eq!(decided(950, &thousand), Outcome::Met);
         assert_eq!(decided(900, &thousand), Outcome::Undecided);
         assert_eq!(decided(850, &thousand), Outcome::Missed);
+    }
+
+    #[test]
+    fn the_interval_of_the_fitted_queue_decides_where_there_is_one() {
+        let thousand = sampled(1..=1_000);
+        let fitted = MeasuredInterval {
+            task: None,
+            percentile: 90.0,
+            low: Duration::from_nanos(700),
+            high: Some(Duration::from_nanos(1_100)),
+            log_deviation: 0.1,
+            too_short: false,
+            needed: Duration::from_secs(90),
+        };
+        let verdict = Verdict::decide(&promise(90.0, 950), None, Some(&thousand), Some(&fitted));
+        assert_eq!(verdict.outcome, Outcome::Undecided);
+        assert_eq!(verdict.method, IntervalMethod::FittedQueue);
+        // Without a measurement there is nothing that an interval could be of.
+        let verdict = Verdict::decide(&promise(90.0, 950), None, None, Some(&fitted));
+        assert_eq!(verdict.outcome, Outcome::NotMeasured);
     }
 
     #[test]
@@ -112,7 +141,7 @@ mod tests {
     #[test]
     fn nothing_measured_is_said_so() {
         assert_eq!(decided(5, &sampled([])), Outcome::NotMeasured);
-        let verdict = Verdict::decide(&promise(90.0, 5), Some(&sampled([4])), None);
+        let verdict = Verdict::decide(&promise(90.0, 5), Some(&sampled([4])), None, None);
         assert_eq!(verdict.outcome, Outcome::NotMeasured);
         assert_eq!(verdict.predicted.unwrap().low, Duration::from_nanos(4));
     }

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use tailbound_assessment::band::MeasuredInterval;
 use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
 use tailbound_report::{
     Axis, Outcome, ReportError, RunReport, Scale, Theme, plots, render_html, render_svg,
@@ -354,4 +355,44 @@ proptest! {
     fn no_text_panics(text in any::<String>()) {
         prop_assert!(RunReport::from_json(&text).is_err());
     }
+}
+
+/// The interval of the fitted queue takes the place of order statistics, and says how long a run must be.
+#[test]
+fn intervals_of_the_fitted_queue_stand_in_the_tables() {
+    let mut report = sample::sample_report();
+    let cell = |report: &RunReport, id: &str, row: usize, column: usize| {
+        let tables = tables(report, &[]);
+        let table = tables.into_iter().find(|table| table.id == id)?;
+        Some(table.rows[row][column].clone())
+    };
+    let measured = |report: &RunReport| {
+        let all = tables(report, &[]);
+        let latencies = all.iter().find(|table| table.id == "latencies").unwrap();
+        let mut rows = latencies.rows.iter();
+        let row = rows.find(|row| row[2].text == "measured").unwrap();
+        (row[4].detail.clone().unwrap(), latencies.note.clone())
+    };
+    let (by_order, note) = measured(&report);
+    assert!(note.contains("take requests for independent"), "{note}");
+    assert!(cell(&report, "run-lengths", 0, 0).is_none());
+    report.variants[0].intervals = vec![MeasuredInterval {
+        task: None,
+        percentile: 90.0,
+        low: Duration::from_millis(3),
+        high: Some(Duration::from_millis(70)),
+        log_deviation: 0.5,
+        too_short: true,
+        needed: Duration::from_secs(90),
+    }];
+    let (by_queue, note) = measured(&report);
+    assert_eq!(by_queue, "3.00\u{2013}70.0 ms");
+    assert_ne!(by_queue, by_order);
+    assert!(note.contains("has a row"), "{note}");
+    let needed = cell(&report, "run-lengths", 0, 3).unwrap();
+    assert_eq!(needed.text, "90.0 s");
+    assert_eq!(needed.detail.as_deref(), Some("this one was too short"));
+    assert_eq!(cell(&report, "run-lengths", 0, 2).unwrap().text, "\u{2014}");
+    let text = report.to_json().unwrap();
+    assert_eq!(RunReport::from_json(&text).unwrap(), report);
 }

@@ -68,6 +68,21 @@ impl Deployment {
         })
     }
 
+    /// Another domain that may run on a CPU of `domain`, if there is one.
+    pub fn company_of(&self, domain: &str) -> Option<&str> {
+        let description = &self.description;
+        let own = description.domains.get(domain)?;
+        let host = description.host_of(own).map(|(name, _)| name);
+        let cpus = description.cpus_of(own);
+        let mut others = description.domains.iter();
+        others.find_map(|(name, other)| {
+            let meets = name != domain
+                && description.host_of(other).map(|(name, _)| name) == host
+                && !description.cpus_of(other).is_disjoint(&cpus);
+            meets.then_some(name.as_str())
+        })
+    }
+
     /// The description as a run puts a variant into force: in the initial mode where modes hold in the
     /// variant, and otherwise as it is beside its modes.
     ///

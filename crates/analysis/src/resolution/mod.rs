@@ -55,6 +55,12 @@ impl ResolvedDomain {
         }
     }
 
+    /// The rule by which a cap gives CPU time where nothing else wants the CPU; `None` of a reservation that is no cap.
+    pub fn cap(&self) -> Option<ReservationServer> {
+        let is_cap = self.backend.has_budget() && !self.backend.guarantees_budget();
+        is_cap.then(|| ServerKind::Deferrable.with(self.interface.budget, self.interface.period))
+    }
+
     /// The interface, where the back end enforces one.
     pub fn enforced_interface(&self) -> Option<ResourceInterface> {
         self.backend.has_budget().then(|| self.interface.clone())

@@ -41,6 +41,9 @@ pub fn predict_at(
     query: &ServiceQuery<'_>,
     points: &SharpPoints,
 ) -> Result<Prediction, AnalysisError> {
+    if let Some((task, key)) = query.service.delayed_task() {
+        return Err(AnalysisError::delayed(task, key));
+    }
     let laws = laws(query)?;
     check_load(query, &laws)?;
     let poisson = |task: &Task| matches!(task.arrivals, Arrivals::Poisson { .. });

@@ -7,6 +7,7 @@ mod global;
 mod non_preemptive;
 mod peer;
 mod priority_assignment;
+mod schedcat;
 mod servers;
 mod tick_simulation;
 

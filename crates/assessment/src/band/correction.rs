@@ -5,6 +5,11 @@
 //! ceil((n + 1) c)-th smallest of n scores, holds the next one with probability c at least (split conformal
 //! prediction: Vovk, Gammerman, Shafer, Algorithmic Learning in a Random World, 2005, section 2.2; Romano,
 //! Patterson, Candes, NeurIPS 2019, with the half-widths of the band as the scale).
+//!
+//! With a dozen runs that s is the largest score or the second largest, so that a single bad run makes all bands
+//! useless. So ten scores stand beside those of the host from the begin: of a host whose errors the band
+//! describes rightly. They give way as runs come; the guarantee is theirs together, and how often such bands hold
+//! is measured (`bench/bands`).
 
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, nanoseconds};
@@ -13,6 +18,9 @@ use tailbound_time::{Duration, nanoseconds};
 const LEAST_HALF_WIDTH: f64 = 0.002;
 /// A score counts for no more than this: one run on a broken host shall not make every band vacuous.
 const MOST_SCORE: f64 = 1e3;
+
+/// So many scores of a host as the band takes it stand beside those of this host.
+const EXPECTED_SCORES: usize = 10;
 
 /// A quantile of an earlier run: what was predicted before it, and what was measured in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,23 +70,26 @@ pub struct BandCorrection {
 }
 
 impl BandCorrection {
-    /// The correction for a `percentile` and a nominal `coverage` from earlier runs. `None` with too few of
-    /// them: n runs are enough if (n + 1) c is at most n, which takes nine for a band of 90%.
+    /// The correction for a `percentile` and a nominal `coverage` from earlier runs; `None` without any.
     pub fn of(earlier: &[PastQuantile], percentile: f64, coverage: f64) -> Option<Self> {
         let own = earlier
             .iter()
             .filter(|one| (one.percentile - percentile).abs() < 1e-9);
         let own: Vec<&PastQuantile> = own.collect();
-        let mut scores: Vec<f64> = own.iter().map(|one| one.score()).collect();
+        if own.is_empty() {
+            return None;
+        }
+        let of_host = own.iter().map(|one| one.score());
+        let mut scores: Vec<f64> = of_host.chain(expected_scores(coverage)).collect();
         scores.sort_by(f64::total_cmp);
         // What floating point adds to a whole number shall not ask for one run more.
         let rank = ((scores.len() as f64 + 1.0) * coverage - 1e-9).ceil() as usize;
-        let factor = *scores.get(rank.max(1) - 1)?;
+        let factor = *scores.get(rank.clamp(1, scores.len()) - 1)?;
         let held = own.iter().filter(|one| one.held()).count();
         Some(Self {
             factor,
-            earlier: scores.len(),
-            held: held as f64 / scores.len() as f64,
+            earlier: own.len(),
+            held: held as f64 / own.len() as f64,
         })
     }
 
@@ -88,6 +99,14 @@ impl BandCorrection {
         let stretched = log_of(median) + factor * apart;
         Duration::from_secs_f64_nearest(stretched.min(20.0).exp())
     }
+}
+
+/// The scores of a host whose bands of this coverage hold as often as they say: logistic errors, at the middles of
+/// equal shares of probability.
+fn expected_scores(coverage: f64) -> impl Iterator<Item = f64> {
+    let log_odds = |share: f64| ((1.0 + share) / (1.0 - share)).ln();
+    let shares = (0..EXPECTED_SCORES).map(|index| (index as f64 + 0.5) / EXPECTED_SCORES as f64);
+    shares.map(move |share| log_odds(share) / log_odds(coverage))
 }
 
 /// The natural logarithm of a time in seconds; of nothing, that of a nanosecond.

@@ -9,7 +9,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::Distribution;
+use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::InputFiles;
 use tailbound_simulator::workload::{Release, releases};
 use tailbound_time::{Duration, nanoseconds};
@@ -38,8 +38,10 @@ pub struct IntervalQuery<'a> {
     pub setting: RunSetting<'a>,
     /// The files that the description names.
     pub inputs: &'a InputFiles,
-    /// The latencies that were measured, warm-up left out.
+    /// The latencies that were measured, warm-up left out; of several runs with the same arrivals, all of them.
     pub measured: &'a Distribution,
+    /// Those of single tasks, where theirs are wanted, too.
+    pub tasks: &'a [(&'a str, &'a Distribution)],
     /// The percentiles.
     pub percentiles: &'a [f64],
     /// The probability with which an interval is to hold the true quantile.
@@ -53,6 +55,9 @@ pub struct IntervalQuery<'a> {
 /// The interval of a measured quantile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredInterval {
+    /// The task that it is about; `None` for all.
+    #[serde(default)]
+    pub task: Option<String>,
     /// The percentile.
     pub percentile: f64,
     /// The lower end.
@@ -71,65 +76,103 @@ pub struct MeasuredInterval {
     pub needed: Duration,
 }
 
-/// The intervals of the quantiles of a measured run.
+impl MeasuredInterval {
+    /// Its ends.
+    pub fn ends(&self) -> Interval {
+        Interval {
+            low: self.low,
+            high: self.high,
+        }
+    }
+}
+
+/// The intervals of the quantiles of a measured run, those of all requests first. Further runs with the same
+/// arrivals make no interval narrower, since other arrivals are most of what scatters.
 ///
 /// # Errors
-/// [`BandError`] says what is missing; [`BandError::NoReleases`] also where nothing was measured.
+/// [`BandError`] says what is missing; [`BandError::NoReleases`] also where nothing was measured, and
+/// [`BandError::OtherQueue`] where the run is not that of the queue.
 pub fn measured_intervals(query: &IntervalQuery<'_>) -> Result<Vec<MeasuredInterval>, BandError> {
     let mut random = ChaCha8Rng::seed_from_u64(query.seed);
     let level = fitted_level(query, &mut random)?;
     let runs = fresh_runs(query, level, query.runs, &mut random)?;
-    let mut pooled: Vec<Duration> = runs
-        .iter()
-        .flat_map(|run| run.latencies().to_vec())
-        .collect();
-    pooled.sort_unstable();
-    let each = query.percentiles.iter();
-    Ok(each
-        .filter_map(|&percentile| interval(query, percentile, &runs, &pooled))
-        .collect())
+    let overall = std::iter::once((None, query.measured));
+    let tasks = query.tasks.iter();
+    let tasks = tasks.map(|(task, measured)| (Some(*task), *measured));
+    let mut intervals = Vec::new();
+    for (task, measured) in overall.chain(tasks) {
+        let all = runs.iter().flat_map(|run| run.latencies(task));
+        let mut pooled: Vec<Duration> = all.copied().collect();
+        pooled.sort_unstable();
+        let of_task = ScatteredQuantiles {
+            task,
+            measured,
+            runs: &runs,
+            pooled: &pooled,
+        };
+        let each = query.percentiles.iter();
+        intervals.extend(each.filter_map(|&percentile| of_task.interval(query, percentile)));
+    }
+    Ok(intervals)
 }
 
-fn interval(
-    query: &IntervalQuery<'_>,
-    percentile: f64,
-    runs: &[SimulatedRun],
-    pooled: &[Duration],
-) -> Option<MeasuredInterval> {
-    let probability = percentile / 100.0;
-    let measured = query.measured.quantile(probability)?;
-    let truth = log_of(sorted_quantile(pooled, probability)?);
-    let each = runs
-        .iter()
-        .filter_map(|run| run.quantile(None, probability));
-    let mut apart: Vec<f64> = each.map(|quantile| log_of(quantile) - truth).collect();
-    apart.sort_by(f64::total_cmp);
-    let count = apart.len();
-    let left_out = ((count as f64 + 1.0) * (1.0 - query.confidence) / 2.0).floor() as usize;
-    let least = *apart.get(left_out.max(1) - 1)?;
-    let most = *apart.get(count - left_out.clamp(1, count))?;
-    let mean = apart.iter().sum::<f64>() / count as f64;
-    let squares: f64 = apart.iter().map(|one| (one - mean) * (one - mean)).sum();
-    let log_deviation = (squares / (count as f64 - 1.0).max(1.0)).sqrt();
-    let at = |log: f64| Duration::from_secs_f64_nearest(log.exp());
-    let beyond = query.measured.count()? as f64 * (1.0 - probability);
-    let high = measured.high.map(|high| at(log_of(high) - least));
-    let half = (most - least) / 2.0;
-    let wanted = (1.0 + WANTED_WIDTH).ln();
-    let longer = (half / wanted).powi(2).max(LEAST_BEYOND / beyond.max(1e-9));
-    let too_short = beyond < LEAST_BEYOND || most - least > WIDEST.ln();
-    Some(MeasuredInterval {
-        percentile,
-        low: at(log_of(measured.low) - most),
-        high: high.filter(|_| beyond >= LEAST_BEYOND),
-        log_deviation,
-        too_short,
-        needed: Duration::from_secs_f64_nearest(query.setting.duration.as_secs_f64() * longer),
-    })
+/// The quantiles of simulated runs, as they scatter around those of all of them.
+struct ScatteredQuantiles<'a> {
+    task: Option<&'a str>,
+    measured: &'a Distribution,
+    runs: &'a [SimulatedRun],
+    /// The latencies of all runs, sorted.
+    pooled: &'a [Duration],
+}
+
+impl ScatteredQuantiles<'_> {
+    /// The interval around the measured percentile; `None` where nothing was measured or simulated.
+    fn interval(&self, query: &IntervalQuery<'_>, percentile: f64) -> Option<MeasuredInterval> {
+        let probability = percentile / 100.0;
+        let measured = self.measured.quantile(probability)?;
+        let truth = log_of(sorted_quantile(self.pooled, probability)?);
+        let each = self.runs.iter();
+        let each = each.filter_map(|run| run.quantile(self.task, probability));
+        let mut apart: Vec<f64> = each.map(|quantile| log_of(quantile) - truth).collect();
+        apart.sort_by(f64::total_cmp);
+        let count = apart.len();
+        let left_out = ((count as f64 + 1.0) * (1.0 - query.confidence) / 2.0).floor() as usize;
+        let least = *apart.get(left_out.max(1) - 1)?;
+        let most = *apart.get(count - left_out.clamp(1, count))?;
+        let mean = apart.iter().sum::<f64>() / count as f64;
+        let squares: f64 = apart.iter().map(|one| (one - mean) * (one - mean)).sum();
+        let log_deviation = (squares / (count as f64 - 1.0).max(1.0)).sqrt();
+        let at = |log: f64| Duration::from_secs_f64_nearest(log.exp());
+        // Of one run, however many with the same arrivals were measured.
+        let requests = self.pooled.len() as f64 / self.runs.len().max(1) as f64;
+        let beyond = requests * (1.0 - probability);
+        // Where runs differ much from each other, what is between all of them may leave this one outside. The
+        // interval shall hold what was measured, and nothing that is shorter than any request was.
+        let shortest = self.measured.min()?.low;
+        let low = at(log_of(measured.low) - most).clamp(shortest, measured.low);
+        let high = measured.high;
+        let high = high.map(|high| at(log_of(high) - least).max(high));
+        let half = (most - least) / 2.0;
+        let wanted = (1.0 + WANTED_WIDTH).ln();
+        let longer = (half / wanted).powi(2).max(LEAST_BEYOND / beyond.max(1e-9));
+        let too_short = beyond < LEAST_BEYOND || most - least > WIDEST.ln();
+        Some(MeasuredInterval {
+            task: self.task.map(str::to_owned),
+            percentile,
+            low,
+            high: high.filter(|_| beyond >= LEAST_BEYOND),
+            log_deviation,
+            too_short,
+            needed: Duration::from_secs_f64_nearest(query.setting.duration.as_secs_f64() * longer),
+        })
+    }
 }
 
 /// The level of execution times at which the 90th percentile of the simulated queue is that of the measured
 /// run, by bisection with the same draws at every step.
+///
+/// # Errors
+/// [`BandError::OtherQueue`] if it lies farther from the calibrated one than is searched.
 fn fitted_level(query: &IntervalQuery<'_>, random: &mut ChaCha8Rng) -> Result<f64, BandError> {
     let none = BandError::NoReleases {
         duration: query.setting.duration,
@@ -141,17 +184,23 @@ fn fitted_level(query: &IntervalQuery<'_>, random: &mut ChaCha8Rng) -> Result<f6
         let middle = f64::midpoint(low, high);
         let mut same = ChaCha8Rng::seed_from_u64(seed);
         let runs = fresh_runs(query, middle.exp(), FITTING_RUNS, &mut same)?;
-        let mut pooled: Vec<Duration> = runs
-            .iter()
-            .flat_map(|run| run.latencies().to_vec())
-            .collect();
+        let all = runs.iter().flat_map(|run| run.latencies(None));
+        let mut pooled: Vec<Duration> = all.copied().collect();
         pooled.sort_unstable();
         match sorted_quantile(&pooled, 0.9) {
             Some(quantile) if quantile > measured => high = middle,
             _ => low = middle,
         }
     }
-    Ok(f64::midpoint(low, high).exp())
+    let fitted = f64::midpoint(low, high);
+    // A search that ends where it may not go on has found nothing.
+    let nearest = MOST_FITTED.ln() - (high - low);
+    match fitted.abs() < nearest {
+        true => Ok(fitted.exp()),
+        false => Err(BandError::OtherQueue {
+            factor: MOST_FITTED,
+        }),
+    }
 }
 
 /// Runs with arrivals of their own.
@@ -162,12 +211,13 @@ fn fresh_runs(
     random: &mut ChaCha8Rng,
 ) -> Result<Vec<SimulatedRun>, BandError> {
     let setting = &query.setting;
+    let tasks: Vec<&str> = query.tasks.iter().map(|(task, _)| *task).collect();
     let horizon = setting.warm_up.saturating_add(setting.duration);
     let simulated = (0..runs).map(|_| {
         let releases: Vec<Release> =
             releases(setting.service, horizon, random.random(), query.inputs)?;
         let choice = (Ingredients::FITTED, level);
-        SimulatedRun::draw_at_level(setting, &releases, &[], choice, random)
+        SimulatedRun::draw_at_level(setting, &releases, &tasks, choice, random)
     });
     simulated.collect()
 }

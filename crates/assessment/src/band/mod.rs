@@ -29,7 +29,7 @@ use tailbound_time::{Duration, nanoseconds};
 
 pub use correction::{BandCorrection, PastQuantile};
 pub use explanation::{FailedAssumption, RunRecord, failed_assumptions};
-pub use interval::{IntervalQuery, MeasuredInterval, measured_intervals};
+pub use interval::{IntervalQuery, MeasuredInterval, WANTED_WIDTH, measured_intervals};
 pub use service_process::{LevelVariation, ProcessRound, RequestTime, ServiceProcess};
 use simulated_run::{Ingredients, SimulatedRun};
 pub use supply_process::{LateLook, SupplyProcess};
@@ -68,6 +68,14 @@ pub enum BandError {
     NoReleases {
         /// The length of the run.
         duration: Duration,
+    },
+    /// The measured run cannot be one of the queue that was calibrated.
+    #[error(
+        "no execution times between 1/{factor} and {factor} times the calibrated ones give the measured p90"
+    )]
+    OtherQueue {
+        /// The factor.
+        factor: f64,
     },
     /// The releases cannot be made.
     #[error(transparent)]

@@ -154,16 +154,15 @@ impl SimulatedRun {
 
     /// The least latency within which a share `probability` of the requests stays, as for measured samples.
     pub(super) fn quantile(&self, task: Option<&str>, probability: f64) -> Option<Duration> {
-        let sorted = match task {
-            None => &self.overall,
-            Some(task) => self.per_task.get(task)?,
-        };
-        sorted_quantile(sorted, probability)
+        sorted_quantile(self.latencies(task), probability)
     }
 
-    /// The latencies, sorted.
-    pub(super) fn latencies(&self) -> &[Duration] {
-        &self.overall
+    /// The latencies, sorted; of a task those that were kept.
+    pub(super) fn latencies(&self, task: Option<&str>) -> &[Duration] {
+        match task {
+            None => &self.overall,
+            Some(task) => self.per_task.get(task).map_or(&[], Vec::as_slice),
+        }
     }
 }
 

@@ -80,6 +80,7 @@ mod tests {
             predicted: Vec::new(),
             simulated: None,
             measured: vec![run(); *runs],
+            intervals: Vec::new(),
             verdicts: Vec::new(),
         };
         RunReport {

@@ -138,6 +138,55 @@ pub(super) fn one_queue(check: &mut Check<'_>, place: &Place, task: &Task) {
 fn times(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
     content(check, place, task);
     priority(check, place, orderer, task);
+    blocking(check, place, orderer, task);
+}
+
+/// Lower priorities block higher ones, so there has to be an order by priorities.
+fn blocking(check: &mut Check<'_>, place: &Place, orderer: Orderer, task: &Task) {
+    let Orderer { scheduling, what } = orderer;
+    let by_priority = match scheduling {
+        Scheduling::RateMonotonic | Scheduling::DeadlineMonotonic | Scheduling::FixedPriority => {
+            true
+        }
+        Scheduling::Fifo | Scheduling::EarliestDeadlineFirst | Scheduling::RoundRobin => false,
+    };
+    if !task.blocking.is_zero() && !by_priority {
+        check.error(
+            &place.key("blocking"),
+            format!("blocking is by lower priorities, and the {what} does not serve by priorities"),
+            format!(
+                "leave it out, or add scheduling = \"fixed-priority\", \"rate-monotonic\" or \
+                 \"deadline-monotonic\" to the {what}"
+            ),
+        );
+    }
+}
+
+fn jitter(check: &mut Check<'_>, place: &Place, task: &Task) {
+    if task.jitter.is_zero() {
+        return;
+    }
+    let here = place.key("jitter");
+    if task.least_gap().is_none() {
+        check.error(
+            &here,
+            "jitter is for arrivals with a least distance, and these have none",
+            "leave it out, or make the arrivals periodic or sporadic",
+        );
+    }
+    if let Some(deadline) = task.relative_deadline()
+        && task.jitter >= deadline
+    {
+        let message = format!(
+            "a job may become ready {} after its arrival, and its deadline is {deadline} after it",
+            task.jitter
+        );
+        check.warning(
+            &here,
+            message,
+            "such a job is late even on a CPU of its own; lengthen the deadline",
+        );
+    }
 }
 
 /// Checks what a task's jobs are, but not its place among others.
@@ -145,6 +194,7 @@ fn content(check: &mut Check<'_>, place: &Place, task: &Task) {
     workload::arrivals(check, &place.key("arrivals"), &task.arrivals);
     workload::execution_time(check, &place.key("execution_time"), task);
     deadline(check, place, task);
+    jitter(check, place, task);
 }
 
 fn deadline(check: &mut Check<'_>, place: &Place, task: &Task) {

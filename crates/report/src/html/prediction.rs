@@ -90,6 +90,7 @@ fn results(services: &[PredictedService]) -> Vec<VariantResult> {
             predicted: Vec::new(),
             simulated: None,
             measured: Vec::new(),
+            intervals: Vec::new(),
             verdicts: Vec::new(),
         });
         result.verdicts.extend(one.verdicts.iter().cloned());

@@ -171,7 +171,7 @@ fn result(
     let prediction = predictions.first().map(|labelled| &labelled.distribution);
     let verdicts = [slo(90.0, 10), slo(99.0, 25)]
         .iter()
-        .map(|slo| Verdict::decide(slo, prediction, Some(&together)))
+        .map(|slo| Verdict::decide(slo, prediction, Some(&together), None))
         .collect();
     let interface = matches!(sharing, Sharing::Deferrable { .. }).then(|| ResourceInterface {
         budget: Duration::from_millis(6),
@@ -188,6 +188,7 @@ fn result(
         predicted: predictions,
         simulated,
         measured: runs,
+        intervals: Vec::new(),
         verdicts,
     }
 }

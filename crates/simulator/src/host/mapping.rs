@@ -61,6 +61,7 @@ pub fn lay_out(
         inputs,
         placed: placed(description, inputs)?,
     };
+    mapping.check_delays()?;
     mapping.check_outers()?;
     mapping.check_circles()?;
     for subsystem in subsystems::ALL {
@@ -87,6 +88,32 @@ pub(super) struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
+    /// Refuses tasks of the host with a delay that only schedulability tests know.
+    fn check_delays(&self) -> Result<(), HostError> {
+        let domains = &self.description.domains;
+        let is_here = |domain: &str| {
+            let domain = domains.get(domain);
+            let host = domain.and_then(|domain| self.description.host_of(domain));
+            host.is_some_and(|(name, _)| name == self.name)
+        };
+        let own = domains.iter().filter(|(name, _)| is_here(name));
+        let own = own.filter_map(|(name, domain)| {
+            let mut tasks = domain.tasks.iter();
+            let (task, key) = tasks.find_map(|(task, one)| Some((task, one.delay_key()?)))?;
+            Some(format!("domains.{name}.tasks.{task}.{key}"))
+        });
+        let services = self.description.services.iter();
+        let served = services.filter(|(_, service)| is_here(&service.domain));
+        let served = served.filter_map(|(name, service)| {
+            let (task, key) = service.delayed_task()?;
+            Some(format!("services.{name}.tasks.{task}.{key}"))
+        });
+        match own.chain(served).next() {
+            None => Ok(()),
+            Some(place) => Err(HostError::DelayedTask { place }),
+        }
+    }
+
     /// Refuses a domain inside of none: nothing would come to it, and it would be missing from the
     /// results without a word.
     fn check_outers(&self) -> Result<(), HostError> {

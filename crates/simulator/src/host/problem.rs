@@ -41,6 +41,15 @@ pub enum HostError {
         /// Why.
         why: &'static str,
     },
+    /// A delay of a task's jobs that simulation does not follow.
+    #[error(
+        "{place}: only `tailbound analyze` and `interface` know this key, and a simulation without it would show jobs \
+         that are done too early; leave it out to simulate"
+    )]
+    DelayedTask {
+        /// The key.
+        place: String,
+    },
     /// A time partition on a host without a cycle.
     #[error("hosts.{host}.major_frame: the host has time partitions and no major frame; add it")]
     NoFrame {

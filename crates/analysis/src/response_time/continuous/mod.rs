@@ -23,6 +23,8 @@
 
 mod boundary;
 mod equation;
+mod idle;
+mod job_sums;
 mod linear;
 mod norm;
 mod panels;
@@ -35,6 +37,7 @@ mod work;
 use crate::AnalysisError;
 use boundary::StartLaw;
 pub(super) use response::ContinuousResponses;
+use response::Idling;
 use work::StrideWork;
 
 /// What becomes of budget that nothing needs.
@@ -89,6 +92,7 @@ impl StepQueue {
 pub(super) struct Solved {
     queue: StepQueue,
     boundary: StartLaw,
+    idling: Idling,
     tolerance: f64,
 }
 
@@ -101,6 +105,7 @@ impl Solved {
     pub(super) fn new(queue: StepQueue, tolerance: f64) -> Result<Self, AnalysisError> {
         let boundary = StartLaw::solve(&queue, tolerance)?;
         Ok(Self {
+            idling: Idling::of(&queue, &boundary, tolerance),
             queue,
             boundary,
             tolerance,
@@ -109,6 +114,6 @@ impl Solved {
 
     /// An evaluator of the distribution function.
     pub(super) fn responses(&self) -> ContinuousResponses<'_> {
-        ContinuousResponses::new(&self.queue, &self.boundary, self.tolerance)
+        ContinuousResponses::new(&self.queue, &self.boundary, &self.idling, self.tolerance)
     }
 }

@@ -9,14 +9,15 @@ use super::stretches::{Panel, Stretches};
 
 /// Panels are cut until at most so many jobs are expected in one.
 const JOBS_PER_PANEL: f64 = 1.5;
-/// Numbers of nodes of the coarse and of the fine integral over a panel, by how many jobs are
-/// expected in it, or jobs long it is, at most.
+/// Numbers of nodes, tried one after the other until two integrals over a panel agree.
+const NODES: [usize; 6] = [1, 2, 3, 4, 6, 9];
+/// Where to begin and to end in these, by how many jobs are expected in a panel, or jobs long it is, at most.
 const ORDERS: [(f64, usize, usize); 5] = [
-    (0.003, 1, 2),
-    (0.03, 2, 3),
-    (0.15, 3, 4),
-    (0.4, 4, 6),
-    (f64::INFINITY, 6, 9),
+    (0.003, 0, 1),
+    (0.03, 1, 2),
+    (0.15, 1, 3),
+    (0.4, 1, 4),
+    (f64::INFINITY, 1, 5),
 ];
 /// No integral takes more panels.
 const MOST_PANELS: usize = 20_000;
@@ -60,6 +61,8 @@ impl Panels {
     ) -> (f64, f64) {
         let mut apart = 0.0;
         let mut heap = BinaryHeap::with_capacity(2 * panels.len());
+        let length: f64 = panels.iter().map(|panel| panel.high - panel.low).sum();
+        let enough = tolerance / length;
         for panel in panels {
             let parts = (self.jobs_expected_per_step * (panel.high - panel.low) / JOBS_PER_PANEL)
                 .ceil()
@@ -74,6 +77,7 @@ impl Panels {
                         ..*panel
                     },
                     &mut f,
+                    enough,
                 );
                 apart += found.apart;
                 heap.push(found);
@@ -93,7 +97,7 @@ impl Panels {
                     high,
                     ..worst.panel
                 };
-                let found = self.over(stretches, panel, &mut f);
+                let found = self.over(stretches, panel, &mut f, enough);
                 apart += found.apart;
                 heap.push(found);
             }
@@ -103,25 +107,36 @@ impl Panels {
         })
     }
 
+    /// The integral over a panel, by as many nodes as it takes to be wrong by `enough` per step of its length, if the
+    /// nodes for a panel of that size suffice.
     fn over(
         &self,
         stretches: &Stretches,
         panel: Panel,
         f: &mut impl FnMut(&Panel, f64) -> f64,
+        enough: f64,
     ) -> Integrated {
-        let size = self.jobs_per_step * (panel.high - panel.low);
-        let found = ORDERS.iter().find(|(most, _, _)| size <= *most);
-        let (_, coarse, fine) = found.unwrap_or(&ORDERS[ORDERS.len() - 1]);
+        let length = panel.high - panel.low;
+        let size = self.jobs_per_step * length;
+        let orders = ORDERS.iter().find(|(most, _, _)| size <= *most);
+        let (_, first, last) = orders.unwrap_or(&ORDERS[ORDERS.len() - 1]);
+        let rule = |order: usize| &self.rules[NODES[order] - 1];
         let mut with =
-            |nodes: usize| self.rules[nodes - 1].integrate(panel.low, panel.high, |n| f(&panel, n));
-        let largest = self.rules[fine - 1].largest_weight();
-        let (coarse, fine) = (with(*coarse), with(*fine));
-        // A jump between two nodes goes unnoticed, for as much as one of them counts.
-        let passed = stretches.jumps_in(&panel) * (panel.high - panel.low) * largest;
-        Integrated {
-            panel,
-            value: fine,
-            apart: (fine - coarse).abs() + passed,
+            |order: usize| rule(order).integrate(panel.low, panel.high, |n| f(&panel, n));
+        let jumps = stretches.jumps_in(&panel) * length;
+        let (mut coarse, mut order) = (with(*first), first + 1);
+        loop {
+            let value = with(order);
+            // A jump between two nodes goes unnoticed, for as much as one of them counts.
+            let apart = (value - coarse).abs() + jumps * rule(order).largest_weight();
+            if apart <= enough * length || order >= *last {
+                return Integrated {
+                    panel,
+                    value,
+                    apart,
+                };
+            }
+            (coarse, order) = (value, order + 1);
         }
     }
 }

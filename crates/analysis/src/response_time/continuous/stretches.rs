@@ -60,12 +60,12 @@ impl Stretches {
         }
     }
 
-    /// The panels to begin with for responses of r: the largest without whole strides in them.
+    /// The ranges in which the server is on, or off, throughout at n + r.
     pub(super) fn at(&self, r: f64) -> Vec<Panel> {
         let budget = self.budget_steps as f64;
         let off = self.period_steps - budget;
         let first = (r / self.period_steps).floor() as usize;
-        let mut panels = Vec::new();
+        let mut ranges = Vec::new();
         for periods in first..=first + 1 {
             let begin = periods as f64 * self.period_steps - r;
             let (on, idle) = match self.kind {
@@ -79,14 +79,16 @@ impl Stretches {
                     periods,
                     on,
                 };
-                self.cut(panel, &mut panels);
+                if panel.high - panel.low > NOTHING {
+                    ranges.push(panel);
+                }
             }
         }
-        panels
+        ranges
     }
 
     /// Cuts where a periodic server goes on, and at whole strides.
-    fn cut(&self, panel: Panel, panels: &mut Vec<Panel>) {
+    pub(super) fn cut(&self, panel: Panel, panels: &mut Vec<Panel>) {
         if panel.high - panel.low < NOTHING {
             return;
         }

@@ -1,13 +1,12 @@
 //! The work that arrives in a stretch of time: compound Poisson sums, at any time.
 
+use super::job_sums::poisson_window;
 use crate::lundberg;
 
 /// What is neglected of a tail.
 const NEGLECTED: f64 = 1e-18;
 /// Sums are scaled down beyond this, so that they can neither overflow nor vanish.
 const LARGE: f64 = 1e250;
-/// e to this is far below what NOTHING of it would spoil.
-const UNSCALED: f64 = 6.0;
 /// e to the minus this is far from the least float.
 const SMALL: f64 = 500.0;
 
@@ -84,22 +83,20 @@ impl StrideWork {
         found.iter_mut().for_each(|value| *value *= scale);
     }
 
-    /// The number of batches expected in `steps`, if every batch is one stride and the number is so
-    /// small that Poisson's terms need no scaling.
-    pub(super) fn in_jobs(&self, steps: f64) -> Option<f64> {
-        let mean = self.rate * steps;
-        (matches!(self.sizes[..], [(1, _)]) && mean < UNSCALED).then_some(mean)
-    }
-
-    /// The probability that exactly `strides` come in `steps` of time.
-    pub(super) fn probability(&self, steps: f64, strides: usize) -> f64 {
-        if let [(size, _)] = self.sizes[..] {
-            if !strides.is_multiple_of(size) {
-                return 0.0;
-            }
-            return poisson(self.rate * steps, strides / size);
+    /// The probabilities of those numbers of strides up to `last` that are not negligible in `steps` of time;
+    /// returns the first of these numbers.
+    pub(super) fn window_into(&self, steps: f64, last: usize, values: &mut Vec<f64>) -> usize {
+        if let [(1, _)] = self.sizes[..] {
+            let (first, window) = poisson_window(self.rate * steps);
+            values.clear();
+            values.extend(window.iter().take((last + 1).saturating_sub(first)));
+            return first;
         }
-        self.probabilities(steps, strides)[strides]
+        self.probabilities_into(steps, last, values);
+        let matters = |value: &f64| *value > NEGLECTED;
+        let first = values.iter().position(matters).unwrap_or(values.len());
+        values.drain(..first);
+        first
     }
 
     /// The largest theta per stride for which work served at `share` strides per step of time
@@ -132,19 +129,6 @@ fn inverse(k: usize) -> f64 {
     }
 }
 
-/// The probability of `count` events where `mean` are expected.
-fn poisson(mean: f64, count: usize) -> f64 {
-    if count < 12 && mean < 600.0 {
-        let power = (1..=count).fold(1.0, |power, k| power * mean / k as f64);
-        return power * (-mean).exp();
-    }
-    if mean <= 0.0 {
-        return if count == 0 { 1.0 } else { 0.0 };
-    }
-    let log_factorial: f64 = (2..=count).map(|k| (k as f64).ln()).sum();
-    (count as f64 * mean.ln() - mean - log_factorial).exp()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,9 +140,10 @@ mod tests {
             sizes: vec![(1, 1.0)],
         };
         let all = work.probabilities(5.0, 40);
+        let mut poisson = (-2.0_f64).exp();
         for (k, value) in all.iter().enumerate() {
-            let relative = (value - work.probability(5.0, k)) / value;
-            assert!(relative.abs() < 1e-12, "{k}");
+            assert!((value / poisson - 1.0).abs() < 1e-12, "{k}");
+            poisson *= 2.0 / (k + 1) as f64;
         }
         let sum: f64 = all.iter().sum();
         assert!((sum - 1.0).abs() < 1e-14);

@@ -43,6 +43,13 @@ pub fn tasks_of_mode(
 fn sporadic(name: &str, described: &Task) -> Result<SporadicTask, AnalysisError> {
     let not_periodic = || AnalysisError::NotPeriodic { task: name.into() };
     let period = described.least_gap().ok_or_else(not_periodic)?;
+    if let Some(key) = described.delay_key() {
+        let what = format!(
+            "task \"{name}\" has `{key}`, which the protocols of mode changes do not account for; leave it out, or the \
+             protocol"
+        );
+        return Err(AnalysisError::Invalid { what });
+    }
     if !described.sections.is_empty() || described.boost.is_some() {
         let what = format!(
             "task \"{name}\" has critical sections or a boost, which the protocols of mode changes \
