@@ -6,16 +6,11 @@ use tailbound_distribution::{Distribution, Evidence, Interval, Provenance, StepC
 use tailbound_time::Duration;
 
 use super::continuous::Solved;
-use super::mean::mean;
 use super::search::QuantileSearch;
 use crate::{AnalysisError, Prediction, SharpPoints};
 
 /// Bounds that are farther apart, relative, are worth a closer look.
 const WIDE: f64 = 1e-6;
-/// The mean is integrated to this relative error,
-const MEAN_WITHIN: f64 = 1e-6;
-/// and to this one where the budget is rounded, which moves it by more.
-const MEAN_ROUNDED: f64 = 1e-5;
 
 /// A probability between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -123,13 +118,7 @@ impl ResponseTimes {
         {
             return *mean;
         }
-        let within = match &self.source {
-            ResponseSource::Exact {
-                pessimistic: None, ..
-            } => MEAN_WITHIN,
-            _ => MEAN_ROUNDED,
-        };
-        self.interval(|side, _| side.mean(within), Distribution::mean)
+        self.interval(|side, _| side.mean(), Distribution::mean)
     }
 
     /// The bounds of a time, in nanoseconds from each side that there is.
@@ -302,10 +291,9 @@ impl QueueSide {
         (low * self.step_ns, high * self.step_ns)
     }
 
-    /// Bounds of the mean, about `within` of it apart.
-    fn mean(&self, within: f64) -> (f64, f64) {
-        let shortest = self.shortest_ns / self.step_ns;
-        let (mean, error) = mean(&self.solved.responses(), shortest, within);
+    /// Bounds of the mean.
+    fn mean(&self) -> (f64, f64) {
+        let (mean, error) = self.solved.responses().mean();
         ((mean - error) * self.step_ns, (mean + error) * self.step_ns)
     }
 }

@@ -5,7 +5,6 @@ mod batch_work;
 mod continuous;
 mod execution_range;
 mod lattice;
-mod mean;
 mod queue;
 mod schedule;
 mod search;

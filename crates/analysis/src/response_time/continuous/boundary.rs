@@ -27,6 +27,8 @@ pub(super) struct StartLaw {
     pub jumps: Vec<f64>,
     /// What any value may be wrong by.
     pub error: f64,
+    /// The workload is above x with at most e^(-lundberg x).
+    pub lundberg: f64,
 }
 
 impl StartLaw {
@@ -54,6 +56,7 @@ impl StartLaw {
                 above,
                 jumps: Vec::new(),
                 error: error + remainder,
+                lundberg: norm.lundberg,
             };
             if best
                 .as_ref()
@@ -106,6 +109,16 @@ impl StartLaw {
             let pairs = self.above.iter().zip(mixture);
             pairs.map(|(place, share)| share * place[index]).sum()
         })
+    }
+
+    /// The mean workload, and what it may be wrong by.
+    pub(super) fn mean(&self) -> (f64, f64) {
+        let weights = self.chebyshev.weights_up_to(1.0);
+        let places = self.above.iter().zip(&weights);
+        let mean = places.map(|(place, weight)| weight * place.iter().sum::<f64>());
+        let states = self.above.first().map_or(0, Vec::len) as f64;
+        let beyond = (-self.lundberg * states).exp() / self.lundberg;
+        (mean.sum(), self.error * states + beyond)
     }
 
     /// What the values at `place` are mixed of.

@@ -14,7 +14,7 @@
 use super::StepQueue;
 use super::boundary::StartLaw;
 use super::job_sums::JobSums;
-use super::quadrature::{Chebyshev, GaussLegendre, remainder};
+use super::quadrature::{Chebyshev, remainder};
 
 /// Numbers of places between two lattice points, tried one after the other.
 const PLACES: [usize; 6] = [3, 5, 8, 14, 24, 40];
@@ -23,8 +23,6 @@ const PLACES: [usize; 6] = [3, 5, 8, 14, 24, 40];
 #[derive(Clone, Debug)]
 pub(super) struct IdleLaw {
     chebyshev: Chebyshev,
-    /// A rule that integrates the interpolation without an error.
-    rule: GaussLegendre,
     /// By lattice step, then by place: p there.
     steps: Vec<Vec<f64>>,
     /// The integral of p from 0 to each lattice point.
@@ -64,7 +62,6 @@ impl IdleLaw {
         tolerance: f64,
     ) -> Self {
         let chebyshev = Chebyshev::new(count);
-        let rule = GaussLegendre::new(count.div_ceil(2));
         let rows: Vec<Vec<f64>> = chebyshev
             .points
             .iter()
@@ -74,12 +71,11 @@ impl IdleLaw {
         let steps = (0..queue.budget_steps).map(|x| rows.iter().map(|row| row[x]).collect());
         let mut law = Self {
             chebyshev,
-            rule,
             steps: steps.collect(),
             sums: vec![0.0],
             error,
         };
-        let whole = law.weights_up_to(1.0);
+        let whole = law.chebyshev.weights_up_to(1.0);
         let mut sum = 0.0;
         for step in &law.steps {
             sum += mixed(step, &whole);
@@ -88,25 +84,36 @@ impl IdleLaw {
         law
     }
 
-    /// What the places count for in an integral of the interpolation from 0 to `rest`.
-    fn weights_up_to(&self, rest: f64) -> Vec<f64> {
-        let mut sums = vec![0.0; self.chebyshev.points.len()];
-        let mut basis = Vec::new();
-        for (node, weight) in &self.rule.nodes {
-            self.chebyshev.basis(node * rest, &mut basis);
-            let pairs = sums.iter_mut().zip(&basis);
-            pairs.for_each(|(sum, share)| *sum += weight * rest * share);
-        }
-        sums
-    }
-
     /// The place x, for integrals that end there or whole steps before.
     pub(super) fn end(&self, x: f64) -> StepEnd {
         let step = x.floor();
         StepEnd {
             step: step as isize,
-            weights: self.weights_up_to(x - step),
+            weights: self.chebyshev.weights_up_to(x - step),
         }
+    }
+
+    /// What the places count for at `rest` in a lattice step.
+    pub(super) fn place(&self, rest: f64) -> Vec<f64> {
+        let mut basis = Vec::new();
+        self.chebyshev.basis(rest, &mut basis);
+        basis
+    }
+
+    /// p in a lattice step, at a [`place`](IdleLaw::place).
+    pub(super) fn at(&self, step: usize, place: &[f64]) -> f64 {
+        self.steps
+            .get(step)
+            .map_or(0.0, |values| mixed(values, place))
+    }
+
+    /// The integral, over x up to the budget, of the integral of p from 0 to x.
+    pub(super) fn sum_of_integrals(&self) -> f64 {
+        let within = self.chebyshev.weights_of_sums();
+        let steps = self.steps.iter().zip(&self.sums);
+        steps
+            .map(|(values, before)| before + mixed(values, &within))
+            .sum()
     }
 
     /// The integral of p from 0 to `steps` before an end.

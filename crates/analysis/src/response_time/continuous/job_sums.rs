@@ -109,6 +109,14 @@ impl JobSums {
         counts.map(|(n, p)| p * integrals.of(*n)).sum()
     }
 
+    /// The integral of t times the probability of exactly `strides` in t: t Po(n; rate t) is (n + 1) / rate
+    /// Po(n + 1; rate t).
+    pub(super) fn mixed_with_time(&self, integrals: &PoissonIntegrals, strides: usize) -> f64 {
+        let counts = self.by_amount.get(strides).into_iter().flatten();
+        let terms = counts.map(|(n, p)| p * (n + 1) as f64 * integrals.of(n + 1));
+        terms.sum::<f64>() / self.rate
+    }
+
     /// The integral of the probability of exactly `strides` in t, times 1 less `strides` / t, with `stride` steps
     /// each: Po(n; rate t) / t is rate / n Po(n - 1; rate t).
     pub(super) fn mixed_without_idling(
@@ -265,6 +273,12 @@ mod tests {
                         sums.mixed_without_idling(&integrals, k, 2),
                     ];
                     let slowly = integrated(between, |t| sums.probability(t, k));
+                    let timed = integrated(between, |t| t * sums.probability(t, k));
+                    let timed_answer = sums.mixed_with_time(&integrals, k);
+                    assert!(
+                        (timed_answer - timed).abs() < 1e-5,
+                        "{between:?} {k}: {timed_answer} {timed}"
+                    );
                     let idling = integrated(between, |t| {
                         sums.probability(t, k) * (1.0 - (2 * k) as f64 / t)
                     });

@@ -26,6 +26,7 @@ mod equation;
 mod idle;
 mod job_sums;
 mod linear;
+mod mean;
 mod norm;
 mod panels;
 mod quadrature;

@@ -15,6 +15,8 @@ const MOST_STRIDES: f64 = 200_000.0;
 /// The weighted norm in which T is a contraction: sup |f(x)| e^(theta x) for a theta below
 /// Lundberg's, since T e^(-theta x) <= e^(-theta x) E e^(theta (X(P) - B)).
 pub(super) struct Norm {
+    /// Lundberg's exponent, per lattice step: the workload at period starts is above x with at most e^(-lundberg x).
+    pub(super) lundberg: f64,
     /// Per lattice step.
     pub(super) theta: f64,
     /// By how much T contracts.
@@ -61,6 +63,7 @@ impl Norm {
         // never makes more of a constant.
         let cut = (-lundberg * states as f64).exp();
         Ok(Self {
+            lundberg,
             theta,
             factor,
             states,

@@ -74,6 +74,8 @@ pub(super) struct Chebyshev {
     /// The points, rising.
     pub points: Vec<f64>,
     weights: Vec<f64>,
+    /// A rule that integrates the polynomial, and its product with the place, without an error.
+    rule: GaussLegendre,
 }
 
 impl Chebyshev {
@@ -88,7 +90,30 @@ impl Chebyshev {
                 .map(|index| 0.5 * (1.0 - angle(index).cos()))
                 .collect(),
             weights: (0..count).map(weight).collect(),
+            rule: GaussLegendre::new(count / 2 + 1),
         }
+    }
+
+    /// What each point's value counts for in the integral from 0 to `end`.
+    pub(super) fn weights_up_to(&self, end: f64) -> Vec<f64> {
+        self.weighted(end, |_| 1.0)
+    }
+
+    /// What each point's value counts for in the integral from 0 to 1 of the polynomial times the distance to 1.
+    pub(super) fn weights_of_sums(&self) -> Vec<f64> {
+        self.weighted(1.0, |at| 1.0 - at)
+    }
+
+    fn weighted(&self, end: f64, factor: impl Fn(f64) -> f64) -> Vec<f64> {
+        let mut sums = vec![0.0; self.points.len()];
+        let mut basis = Vec::new();
+        for (node, weight) in &self.rule.nodes {
+            let at = node * end;
+            self.basis(at, &mut basis);
+            let pairs = sums.iter_mut().zip(&basis);
+            pairs.for_each(|(sum, share)| *sum += weight * end * factor(at) * share);
+        }
+        sums
     }
 
     /// What each point's value counts for at `at`: the barycentric form of Lagrange's polynomial.

@@ -28,9 +28,9 @@ const NO_ROOM: f64 = 1e-10;
 /// Evaluates F(r) = (1/P) times the integral over n from 0 to P of C(n, n + r), with C(n, T) the
 /// probability that a job that comes n after a period start is done T after it.
 pub(in crate::response_time) struct ContinuousResponses<'a> {
-    queue: &'a StepQueue,
-    boundary: &'a StartLaw,
-    idling: &'a Idling,
+    pub(super) queue: &'a StepQueue,
+    pub(super) boundary: &'a StartLaw,
+    pub(super) idling: &'a Idling,
     stretches: Stretches,
     panels: Panels,
     /// What the workload's law may be wrong by.
@@ -40,24 +40,24 @@ pub(in crate::response_time) struct ContinuousResponses<'a> {
 /// When the server has nothing to do, and what comes in a period.
 #[derive(Clone, Debug)]
 pub(super) struct Idling {
-    sums: JobSums,
+    pub(super) sums: JobSums,
     /// So many strides of work come in a period at most.
-    reach: usize,
+    pub(super) reach: usize,
     /// Of a server that is off first, as the periodic server is.
-    idle: IdleLaw,
+    pub(super) idle: IdleLaw,
     /// The same at the lattice points.
     idle_at_points: Vec<f64>,
     /// Of a deferrable server: the period that a job comes in.
-    own_period: Option<OwnPeriod>,
+    pub(super) own_period: Option<OwnPeriod>,
 }
 
 /// When a deferrable server has nothing to do, for jobs that are done in the period that they come in.
 #[derive(Clone, Debug)]
-struct OwnPeriod {
+pub(super) struct OwnPeriod {
     /// If it may be on up to the moment that is asked for.
-    at_once: IdleLaw,
+    pub(super) at_once: IdleLaw,
     /// Over how long it has to be off before, see [`idle_over_offs`].
-    over_offs: Vec<f64>,
+    pub(super) over_offs: Vec<f64>,
 }
 
 /// Vectors that are filled anew at each place.
@@ -138,7 +138,7 @@ impl<'a> ContinuousResponses<'a> {
     }
 
     /// The time without service before the server goes on, in every period.
-    fn off(&self) -> f64 {
+    pub(super) fn off(&self) -> f64 {
         self.queue.period_steps - self.queue.budget_steps as f64
     }
 
@@ -290,7 +290,7 @@ impl<'a> ContinuousResponses<'a> {
     }
 
     /// The integral over n of Pr(E(n) <= `limit`), which is 0 where the server has been on for longer.
-    fn done_later(&self, stretch: &Panel, limit: usize) -> f64 {
+    pub(super) fn done_later(&self, stretch: &Panel, limit: usize) -> f64 {
         let (stride, off) = (self.queue.stride, self.off());
         let high = stretch.high.min(limit as f64 + off);
         if high <= stretch.low {
