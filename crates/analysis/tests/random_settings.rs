@@ -33,15 +33,15 @@ fn predict(queue: &PoissonQueue, points: &SharpPoints) -> Result<Prediction, Ana
 fn contradictions(number: u64) -> Option<Vec<String>> {
     let queue = QUICK.queue(number);
     let told = |wrong: &dyn std::fmt::Display| format!("{number}, {queue:?}: {wrong}");
-    let found = match compare(&queue, (JOBS, number), predict) {
-        Ok(found) => found,
+    let comparison = match compare(&queue, (JOBS, number), predict) {
+        Ok(comparison) => comparison,
         Err(AnalysisError::NotAnalysed { .. }) => return None,
         Err(error) => return Some(vec![told(&error)]),
     };
-    if found.width().is_infinite() {
+    if comparison.width().is_infinite() {
         return Some(vec![told(&"the 99th percentile has no upper end")]);
     }
-    if found.wrong().next().is_none() || !found.is_bound() {
+    if comparison.wrong().next().is_none() || !comparison.is_bound() {
         return Some(Vec::new());
     }
     let again = compare(&queue, (JOBS * AGAIN, SETTINGS + number), predict).unwrap();

@@ -448,7 +448,7 @@ fn a_run_that_is_too_short_says_so_and_how_long_it_should_be() {
 #[test]
 fn an_interval_holds_what_was_measured_and_no_impossible_latency() {
     let mut lengths = vec![7_000; 10];
-    lengths[9] = 24_000;
+    lengths[9] = 16_000;
     let (service, process) = (service(), process(&lengths));
     let run = measured(1, 40);
     let query = IntervalQuery {
