@@ -119,7 +119,7 @@ fn number_row(number: &ComparedNumber) -> Value {
     })
 }
 
-/// What came of all settings of a rule.
+/// The summary of all settings of a rule: how many there were, were answered, and were contradicted.
 fn summary(rule: &str, rows: &[Value]) -> Value {
     let of_rule: Vec<&Value> = rows.iter().filter(|row| row["rule"] == rule).collect();
     let with_evidence = |word: &str| -> Vec<&Value> {

@@ -1,4 +1,4 @@
-//! What bounds long responses where nothing was computed.
+//! `ResponseTail` bounds the probabilities of responses that are longer than any that was computed.
 
 use tailbound_time::Duration;
 

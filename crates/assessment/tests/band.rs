@@ -1,6 +1,7 @@
 //! Prediction bands, their corrections, and intervals of measured quantiles.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use tailbound_analysis::{ServiceQuery, SharpPoints, predict_at};
 use tailbound_assessment::band::{
@@ -165,6 +166,12 @@ fn phases_and_stalls_widen_a_band_and_are_named() {
     }
     // A look of 20 ms stands for a stall of 21 ms: it began within the 2 ms before.
     assert!((supply.lost_share() - 0.021).abs() < 1e-9);
+    // Nothing lost is no negative share, which tables would show with its sign.
+    let calm = SupplyProcess {
+        late: Vec::new(),
+        ..supply
+    };
+    assert!(calm.lost_share().is_sign_positive());
     let (least, most) = stalls.lost_share;
     assert!(least < 0.021 && 0.021 < most, "{least} {most}");
 }
@@ -377,6 +384,29 @@ fn measured(seed: u64, seconds: u64) -> Distribution {
     Distribution::from_samples(provenance, latencies.collect())
 }
 
+/// The question for intervals of a run of so many seconds on a CPU of its own.
+fn interval_query<'a>(
+    service: &'a Service,
+    process: &'a ServiceProcess,
+    (measured, seconds): (&'a Distribution, u64),
+) -> IntervalQuery<'a> {
+    static NO_FILES: LazyLock<InputFiles> = LazyLock::new(InputFiles::default);
+    IntervalQuery {
+        setting: RunSetting {
+            server: ReservationServer::Dedicated,
+            duration: Duration::from_secs(seconds),
+            ..setting(service, process, None)
+        },
+        inputs: &NO_FILES,
+        measured,
+        tasks: &[],
+        percentiles: &[],
+        confidence: 0.95,
+        runs: 60,
+        seed: 1,
+    }
+}
+
 /// Order statistics take latencies for independent: their intervals are too narrow for a queue. Those that
 /// are assisted by the queue hold the quantile of a run a hundred times as long.
 #[test]
@@ -387,18 +417,10 @@ fn intervals_of_measured_quantiles_hold_where_order_statistics_do_not() {
     for seed in 0..12 {
         let run = measured(seed, 40);
         let query = IntervalQuery {
-            setting: RunSetting {
-                server: ReservationServer::Dedicated,
-                duration: Duration::from_secs(39),
-                ..setting(&service, &process, None)
-            },
-            inputs: &InputFiles::default(),
-            measured: &run,
-            tasks: &[],
             percentiles: &[90.0, 95.0],
-            confidence: 0.95,
             runs: 100,
             seed,
+            ..interval_query(&service, &process, (&run, 39))
         };
         for interval in measured_intervals(&query).unwrap() {
             let probability = interval.percentile / 100.0;
@@ -422,18 +444,10 @@ fn a_run_that_is_too_short_says_so_and_how_long_it_should_be() {
     let (service, process) = (service(), process(&[8_000; 10]));
     let run = measured(1, 5);
     let query = IntervalQuery {
-        setting: RunSetting {
-            server: ReservationServer::Dedicated,
-            duration: Duration::from_secs(4),
-            ..setting(&service, &process, None)
-        },
-        inputs: &InputFiles::default(),
-        measured: &run,
-        tasks: &[],
         percentiles: &[50.0, 99.9],
-        confidence: 0.95,
         runs: 40,
         seed: 1,
+        ..interval_query(&service, &process, (&run, 4))
     };
     let intervals = measured_intervals(&query).unwrap();
     assert!(intervals[1].too_short && intervals[1].high.is_none());
@@ -452,18 +466,10 @@ fn an_interval_holds_what_was_measured_and_no_impossible_latency() {
     let (service, process) = (service(), process(&lengths));
     let run = measured(1, 40);
     let query = IntervalQuery {
-        setting: RunSetting {
-            server: ReservationServer::Dedicated,
-            duration: Duration::from_secs(39),
-            ..setting(&service, &process, None)
-        },
-        inputs: &InputFiles::default(),
-        measured: &run,
-        tasks: &[],
         percentiles: &[50.0, 90.0, 95.0, 99.0],
-        confidence: 0.95,
         runs: 60,
         seed: 1,
+        ..interval_query(&service, &process, (&run, 39))
     };
     for interval in measured_intervals(&query).unwrap() {
         let value = run.quantile(interval.percentile / 100.0).unwrap().low;
@@ -480,18 +486,11 @@ fn intervals_are_of_one_run_however_often_it_was_repeated() {
     let twice = tailbound_distribution::merge(&[&run, &run]).unwrap();
     let intervals = |measured: &Distribution| {
         measured_intervals(&IntervalQuery {
-            setting: RunSetting {
-                server: ReservationServer::Dedicated,
-                duration: Duration::from_secs(39),
-                ..setting(&service, &process, None)
-            },
-            inputs: &InputFiles::default(),
-            measured,
-            tasks: &[("work", measured)],
             percentiles: &[95.0],
-            confidence: 0.95,
             runs: 60,
+            tasks: &[("work", measured)],
             seed: 1,
+            ..interval_query(&service, &process, (measured, 39))
         })
         .unwrap()
     };
@@ -508,18 +507,10 @@ fn a_run_of_another_queue_has_no_interval() {
     let (service, process) = (service(), process(&[2_000; 10]));
     let run = measured(1, 40);
     let query = IntervalQuery {
-        setting: RunSetting {
-            server: ReservationServer::Dedicated,
-            duration: Duration::from_secs(39),
-            ..setting(&service, &process, None)
-        },
-        inputs: &InputFiles::default(),
-        measured: &run,
-        tasks: &[],
         percentiles: &[90.0],
-        confidence: 0.95,
         runs: 20,
         seed: 1,
+        ..interval_query(&service, &process, (&run, 39))
     };
     let error = measured_intervals(&query).unwrap_err();
     assert_eq!(error, BandError::OtherQueue { factor: 1.5 });

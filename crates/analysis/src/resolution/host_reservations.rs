@@ -8,7 +8,7 @@ use tailbound_time::Duration;
 use super::ResolvedDomain;
 use crate::admission::pool;
 
-/// What domains have reserved on one host of a description.
+/// `HostReservations` are the reservations of the domains on one host of a description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostReservations<'a> {
     /// The name of the host.

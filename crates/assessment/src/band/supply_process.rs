@@ -65,7 +65,8 @@ impl SupplyProcess {
             let (weight, length) = self.stalls_behind(look);
             weight * length.as_secs_f64()
         });
-        (lost.sum::<f64>() / self.span.as_secs_f64()).min(1.0)
+        // The sum of nothing is -0.0, which would be printed with its sign.
+        (lost.sum::<f64>() / self.span.as_secs_f64()).clamp(0.0, 1.0) + 0.0
     }
 
     /// The longest delay of a look.

@@ -93,7 +93,7 @@ impl IdleLaw {
         }
     }
 
-    /// What the places count for at `rest` in a lattice step.
+    /// The weight of each place in the value at `rest` in a lattice step.
     pub(super) fn place(&self, rest: f64) -> Vec<f64> {
         let mut basis = Vec::new();
         self.chebyshev.basis(rest, &mut basis);

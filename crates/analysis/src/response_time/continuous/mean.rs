@@ -15,11 +15,11 @@ use super::stretches::Panel;
 /// Numbers of nodes per lattice step of two integrals that are compared.
 const COARSE: usize = 2;
 const FINE: usize = 4;
-/// What the budgets beyond the last one count for at most, next to the shortest job.
+/// The share of the shortest job that the budgets beyond the last one may add to the mean.
 const BEYOND: f64 = 1e-9;
 /// The part of Lundberg's exponent at which the tail is bounded.
 const SLOWER: f64 = 0.9;
-/// What floats lose of a period.
+/// The share of a period that rounding of floats may lose.
 const ROUNDING: f64 = 1e-14;
 
 /// A value and about what it may be wrong by.
@@ -109,7 +109,7 @@ impl ContinuousResponses<'_> {
         ((log + sum - BEYOND.ln()) / (a * budget)).ceil() as usize
     }
 
-    /// What the budget of the period that a job comes in changes of the mean: for each of them the integral of
+    /// The change of the mean by the budget of the period that a job comes in: for each job the integral of
     /// Pr(E(n) + d <= y) up to the budget, which the later periods do not count, less what is done at once.
     fn within_budget(&self, own_period: &OwnPeriod) -> Uncertain {
         let (stride, budget) = (self.queue.stride, self.queue.budget_steps);

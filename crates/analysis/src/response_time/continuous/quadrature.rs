@@ -94,12 +94,12 @@ impl Chebyshev {
         }
     }
 
-    /// What each point's value counts for in the integral from 0 to `end`.
+    /// The weight of each point's value in the integral from 0 to `end`.
     pub(super) fn weights_up_to(&self, end: f64) -> Vec<f64> {
         self.weighted(end, |_| 1.0)
     }
 
-    /// What each point's value counts for in the integral from 0 to 1 of the polynomial times the distance to 1.
+    /// The weight of each point's value in the integral from 0 to 1 of the polynomial times the distance to 1.
     pub(super) fn weights_of_sums(&self) -> Vec<f64> {
         self.weighted(1.0, |at| 1.0 - at)
     }
@@ -116,7 +116,7 @@ impl Chebyshev {
         sums
     }
 
-    /// What each point's value counts for at `at`: the barycentric form of Lagrange's polynomial.
+    /// The weight of each point's value in the value at `at`: the barycentric form of Lagrange's polynomial.
     pub(super) fn basis(&self, at: f64, basis: &mut Vec<f64>) {
         basis.clear();
         if let Some(hit) = self
