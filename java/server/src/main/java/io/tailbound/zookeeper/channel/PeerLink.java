@@ -3,12 +3,16 @@ package io.tailbound.zookeeper.channel;
 import io.tailbound.zookeeper.config.HeartbeatConfig;
 import java.util.Optional;
 import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The exchange of states with one peer: what it said last, how long it has been silent, and the
  * thread that tells it ours. A thread for each peer, so that one congested channel delays no other.
  */
 final class PeerLink implements Runnable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(PeerLink.class);
 
   /**
    * States sent without a sign that the peer read them. A hung peer's socket buffers take this many
@@ -49,17 +53,17 @@ final class PeerLink implements Runnable {
     this.retryAtNs = System.nanoTime() + SHORTEST_RETRY_NS;
   }
 
-  /** The peer showed on a channel that it is of our kind. Returns whether that is news. */
-  synchronized boolean announced(Object onChannel) {
+  /** The peer showed on a channel that it is of our kind: by the mark, or by a state that came before it. */
+  synchronized void announced(Object onChannel) {
     if (onChannel == null || onChannel == channel) {
-      return false;
+      return;
     }
     channel = onChannel;
     last = null;
     sequence = 0;
     silence = newSilence(config.timeoutNs());
     nudge();
-    return true;
+    LOG.info("Server {} is of our kind", server);
   }
 
   private Silence newSilence(long floorNs) {

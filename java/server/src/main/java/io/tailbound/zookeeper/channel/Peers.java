@@ -120,9 +120,7 @@ public final class Peers implements AutoCloseable {
       return true;
     }
     if (Announcement.carriedBy(message)) {
-      if (link(server).announced(channel)) {
-        LOG.info("Server {} is of our kind", server);
-      }
+      link(server).announced(channel);
     } else if (channel != null && stockChannels.put(server, channel) != channel && !speaks(server)) {
       LOG.info("Server {} is a stock server: with it there are no ready notice, no heartbeats and no epoch"
           + " table; an election that needs it and a hung leader take as long as upstream's", server);
