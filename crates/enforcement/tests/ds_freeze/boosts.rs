@@ -2,6 +2,8 @@
 
 use super::*;
 use tailbound_enforcement::ds_freeze::LONGEST_BOOST;
+use tailbound_linux::thread::pin_current_thread;
+use tailbound_model::interface::Cpu;
 
 #[test]
 fn a_boost_comes_from_no_budget_and_ends() {
@@ -26,6 +28,9 @@ fn a_boost_comes_from_no_budget_and_ends() {
         },
         AS_LOAD,
     );
+    // Away from the load, which would keep this thread from ending a boost that it began.
+    assert_ne!(test_cpu(), Cpu(0), "there are two CPUs");
+    pin_current_thread(0).expect("pin");
     pause(300);
     let at_most = Duration::from_millis(5);
     // It stands still for most of a period, and only then it is boosted.
