@@ -29,7 +29,7 @@ fn predict(queue: &PoissonQueue, points: &SharpPoints) -> Result<Prediction, Ana
 }
 
 /// Simulates a setting: `None` where there is no prediction, else what the simulation contradicts, twice, of its
-/// bounds.
+/// ends, and of those that are proved.
 fn contradictions(number: u64) -> Option<Vec<String>> {
     let queue = QUICK.queue(number);
     let told = |wrong: &dyn std::fmt::Display| format!("{number}, {queue:?}: {wrong}");
@@ -41,7 +41,7 @@ fn contradictions(number: u64) -> Option<Vec<String>> {
     if comparison.width().is_infinite() {
         return Some(vec![told(&"the 99th percentile has no upper end")]);
     }
-    if comparison.wrong().next().is_none() || !comparison.is_bound() {
+    if comparison.wrong().next().is_none() || !comparison.is_held(&queue) {
         return Some(Vec::new());
     }
     let again = compare(&queue, (JOBS * AGAIN, SETTINGS + number), predict).unwrap();
