@@ -109,8 +109,8 @@ fn keeps(
     match solved {
         Ok(found) => {
             let mut promises = query.promises.iter();
-            let kept = promises
-                .all(|promise| found.cdf(promise.latency).lower >= promise.probability);
+            let kept =
+                promises.all(|promise| found.cdf(promise.latency).lower >= promise.probability);
             Ok(kept.then(|| found.evidence()))
         }
         // So near to saturation that no answer comes in time: not for sure.

@@ -248,10 +248,16 @@ impl ComparedNumbers {
     ) {
         let Interval { low, high } = predicted.quantile(probability).unwrap();
         let before = low.saturating_sub(Duration::from_nanos(1));
-        let what = format!("{which}F before {low}, the lower end of p{}", 100.0 * probability);
+        let what = format!(
+            "{which}F before {low}, the lower end of p{}",
+            100.0 * probability
+        );
         self.between(&what, &shares_within(responses, before), (0.0, probability));
         if let Some(high) = high {
-            let what = format!("{which}F({high}), the upper end of p{}", 100.0 * probability);
+            let what = format!(
+                "{which}F({high}), the upper end of p{}",
+                100.0 * probability
+            );
             self.between(&what, &shares_within(responses, high), (probability, 1.0));
         }
     }

@@ -20,11 +20,10 @@ fn cells(mean: &TimeBounds, quantiles: &[QuantileBounds], shares: &[ShareBounds]
     let quantiles = quantiles.iter().map(|quantile| &quantile.bounds);
     let times = std::iter::once(mean).chain(quantiles);
     let times = times.map(as_sharp_as_known);
-    let shares = shares.iter()
-        .map(|share| match share.high - share.low {
-            apart if apart < 1e-7 => format!("{:.7}", share.low),
-            _ => format!("{:.4} .. {:.4}", share.low, share.high),
-        });
+    let shares = shares.iter().map(|share| match share.high - share.low {
+        apart if apart < 1e-7 => format!("{:.7}", share.low),
+        _ => format!("{:.4} .. {:.4}", share.low, share.high),
+    });
     times.chain(shares).collect()
 }
 
@@ -58,7 +57,9 @@ pub fn print(
             answer.refused.clone().unwrap_or_default(),
         ];
         let ends = std::iter::once(first).chain(std::iter::repeat_with(Default::default));
-        rows.iter().zip(ends).map(|(row, end)| [row.as_slice(), &end].concat())
+        rows.iter()
+            .zip(ends)
+            .map(|(row, end)| [row.as_slice(), &end].concat())
     });
     let csv_rows: Vec<Vec<String>> = complete.collect();
     let rows = rows.concat();
@@ -117,7 +118,8 @@ fn promise_table(answers: &[PredictionAnswer]) -> String {
                 promise(one),
                 as_sharp_as_known(&one.predicted),
                 one.outlook.to_string(),
-                one.evidence.map_or_else(|| "-".into(), |evidence| evidence.to_string()),
+                one.evidence
+                    .map_or_else(|| "-".into(), |evidence| evidence.to_string()),
             ]
         };
         answer.promises.iter().map(row)
