@@ -150,12 +150,6 @@ impl Comparison {
         self.prediction.overall.provenance.evidence == Evidence::Bound
     }
 
-    /// Whether no simulation may contradict the prediction: one that is proved, or an estimate of the exact method.
-    /// An estimate for a polling server spans two roundings and claims no more.
-    pub fn is_held(&self, queue: &PoissonQueue) -> bool {
-        self.is_bound() || !matches!(queue.server, ReservationServer::Polling { .. })
-    }
-
     /// How far the bounds of the 99th percentile are apart, relative to the lower one; infinite where there is no
     /// upper one.
     pub fn width(&self) -> f64 {
