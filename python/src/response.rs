@@ -173,10 +173,10 @@ impl Answer {
     #[getter]
     fn evidence(&self) -> String {
         let evidence = match &*self.source {
-            Source::Queue(found) => found.evidence(),
-            Source::Slotted(found) => found.distribution.provenance.evidence,
-            Source::Service(found) => found.evidence,
-            Source::Simulated(found) => found.provenance.evidence,
+            Source::Queue(queue) => queue.evidence(),
+            Source::Slotted(slotted) => slotted.distribution.provenance.evidence,
+            Source::Service(service) => service.evidence,
+            Source::Simulated(simulated) => simulated.provenance.evidence,
         };
         evidence.to_string()
     }

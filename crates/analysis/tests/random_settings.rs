@@ -173,20 +173,20 @@ fn estimates_of_the_exact_method_stand_beside_a_proved_bracket() {
         };
         let solved = queue.solve().unwrap();
         assert_eq!(solved.evidence(), Evidence::Estimate, "{queue:?}");
-        let found = predict(&queue, &SharpPoints::default()).unwrap();
-        let provenance = &found.overall.provenance;
+        let prediction = predict(&queue, &SharpPoints::default()).unwrap();
+        let provenance = &prediction.overall.provenance;
         assert_eq!(provenance.evidence, Evidence::Estimate, "{queue:?}");
-        let proved = found.proved.as_ref().unwrap();
+        let proved = prediction.proved.as_ref().unwrap();
         assert_eq!(proved.overall.provenance.evidence, Evidence::Bound);
         for probability in [0.5, 0.9, 0.99] {
             let (sharp, sure) = (
-                found.overall.quantile(probability).unwrap(),
+                prediction.overall.quantile(probability).unwrap(),
                 proved.overall.quantile(probability).unwrap(),
             );
             let inside = sure.low <= sharp.low && sharp.high <= sure.high;
             assert!(inside, "{queue:?}, {probability}: {sharp:?} {sure:?}");
         }
-        let (sharp, sure) = (found.mean().unwrap(), proved.mean().unwrap());
+        let (sharp, sure) = (prediction.mean().unwrap(), proved.mean().unwrap());
         let inside = sure.low <= sharp.low && sharp.high <= sure.high;
         assert!(inside, "{queue:?}: {sharp:?} {sure:?}");
     }

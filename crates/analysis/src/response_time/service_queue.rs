@@ -91,11 +91,11 @@ impl PoissonQueue {
         self.check()?;
         if self.batches.iter().any(|(jobs, _)| *jobs != 1) {
             let subject = format!("response time of {name}");
-            let mut found = self.solve()?.prediction(&subject, points)?;
-            if found.overall.provenance.evidence != Evidence::Bound {
-                found.proved = self.proved_bracket(&subject)?;
+            let mut prediction = self.solve()?.prediction(&subject, points)?;
+            if prediction.overall.provenance.evidence != Evidence::Bound {
+                prediction.proved = self.proved_bracket(&subject)?;
             }
-            return Ok(found);
+            return Ok(prediction);
         }
         let task = Task::of(
             Arrivals::Poisson { rate: self.rate },
@@ -116,9 +116,9 @@ impl PoissonQueue {
     /// The lattice's bracket of the response times; `None` where the lattice method has none.
     fn proved_bracket(&self, subject: &str) -> Result<Option<ProvedBracket>, AnalysisError> {
         match self.on_a_lattice() {
-            Ok(found) => Ok(Some(ProvedBracket {
-                overall: found.distribution(subject, &[])?,
-                mean: Some(found.mean()),
+            Ok(bracket) => Ok(Some(ProvedBracket {
+                overall: bracket.distribution(subject, &[])?,
+                mean: Some(bracket.mean()),
             })),
             Err(AnalysisError::NotAnalysed { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -66,7 +66,7 @@ pub(super) fn least_budget(
     while enough - too_little > 1 {
         let middle = too_little + (enough - too_little) / 2;
         match keeps(query, budget(middle), period)? {
-            Some(found) => (enough, evidence) = (middle, found),
+            Some(of_middle) => (enough, evidence) = (middle, of_middle),
             None => too_little = middle,
         }
     }
@@ -107,11 +107,11 @@ fn keeps(
         _ => queue.solve(),
     };
     match solved {
-        Ok(found) => {
+        Ok(responses) => {
             let mut promises = query.promises.iter();
             let kept =
-                promises.all(|promise| found.cdf(promise.latency).lower >= promise.probability);
-            Ok(kept.then(|| found.evidence()))
+                promises.all(|promise| responses.cdf(promise.latency).lower >= promise.probability);
+            Ok(kept.then(|| responses.evidence()))
         }
         // So near to saturation that no answer comes in time: not for sure.
         Err(AnalysisError::Overloaded { .. } | AnalysisError::NotAnalysed { .. }) => Ok(None),

@@ -176,7 +176,7 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
     let budgets: Vec<Option<SizedBudget>> = periods.map(one).collect::<Result<_, _>>()?;
     let by_period = query.periods.iter().zip(&budgets);
     let mut choices: Vec<Choice> = by_period
-        .map(|(period, found)| choice(query, *period, *found))
+        .map(|(period, budget)| choice(query, *period, *budget))
         .collect();
     let best = best(&choices);
     mark_front(&mut choices);
@@ -192,10 +192,10 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
 
 /// The weakest evidence of what a sizing rests on: the budgets, or without any the CPU of its own that is not enough.
 fn evidence(own_cpu: &ResponseTimes, budgets: &[Option<SizedBudget>]) -> Evidence {
-    let mut found = budgets.iter().flatten().map(|found| found.evidence);
-    match found.next() {
+    let mut evidences = budgets.iter().flatten().map(|budget| budget.evidence);
+    match evidences.next() {
         None => own_cpu.evidence(),
-        Some(first) if found.all(|next| next == first) => first,
+        Some(first) if evidences.all(|next| next == first) => first,
         Some(_) => Evidence::Estimate,
     }
 }

@@ -99,11 +99,11 @@ fn rows_of(answer: &PredictionAnswer, asked: usize) -> Vec<Vec<String>> {
     let Some(responses) = &answer.responses else {
         return vec![row("-".into(), vec!["-".into(); asked])];
     };
-    let told = cells(&responses.mean, &responses.quantiles, &responses.shares);
-    let mut rows = vec![row(responses.evidence.to_string(), told)];
+    let numbers = cells(&responses.mean, &responses.quantiles, &responses.shares);
+    let mut rows = vec![row(responses.evidence.to_string(), numbers)];
     if let Some(proved) = &responses.proved {
-        let told = cells(&proved.mean, &proved.quantiles, &proved.shares);
-        rows.push(row(Evidence::Bound.to_string(), told));
+        let numbers = cells(&proved.mean, &proved.quantiles, &proved.shares);
+        rows.push(row(Evidence::Bound.to_string(), numbers));
     }
     rows
 }
