@@ -104,6 +104,18 @@ impl ServiceProcess {
         Self { rounds, log_levels }
     }
 
+    /// The same where a request keeps the service busy for its whole round trip.
+    #[must_use]
+    pub fn of_whole_trips(&self) -> Self {
+        let mut rounds = self.rounds.clone();
+        let tasks = rounds.iter_mut().flat_map(|round| round.tasks.values_mut());
+        for request in tasks.flatten() {
+            request.busy = request.busy.saturating_add(request.beside);
+            request.beside = Duration::ZERO;
+        }
+        Self::new(rounds)
+    }
+
     /// The rounds, in order of time.
     pub fn rounds(&self) -> &[ProcessRound] {
         &self.rounds
