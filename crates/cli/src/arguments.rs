@@ -225,6 +225,12 @@ pub struct PredictArguments {
         conflicts_with = "frequency_model"
     )]
     pub calibration: Option<PathBuf>,
+    /// With a calibration: how long the run is, in place of the described duration.
+    #[arg(short, long, requires = "calibration")]
+    pub duration: Option<Duration>,
+    /// With a calibration: how long requests are sent before the run counts, in place of the described warm-up.
+    #[arg(long, requires = "calibration")]
+    pub warm_up: Option<Duration>,
     /// With a calibration: the history of the host's prediction bands.
     #[command(flatten)]
     pub history: HistoryArguments,

@@ -11,6 +11,7 @@ use tailbound_assessment::execution_times::Known;
 use tailbound_assessment::prediction::{PredictionAnswer, PredictionQuery, predict_from};
 use tailbound_model::{InputFiles, LoadedDescription, Variant};
 use tailbound_report::ServiceBand;
+use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::band_history::BandHistory;
@@ -30,6 +31,15 @@ pub struct HostPrediction {
     pub remarks: Vec<String>,
 }
 
+/// The run whose percentiles are predicted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PredictedRun {
+    /// How long releases count, in place of the described length.
+    pub duration: Option<Duration>,
+    /// What is released before, in place of the described warm-up.
+    pub warm_up: Option<Duration>,
+}
+
 /// Predicts every chosen service of a description in every chosen variant from a recorded calibration. Bands are
 /// corrected by the `history` of the calibrated host, where there is one.
 ///
@@ -39,6 +49,7 @@ pub fn predict_on_host(
     loaded: &LoadedDescription,
     inputs: &InputFiles,
     (record, history): (&CalibrationRecord, Option<&Path>),
+    run: PredictedRun,
     query: &PredictionQuery<'_>,
 ) -> Result<HostPrediction, ExperimentError> {
     let description = &loaded.description;
@@ -54,8 +65,8 @@ pub fn predict_on_host(
     let bench = Bench {
         loaded,
         inputs,
-        duration: description.experiment.duration,
-        warm_up: description.experiment.warm_up,
+        duration: run.duration.unwrap_or(description.experiment.duration),
+        warm_up: run.warm_up.unwrap_or(description.experiment.warm_up),
         seed: description.seed,
         stop: &stop,
         modes: None,

@@ -27,7 +27,7 @@ pub mod testbed;
 pub use calibration_record::{CalibrationRecord, RecordError};
 pub use campaign::{CampaignOptions, run};
 pub use error::ExperimentError;
-pub use host_prediction::{HostPrediction, predict_on_host};
+pub use host_prediction::{HostPrediction, PredictedRun, predict_on_host};
 pub use loss_watch::LossWatch;
 pub use observer::{Observer, Step};
 pub use result_folder::{Written, write, write_png, write_svg};

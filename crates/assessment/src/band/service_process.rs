@@ -65,6 +65,7 @@ impl ProcessRound {
 
 /// The execution times of a service, as a calibration has seen them over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<ProcessRound>", into = "Vec<ProcessRound>")]
 pub struct ServiceProcess {
     rounds: Vec<ProcessRound>,
     /// The natural logarithm of each round's level.
@@ -84,6 +85,18 @@ pub struct LevelVariation {
     pub mean_error: f64,
     /// The degrees of freedom with which it is known.
     pub degrees: f64,
+}
+
+impl From<Vec<ProcessRound>> for ServiceProcess {
+    fn from(rounds: Vec<ProcessRound>) -> Self {
+        Self::new(rounds)
+    }
+}
+
+impl From<ServiceProcess> for Vec<ProcessRound> {
+    fn from(process: ServiceProcess) -> Self {
+        process.rounds
+    }
 }
 
 impl ServiceProcess {

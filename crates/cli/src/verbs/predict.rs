@@ -5,7 +5,7 @@ use std::path::Path;
 use tailbound_analysis::Outlook;
 use tailbound_assessment::band::Forecast;
 use tailbound_assessment::prediction::{PredictionAnswer, predict};
-use tailbound_experiment::{CalibrationRecord, HostPrediction, predict_on_host};
+use tailbound_experiment::{CalibrationRecord, HostPrediction, PredictedRun, predict_on_host};
 use tailbound_report::{ServiceBand, forecast_line};
 
 use super::predict_answer::{export_html, print, promise};
@@ -61,7 +61,11 @@ fn of_file(
             let record = CalibrationRecord::read(folder).map_err(Failure::from_error)?;
             let history = arguments.history.file();
             let from = (&record, history.as_deref());
-            predict_on_host(&loaded, &inputs, from, &query).map_err(Failure::from_error)?
+            let run = PredictedRun {
+                duration: arguments.duration,
+                warm_up: arguments.warm_up,
+            };
+            predict_on_host(&loaded, &inputs, from, run, &query).map_err(Failure::from_error)?
         }
     };
     Ok((loaded.description.name, found))
