@@ -4,13 +4,17 @@
 use std::path::Path;
 
 use tailbound_assessment::prediction::{
-    PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
+    FAITHFUL, PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
 };
 use tailbound_distribution::{Evidence, Interval};
+use tailbound_experiment::HostPrediction;
 use tailbound_model::{Percentile, Slo};
-use tailbound_report::{PredictedService, PredictionPage, Verdict, render_prediction_html};
+use tailbound_report::{
+    BandsSection, PredictedService, PredictionPage, ServiceBand, Verdict, render_prediction_html,
+};
 use tailbound_time::Duration;
 
+use super::report::section_table;
 use crate::arguments::{Format, PredictArguments};
 use crate::failure::Failure;
 use crate::output::{Output, table, write_file};
@@ -29,7 +33,7 @@ fn cells(mean: &TimeBounds, quantiles: &[QuantileBounds], shares: &[ShareBounds]
 
 /// Prints the answers, and exports them where asked to.
 pub fn print(
-    answers: &[PredictionAnswer],
+    found: &HostPrediction,
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<(), Failure> {
@@ -41,7 +45,18 @@ pub fn print(
         .collect();
     let mut header = vec!["service", "variant", "from", "evidence"];
     header.extend(asked.iter().map(String::as_str));
-    let rows = answers.iter().map(|answer| rows_of(answer, asked.len()));
+    let answers = &found.answers;
+    let rows = answers.iter().map(|answer| {
+        let mut rows = rows_of(answer, asked.len());
+        let band = found.band(&answer.service, &answer.variant);
+        // A service has several answers, and one band, beside the most faithful of them.
+        let faithful = answer.from == FAITHFUL || answer.refused.is_some();
+        rows.extend(
+            band.filter(|_| faithful)
+                .map(|band| band_row(band, arguments)),
+        );
+        rows
+    });
     let rows: Vec<Vec<Vec<String>>> = rows.collect();
     let csv_header: Vec<&str> = header
         .iter()
@@ -82,8 +97,18 @@ pub fn print(
     if let Some(folder) = &arguments.export_distributions {
         export(answers, folder)?;
     }
-    let data = serde_json::json!({ "answers": answers });
-    let for_people = || format!("{}\n{}", table(&header, &rows), promise_table(answers));
+    let mut data = serde_json::json!({ "answers": answers });
+    if arguments.calibration.is_some() {
+        data["bands"] = serde_json::to_value(&found.bands).map_err(Failure::from_error)?;
+    }
+    let for_people = || {
+        format!(
+            "{}\n{}{}",
+            table(&header, &rows),
+            promise_table(answers),
+            forecast_table(&found.bands)
+        )
+    };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
 }
 
@@ -106,6 +131,36 @@ fn rows_of(answer: &PredictionAnswer, asked: usize) -> Vec<Vec<String>> {
         rows.push(row(Evidence::Bound.to_string(), numbers));
     }
     rows
+}
+
+/// The row of a band: where the percentiles of the run will lie, and the shares within some times.
+fn band_row(band: &ServiceBand, arguments: &PredictArguments) -> Vec<String> {
+    let told = &band.band;
+    let percentiles = arguments.percentiles.iter().map(|percentile| {
+        let between = told.distribution.quantile(percentile.probability());
+        as_sharp_as_known(&between.into())
+    });
+    let shares = arguments.at.iter().map(|at| {
+        let (low, high) = told.distribution.cdf(*at);
+        format!("{low:.4} .. {high:.4}")
+    });
+    let place = [
+        band.service.clone(),
+        band.variant.clone(),
+        format!("{} runs of {}", told.runs, told.duration),
+        told.distribution.provenance.evidence.to_string(),
+        "-".into(),
+    ];
+    place.into_iter().chain(percentiles).chain(shares).collect()
+}
+
+/// The forecasts of promises as a table of its own; nothing where there is none.
+fn forecast_table(bands: &[ServiceBand]) -> String {
+    let forecasts = BandsSection::forecasts(bands);
+    match forecasts.rows.is_empty() {
+        true => String::new(),
+        false => section_table(&forecasts) + "\n",
+    }
 }
 
 /// The outlook of every promise as a table of its own; nothing where nothing is promised.

@@ -321,9 +321,34 @@ fn drift_compares_with_the_calibration_of_the_same_condition() {
     let drift = calibrations.drift("store", case.condition, &round).unwrap();
     assert!((drift - 1.5).abs() < 1e-9, "{drift}");
     assert_eq!(calibrations.drift("store", Condition::PLAIN, &round), None);
-    // A condition without a calibration of its own takes the one of another condition.
-    assert!(calibrations.of("store", Condition::PLAIN).is_some());
-    assert!(calibrations.of("other", Condition::PLAIN).is_none());
+    // A condition without a calibration of its own takes the times of another condition, and has no process.
+    let record = calibrations.record("synthetic");
+    assert!(record.times("store", Condition::PLAIN).is_some());
+    assert!(record.process("store", Condition::PLAIN, false).is_none());
+    assert!(record.process("store", case.condition, false).is_some());
+    assert!(record.times("other", Condition::PLAIN).is_none());
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written() {
+    let (outcome, _, _) = calibrated(VARIANTS, |_| {});
+    let record = outcome.unwrap().record("synthetic");
+    let folder = tempfile::tempdir().unwrap();
+    crate::result_folder::write_record(&record, folder.path()).unwrap();
+    assert_eq!(CalibrationRecord::read(folder.path()).unwrap(), record);
+    let file = folder.path().join(crate::calibration_record::RECORD_FILE);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let later = text.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
+    assert_ne!(text, later);
+    std::fs::write(&file, later).unwrap();
+    let error = CalibrationRecord::read(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("it is of version 2"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    let error = CalibrationRecord::read(folder.path()).unwrap_err();
+    assert!(
+        error.to_string().contains("name the result folder"),
+        "{error}"
+    );
 }
 
 #[test]
