@@ -546,14 +546,14 @@ pub fn predict(
     })
 }
 
-/// The same from execution times that `known` tells by variant and service.
+/// The same from `times`, by variant and service.
 ///
 /// # Errors
-/// As of [`predict`], and what `known` fails with.
+/// As of [`predict`], and what `times` fails with.
 pub fn predict_from(
     description: &Description,
     query: &PredictionQuery<'_>,
-    known: &dyn Fn(&str, &str) -> Result<Known, AssessmentError>,
+    times: &dyn Fn(&str, &str) -> Result<Known, AssessmentError>,
 ) -> Result<Vec<PredictionAnswer>, AssessmentError> {
     if let Some(name) = query.service {
         let services = &description.services;
@@ -574,7 +574,7 @@ pub fn predict_from(
                 continue;
             }
             let supply = PredictedSupply::of(&deployment, &service.domain);
-            let known = known(&variant.name, name)?;
+            let known = times(&variant.name, name)?;
             let points = query.points();
             let predict = |server| predict_service(name, service, &known, Some(server), &points);
             let found = match supply {

@@ -140,7 +140,7 @@ pub(crate) enum NoQueue {
 /// The bands of the services in a variant, with the queues that they are of; of a service without one, why.
 pub(crate) struct VariantBands {
     /// The bands with their queues.
-    pub found: Vec<(ServiceBand, ServiceQueue)>,
+    pub bands: Vec<(ServiceBand, ServiceQueue)>,
     /// The services without a band that has a reservation, each with the reason.
     pub missing: Vec<(String, NoQueue)>,
 }
@@ -156,7 +156,7 @@ impl VariantBands {
         (record, history): (&CalibrationRecord, &BandHistory),
         bench: &Bench<'_>,
     ) -> Result<Self, ExperimentError> {
-        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        let (mut bands, mut missing) = (Vec::new(), Vec::new());
         for (name, service) in &bench.loaded.description.services {
             let domain = deployment.reserved.get(&service.domain);
             let (Some(domain), Some(times)) = (domain, times.get(name)) else {
@@ -174,11 +174,11 @@ impl VariantBands {
                 Err(why) => missing.push((name.clone(), why)),
                 Ok(queue) => {
                     let band = subject.band(&queue, history, bench)?;
-                    found.extend(band.map(|band| (band, queue)));
+                    bands.extend(band.map(|band| (band, queue)));
                 }
             }
         }
-        Ok(Self { found, missing })
+        Ok(Self { bands, missing })
     }
 }
 

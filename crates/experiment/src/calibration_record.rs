@@ -131,11 +131,13 @@ impl CalibrationRecord {
     pub(crate) fn times(&self, service: &str, condition: Condition) -> Option<CalibratedTimes<'_>> {
         let own = || self.services.iter().filter(|one| one.service == service);
         let exact = own().find(|one| one.condition == condition);
-        exact.or_else(|| own().next()).map(|found| CalibratedTimes {
-            execution_times: &found.execution_times,
-            round_trips: &found.round_trips,
-            dispatch_overhead: &found.dispatch_overhead,
-        })
+        exact
+            .or_else(|| own().next())
+            .map(|calibrated| CalibratedTimes {
+                execution_times: &calibrated.execution_times,
+                round_trips: &calibrated.round_trips,
+                dispatch_overhead: &calibrated.dispatch_overhead,
+            })
     }
 
     /// The execution times of `service` under `condition` as a process in time; none where it was not calibrated
@@ -147,10 +149,11 @@ impl CalibrationRecord {
         whole_trips: bool,
     ) -> Option<ServiceProcess> {
         let mut services = self.services.iter();
-        let found = services.find(|one| one.service == service && one.condition == condition)?;
+        let calibrated =
+            services.find(|one| one.service == service && one.condition == condition)?;
         let process = match whole_trips {
-            true => found.process.of_whole_trips(),
-            false => found.process.clone(),
+            true => calibrated.process.of_whole_trips(),
+            false => calibrated.process.clone(),
         };
         (!process.rounds().is_empty()).then_some(process)
     }

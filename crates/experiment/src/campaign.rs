@@ -179,7 +179,7 @@ fn predict_all(
     for variant in &bench.loaded.description.experiment.variants {
         let deployment = &deployments[&variant.name];
         let place = (variant, deployment);
-        let times = known(bench.loaded, bench.inputs, place, record)?;
+        let times = known_times(bench.loaded, bench.inputs, place, record)?;
         findings.predict(variant, deployment, &times, bench)?;
         if let Some(record) = record {
             let lines = findings.predict_bands(variant, deployment, (&times, record), bench)?;
@@ -203,7 +203,7 @@ fn deployments(
 }
 
 /// What is known of every service's execution times in one variant.
-pub(crate) fn known(
+pub(crate) fn known_times(
     loaded: &LoadedDescription,
     inputs: &InputFiles,
     (variant, deployment): (&Variant, &Deployment),
@@ -212,7 +212,7 @@ pub(crate) fn known(
     let mut known = BTreeMap::new();
     for (name, service) in &loaded.description.services {
         let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
-        let calibration = record.and_then(|found| found.times(name, condition));
+        let calibration = record.and_then(|record| record.times(name, condition));
         let times = execution_times(name, service, inputs, calibration)?;
         known.insert(name.clone(), times);
     }

@@ -17,7 +17,7 @@ use crate::ExperimentError;
 use crate::band_history::BandHistory;
 use crate::bands::VariantBands;
 use crate::calibration_record::CalibrationRecord;
-use crate::campaign::known;
+use crate::campaign::known_times;
 use crate::repetition::Bench;
 
 /// What is predicted of a description on a calibrated host.
@@ -54,7 +54,7 @@ pub fn predict_on_host(
 ) -> Result<HostPrediction, ExperimentError> {
     let description = &loaded.description;
     let (history, remarks) = BandHistory::read_or_none(history, &record.host);
-    let mut found = HostPrediction {
+    let mut prediction = HostPrediction {
         remarks,
         ..HostPrediction::default()
     };
@@ -74,20 +74,22 @@ pub fn predict_on_host(
     for variant in variants.iter().filter(chosen) {
         let deployment = Deployment::of_run(description, variant)?;
         let place = (variant, &deployment);
-        let of_variant = known(loaded, inputs, place, Some(record))?;
+        let of_variant = known_times(loaded, inputs, place, Some(record))?;
         let bands = VariantBands::predict(place, &of_variant, (record, &history), &bench)?;
-        found.add(variant, bands, query);
+        prediction.add(variant, bands, query);
         times.insert(&variant.name, of_variant);
     }
-    found.answers = predict_from(description, query, &|variant, service| {
-        let known = times.get(variant).and_then(|known| known.get(service));
-        known
+    prediction.answers = predict_from(description, query, &|variant, service| {
+        let of_service = times
+            .get(variant)
+            .and_then(|of_variant| of_variant.get(service));
+        of_service
             .cloned()
             .ok_or_else(|| AssessmentError::NotCalibrated {
                 task: service.into(),
             })
     })?;
-    Ok(found)
+    Ok(prediction)
 }
 
 impl From<Vec<PredictionAnswer>> for HostPrediction {
@@ -115,7 +117,7 @@ impl HostPrediction {
                 variant.name
             ));
         }
-        let bands = bands.found.into_iter().map(|(band, _)| band);
+        let bands = bands.bands.into_iter().map(|(band, _)| band);
         self.bands.extend(bands.filter(|band| asked(&band.service)));
     }
 }

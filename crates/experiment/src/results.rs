@@ -207,7 +207,7 @@ impl<'a> Findings<'a> {
         }
         let from = (record, &self.history);
         let bands = VariantBands::predict((variant, deployment), times, from, bench)?;
-        for (band, queue) in bands.found {
+        for (band, queue) in bands.bands {
             lines.extend(forecast_lines(&band));
             self.bands.push(band);
             self.queues.push(queue);

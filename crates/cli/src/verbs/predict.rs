@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tailbound_analysis::Outlook;
 use tailbound_assessment::band::Forecast;
-use tailbound_assessment::prediction::{PredictionAnswer, predict};
+use tailbound_assessment::prediction::predict;
 use tailbound_experiment::{CalibrationRecord, HostPrediction, PredictedRun, predict_on_host};
 use tailbound_report::{ServiceBand, forecast_line};
 
@@ -30,17 +30,24 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
             "give the result folder of a `tailbound run` with --calibration, or leave --history out",
         ));
     }
-    let (title, found) = match &arguments.file {
+    let (title, prediction) = match &arguments.file {
         Some(file) => of_file(file, arguments, output)?,
         None => {
             let answers = vec![super::calculate::answer(arguments)?];
             ("A queue".into(), answers.into())
         }
     };
-    found.remarks.iter().for_each(|remark| output.note(remark));
-    export_html(arguments.export_html.as_deref(), &title, &found.answers)?;
-    print(&found, arguments, output)?;
-    judge(&found)
+    prediction
+        .remarks
+        .iter()
+        .for_each(|remark| output.note(remark));
+    export_html(
+        arguments.export_html.as_deref(),
+        &title,
+        &prediction.answers,
+    )?;
+    print(&prediction, arguments, output)?;
+    judge(&prediction)
 }
 
 /// The name of the description, and the answers for its services.
@@ -52,7 +59,7 @@ fn of_file(
     let loaded = super::load(file, output)?;
     let inputs = super::inputs(&loaded)?;
     let query = arguments.query();
-    let found = match &arguments.calibration {
+    let prediction = match &arguments.calibration {
         None => {
             let answers = predict(&loaded.description, &inputs, &query);
             answers.map_err(Failure::from_assessment)?.into()
@@ -68,13 +75,13 @@ fn of_file(
             predict_on_host(&loaded, &inputs, from, run, &query).map_err(Failure::from_error)?
         }
     };
-    Ok((loaded.description.name, found))
+    Ok((loaded.description.name, prediction))
 }
 
 /// The promises are about the system as described, which is its first variant; the others are for comparison. Where
 /// there is a band it decides, as it knows of the host and of the run's length what the model does not.
-fn judge(found: &HostPrediction) -> Result<(), Failure> {
-    let answers = &found.answers;
+fn judge(prediction: &HostPrediction) -> Result<(), Failure> {
+    let answers = &prediction.answers;
     let Some(first) = answers.first().map(|answer| &answer.variant) else {
         return Ok(());
     };
@@ -85,7 +92,7 @@ fn judge(found: &HostPrediction) -> Result<(), Failure> {
             against.push(format!("{place} has more work than CPU time"));
             continue;
         }
-        if let Some(band) = found.band(&answer.service, &answer.variant) {
+        if let Some(band) = prediction.band(&answer.service, &answer.variant) {
             against.extend(missed_forecasts(band));
             continue;
         }

@@ -33,7 +33,7 @@ fn cells(mean: &TimeBounds, quantiles: &[QuantileBounds], shares: &[ShareBounds]
 
 /// Prints the answers, and exports them where asked to.
 pub fn print(
-    found: &HostPrediction,
+    prediction: &HostPrediction,
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<(), Failure> {
@@ -45,10 +45,10 @@ pub fn print(
         .collect();
     let mut header = vec!["service", "variant", "from", "evidence"];
     header.extend(asked.iter().map(String::as_str));
-    let answers = &found.answers;
+    let answers = &prediction.answers;
     let rows = answers.iter().map(|answer| {
         let mut rows = rows_of(answer, asked.len());
-        let band = found.band(&answer.service, &answer.variant);
+        let band = prediction.band(&answer.service, &answer.variant);
         // A service has several answers, and one band, beside the most faithful of them.
         let faithful = answer.from == FAITHFUL || answer.refused.is_some();
         rows.extend(
@@ -99,14 +99,14 @@ pub fn print(
     }
     let mut data = serde_json::json!({ "answers": answers });
     if arguments.calibration.is_some() {
-        data["bands"] = serde_json::to_value(&found.bands).map_err(Failure::from_error)?;
+        data["bands"] = serde_json::to_value(&prediction.bands).map_err(Failure::from_error)?;
     }
     let for_people = || {
         format!(
             "{}\n{}{}",
             table(&header, &rows),
             promise_table(answers),
-            forecast_table(&found.bands)
+            forecast_table(&prediction.bands)
         )
     };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
@@ -135,20 +135,20 @@ fn rows_of(answer: &PredictionAnswer, asked: usize) -> Vec<Vec<String>> {
 
 /// The row of a band: where the percentiles of the run will lie, and the shares within some times.
 fn band_row(band: &ServiceBand, arguments: &PredictArguments) -> Vec<String> {
-    let told = &band.band;
+    let content = &band.band;
     let percentiles = arguments.percentiles.iter().map(|percentile| {
-        let between = told.distribution.quantile(percentile.probability());
+        let between = content.distribution.quantile(percentile.probability());
         as_sharp_as_known(&between.into())
     });
     let shares = arguments.at.iter().map(|at| {
-        let (low, high) = told.distribution.cdf(*at);
+        let (low, high) = content.distribution.cdf(*at);
         format!("{low:.4} .. {high:.4}")
     });
     let place = [
         band.service.clone(),
         band.variant.clone(),
-        format!("{} runs of {}", told.runs, told.duration),
-        told.distribution.provenance.evidence.to_string(),
+        format!("{} runs of {}", content.runs, content.duration),
+        content.distribution.provenance.evidence.to_string(),
         "-".into(),
     ];
     place.into_iter().chain(percentiles).chain(shares).collect()
