@@ -15,7 +15,7 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::band_history::BandHistory;
-use crate::bands::VariantBands;
+use crate::bands::{NoQueue, VariantBands};
 use crate::calibration_record::CalibrationRecord;
 use crate::campaign::known_times;
 use crate::repetition::Bench;
@@ -111,7 +111,12 @@ impl HostPrediction {
     /// Adds the bands of a variant that are asked for.
     fn add(&mut self, variant: &Variant, bands: VariantBands, query: &PredictionQuery<'_>) {
         let asked = |service: &str| query.service.is_none_or(|name| service == name);
-        for (service, why) in bands.missing.iter().filter(|(service, _)| asked(service)) {
+        // Of a domain without a guarantee the answer says so.
+        let missing = bands
+            .missing
+            .iter()
+            .filter(|(service, why)| asked(service) && *why != NoQueue::NoGuarantee);
+        for (service, why) in missing {
             self.remarks.push(format!(
                 "{service} in variant {}: no band, since {why}",
                 variant.name

@@ -2,7 +2,7 @@
 
 use tailbound_control::{Refusal, RefusalKind};
 use tailbound_measurement::{Endpoint, RoundRequest, ServiceTimeSource, SupplyGap};
-use tailbound_model::{LoadedDescription, Service};
+use tailbound_model::{Cpu, LoadedDescription, Service};
 use tailbound_time::Duration;
 
 use super::*;
@@ -357,7 +357,8 @@ fn rounds_go_on_until_the_supply_is_known() {
     assert_eq!(rig.log.len(), 3 * 7);
     let step = record.steps.last().unwrap();
     assert!(step.contains("when the host takes the CPU away"), "{step}");
-    assert!(outcome.unwrap().supply(Cpu(0)).is_none());
+    let record = outcome.unwrap().record("synthetic");
+    assert!(record.supply(Cpu(0)).is_none());
     // A host so slow that rounds do not fill the time gets no more of them than this.
     let (_, rig, _) = calibrated(VARIANTS, |rig| rig.supply_known_after = usize::MAX);
     assert_eq!(rig.log.len(), 3 * ROUNDS_FOR_SUPPLY);
@@ -388,16 +389,9 @@ fn a_stall_of_the_reserved_cpu_is_no_execution() {
 fn without_a_sampler_the_calibration_goes_on_and_says_what_bands_lack() {
     let (outcome, _, record) = calibrated(VARIANTS, |rig| rig.supply = None);
     assert!(record.remarks[0].contains("bands take the CPU as never taken away"));
-    let calibrations = outcome.unwrap();
-    assert!(
-        calibrations
-            .process("store", reserved(true), false)
-            .is_some()
-    );
-    assert!(
-        calibrations
-            .process("store", Condition::PLAIN, false)
-            .is_none()
-    );
-    assert!(calibrations.supply(Cpu(0)).is_none());
+    let record = outcome.unwrap().record("synthetic");
+    let process = |condition| record.process("store", condition, false);
+    assert!(process(reserved(true)).is_some());
+    assert!(process(Condition::PLAIN).is_none());
+    assert!(record.supply(Cpu(0)).is_none());
 }
