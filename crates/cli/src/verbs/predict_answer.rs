@@ -46,18 +46,7 @@ pub fn print(
     let mut header = vec!["service", "variant", "from", "evidence"];
     header.extend(asked.iter().map(String::as_str));
     let answers = &prediction.answers;
-    let rows = answers.iter().map(|answer| {
-        let mut rows = rows_of(answer, asked.len());
-        let band = prediction.band(&answer.service, &answer.variant);
-        // A service has several answers, and one band, beside the most faithful of them.
-        let faithful = answer.from == FAITHFUL || answer.refused.is_some();
-        rows.extend(
-            band.filter(|_| faithful)
-                .map(|band| band_row(band, arguments)),
-        );
-        rows
-    });
-    let rows: Vec<Vec<Vec<String>>> = rows.collect();
+    let rows = rows_by_answer(prediction, arguments, asked.len());
     let csv_header: Vec<&str> = header
         .iter()
         .copied()
@@ -110,6 +99,23 @@ pub fn print(
         )
     };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
+}
+
+/// The rows of each answer, and below the most faithful one of a service that of its band.
+fn rows_by_answer(
+    prediction: &HostPrediction,
+    arguments: &PredictArguments,
+    asked: usize,
+) -> Vec<Vec<Vec<String>>> {
+    let rows = prediction.answers.iter().map(|answer| {
+        let mut rows = rows_of(answer, asked);
+        let faithful = answer.from == FAITHFUL || answer.refused.is_some();
+        if let (true, Some(band)) = (faithful, prediction.band(&answer.service, &answer.variant)) {
+            rows.push(band_row(band, arguments));
+        }
+        rows
+    });
+    rows.collect()
 }
 
 /// The row of an answer, and below an estimate that of what is proved.
