@@ -25,14 +25,14 @@ const EXECS: usize = 20;
 
 /// A busy container of one runtime.
 struct Container {
-    runtime: &'static str,
+    engine: &'static str,
     folder: tempfile::TempDir,
     group: PathBuf,
 }
 
 impl Container {
     /// `None`, said aloud, where something is missing.
-    fn of(runtime: &'static str, test: &str) -> Option<Self> {
+    fn of(engine: &'static str, test: &str) -> Option<Self> {
         let lacks = |what: &str| {
             eprintln!("SKIP {test}: needs {what}");
             None
@@ -44,7 +44,7 @@ impl Container {
             return lacks("busybox-static");
         }
         let folder = tempfile::tempdir().unwrap();
-        let name = format!("tailbound-test-{runtime}-{}", std::process::id());
+        let name = format!("tailbound-test-{engine}-{}", std::process::id());
         let group = root.join(&name);
         let bundle = folder.path().join("bundle");
         for directory in ["bin", "proc", "dev"] {
@@ -57,18 +57,18 @@ impl Container {
         }
         fs::write(bundle.join("config.json"), configuration(&name)).unwrap();
         let container = Self {
-            runtime,
+            engine,
             folder,
             group,
         };
-        match container.runtime(&["--version"]) {
+        match container.command(&["--version"]) {
             Some(output) if output.status.success() => Some(container),
-            _ => lacks(runtime),
+            _ => lacks(engine),
         }
     }
 
     /// Runs a command of the runtime to its end; `None` where there is no such program.
-    fn runtime(&self, arguments: &[&str]) -> Option<Output> {
+    fn command(&self, arguments: &[&str]) -> Option<Output> {
         let mut command = Command::new("unshare");
         command.args([
             "--mount",
@@ -80,7 +80,7 @@ impl Container {
             "sh",
         ]);
         command
-            .args([self.runtime, "--root"])
+            .args([self.engine, "--root"])
             .arg(self.folder.path().join("state"))
             .args(arguments);
         // A container keeps the streams that it was started with.
@@ -100,12 +100,12 @@ impl Container {
 
     #[track_caller]
     fn succeeds(&self, arguments: &[&str]) -> String {
-        let output = self.runtime(arguments).expect("the runtime is there");
+        let output = self.command(arguments).expect("the runtime is there");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
             output.status.success(),
             "{} {arguments:?}: {text}",
-            self.runtime
+            self.engine
         );
         text
     }
@@ -123,7 +123,7 @@ impl Container {
 
     fn delete(&self) {
         self.succeeds(&["delete", "--force", "box"]);
-        assert!(!self.group.exists(), "{} removes its group", self.runtime);
+        assert!(!self.group.exists(), "{} removes its group", self.engine);
     }
 
     /// The processes that its runtime has put into its group, or those of them that have the reservation.
@@ -149,7 +149,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let _deleted_already = self.runtime(&["delete", "--force", "box"]);
+        let _deleted_already = self.command(&["delete", "--force", "box"]);
     }
 }
 
@@ -186,11 +186,11 @@ fn holds(stage: &Stage, client: &mut Client, container: &Container, domain: &str
     });
 }
 
-fn lives_with_its_runtime(runtime: &'static str, test: &str) {
+fn lives_with_its_runtime(engine: &'static str, test: &str) {
     let Some(mut stage) = Stage::set(test) else {
         return;
     };
-    let Some(container) = Container::of(runtime, test) else {
+    let Some(container) = Container::of(engine, test) else {
         return;
     };
     container.start();
