@@ -14,7 +14,7 @@ use tailbound_time::Duration;
 
 use crate::band_history::BandHistory;
 use crate::calibration_record::CalibrationRecord;
-use crate::calibrations::{Calibrating, Condition};
+use crate::calibrations::{Calibrating, Condition, RoundCounts};
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
@@ -108,6 +108,7 @@ pub fn run(
         let calibrating = Calibrating {
             variants: measurable(loaded, &deployments, &findings),
             seed,
+            rounds: RoundCounts::for_scale(options.duration_scale),
             supply_span: supply_span(&bench),
             stop,
         };
