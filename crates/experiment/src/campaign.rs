@@ -113,9 +113,8 @@ pub fn run(
             stop,
         };
         let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
-        let calibrated = ready.calibrations.record(&loaded.description.name);
-        findings.note_calibrations(&ready.calibrations, &calibrated);
-        (testbed, record) = (Some(ready), Some(calibrated));
+        record = Some(findings.note_calibrations(&ready.calibrations));
+        testbed = Some(ready);
     } else if options.simulate_only {
         findings.warnings.push(Warning {
             what: "nothing was measured: this run predicts and simulates only".into(),

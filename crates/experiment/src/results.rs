@@ -109,11 +109,12 @@ impl<'a> Findings<'a> {
     }
 
     /// Keeps what calibration has to say about itself, and writes its requests and its record to the
-    /// result folder.
-    pub fn note_calibrations(&mut self, calibrations: &Calibrations, record: &CalibrationRecord) {
+    /// result folder; returns the record.
+    pub fn note_calibrations(&mut self, calibrations: &Calibrations) -> CalibrationRecord {
+        let record = calibrations.record(&self.loaded.description.name);
         let path = "raw/calibration.csv".to_owned();
         let written = write_calibrations(calibrations, &self.out.join(&path));
-        match written.and_then(|()| write_record(record, &self.out)) {
+        match written.and_then(|()| write_record(&record, &self.out)) {
             Ok(()) => self.request_files.push(RawData {
                 label: "every request of the calibration".into(),
                 path,
@@ -131,6 +132,7 @@ impl<'a> Findings<'a> {
                     advice: "predictions rest on it: a quiet machine makes them better".into(),
                 }));
         }
+        record
     }
 
     /// Predicts and simulates every service in one variant.
