@@ -12,14 +12,14 @@ import subprocess
 import sys
 import time
 
-LOAD = ["--rate", "0.4/s", "--service", "1s", "--slo", "p90=3s"]
+LOAD = ["--rate", "0.4/s", "--execution-time", "1s", "--slo", "p90=3s"]
 # One execution time with periods around it, much shorter and much longer ones, and two execution times.
 SETTINGS = {
     "--period 1s..8s": [*LOAD, "--period", "1s..8s"],
     "--period 10ms..100ms": [*LOAD, "--period", "10ms..100ms"],
     "--period 20s..80s": [*LOAD, "--period", "20s..80s"],
-    "--service 0.5s:0.5,1.5s:0.5 --period 1s..8s": [
-        *["--rate", "0.4/s", "--service", "0.5s:0.5,1.5s:0.5", "--slo", "p90=5s"],
+    "--execution-time 0.5s:0.5,1.5s:0.5 --period 1s..8s": [
+        *["--rate", "0.4/s", "--execution-time", "0.5s:0.5,1.5s:0.5", "--slo", "p90=5s"],
         *["--period", "1s..8s"],
     ],
 }

@@ -62,7 +62,7 @@ def test_every_server_with_a_budget_is_sized(server: Any) -> None:
 
 
 def test_a_question_is_written_as_on_the_command_line() -> None:
-    # tailbound size --rate 0.2/s --service 1s:0.5,2s:0.5 --slo p90=6s,p50=3s --period 2s..8s
+    # tailbound size --rate 0.2/s --execution-time 1s:0.5,2s:0.5 --slo p90=6s,p50=3s --period 2s..8s
     # --points 3
     text = tailbound.size(
         rate="0.2/s",

@@ -9,6 +9,9 @@ mod interface;
 mod modes;
 mod values;
 
+#[cfg(test)]
+mod flag_names;
+
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -20,7 +23,7 @@ use tailbound_model::{BackendKind, Percentile};
 use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
-pub use analyze::{AnalyzeArguments, PolicyName};
+pub use analyze::{AnalyzeArguments, TaskOrder};
 pub use busy_host::BusyHostArguments;
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
@@ -29,7 +32,7 @@ pub use frequency::{
     FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
 pub use history::HistoryArguments;
-pub use interface::{ComponentPolicy, InterfaceArguments, ModelName};
+pub use interface::{ComponentScheduling, InterfaceArguments, ModelName};
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
@@ -199,7 +202,7 @@ pub struct PredictArguments {
     #[command(subcommand)]
     pub what: Option<PredictWhat>,
     /// The description (TOML); without it, the queue that the options describe.
-    #[arg(conflicts_with_all = ["rate", "slos", "budget", "period", "service_samples"])]
+    #[arg(conflicts_with_all = ["rate", "slos", "budget", "period", "execution_time_samples"])]
     pub file: Option<PathBuf>,
     /// The queue.
     #[command(flatten)]
@@ -280,17 +283,20 @@ pub struct LoadArguments {
     /// Rate of the Poisson arrivals, such as 200/s.
     #[arg(short = 'R', long)]
     pub rate: Option<Rate>,
-    /// Execution time: 2ms, or with probabilities 1ms:0.5,3ms:0.5. With a FILE: only this service.
-    #[arg(long, value_name = "TIME|NAME")]
-    pub service: Option<String>,
-    /// Measured execution times, one per line, in place of --service.
+    /// Execution time of a request: 2ms, or with probabilities 1ms:0.5,3ms:0.5.
+    #[arg(long, value_name = "TIME", requires = "rate")]
+    pub execution_time: Option<String>,
+    /// Measured execution times, one per line, in place of --execution-time.
     #[arg(
         long,
         value_name = "FILE",
         requires = "rate",
-        conflicts_with = "service"
+        conflicts_with = "execution_time"
     )]
-    pub service_samples: Option<PathBuf>,
+    pub execution_time_samples: Option<PathBuf>,
+    /// With a FILE: only this service.
+    #[arg(long, value_name = "NAME", conflicts_with = "rate")]
+    pub service: Option<String>,
     /// So many requests come at a time.
     #[arg(long, requires = "rate", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub batch: u32,
@@ -332,7 +338,7 @@ pub struct SizeArguments {
     pub points: u32,
     /// Percentage points that are added to the bandwidth for what the model leaves out.
     #[arg(long, default_value_t = 5.0, value_name = "POINTS")]
-    pub margin: f64,
+    pub margin_points: f64,
     /// Tell every period, not only those that nothing beats.
     #[arg(long)]
     pub all: bool,
@@ -350,7 +356,7 @@ pub struct SimulateArguments {
     /// The description (TOML).
     pub file: PathBuf,
     /// How much time is simulated and counted.
-    #[arg(short, long, visible_alias = "horizon", default_value = "1000s")]
+    #[arg(short, long, default_value = "1000s")]
     pub duration: Duration,
     /// How much is simulated before anything counts.
     #[arg(long, default_value = "0s")]

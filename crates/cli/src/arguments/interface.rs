@@ -15,7 +15,7 @@ pub struct InterfaceArguments {
     #[arg(conflicts_with_all = ["tasks", "bandwidth"])]
     pub file: Option<PathBuf>,
     /// A task: execution/period or execution/period/deadline, with ,jitter=2ms where its jobs may
-    /// become ready late; under `--policy fp` the first has the highest priority.
+    /// become ready late; under `--scheduling fixed-priority` the first has the highest priority.
     #[arg(long = "task", required_unless_present = "file")]
     pub tasks: Vec<TaskNotation>,
     /// With a FILE: only this domain.
@@ -25,8 +25,8 @@ pub struct InterfaceArguments {
     #[arg(long, value_enum, default_value_t = ModelName::Periodic)]
     pub model: ModelName,
     /// The order of the tasks; with a FILE, of the domains on each CPU (the order of tasks is described).
-    #[arg(long, value_enum, default_value_t = ComponentPolicy::Edf)]
-    pub policy: ComponentPolicy,
+    #[arg(long, value_enum, default_value_t = ComponentScheduling::EarliestDeadlineFirst)]
+    pub scheduling: ComponentScheduling,
     /// The period of the reservation, or a range such as 1ms..100ms. With a FILE, if left out: the
     /// described period of each domain.
     #[arg(short, long)]
@@ -78,15 +78,15 @@ pub enum ModelName {
 
 /// Orders of the tasks of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ComponentPolicy {
+pub enum ComponentScheduling {
     /// Earliest deadline first.
-    Edf,
+    EarliestDeadlineFirst,
     /// Fixed priorities, in the order of the tasks.
-    Fp,
+    FixedPriority,
     /// Rate-monotonic: fixed priorities, the shorter period first.
-    Rm,
+    RateMonotonic,
     /// Deadline-monotonic: fixed priorities, the shorter deadline first.
-    Dm,
+    DeadlineMonotonic,
     /// First come, first served.
     Fifo,
 }

@@ -9,7 +9,7 @@ use tailbound_assessment::deadline_test::{TestOutcome, TestVerdict, deadline_tes
 use tailbound_assessment::task_set::{self, PriorityQuestion, PriorityRule, TaskAnswer};
 use tailbound_time::Duration;
 
-use crate::arguments::{AnalyzeArguments, PolicyName};
+use crate::arguments::{AnalyzeArguments, TaskOrder};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -55,20 +55,20 @@ fn of_command_line(arguments: &AnalyzeArguments, output: &Output) -> Result<(), 
     if arguments.cpus > 1 {
         return on_several_cpus(&question, arguments, output);
     }
-    match priority_rule(arguments.policy) {
+    match priority_rule(arguments.scheduling) {
         Some(rule) => fixed_priority(&question, rule, output),
         None => earliest_deadline_first(&question, output),
     }
 }
 
-/// The rule of a policy of fixed priorities.
-fn priority_rule(policy: PolicyName) -> Option<PriorityRule> {
-    match policy {
-        PolicyName::Fp => Some(PriorityRule::AsGiven),
-        PolicyName::Rm => Some(PriorityRule::RateMonotonic),
-        PolicyName::Dm => Some(PriorityRule::DeadlineMonotonic),
-        PolicyName::Audsley => Some(PriorityRule::Audsley),
-        PolicyName::Edf => None,
+/// The rule of an order of fixed priorities.
+fn priority_rule(scheduling: TaskOrder) -> Option<PriorityRule> {
+    match scheduling {
+        TaskOrder::FixedPriority => Some(PriorityRule::AsGiven),
+        TaskOrder::RateMonotonic => Some(PriorityRule::RateMonotonic),
+        TaskOrder::DeadlineMonotonic => Some(PriorityRule::DeadlineMonotonic),
+        TaskOrder::Audsley => Some(PriorityRule::Audsley),
+        TaskOrder::EarliestDeadlineFirst => None,
     }
 }
 
@@ -120,12 +120,12 @@ fn on_several_cpus(
     output: &Output,
 ) -> Result<(), Failure> {
     let cpus = arguments.cpus;
-    let answer = match priority_rule(arguments.policy) {
+    let answer = match priority_rule(arguments.scheduling) {
         Some(PriorityRule::Audsley) => {
             return Err(Failure::with_help(
                 "Audsley's assignment does not hold for the test of global fixed priorities, whose \
                  answer rests on the order among the higher ones (Davis and Burns 2011)",
-                "choose --policy dm, or another",
+                "choose --scheduling deadline-monotonic, or another",
             ));
         }
         Some(rule) => task_set::global_fixed_priority(question, rule, cpus),
@@ -137,8 +137,8 @@ fn on_several_cpus(
         output.detail(format!("taken for granted: {assumption}"));
     }
     let columns = TaskColumns::of(&answer.tasks);
-    let first = match arguments.policy {
-        PolicyName::Edf => "task",
+    let first = match arguments.scheduling {
+        TaskOrder::EarliestDeadlineFirst => "task",
         _ => "priority",
     };
     output.rows(

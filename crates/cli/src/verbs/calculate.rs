@@ -39,18 +39,18 @@ pub fn queue(
     let rate = arguments.rate.ok_or_else(|| {
         Failure::with_help(
             "neither a description nor a rate is given",
-            "name a FILE, or give --rate 200/s --service 2ms",
+            "name a FILE, or give --rate 200/s --execution-time 2ms",
         )
     })?;
-    let execution_times = match (&arguments.service, &arguments.service_samples) {
+    let execution_times = match (&arguments.execution_time, &arguments.execution_time_samples) {
         (Some(text), None) => execution_times(text).map_err(|error| {
-            Failure::with_help(format!("--service: {}", error.what), error.right)
+            Failure::with_help(format!("--execution-time: {}", error.what), error.right)
         })?,
         (None, Some(file)) => samples(file)?,
         _ => {
             return Err(Failure::with_help(
-                "one of --service and --service-samples is needed",
-                "give --service 2ms, --service 1ms:0.5,3ms:0.5 or --service-samples FILE",
+                "one of --execution-time and --execution-time-samples is needed",
+                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5 or --execution-time-samples FILE",
             ));
         }
     };
@@ -108,7 +108,7 @@ fn samples(file: &Path) -> Result<Vec<(Duration, f64)>, Failure> {
     if total < 2 {
         return Err(Failure::with_help(
             format!("{shown} holds {total} execution times, which say nothing of their spread"),
-            "give at least two, better hundreds; a constant one goes to --service",
+            "give at least two, better hundreds; a constant one goes to --execution-time",
         ));
     }
     let share = |(value, count): (Duration, u64)| (value, count as f64 / total as f64);

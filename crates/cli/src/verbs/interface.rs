@@ -10,7 +10,7 @@ use tailbound_assessment::interface::{
 use tailbound_time::Duration;
 
 use super::interface_file;
-use crate::arguments::{ComponentPolicy, InterfaceArguments, ModelName};
+use crate::arguments::{ComponentScheduling, InterfaceArguments, ModelName};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -143,12 +143,12 @@ fn component(arguments: &InterfaceArguments) -> Result<TaskComponent, Failure> {
     let tasks: Result<Vec<SporadicTask>, _> =
         arguments.tasks.iter().map(|task| task.sporadic()).collect();
     let tasks = tasks.map_err(Failure::from_error)?;
-    let order = match arguments.policy {
-        ComponentPolicy::Edf => ComponentOrder::EarliestDeadlineFirst,
-        ComponentPolicy::Fifo => ComponentOrder::FirstComeFirstServed,
-        ComponentPolicy::Fp => ComponentOrder::AsGiven,
-        ComponentPolicy::Rm => ComponentOrder::RateMonotonic,
-        ComponentPolicy::Dm => ComponentOrder::DeadlineMonotonic,
+    let order = match arguments.scheduling {
+        ComponentScheduling::EarliestDeadlineFirst => ComponentOrder::EarliestDeadlineFirst,
+        ComponentScheduling::Fifo => ComponentOrder::FirstComeFirstServed,
+        ComponentScheduling::FixedPriority => ComponentOrder::AsGiven,
+        ComponentScheduling::RateMonotonic => ComponentOrder::RateMonotonic,
+        ComponentScheduling::DeadlineMonotonic => ComponentOrder::DeadlineMonotonic,
     };
     TaskComponent::new(tasks, order).map_err(Failure::from_error)
 }

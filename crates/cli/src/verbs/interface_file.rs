@@ -10,7 +10,7 @@ use tailbound_assessment::interface::description::{
 };
 
 use super::interface::{CSV, columns, csv_cells, in_words, periods, query};
-use crate::arguments::{ComponentPolicy, InterfaceArguments};
+use crate::arguments::{ComponentScheduling, InterfaceArguments};
 use crate::failure::Failure;
 use crate::output::{Output, table};
 
@@ -20,13 +20,14 @@ pub fn carry_out(
     arguments: &InterfaceArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let order = match arguments.policy {
-        ComponentPolicy::Edf => DomainOrder::EarliestDeadlineFirst,
-        ComponentPolicy::Rm => DomainOrder::RateMonotonic,
-        ComponentPolicy::Dm => DomainOrder::DeadlineMonotonic,
-        ComponentPolicy::Fp | ComponentPolicy::Fifo => {
+    let order = match arguments.scheduling {
+        ComponentScheduling::EarliestDeadlineFirst => DomainOrder::EarliestDeadlineFirst,
+        ComponentScheduling::RateMonotonic => DomainOrder::RateMonotonic,
+        ComponentScheduling::DeadlineMonotonic => DomainOrder::DeadlineMonotonic,
+        ComponentScheduling::FixedPriority | ComponentScheduling::Fifo => {
             return Err(Failure::with_help(
-                "with a FILE, --policy is the order of the domains on each CPU: edf, rm or dm",
+                "with a FILE, --scheduling is the order of the domains on each CPU: \
+                 earliest-deadline-first, rate-monotonic or deadline-monotonic",
                 "leave it out; the order of the tasks of a service is its `scheduling`",
             ));
         }

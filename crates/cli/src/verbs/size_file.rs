@@ -40,7 +40,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
             .as_ref()
             .map(|range| (range.low, range.high)),
         points: arguments.points,
-        margin: PercentagePoints(arguments.margin),
+        margin: PercentagePoints(arguments.margin_points),
         server: server_kind(arguments.load.server.as_ref())?,
         host: &HostSet::with_only_here(description, &host),
     };
@@ -48,7 +48,7 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         AssessmentError::Empty { .. } => Failure::with_help(
             error.to_string(),
             "describe one with its tasks and SLOs, or size a queue without a file: tailbound size \
-                 --rate 200/s --service 2ms --slo p99=30ms --period 1ms..100ms",
+                 --rate 200/s --execution-time 2ms --slo p99=30ms --period 1ms..100ms",
         ),
         error => Failure::from_assessment(error),
     })?;

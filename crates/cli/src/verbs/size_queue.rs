@@ -32,7 +32,7 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
         promises: arguments.slos.clone(),
         kind: server_kind(arguments.load.server.as_ref())?.unwrap_or(ServerKind::Deferrable),
         periods: spread_periods(range.low, range.high, arguments.points),
-        margin: PercentagePoints(arguments.margin),
+        margin: PercentagePoints(arguments.margin_points),
     };
     let found = match size(&query) {
         Err(error @ AnalysisError::Overloaded { .. }) => {
