@@ -15,7 +15,7 @@ const SCHEMA: &str = include_str!("../../../../docs/reference/description.schema
 const VERBS: [&str; 5] = ["predict", "size", "simulate", "analyze", "interface"];
 
 /// Flags about nothing that a description says: the question, the search for its answer, and where the answer goes.
-const OF_THE_QUESTION: [&str; 26] = [
+const OF_THE_QUESTION: [&str; 25] = [
     "all",
     "at",
     "bandwidth",
@@ -38,7 +38,6 @@ const OF_THE_QUESTION: [&str; 26] = [
     "non-preemptive",
     "points",
     "program",
-    "set-points",
     "tests",
     "until",
     "vas",
