@@ -39,6 +39,17 @@ pub(super) struct Engine {
     pub(super) pinned: Vec<Members>,
     /// Room for the choice of members for several CPUs.
     pub(super) chosen: Vec<usize>,
+    /// Whether an event costs no more than what it touches: the members of the host have one queue for
+    /// CPUs that are equally fast, and the operating system takes nothing of them.
+    pub(super) by_event: bool,
+    /// The CPUs that have to be looked at, where an event costs no more than what it touches.
+    pub(super) touched: Vec<usize>,
+    /// The levels of the host whose budgets pass, in their order, where they are chosen by event.
+    pub(super) host_passing: Vec<usize>,
+    /// The CPUs at which something may come to its end now.
+    due: Vec<usize>,
+    /// What was booked between two looks at the sink.
+    pieces: Vec<Piece>,
     pub(super) costs: Costs,
     pub(super) has_overheads: bool,
     /// Units of work in a nanosecond at full speed.
@@ -46,13 +57,13 @@ pub(super) struct Engine {
     /// One for each level, and the tick.
     timers: Timers,
     pub(super) now: u64,
-    /// Until when the present choice can go on without a look at it.
-    pub(super) limit: u64,
+    /// Until when each CPU can go on as it does without a look at it.
+    pub(super) limits: Timers,
     /// Whether the choice may have changed.
     pub(super) stale: bool,
     /// Whether a turn or a budget has come to its end.
     ended: bool,
-    /// Whether the limit has to be found anew although the choice has not changed.
+    /// Whether the limits have to be found anew although the choice has not changed.
     pub(super) new_limit: bool,
     /// Counts what gets ready, for the order among equals.
     sequence: u64,
@@ -108,21 +119,31 @@ impl Engine {
             .collect();
         let mut by_speed: Vec<usize> = (0..cpus.len()).collect();
         by_speed.sort_by_key(|cpu| u64::MAX - cpus[*cpu].speed);
+        let by_event = cpus.len() > 1
+            && cpus.iter().all(|cpu| cpu.speed == cpus[0].speed)
+            && plan.root.preemptive
+            && plan.pinned.is_empty()
+            && plan.overheads.is_free();
         let mut engine = Self {
             levels: Vec::new(),
             tasks: Vec::new(),
             locks: Locks::new(plan, scale)?,
             guests: Vec::new(),
+            limits: Timers::new(cpus.len()),
             cpus,
             by_speed,
             pinned: Vec::new(),
             chosen: Vec::new(),
+            by_event,
+            touched: Vec::new(),
+            host_passing: Vec::new(),
+            due: Vec::new(),
+            pieces: Vec::new(),
             costs: Costs::new(plan)?,
             has_overheads: !plan.overheads.is_free(),
             scale,
             timers: Timers::new(0),
             now: 0,
-            limit: NEVER,
             stale: true,
             ended: false,
             new_limit: true,
@@ -139,7 +160,9 @@ impl Engine {
             Account::unlimited(),
             &mut guests,
         )?;
-        if engine.cpus.len() > 1 {
+        if by_event {
+            engine.levels[0].run_on_cpus(engine.cpus.len());
+        } else if engine.cpus.len() > 1 {
             engine.levels[0].run_several();
         }
         engine.add_queues(&guests);
@@ -229,34 +252,51 @@ impl Engine {
     }
 
     /// Runs until all jobs are done, or up to the horizon.
-    pub(super) fn run(
+    pub(super) fn run<S: Sink>(
         &mut self,
         source: &mut impl Source,
-        sink: &mut impl Sink,
+        sink: &mut S,
         horizon: u64,
     ) -> Result<Outcome, PlanError> {
+        let ended = self.go_on(source, sink, horizon);
+        self.tell_pieces(sink);
+        self.book_all(sink);
+        ended.map(|()| Outcome {
+            unfinished: self.unfinished,
+            end: Duration::from_nanos(self.now),
+        })
+    }
+
+    fn go_on<S: Sink>(
+        &mut self,
+        source: &mut impl Source,
+        sink: &mut S,
+        horizon: u64,
+    ) -> Result<(), PlanError> {
         // Budgets may pass before anything is released.
         self.choose();
         loop {
             let release = source.next_release();
             if release.is_none() && self.unfinished == 0 {
-                break;
+                return Ok(());
             }
             let timers = self.timers.earliest().min(release.unwrap_or(NEVER));
-            let next = timers.min(self.limit).min(horizon);
+            let next = timers.min(self.limits.earliest()).min(horizon);
             if next >= END_OF_TIME_NS {
                 return Err(PlanError::Overflow);
             }
-            self.elapse(next, sink);
+            self.now = next.max(self.now);
+            // The operating system may take a CPU at any event, whatever happens there.
+            if !S::WHOLE_PIECES || !self.by_event {
+                self.book_all(sink);
+            }
+            self.find_due(sink);
             self.replenish();
-            // Before the limit no work, no turn and no budget can come to its end.
-            if self.now >= self.limit {
-                for cpu in 0..self.cpus.len() {
-                    self.progress(cpu, sink)?;
-                }
-                if self.ended {
-                    self.end_turns_and_budgets();
-                }
+            for index in 0..self.due.len() {
+                self.progress(self.due[index], sink)?;
+            }
+            if self.ended {
+                self.end_turns_and_budgets();
             }
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
@@ -265,14 +305,32 @@ impl Engine {
             }
             self.tell_of_budgets(sink);
             if self.now >= horizon {
-                break;
+                return Ok(());
             }
             self.choose();
+            self.tell_pieces(sink);
         }
-        Ok(Outcome {
-            unfinished: self.unfinished,
-            end: Duration::from_nanos(self.now),
-        })
+    }
+
+    /// Before its limit no work, no turn and no budget of a CPU can come to its end.
+    #[inline]
+    fn find_due(&mut self, sink: &mut impl Sink) {
+        self.due.clear();
+        if self.now < self.limits.earliest() {
+            return;
+        }
+        if !self.by_event {
+            self.due.extend(0..self.cpus.len());
+            return;
+        }
+        while let Some(cpu) = self.limits.due(self.now) {
+            self.limits.set(cpu, NEVER);
+            self.due.push(cpu);
+            self.touch(cpu);
+            if let Some(piece) = self.book(cpu) {
+                sink.ran(&piece);
+            }
+        }
     }
 
     #[inline]
@@ -289,42 +347,86 @@ impl Engine {
         }
     }
 
-    fn elapse(&mut self, until: u64, sink: &mut impl Sink) {
-        let from = self.now;
-        let length = until.saturating_sub(from);
-        self.now = until.max(from);
-        if length == 0 {
-            return;
+    #[inline]
+    fn tell_pieces(&mut self, sink: &mut impl Sink) {
+        if !self.pieces.is_empty() {
+            for piece in self.pieces.drain(..) {
+                sink.ran(&piece);
+            }
         }
-        for (cpu, processor) in self.cpus.iter().enumerate() {
-            for level in &processor.passing {
-                self.ended |= self.levels[*level].account.spend(length);
+    }
+
+    fn book_all(&mut self, sink: &mut impl Sink) {
+        for cpu in 0..self.cpus.len() {
+            let processor = &mut self.cpus[cpu];
+            let from = processor.booked;
+            if processor.kernel_until > from && from < self.now {
+                sink.overhead(cpu, from, self.now);
             }
-            if processor.kernel_until > from {
-                sink.overhead(cpu, from, until);
-                self.new_limit |= processor.kernel_until <= until;
-                continue;
+            if let Some(piece) = self.book(cpu) {
+                sink.ran(&piece);
             }
-            let Some(task) = processor.running else {
-                continue;
-            };
-            let innermost = processor.path.last().map_or(0, |(level, _)| *level);
-            if let Some(first) = self.tasks[task].backlog.first_mut() {
-                let work = length.saturating_mul(processor.speed);
-                first.left = first.left.saturating_sub(work);
-                sink.ran(&Piece {
-                    task,
-                    number: first.job.number,
-                    cpu,
-                    from,
-                    until,
-                    reservation: innermost,
-                    boosted: self.levels[innermost].account.is_boosted(),
-                });
-            }
-            for (level, member) in &processor.path {
-                self.ended |= self.levels[*level].spend(*member, length);
-            }
+        }
+    }
+
+    /// Charges what a CPU has done to its job, to budgets and turns; says what ran.
+    #[inline]
+    fn book(&mut self, cpu: usize) -> Option<Piece> {
+        let processor = &mut self.cpus[cpu];
+        let (from, until) = (processor.booked, self.now);
+        let length = until.saturating_sub(from);
+        if length == 0 {
+            return None;
+        }
+        processor.booked = until;
+        for level in &processor.passing {
+            self.ended |= self.levels[*level].account.spend(length);
+        }
+        if processor.kernel_until > from {
+            self.new_limit |= processor.kernel_until <= until;
+            return None;
+        }
+        let task = processor.running?;
+        let innermost = processor.path.last().map_or(0, |(level, _)| *level);
+        let boosted = self.levels[innermost].account.is_boosted();
+        for (level, member) in &processor.path {
+            self.ended |= self.levels[*level].spend(*member, length);
+        }
+        let first = self.tasks[task].backlog.first_mut()?;
+        let work = length.saturating_mul(processor.speed);
+        first.left = first.left.saturating_sub(work);
+        Some(Piece {
+            task,
+            number: first.job.number,
+            cpu,
+            from,
+            until,
+            reservation: innermost,
+            boosted,
+        })
+    }
+
+    /// Books what the CPU of a level has done, before anything about the level changes.
+    #[inline]
+    fn book_level(&mut self, level: usize) {
+        if let Some(cpu) = self.levels[level].cpu {
+            self.touch(cpu);
+            self.book_for_later(cpu);
+        }
+    }
+
+    /// Books what a CPU has done; what ran is told when there is a sink.
+    #[inline]
+    pub(super) fn book_for_later(&mut self, cpu: usize) {
+        let piece = self.book(cpu);
+        self.pieces.extend(piece);
+    }
+
+    /// The next choice looks at a CPU.
+    #[inline]
+    pub(super) fn touch(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].touched, true) {
+            self.touched.push(cpu);
         }
     }
 
@@ -338,6 +440,7 @@ impl Engine {
                 }
                 self.new_limit = true;
             } else {
+                self.book_level(due);
                 self.levels[due].account.update(self.now);
                 self.settle(due);
                 let home = self.levels[due].home;
@@ -394,7 +497,8 @@ impl Engine {
 
     fn end_turns_and_budgets(&mut self) {
         self.ended = false;
-        for cpu in 0..self.cpus.len() {
+        for index in 0..self.due.len() {
+            let cpu = self.due[index];
             for step in 0..self.cpus[cpu].path.len() {
                 let (level, member) = self.cpus[cpu].path[step];
                 let scheduler = &mut self.levels[level];
@@ -480,6 +584,7 @@ impl Engine {
     }
 
     pub(super) fn member_ready(&mut self, level: usize, member: usize, place: Place) {
+        self.book_level(level);
         let scheduler = &mut self.levels[level];
         let had_work = scheduler.has_work();
         scheduler.set_ready(member, place);
@@ -493,6 +598,7 @@ impl Engine {
     }
 
     pub(super) fn member_unready(&mut self, level: usize, member: usize) {
+        self.book_level(level);
         let scheduler = &mut self.levels[level];
         scheduler.set_unready(member);
         if let Some(guest) = scheduler.guest {
@@ -506,6 +612,7 @@ impl Engine {
 
     /// Takes note of what a level's work and budget mean for its place in its parent.
     pub(super) fn settle(&mut self, level: usize) {
+        self.book_level(level);
         let scheduler = &mut self.levels[level];
         let Some((parent, member)) = scheduler.parent else {
             // The host has no budget.
@@ -553,9 +660,12 @@ impl Engine {
         };
         let place = Place { rank, since };
         let passes = passes && !runs;
-        self.stale |= outer.set_passing(member, passes.then_some(place));
+        if outer.set_passing(member, passes.then_some(place)) {
+            self.book_level(parent);
+            self.stale = true;
+        }
         if runs {
-            if !is_ready || outer.place(member) != place {
+            if !is_ready || self.levels[parent].place(member) != place {
                 self.member_ready(parent, member, place);
             }
         } else if is_ready {
