@@ -1,8 +1,11 @@
 //! One queue for several CPUs of equal speed: which of the ready members has which CPU.
 //!
 //! Those that come first have a CPU, and keep it as long as they are among the first. The members that
-//! wait stand in one tournament by their places, those that run in another one, the last of them first:
-//! a change costs the logarithm of the number of members and of CPUs.
+//! wait stand in a heap by their places, those that run in a tournament, the last of them first: a
+//! change costs the logarithm of the number of members that wait, and of CPUs.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::members::Members;
 use crate::timers::Tournament;
@@ -13,9 +16,13 @@ const NO_PLACE: u128 = u128::MAX;
 /// The members of a level and the CPUs, each member with at most one of them.
 #[derive(Clone, Debug)]
 pub(super) struct CpuQueue {
-    /// The places of the members that are ready and have no CPU.
-    waiting: Tournament<u128>,
-    /// The complements of the places of the members on the CPUs.
+    /// The members that are ready and have no CPU, by their places; and places that have been given up,
+    /// which count no more.
+    waiting: BinaryHeap<Reverse<(u128, usize)>>,
+    /// The place at which each member waits.
+    places: Vec<u128>,
+    /// The complements of the places of the members on the CPUs. As long as a CPU is free, nobody has to
+    /// give way, and what stands here of it does not matter.
     running: Tournament<u128>,
     /// The member on each CPU.
     members: Vec<Option<usize>>,
@@ -35,7 +42,8 @@ impl CpuQueue {
         let mut free = Members::default();
         (0..cpus).for_each(|cpu| free.insert(cpu));
         Self {
-            waiting: Tournament::with(members, NO_PLACE),
+            waiting: BinaryHeap::new(),
+            places: vec![NO_PLACE; members],
             running: Tournament::with(cpus, NO_PLACE),
             members: vec![None; cpus],
             cpus: vec![None; members],
@@ -67,7 +75,7 @@ impl CpuQueue {
     pub(super) fn enter(&mut self, member: usize, place: u128) {
         match self.cpus[member] {
             Some(cpu) => self.running.set(cpu, !place),
-            None => self.waiting.set(member, place),
+            None => self.wait_at(place, member),
         }
     }
 
@@ -75,69 +83,96 @@ impl CpuQueue {
     #[inline]
     pub(super) fn leave(&mut self, member: usize) {
         match self.cpus[member] {
-            Some(cpu) => {
-                self.running.set(cpu, NO_PLACE);
-                self.vacated.push(cpu);
-            }
-            None => self.waiting.set(member, NO_PLACE),
+            Some(cpu) => self.vacated.push(cpu),
+            None => self.places[member] = NO_PLACE,
         }
     }
 
-    /// Gives the CPUs to the first of the ready members; adds the CPUs whose members have changed to a
-    /// list, some of them several times.
+    /// Gives the CPUs to the first of the ready members, and says of each CPU that has another one than
+    /// before which it is; of some CPUs first that they have none.
     ///
     /// The first of those that come get the first of the CPUs that have become free.
-    pub(super) fn choose(&mut self, ready: &Members, changed: &mut Vec<usize>) {
+    #[inline]
+    pub(super) fn choose(
+        &mut self,
+        ready: &Members,
+        mut changed: impl FnMut(usize, Option<usize>),
+    ) {
         while let Some(cpu) = self.vacated.pop() {
             if self.members[cpu].is_some_and(|member| !ready.contains(member)) {
                 self.take_from(cpu);
-                changed.push(cpu);
+                changed(cpu, None);
             }
         }
         let mut coming = std::mem::take(&mut self.coming);
-        let mut free = self.free.len();
+        let (mut free, mut all_have_places) = (self.free.len(), false);
         while let Some((member, place)) = self.first_waiting() {
             if free > 0 {
                 free -= 1;
             } else {
+                if !all_have_places {
+                    self.free
+                        .iter()
+                        .for_each(|cpu| self.running.set(cpu, NO_PLACE));
+                    all_have_places = true;
+                }
                 let last = self.running.earliest();
                 let Some(cpu) = self.running.due(last).filter(|_| place < !last) else {
                     break;
                 };
+                self.running.set(cpu, NO_PLACE);
                 if let Some(interrupted) = self.take_from(cpu) {
-                    self.waiting.set(interrupted, !last);
+                    self.wait_at(!last, interrupted);
                 }
-                changed.push(cpu);
             }
-            self.waiting.set(member, NO_PLACE);
+            self.places[member] = NO_PLACE;
             coming.push((member, place));
         }
         for (member, place) in coming.drain(..) {
             if let Some(cpu) = self.free.first() {
                 self.give_to(cpu, member, place);
-                changed.push(cpu);
+                changed(cpu, Some(member));
             }
         }
         self.coming = coming;
     }
 
     #[inline]
-    fn first_waiting(&self) -> Option<(usize, u128)> {
-        let place = self.waiting.earliest();
-        let member = self.waiting.due(place).filter(|_| place != NO_PLACE)?;
-        Some((member, place))
+    fn wait_at(&mut self, place: u128, member: usize) {
+        if std::mem::replace(&mut self.places[member], place) == place {
+            return;
+        }
+        self.waiting.push(Reverse((place, member)));
+        // A member that never comes first may give up any number of places.
+        if self.waiting.len() > 4 * self.places.len() + 16 {
+            let places = &self.places;
+            self.waiting
+                .retain(|Reverse((place, member))| places[*member] == *place);
+        }
     }
 
+    #[inline]
+    fn first_waiting(&mut self) -> Option<(usize, u128)> {
+        loop {
+            let Reverse((place, member)) = *self.waiting.peek()?;
+            if self.places[member] == place {
+                return Some((member, place));
+            }
+            self.waiting.pop();
+        }
+    }
+
+    #[inline]
     fn take_from(&mut self, cpu: usize) -> Option<usize> {
         let member = self.members[cpu].take();
         if let Some(member) = member {
             self.cpus[member] = None;
         }
-        self.running.set(cpu, NO_PLACE);
         self.free.insert(cpu);
         member
     }
 
+    #[inline]
     fn give_to(&mut self, cpu: usize, member: usize, place: u128) {
         self.members[cpu] = Some(member);
         self.cpus[member] = Some(cpu);

@@ -413,7 +413,7 @@ impl Level {
         passing: &mut Vec<usize>,
     ) {
         if let Some(Several::OnCpus(queue)) = &mut self.several {
-            queue.choose(&self.ready, changed);
+            queue.choose(&self.ready, |cpu, _| changed.push(cpu));
         }
         if let Some(Several::OnCpus(queue)) = &self.several {
             self.add_passing(queue.members_on_cpus(), cpus, passing);

@@ -182,29 +182,9 @@ impl OneQueue {
         }
     }
 
+    #[inline]
     fn tell_piece(&mut self, cpu: usize, sink: &mut impl Sink) {
-        let QueueCpu {
-            number,
-            reservation,
-            task: Some(task),
-            since,
-        } = self.cpus[cpu]
-        else {
-            return;
-        };
-        if since < self.now {
-            self.cpus[cpu].since = self.now;
-            self.tasks[task].first.work -= self.now - since;
-            sink.ran(&Piece {
-                task,
-                number: self.tasks[task].first.number,
-                cpu: number,
-                from: since,
-                until: self.now,
-                reservation,
-                boosted: false,
-            });
-        }
+        self.cpus[cpu].tell_piece(&mut self.tasks, self.now, sink);
     }
 
     /// The job on a CPU is done.
@@ -272,16 +252,37 @@ impl OneQueue {
 
     /// Gives the CPUs to the first tasks.
     fn give_cpus(&mut self, sink: &mut impl Sink) {
-        let before = self.changed.len();
-        self.queue.choose(&self.ready, &mut self.changed);
-        for index in before..self.changed.len() {
-            let cpu = self.changed[index];
-            let task = self.queue.member_on(cpu);
-            if self.cpus[cpu].task != task {
-                self.tell_piece(cpu, sink);
-                self.cpus[cpu].task = task;
-                self.cpus[cpu].since = self.now;
-            }
-        }
+        let Self {
+            queue, cpus, tasks, ..
+        } = self;
+        queue.choose(&self.ready, |cpu, task| {
+            let processor = &mut cpus[cpu];
+            processor.tell_piece(tasks, self.now, sink);
+            processor.task = task;
+            processor.since = self.now;
+            self.changed.push(cpu);
+        });
+    }
+}
+
+impl QueueCpu {
+    /// What its task has done since that was told.
+    #[inline]
+    fn tell_piece(&mut self, tasks: &mut [Lone], now: u64, sink: &mut impl Sink) {
+        let Some(task) = self.task.filter(|_| self.since < now) else {
+            return;
+        };
+        let job = &mut tasks[task].first;
+        job.work -= now - self.since;
+        sink.ran(&Piece {
+            task,
+            number: job.number,
+            cpu: self.number,
+            from: self.since,
+            until: now,
+            reservation: self.reservation,
+            boosted: false,
+        });
+        self.since = now;
     }
 }
