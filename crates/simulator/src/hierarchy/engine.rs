@@ -327,9 +327,7 @@ impl Engine {
             self.limits.set(cpu, NEVER);
             self.due.push(cpu);
             self.touch(cpu);
-            if let Some(piece) = self.book(cpu) {
-                sink.ran(&piece);
-            }
+            self.book(cpu, |piece| sink.ran(piece));
         }
     }
 
@@ -363,20 +361,18 @@ impl Engine {
             if processor.kernel_until > from && from < self.now {
                 sink.overhead(cpu, from, self.now);
             }
-            if let Some(piece) = self.book(cpu) {
-                sink.ran(&piece);
-            }
+            self.book(cpu, |piece| sink.ran(piece));
         }
     }
 
-    /// Charges what a CPU has done to its job, to budgets and turns; says what ran.
+    /// Charges what a CPU has done to its job, to budgets and turns; tells what ran.
     #[inline]
-    fn book(&mut self, cpu: usize) -> Option<Piece> {
+    fn book(&mut self, cpu: usize, tell: impl FnOnce(&Piece)) {
         let processor = &mut self.cpus[cpu];
         let (from, until) = (processor.booked, self.now);
         let length = until.saturating_sub(from);
         if length == 0 {
-            return None;
+            return;
         }
         processor.booked = until;
         for level in &processor.passing {
@@ -384,26 +380,28 @@ impl Engine {
         }
         if processor.kernel_until > from {
             self.new_limit |= processor.kernel_until <= until;
-            return None;
+            return;
         }
-        let task = processor.running?;
+        let Some(task) = processor.running else {
+            return;
+        };
         let innermost = processor.path.last().map_or(0, |(level, _)| *level);
-        let boosted = self.levels[innermost].account.is_boosted();
+        if let Some(first) = self.tasks[task].backlog.first_mut() {
+            let work = length.saturating_mul(processor.speed);
+            first.left = first.left.saturating_sub(work);
+            tell(&Piece {
+                task,
+                number: first.job.number,
+                cpu,
+                from,
+                until,
+                reservation: innermost,
+                boosted: self.levels[innermost].account.is_boosted(),
+            });
+        }
         for (level, member) in &processor.path {
             self.ended |= self.levels[*level].spend(*member, length);
         }
-        let first = self.tasks[task].backlog.first_mut()?;
-        let work = length.saturating_mul(processor.speed);
-        first.left = first.left.saturating_sub(work);
-        Some(Piece {
-            task,
-            number: first.job.number,
-            cpu,
-            from,
-            until,
-            reservation: innermost,
-            boosted,
-        })
     }
 
     /// Books what the CPU of a level has done, before anything about the level changes.
@@ -418,8 +416,9 @@ impl Engine {
     /// Books what a CPU has done; what ran is told when there is a sink.
     #[inline]
     pub(super) fn book_for_later(&mut self, cpu: usize) {
-        let piece = self.book(cpu);
-        self.pieces.extend(piece);
+        let mut ran = None;
+        self.book(cpu, |piece| ran = Some(*piece));
+        self.pieces.extend(ran);
     }
 
     /// The next choice looks at a CPU.
@@ -562,6 +561,7 @@ impl Engine {
     fn boost(&mut self, task: usize, until: u64) {
         let mut level = self.tasks[task].level;
         while let Some((outer, _)) = self.levels[level].parent {
+            self.book_level(level);
             self.levels[level].boost(task, until);
             self.settle(level);
             level = outer;
@@ -572,6 +572,7 @@ impl Engine {
     fn end_boost(&mut self, task: usize) {
         let mut level = self.tasks[task].level;
         while let Some((outer, _)) = self.levels[level].parent {
+            self.book_level(level);
             self.levels[level].end_boost(task);
             self.settle(level);
             level = outer;
@@ -610,9 +611,9 @@ impl Engine {
         self.stale = true;
     }
 
-    /// Takes note of what a level's work and budget mean for its place in its parent.
+    /// Takes note of what a level's work and budget mean for its place in its parent. What its CPU has
+    /// done is booked.
     pub(super) fn settle(&mut self, level: usize) {
-        self.book_level(level);
         let scheduler = &mut self.levels[level];
         let Some((parent, member)) = scheduler.parent else {
             // The host has no budget.
