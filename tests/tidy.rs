@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use tailbound_tests::repository::{self, TextFile};
 use tailbound_tests::tidy::{
@@ -18,22 +19,44 @@ fn rust() -> Vec<TextFile> {
     files
 }
 
-/// Applies a check to every source file.
-fn of_source(check: impl Fn(&str, &syn::File) -> Vec<Finding>) {
-    let findings = rust()
-        .iter()
-        .flat_map(|file| {
+/// A check of one source file.
+type SourceCheck = fn(&str, &syn::File) -> Vec<Finding>;
+
+const SOURCE_CHECKS: [(&str, SourceCheck); 7] = [
+    ("function_lengths", sizes::function_lengths),
+    ("unitless_times", names::unitless_times),
+    ("named_in_rust", back_ends::named_in_rust),
+    ("unsafe_code", source::unsafe_code),
+    ("kernel_paths", source::kernel_paths),
+    ("impure_calls", source::impure_calls),
+    ("ignored_tests", source::ignored_tests),
+];
+
+/// What each check finds in all source files, which are parsed once for all: that takes longer than the checks.
+fn source_findings() -> &'static [Vec<Finding>] {
+    static FINDINGS: OnceLock<Vec<Vec<Finding>>> = OnceLock::new();
+    FINDINGS.get_or_init(|| {
+        let mut findings = vec![Vec::new(); SOURCE_CHECKS.len()];
+        for file in rust() {
             let parsed = syn::parse_file(&file.text)
                 .unwrap_or_else(|error| panic!("{}: {error}", file.path));
-            check(&file.path, &parsed)
-        })
-        .collect();
-    assert_none(findings);
+            for ((_, check), findings) in SOURCE_CHECKS.iter().zip(&mut findings) {
+                findings.extend(check(&file.path, &parsed));
+            }
+        }
+        findings
+    })
+}
+
+/// Fails if a check finds something in a source file.
+fn of_source(check: &str) {
+    let place = SOURCE_CHECKS.iter().position(|(name, _)| *name == check);
+    assert_none(source_findings()[place.expect("it is in the list")].clone());
 }
 
 #[test]
 fn functions_are_short() {
-    of_source(sizes::function_lengths);
+    of_source("function_lengths");
 }
 
 #[test]
@@ -94,7 +117,7 @@ fn old_habits_grow_rarer() {
 
 #[test]
 fn times_have_units() {
-    of_source(names::unitless_times);
+    of_source("unitless_times");
 }
 
 #[test]
@@ -111,7 +134,7 @@ fn every_exception_is_still_needed() {
 
 #[test]
 fn back_ends_are_asked_what_they_can_do() {
-    of_source(back_ends::named_in_rust);
+    of_source("named_in_rust");
     let python = repository::files_ending_in(".py");
     let package = |file: &&TextFile| file.path.starts_with("python/tailbound/");
     assert!(python.iter().any(|file| package(&file)));
@@ -122,22 +145,22 @@ fn back_ends_are_asked_what_they_can_do() {
 
 #[test]
 fn only_linux_has_unsafe_code() {
-    of_source(source::unsafe_code);
+    of_source("unsafe_code");
 }
 
 #[test]
 fn only_linux_knows_kernel_paths() {
-    of_source(source::kernel_paths);
+    of_source("kernel_paths");
 }
 
 #[test]
 fn pure_crates_touch_nothing() {
-    of_source(source::impure_calls);
+    of_source("impure_calls");
 }
 
 #[test]
 fn every_test_is_run() {
-    of_source(source::ignored_tests);
+    of_source("ignored_tests");
 }
 
 #[test]

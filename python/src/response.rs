@@ -171,11 +171,14 @@ impl Answer {
 
     /// `bound` or `estimate`.
     #[getter]
-    fn evidence(&self, python: Python<'_>) -> PyResult<String> {
-        let found = python.detach(|| self.source.distribution(&[0.5]));
-        found
-            .map(|distribution| distribution.provenance.evidence.to_string())
-            .map_err(|error| refused(python, &error))
+    fn evidence(&self) -> String {
+        let evidence = match &*self.source {
+            Source::Queue(queue) => queue.evidence(),
+            Source::Slotted(slotted) => slotted.distribution.provenance.evidence,
+            Source::Service(service) => service.evidence,
+            Source::Simulated(simulated) => simulated.provenance.evidence,
+        };
+        evidence.to_string()
     }
 
     /// The load, in CPUs, of a predicted queue.

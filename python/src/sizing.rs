@@ -21,11 +21,12 @@ type ChoiceRow = (u64, Option<u64>, Option<u64>, u64, bool);
 type InfeasibleRow = (f64, u64, f64, u64, Option<u64>);
 
 /// The choices in the order of the periods, the index of the best, the promises that not even a CPU
-/// of its own keeps, and what is taken for granted.
+/// of its own keeps, the evidence of all that, and what is taken for granted.
 pub type Found = (
     Vec<ChoiceRow>,
     Option<usize>,
     Vec<InfeasibleRow>,
+    String,
     Vec<String>,
 );
 
@@ -126,7 +127,8 @@ fn found(python: Python<'_>, answer: Result<Sizing, Refused>) -> PyResult<Found>
 pub fn row(found: &Sizing) -> Found {
     let choices = found.choices.iter().map(choice_row).collect();
     let infeasible = found.infeasible.iter().map(infeasible_row).collect();
-    (choices, found.best, infeasible, found.assumptions.clone())
+    let (evidence, assumptions) = (found.evidence.to_string(), found.assumptions.clone());
+    (choices, found.best, infeasible, evidence, assumptions)
 }
 
 fn choice_row(choice: &Choice) -> ChoiceRow {

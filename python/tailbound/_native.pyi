@@ -19,6 +19,7 @@ _Sizing = tuple[
     list[tuple[int, Optional[int], Optional[int], int, bool]],
     Optional[int],
     list[tuple[float, int, float, int, Optional[int]]],
+    str,
     list[str],
 ]
 

@@ -92,6 +92,8 @@ class Sizing:
     """The one with the least bandwidth, of several the one with the longest period."""
     infeasible: list[Infeasible]
     """Promises that not even a CPU of its own keeps; empty where there may be an answer."""
+    evidence: str
+    """``bound`` where the budgets, and what is infeasible, are proved, else ``estimate``."""
     assumptions: list[str]
     """What is taken for granted."""
 
@@ -234,12 +236,13 @@ def size_load(
 
 
 def _sizing(answer: _native._Sizing) -> Sizing:
-    choices, best, infeasible, assumptions = answer
+    choices, best, infeasible, evidence, assumptions = answer
     found = [_choice(*row) for row in choices]
     return Sizing(
         choices=found,
         best=None if best is None else found[best],
         infeasible=[_infeasible(*row) for row in infeasible],
+        evidence=evidence,
         assumptions=assumptions,
     )
 

@@ -52,7 +52,7 @@ def test_the_slo_example_of_the_thesis_is_just_missed() -> None:
     assert abs(found.quantile(0.9).seconds - 3.107) < 1e-3
     assert found.utilisation == pytest.approx(0.4)
     assert found.bandwidth == pytest.approx(0.7)
-    assert found.evidence == "bound"
+    assert found.evidence == "estimate"
     assert "Theorem 5" in found.method
     assert any("Poisson" in one for one in found.assumptions)
 

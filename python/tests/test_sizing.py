@@ -58,6 +58,7 @@ def test_every_server_with_a_budget_is_sized(server: Any) -> None:
         assert found.best.budget + found.best.resolution >= keeps.best.budget
     halved = any("by halving" in one for one in found.assumptions)
     assert halved == (server in ("polling", "constant-bandwidth"))
+    assert found.evidence == ("estimate" if server == "periodic" else "bound")
 
 
 def test_a_question_is_written_as_on_the_command_line() -> None:

@@ -29,7 +29,7 @@ pub use error::AnalysisError;
 pub use format::FORMAT;
 pub use periodic_load::{LONGEST_HYPERPERIOD, PeriodicLoad, PeriodicTask};
 pub use promise::{Outlook, Promise};
-pub use query::{Prediction, ServiceQuery, SharpPoints};
+pub use query::{Prediction, ProvedBracket, ServiceQuery, SharpPoints};
 pub use response_time::{predict, predict_at};
 pub use sporadic_task::{LONGEST_PARAMETER, SporadicTask};
 pub use virtualization_agnostic::{BandwidthPoint, bandwidth_curve, virtualization_agnostic};

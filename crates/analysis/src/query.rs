@@ -44,11 +44,23 @@ impl Default for SharpPoints {
     }
 }
 
+/// A proved bracket of response times.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProvedBracket {
+    /// The response times of all jobs together.
+    pub overall: Distribution,
+    /// The mean response time of all jobs, where it is known more sharply than from the distribution.
+    pub mean: Option<Interval>,
+}
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// The response times of all jobs together.
     pub overall: Distribution,
+    /// The bracket that is proved, where `overall` is a sharper estimate.
+    #[serde(skip)]
+    pub proved: Option<ProvedBracket>,
     /// The response times by task.
     pub per_task: BTreeMap<String, Distribution>,
     /// The method by name, with its source.
@@ -64,9 +76,17 @@ pub struct Prediction {
     pub bandwidth: f64,
 }
 
+impl ProvedBracket {
+    /// Bounds of the mean response time of all jobs.
+    pub fn mean(&self) -> Option<Interval> {
+        self.mean.or_else(|| self.overall.mean())
+    }
+}
+
 impl Prediction {
     /// Rests the prediction on an assumption that the host may break: it is an estimate then, and no proved bound.
     pub fn assume(&mut self, assumption: &str) {
+        self.proved = None;
         self.assumptions.push(assumption.to_owned());
         for distribution in std::iter::once(&mut self.overall).chain(self.per_task.values_mut()) {
             let provenance = &mut distribution.provenance;

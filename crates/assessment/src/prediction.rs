@@ -215,6 +215,25 @@ impl PredictionQuery<'_> {
             times: self.times.to_vec(),
         }
     }
+
+    /// The percentiles that are told.
+    fn quantiles(&self, responses: &Distribution) -> Vec<QuantileBounds> {
+        let percentiles = self.percentiles.iter();
+        let quantiles = percentiles.map(|percentile| QuantileBounds {
+            percentile: percentile.0,
+            bounds: responses.quantile(percentile.probability()).into(),
+        });
+        quantiles.collect()
+    }
+
+    /// The shares of all responses within the times that are told.
+    fn shares(&self, responses: &Distribution) -> Vec<ShareBounds> {
+        let shares = self.times.iter().map(|&at| {
+            let (low, high) = responses.cdf(at);
+            ShareBounds { at, low, high }
+        });
+        shares.collect()
+    }
 }
 
 /// One predicted distribution.
@@ -251,6 +270,8 @@ pub struct PromiseAnswer {
     pub task: Option<String>,
     /// The outlook.
     pub outlook: Outlook,
+    /// The evidence of the outlook; none where nothing is predicted.
+    pub evidence: Option<Evidence>,
     /// The predicted response time at the percentile.
     pub predicted: TimeBounds,
     /// The predicted share of responses within the latency.
@@ -268,11 +289,16 @@ pub struct ShareEnds {
 
 impl PromiseAnswer {
     /// The outlook of a promise under predicted response times.
-    pub fn of(slo: &Slo, responses: &Distribution) -> Self {
+    ///
+    /// Where an estimate tells more than what is `proved`, but no other outlook, the outlook is proved.
+    pub fn of(slo: &Slo, responses: &Distribution, proved: Option<&Distribution>) -> Self {
         let promise = Promise::from(slo);
+        let outlook = promise.outlook(responses);
         let (low, high) = responses.cdf(slo.latency);
+        let sure = proved.filter(|bracket| promise.outlook(bracket) == outlook);
         Self {
-            outlook: promise.outlook(responses),
+            outlook,
+            evidence: Some(sure.unwrap_or(responses).provenance.evidence),
             predicted: responses.quantile(promise.probability).into(),
             share: ShareEnds { low, high },
             ..Self::unknown(slo)
@@ -285,6 +311,7 @@ impl PromiseAnswer {
             None => Self::unknown(slo),
             Some(_) => Self {
                 outlook: Outlook::Missed,
+                evidence: Some(Evidence::Bound),
                 share: ShareEnds {
                     low: 0.0,
                     high: 0.0,
@@ -300,6 +327,7 @@ impl PromiseAnswer {
             latency: slo.latency,
             task: slo.task.clone(),
             outlook: Outlook::NotPredicted,
+            evidence: None,
             predicted: None.into(),
             share: ShareEnds {
                 low: 0.0,
@@ -343,14 +371,18 @@ impl PredictionAnswer {
         slos: &[Slo],
         query: &PredictionQuery<'_>,
     ) -> Self {
+        // A task that is alone has the response times of all jobs.
+        let alone = prediction.per_task.len() == 1;
+        let proved = prediction.proved.as_ref().map(|bracket| &bracket.overall);
         let judged = slos.iter().map(|slo| {
+            let proved = proved.filter(|_| alone || slo.task.is_none());
             let responses = match &slo.task {
                 None => Some(&prediction.overall),
                 Some(task) => prediction.per_task.get(task),
             };
             responses.map_or_else(
                 || PromiseAnswer::unknown(slo),
-                |responses| PromiseAnswer::of(slo, responses),
+                |responses| PromiseAnswer::of(slo, responses, proved),
             )
         });
         Self {
@@ -381,12 +413,27 @@ pub struct PredictedResponses {
     /// The shares of all responses within the times that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<ShareBounds>,
+    /// The same answers as they are proved, where these are a sharper estimate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proved: Option<ProvedAnswers>,
     /// The method by name, with its source.
     pub method: String,
     /// The assumptions of the method.
     pub assumptions: Vec<String>,
     /// The distribution's provenance and values.
     pub distribution: Distribution,
+}
+
+/// What is proved of response times that are answered more sharply by an estimate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProvedAnswers {
+    /// The mean.
+    pub mean: TimeBounds,
+    /// The percentiles that were asked for.
+    pub quantiles: Vec<QuantileBounds>,
+    /// The shares of all responses within the times that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<ShareBounds>,
 }
 
 /// A time between two bounds.
@@ -435,22 +482,20 @@ impl PredictedResponses {
     /// The answers at the percentiles and times that were asked for.
     pub fn of(prediction: Prediction, query: &PredictionQuery<'_>) -> Self {
         let mean = prediction.mean().into();
+        let proved = prediction.proved.map(|bracket| ProvedAnswers {
+            mean: bracket.mean().into(),
+            quantiles: query.quantiles(&bracket.overall),
+            shares: query.shares(&bracket.overall),
+        });
         let distribution = prediction.overall;
-        let quantiles = query.percentiles.iter().map(|percentile| QuantileBounds {
-            percentile: percentile.0,
-            bounds: distribution.quantile(percentile.probability()).into(),
-        });
-        let shares = query.times.iter().map(|&at| {
-            let (low, high) = distribution.cdf(at);
-            ShareBounds { at, low, high }
-        });
         Self {
             evidence: distribution.provenance.evidence,
             utilisation: prediction.utilisation,
             bandwidth: prediction.bandwidth,
             mean,
-            quantiles: quantiles.collect(),
-            shares: shares.collect(),
+            quantiles: query.quantiles(&distribution),
+            shares: query.shares(&distribution),
+            proved,
             method: prediction.method,
             assumptions: prediction.assumptions,
             distribution,

@@ -9,6 +9,10 @@ use super::continuous::Solved;
 use super::search::QuantileSearch;
 use crate::{AnalysisError, Prediction, SharpPoints};
 
+/// The evidence of the exact method. The error of its solution is proved, those of interpolation and integration are
+/// estimated, so that its ends are no proved bounds.
+pub(crate) const EXACT_EVIDENCE: Evidence = Evidence::Estimate;
+
 /// Bounds that are farther apart, relative, are worth a closer look.
 const WIDE: f64 = 1e-6;
 
@@ -70,6 +74,14 @@ enum WantedEnds {
 }
 
 impl ResponseTimes {
+    /// The evidence of every answer.
+    pub fn evidence(&self) -> Evidence {
+        match &self.source {
+            ResponseSource::Bracket { distribution, .. } => distribution.provenance.evidence,
+            ResponseSource::Exact { .. } => EXACT_EVIDENCE,
+        }
+    }
+
     /// Bounds of the probability that a response takes at most `at`.
     pub fn cdf(&self, at: Duration) -> ProbabilityBounds {
         let (lower, upper) = match &self.source {
@@ -176,6 +188,7 @@ impl ResponseTimes {
         let distribution = self.distribution(subject, &points.probabilities)?;
         Ok(Prediction {
             overall: distribution.tightened(&[], &shares),
+            proved: None,
             per_task: BTreeMap::new(),
             method: self.method.clone(),
             assumptions: self.assumptions.clone(),
@@ -206,7 +219,7 @@ impl ResponseTimes {
             .into_iter()
             .map(|probability| Ok((probability, self.quantile(probability)?)));
         let quantiles = quantiles.collect::<Result<Vec<_>, AnalysisError>>()?;
-        let mut provenance = Provenance::new(Evidence::Bound, subject, self.method.clone());
+        let mut provenance = Provenance::new(self.evidence(), subject, self.method.clone());
         provenance.assumptions.clone_from(&self.assumptions);
         // All responses as short as can be, and as long as can be, but for what the quantiles tell.
         let from_shortest = |share: f64| {

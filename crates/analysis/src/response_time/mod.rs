@@ -16,13 +16,14 @@ use tailbound_time::{Duration, Rate};
 
 use crate::batches::BatchLaw;
 use crate::{AnalysisError, PeriodicLoad, Prediction, ServiceQuery, SharpPoints};
+pub(crate) use answers::EXACT_EVIDENCE;
 pub use answers::{ProbabilityBounds, ResponseTimes};
 pub(crate) use continuous::BudgetUse;
 use lattice::{JobStream, Law};
 pub use queue::PoissonQueue;
 
-/// The distribution of the response times of a service's jobs, with a proved lower and upper
-/// bound.
+/// The distribution of the response times of a service's jobs, with a lower and an upper bound: proved, or an
+/// estimate beside the proved bracket, as its evidence says.
 ///
 /// # Errors
 /// [`AnalysisError::Overloaded`] if the work outgrows the reservation,
@@ -295,6 +296,7 @@ fn answer<T>(
         .collect();
     Prediction {
         overall: of(overall, format!("response time of {name}")),
+        proved: None,
         per_task,
         method,
         assumptions,

@@ -10,7 +10,7 @@ use super::lattice::Law;
 use super::queue::{PRECISE, PoissonQueue};
 use super::{ServiceQuery, jobs_per_second, laws, predict_at};
 use crate::slotted::SlottedPrediction;
-use crate::{AnalysisError, Prediction, SharpPoints};
+use crate::{AnalysisError, Prediction, ProvedBracket, SharpPoints};
 
 /// The exact method is asked where each task has at most so many execution times; its effort grows with them.
 const MOST_VALUES: usize = 16;
@@ -90,9 +90,12 @@ impl PoissonQueue {
     pub fn predict(&self, name: &str, points: &SharpPoints) -> Result<Prediction, AnalysisError> {
         self.check()?;
         if self.batches.iter().any(|(jobs, _)| *jobs != 1) {
-            return self
-                .solve()?
-                .prediction(&format!("response time of {name}"), points);
+            let subject = format!("response time of {name}");
+            let mut prediction = self.solve()?.prediction(&subject, points)?;
+            if prediction.overall.provenance.evidence != Evidence::Bound {
+                prediction.proved = self.proved_bracket(&subject)?;
+            }
+            return Ok(prediction);
         }
         let task = Task::of(
             Arrivals::Poisson { rate: self.rate },
@@ -109,6 +112,18 @@ impl PoissonQueue {
         };
         predict_at(&query, points)
     }
+
+    /// The lattice's bracket of the response times; `None` where the lattice method has none.
+    fn proved_bracket(&self, subject: &str) -> Result<Option<ProvedBracket>, AnalysisError> {
+        match self.on_a_lattice() {
+            Ok(bracket) => Ok(Some(ProvedBracket {
+                overall: bracket.distribution(subject, &[])?,
+                mean: Some(bracket.mean()),
+            })),
+            Err(AnalysisError::NotAnalysed { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// What the exact method knows of a service's response times at single points.
@@ -116,19 +131,25 @@ pub(super) struct Sharp {
     quantiles: Vec<(f64, Interval)>,
     shares: Vec<(Duration, (f64, f64))>,
     mean: Interval,
+    evidence: Evidence,
     method: String,
     assumptions: Vec<String>,
 }
 
 impl Sharp {
-    /// The prediction with this beside the lattice's bracket. Jobs of several tasks differ, so only all of
-    /// them together are known, or those of a task that is alone.
+    /// The prediction with this in the lattice's bracket, which stays beside it, as it is proved and this is not.
+    /// Jobs of several tasks differ, so only all of them together are known, or those of a task that is alone.
     pub(super) fn sharpen(self, mut prediction: Prediction) -> Prediction {
+        prediction.proved = Some(ProvedBracket {
+            overall: prediction.overall.clone(),
+            mean: prediction.sharp_mean,
+        });
         let add = |distribution: &mut Distribution| {
             *distribution = distribution
                 .clone()
                 .tightened(&self.quantiles, &self.shares);
             let provenance = &mut distribution.provenance;
+            provenance.evidence = self.evidence;
             provenance.method = format!("{}; at single points: {}", provenance.method, self.method);
             for assumption in &self.assumptions {
                 if !provenance.assumptions.contains(assumption) {
@@ -191,6 +212,7 @@ pub(super) fn sharp(query: &ServiceQuery<'_>, laws: &[Law], points: &SharpPoints
         quantiles: quantiles.collect(),
         shares: shares.collect(),
         mean: later(found.mean()),
+        evidence: found.evidence(),
         method: found.method.clone(),
         assumptions: found.assumptions.clone(),
     })
@@ -261,6 +283,7 @@ fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction, laws: &[Law]
     }
     Prediction {
         overall,
+        proved: None,
         per_task,
         method: slotted.method,
         assumptions,

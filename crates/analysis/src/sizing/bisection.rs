@@ -1,6 +1,7 @@
 //! The least budget by halving, one solution of the queue per guess: for servers that follow the
 //! arrivals, and for execution times of many values.
 
+use tailbound_distribution::Evidence;
 use tailbound_model::ReservationServer;
 use tailbound_time::Duration;
 
@@ -56,20 +57,23 @@ pub(super) fn least_budget(
     let load_ns = query.queue.utilisation() * period.as_nanos() as f64;
     let mut too_little = (load_ns / step_ns as f64) as u64;
     let mut enough = period.as_nanos().div_ceil(step_ns);
-    if too_little >= enough || !keeps(query, budget(enough), period)? {
+    if too_little >= enough {
         return Ok(None);
     }
+    let Some(mut evidence) = keeps(query, budget(enough), period)? else {
+        return Ok(None);
+    };
     while enough - too_little > 1 {
         let middle = too_little + (enough - too_little) / 2;
-        if keeps(query, budget(middle), period)? {
-            enough = middle;
-        } else {
-            too_little = middle;
+        match keeps(query, budget(middle), period)? {
+            Some(of_middle) => (enough, evidence) = (middle, of_middle),
+            None => too_little = middle,
         }
     }
     Ok(Some(SizedBudget {
         budget: budget(enough),
         resolution: Duration::from_nanos(step_ns),
+        evidence,
     }))
 }
 
@@ -85,8 +89,12 @@ fn step_ns(stride_ns: u64, period_ns: u64) -> u64 {
     part.map_or(aimed, |part| stride_ns / part)
 }
 
-/// Whether the budget is shown to keep every promise.
-fn keeps(query: &SizingQuery, budget: Duration, period: Duration) -> Result<bool, AnalysisError> {
+/// The evidence by which the budget is shown to keep every promise; `None` if it is not.
+fn keeps(
+    query: &SizingQuery,
+    budget: Duration,
+    period: Duration,
+) -> Result<Option<Evidence>, AnalysisError> {
     let queue = PoissonQueue {
         server: query.kind.with(budget, period),
         ..query.queue.clone()
@@ -99,12 +107,14 @@ fn keeps(query: &SizingQuery, budget: Duration, period: Duration) -> Result<bool
         _ => queue.solve(),
     };
     match solved {
-        Ok(found) => Ok(query
-            .promises
-            .iter()
-            .all(|promise| found.cdf(promise.latency).lower >= promise.probability)),
+        Ok(responses) => {
+            let mut promises = query.promises.iter();
+            let kept =
+                promises.all(|promise| responses.cdf(promise.latency).lower >= promise.probability);
+            Ok(kept.then(|| responses.evidence()))
+        }
         // So near to saturation that no answer comes in time: not for sure.
-        Err(AnalysisError::Overloaded { .. } | AnalysisError::NotAnalysed { .. }) => Ok(false),
+        Err(AnalysisError::Overloaded { .. } | AnalysisError::NotAnalysed { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -150,8 +160,10 @@ mod tests {
             let found = size(&query).unwrap();
             let choice = &found.choices[found.best.unwrap()];
             let budget = choice.budget.unwrap();
-            assert!(keeps(&query, budget, choice.period).unwrap());
-            assert!(!keeps(&query, budget - choice.resolution, choice.period).unwrap());
+            let evidence = keeps(&query, budget, choice.period).unwrap();
+            assert_eq!(evidence, Some(found.evidence));
+            let less = budget - choice.resolution;
+            assert_eq!(keeps(&query, less, choice.period).unwrap(), None);
         }
     }
 
@@ -173,6 +185,8 @@ mod tests {
         assert_eq!(exact_kind(&query), None);
         let found = size(&query).unwrap();
         let choice = &found.choices[found.best.unwrap()];
-        assert!(keeps(&query, choice.budget.unwrap(), choice.period).unwrap());
+        let evidence = keeps(&query, choice.budget.unwrap(), choice.period).unwrap();
+        assert_eq!(evidence, Some(Evidence::Bound));
+        assert_eq!(found.evidence, Evidence::Bound);
     }
 }

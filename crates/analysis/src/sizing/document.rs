@@ -10,12 +10,13 @@ use super::{Choice, Infeasible, Sizing};
 
 impl Serialize for Sizing {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut fields = out.serialize_struct("Sizing", 6)?;
+        let mut fields = out.serialize_struct("Sizing", 7)?;
         fields.serialize_field("feasible", &self.best.is_some())?;
         fields.serialize_field("margin_points", &self.margin.0)?;
         fields.serialize_field("best", &self.choice())?;
         fields.serialize_field("rows", &self.choices)?;
         fields.serialize_field("infeasible", &self.infeasible)?;
+        fields.serialize_field("evidence", &self.evidence)?;
         fields.serialize_field("assumptions", &self.assumptions)?;
         fields.end()
     }

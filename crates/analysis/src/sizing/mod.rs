@@ -11,7 +11,7 @@ mod periodic;
 mod root;
 
 use rayon::prelude::*;
-use tailbound_distribution::Interval;
+use tailbound_distribution::{Evidence, Interval};
 pub use tailbound_model::ServerKind;
 use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
@@ -94,6 +94,8 @@ pub struct Sizing {
     pub infeasible: Vec<Infeasible>,
     /// What [`Choice::with_margin`] has on top of the least budget.
     pub margin: PercentagePoints,
+    /// The evidence of the budgets and of what is infeasible.
+    pub evidence: Evidence,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
 }
@@ -117,6 +119,8 @@ struct SizedBudget {
     budget: Duration,
     /// How much less is known to be too little.
     resolution: Duration,
+    /// The evidence of the response times by which it was found.
+    evidence: Evidence,
 }
 
 /// `points` periods from `low` to `high`, evenly spread by ratio, since what matters is the ratio to
@@ -160,20 +164,20 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
     if exact.is_none() {
         assumptions.push(bisection::assumption(query));
     }
-    let one = |period: &Duration| -> Result<Choice, AnalysisError> {
-        let found = match exact {
+    let one = |period: &Duration| -> Result<Option<SizedBudget>, AnalysisError> {
+        Ok(match exact {
             _ if !infeasible.is_empty() => None,
             Some(_) if !whole_suffices => None,
             Some(kind) => root::least_budget(query, kind, *period, &own_cpu)?,
             None => bisection::least_budget(query, *period)?,
-        };
-        Ok(choice(query, *period, found))
+        })
     };
-    let mut choices: Vec<Choice> = query
-        .periods
-        .par_iter()
-        .map(one)
-        .collect::<Result<_, _>>()?;
+    let periods = query.periods.par_iter();
+    let budgets: Vec<Option<SizedBudget>> = periods.map(one).collect::<Result<_, _>>()?;
+    let by_period = query.periods.iter().zip(&budgets);
+    let mut choices: Vec<Choice> = by_period
+        .map(|(period, budget)| choice(query, *period, *budget))
+        .collect();
     let best = best(&choices);
     mark_front(&mut choices);
     Ok(Sizing {
@@ -181,8 +185,19 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
         best,
         choices,
         infeasible,
+        evidence: evidence(&own_cpu, &budgets),
         assumptions,
     })
+}
+
+/// The weakest evidence of what a sizing rests on: the budgets, or without any the CPU of its own that is not enough.
+fn evidence(own_cpu: &ResponseTimes, budgets: &[Option<SizedBudget>]) -> Evidence {
+    let mut evidences = budgets.iter().flatten().map(|budget| budget.evidence);
+    match evidences.next() {
+        None => own_cpu.evidence(),
+        Some(first) if evidences.all(|next| next == first) => first,
+        Some(_) => Evidence::Estimate,
+    }
 }
 
 fn choice(query: &SizingQuery, period: Duration, found: Option<SizedBudget>) -> Choice {

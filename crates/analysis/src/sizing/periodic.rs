@@ -1,6 +1,7 @@
 //! The least budgets of periodic and sporadic tasks: the curve W(P) as an answer of sizing.
 
 use rayon::prelude::*;
+use tailbound_distribution::Evidence;
 use tailbound_model::PercentagePoints;
 use tailbound_time::Duration;
 
@@ -47,6 +48,7 @@ pub fn size_periodic(
         best: best(&choices),
         choices,
         infeasible: Vec::new(),
+        evidence: Evidence::Bound,
         assumptions: vec![
             "budgets are exact to a nanosecond".into(),
             "the tasks run as on a CPU of their own: in no period is the budget used up".into(),

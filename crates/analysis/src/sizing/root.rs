@@ -11,7 +11,7 @@ use tailbound_time::Duration;
 use super::fraction::simplest_between;
 use super::{SizedBudget, SizingQuery};
 use crate::AnalysisError;
-use crate::response_time::{BudgetUse, ResponseTimes};
+use crate::response_time::{BudgetUse, EXACT_EVIDENCE, ResponseTimes};
 
 /// The least budget is found to this part of itself,
 const WITHIN: f64 = 1e-4;
@@ -213,6 +213,7 @@ impl BudgetSearch<'_> {
         SizedBudget {
             budget,
             resolution: budget.saturating_sub(too_little),
+            evidence: EXACT_EVIDENCE,
         }
     }
 }

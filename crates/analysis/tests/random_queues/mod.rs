@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{AnalysisError, Prediction, SharpPoints};
-use tailbound_distribution::{Evidence, Interval};
+use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{ReservationServer, ServerKind};
 use tailbound_time::{Duration, Rate};
 
@@ -179,43 +179,84 @@ pub fn compare(
         times: times.clone(),
     };
     let prediction = predict(queue, &points)?;
-    let mut comparison = Comparison {
+    let mut compared = ComparedNumbers::default();
+    let overall = (&prediction.overall, prediction.mean().unwrap());
+    compared.add("", overall, &responses, &times);
+    compared.shortest(&prediction.overall, queue);
+    if let Some(proved) = &prediction.proved {
+        assert_eq!(proved.overall.provenance.evidence, Evidence::Bound);
+        let overall = (&proved.overall, proved.mean().unwrap());
+        compared.add("proved: ", overall, &responses, &times);
+        compared.shortest(&proved.overall, queue);
+    }
+    Ok(Comparison {
         prediction,
-        compared: Vec::new(),
-    };
-    for at in times {
-        comparison.share(&responses, at);
-    }
-    for probability in PROBABILITIES {
-        comparison.quantile(&responses, probability);
-    }
-    comparison.mean(&responses);
-    comparison.shortest(queue);
-    Ok(comparison)
+        compared: compared.numbers,
+    })
 }
 
-impl Comparison {
+/// What is compared, in the making.
+#[derive(Default)]
+struct ComparedNumbers {
+    numbers: Vec<ComparedNumber>,
+}
+
+impl ComparedNumbers {
+    /// The distribution function at some times, the quantiles and the mean of one distribution.
+    fn add(
+        &mut self,
+        which: &str,
+        (predicted, mean): (&Distribution, Interval),
+        responses: &[Duration],
+        times: &[Duration],
+    ) {
+        for at in times {
+            self.share(which, predicted, responses, *at);
+        }
+        for probability in PROBABILITIES {
+            self.quantile(which, predicted, responses, probability);
+        }
+        self.mean(which, mean, responses);
+    }
+
     /// The distribution function at a time.
-    fn share(&mut self, responses: &[Duration], at: Duration) {
-        let (low, high) = self.prediction.overall.cdf(at);
-        let what = format!("F({at})");
+    fn share(
+        &mut self,
+        which: &str,
+        predicted: &Distribution,
+        responses: &[Duration],
+        at: Duration,
+    ) {
+        let (low, high) = predicted.cdf(at);
+        let what = format!("{which}F({at})");
         self.between(&what, &shares_within(responses, at), (low, high));
     }
 
     /// Of a quantile: no less than its share is within the upper end, no more than that before the lower one.
-    fn quantile(&mut self, responses: &[Duration], probability: f64) {
-        let Interval { low, high } = self.prediction.overall.quantile(probability).unwrap();
+    fn quantile(
+        &mut self,
+        which: &str,
+        predicted: &Distribution,
+        responses: &[Duration],
+        probability: f64,
+    ) {
+        let Interval { low, high } = predicted.quantile(probability).unwrap();
         let before = low.saturating_sub(Duration::from_nanos(1));
-        let what = format!("F before {low}, the lower end of p{}", 100.0 * probability);
+        let what = format!(
+            "{which}F before {low}, the lower end of p{}",
+            100.0 * probability
+        );
         self.between(&what, &shares_within(responses, before), (0.0, probability));
         if let Some(high) = high {
-            let what = format!("F({high}), the upper end of p{}", 100.0 * probability);
+            let what = format!(
+                "{which}F({high}), the upper end of p{}",
+                100.0 * probability
+            );
             self.between(&what, &shares_within(responses, high), (probability, 1.0));
         }
     }
 
-    fn mean(&mut self, responses: &[Duration]) {
-        let Interval { low, high } = self.prediction.mean().unwrap();
+    fn mean(&mut self, which: &str, Interval { low, high }: Interval, responses: &[Duration]) {
         let high = high.map_or(f64::INFINITY, Duration::as_secs_f64);
         let mean_of = |batch: &[Duration]| {
             let sum: f64 = batch.iter().map(|response| response.as_secs_f64()).sum();
@@ -226,21 +267,21 @@ impl Comparison {
         // Releases are in whole nanoseconds in the simulation.
         let rounding = 1e-9;
         self.check(
-            "the mean in seconds",
+            &format!("{which}the mean in seconds"),
             BatchMean::of(&means),
             (low.as_secs_f64() - rounding, high + rounding),
         );
     }
 
     /// No response is said to be shorter than the shortest execution time.
-    fn shortest(&mut self, queue: &PoissonQueue) {
+    fn shortest(&mut self, predicted: &Distribution, queue: &PoissonQueue) {
         let shortest = queue
             .execution_times
             .iter()
             .map(|(time, _)| *time)
             .min()
             .unwrap();
-        let least = self.prediction.overall.quantile(1e-6).unwrap().low;
+        let least = predicted.quantile(1e-6).unwrap().low;
         let exactly = BatchMean {
             value: least.as_secs_f64(),
             error: 0.0,
@@ -268,7 +309,7 @@ impl Comparison {
     }
 
     fn check(&mut self, what: &str, simulated: BatchMean, bounds: (f64, f64)) {
-        self.compared.push(ComparedNumber {
+        self.numbers.push(ComparedNumber {
             what: what.into(),
             bounds,
             simulated,

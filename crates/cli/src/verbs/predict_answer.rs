@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use tailbound_assessment::prediction::{
-    PredictedResponses, PredictionAnswer, PromiseAnswer, TimeBounds,
+    PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
 };
-use tailbound_distribution::Interval;
+use tailbound_distribution::{Evidence, Interval};
 use tailbound_model::{Percentile, Slo};
 use tailbound_report::{PredictedService, PredictionPage, Verdict, render_prediction_html};
 use tailbound_time::Duration;
@@ -16,17 +16,14 @@ use crate::failure::Failure;
 use crate::output::{Output, table, write_file};
 
 /// The mean, the percentiles and the shares, as people read them.
-fn cells(responses: &PredictedResponses) -> Vec<String> {
-    let quantiles = responses.quantiles.iter().map(|quantile| &quantile.bounds);
-    let times = std::iter::once(&responses.mean).chain(quantiles);
+fn cells(mean: &TimeBounds, quantiles: &[QuantileBounds], shares: &[ShareBounds]) -> Vec<String> {
+    let quantiles = quantiles.iter().map(|quantile| &quantile.bounds);
+    let times = std::iter::once(mean).chain(quantiles);
     let times = times.map(as_sharp_as_known);
-    let shares = responses
-        .shares
-        .iter()
-        .map(|share| match share.high - share.low {
-            apart if apart < 1e-7 => format!("{:.7}", share.low),
-            _ => format!("{:.4} .. {:.4}", share.low, share.high),
-        });
+    let shares = shares.iter().map(|share| match share.high - share.low {
+        apart if apart < 1e-7 => format!("{:.7}", share.low),
+        _ => format!("{:.4} .. {:.4}", share.low, share.high),
+    });
     times.chain(shares).collect()
 }
 
@@ -44,25 +41,28 @@ pub fn print(
         .collect();
     let mut header = vec!["service", "variant", "from", "evidence"];
     header.extend(asked.iter().map(String::as_str));
-    let rows: Vec<Vec<String>> = answers
-        .iter()
-        .map(|answer| row(answer, asked.len()))
-        .collect();
+    let rows = answers.iter().map(|answer| rows_of(answer, asked.len()));
+    let rows: Vec<Vec<Vec<String>>> = rows.collect();
     let csv_header: Vec<&str> = header
         .iter()
         .copied()
         .chain(["promises", "refused"])
         .collect();
-    let complete = rows.iter().zip(answers).map(|(row, answer)| {
+    let complete = rows.iter().zip(answers).flat_map(|(rows, answer)| {
         let promises = answer.promises.iter();
         let promises = promises.map(|one| format!("{}: {}", promise(one), one.outlook));
         let promises: Vec<String> = promises.collect();
-        let mut row = row.clone();
-        row.push(promises.join("; "));
-        row.push(answer.refused.clone().unwrap_or_default());
-        row
+        let first = [
+            promises.join("; "),
+            answer.refused.clone().unwrap_or_default(),
+        ];
+        let ends = std::iter::once(first).chain(std::iter::repeat_with(Default::default));
+        rows.iter()
+            .zip(ends)
+            .map(|(row, end)| [row.as_slice(), &end].concat())
     });
     let csv_rows: Vec<Vec<String>> = complete.collect();
+    let rows = rows.concat();
     if output.format() != Format::Csv {
         for answer in answers {
             let (service, variant) = (&answer.service, &answer.variant);
@@ -87,19 +87,25 @@ pub fn print(
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
 }
 
-fn row(answer: &PredictionAnswer, asked: usize) -> Vec<String> {
-    let evidence = answer.responses.as_ref().map(|answered| answered.evidence);
-    let mut row = vec![
-        answer.service.clone(),
-        answer.variant.clone(),
-        answer.from.clone(),
-        evidence.map_or_else(|| "-".into(), |evidence| evidence.to_string()),
-    ];
-    match &answer.responses {
-        None => row.resize(row.len() + asked, "-".into()),
-        Some(responses) => row.extend(cells(responses)),
+/// The row of an answer, and below an estimate that of what is proved.
+fn rows_of(answer: &PredictionAnswer, asked: usize) -> Vec<Vec<String>> {
+    let row = |evidence: String, cells: Vec<String>| {
+        let place = [&answer.service, &answer.variant, &answer.from];
+        let mut row: Vec<String> = place.into_iter().cloned().collect();
+        row.push(evidence);
+        row.extend(cells);
+        row
+    };
+    let Some(responses) = &answer.responses else {
+        return vec![row("-".into(), vec!["-".into(); asked])];
+    };
+    let numbers = cells(&responses.mean, &responses.quantiles, &responses.shares);
+    let mut rows = vec![row(responses.evidence.to_string(), numbers)];
+    if let Some(proved) = &responses.proved {
+        let numbers = cells(&proved.mean, &proved.quantiles, &proved.shares);
+        rows.push(row(Evidence::Bound.to_string(), numbers));
     }
-    row
+    rows
 }
 
 /// The outlook of every promise as a table of its own; nothing where nothing is promised.
@@ -112,6 +118,8 @@ fn promise_table(answers: &[PredictionAnswer]) -> String {
                 promise(one),
                 as_sharp_as_known(&one.predicted),
                 one.outlook.to_string(),
+                one.evidence
+                    .map_or_else(|| "-".into(), |evidence| evidence.to_string()),
             ]
         };
         answer.promises.iter().map(row)
@@ -120,7 +128,14 @@ fn promise_table(answers: &[PredictionAnswer]) -> String {
     match rows.is_empty() {
         true => String::new(),
         false => {
-            let header = ["service", "variant", "promised", "predicted", "outlook"];
+            let header = [
+                "service",
+                "variant",
+                "promised",
+                "predicted",
+                "outlook",
+                "evidence",
+            ];
             format!("{}\n", table(&header, &rows))
         }
     }

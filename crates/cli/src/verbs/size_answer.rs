@@ -10,11 +10,12 @@ use crate::failure::Failure;
 use crate::output::write_file;
 
 /// The headings of [`cells`].
-pub const HEADER: [&str; 5] = [
+pub const HEADER: [&str; 6] = [
     "period",
     "least budget",
     "bandwidth",
     "with margin",
+    "evidence",
     "choice",
 ];
 
@@ -38,6 +39,7 @@ pub fn cells(sizing: &Sizing, choice: &Choice) -> Vec<String> {
         text(choice.budget),
         bandwidth.map_or("-".into(), |share| format!("{:.2} %", share * 100.0)),
         text(choice.with_margin),
+        sizing.evidence.to_string(),
         mark.into(),
     ]
 }

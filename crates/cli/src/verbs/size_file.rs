@@ -82,15 +82,10 @@ fn render(sizings: &[ServiceSizing], all: bool, output: &Output) -> Result<(), F
         let Some(budgets) = &one.budgets else {
             let why = one.refused.as_deref().unwrap_or_default();
             output.note(format!("{name}: {why}"));
-            let dash = || "-".to_owned();
-            rows.push(vec![
-                name,
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                "not sized".into(),
-            ]);
+            let mut row = vec!["-".to_owned(); 1 + HEADER.len()];
+            row[0] = name;
+            row[HEADER.len()] = "not sized".into();
+            rows.push(row);
             continue;
         };
         tell(&name, budgets, output);

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use tailbound_analysis::sizing::{Choice, Sizing};
+use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
 use super::escape::escaped;
@@ -117,8 +118,13 @@ fn section((index, grid): (usize, &SizingGrid)) -> String {
     let assumptions: String = assumptions
         .map(|assumption| format!("<li>{}</li>", escaped(assumption)))
         .collect();
+    let evidence = match grid.sizing.as_ref().map(|one| one.evidence) {
+        None => "",
+        Some(Evidence::Bound) => " Proved: a bound.",
+        Some(_) => " Not proved: an estimate.",
+    };
     format!(
-        "<section><h2>{name}</h2><p class=\"note\">{rule}</p>{objections}{figure}{stanza}\
+        "<section><h2>{name}</h2><p class=\"note\">{rule}{evidence}</p>{objections}{figure}{stanza}\
          <details><summary>Taken for granted</summary><ul>{assumptions}</ul></details>\
          {table}</section>\n",
         name = escaped(&grid.name),
@@ -212,6 +218,7 @@ mod tests {
             best: Some(0),
             infeasible: Vec::new(),
             margin: PercentagePoints(5.0),
+            evidence: Evidence::Estimate,
             assumptions: Vec::new(),
         };
         SizingPage {

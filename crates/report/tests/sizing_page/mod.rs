@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use tailbound_analysis::sizing::{Choice, Sizing};
+use tailbound_distribution::Evidence;
 use tailbound_model::PercentagePoints;
 use tailbound_report::{SizingGrid, SizingPage, render_sizing_html};
 use tailbound_time::Duration;
@@ -35,6 +36,7 @@ fn sample(name: &str) -> SizingPage {
         best: POINTS.iter().position(|(.., chosen)| *chosen),
         infeasible: Vec::new(),
         margin: PercentagePoints(5.0),
+        evidence: Evidence::Estimate,
         assumptions: vec![name.into()],
     };
     let sized = SizingGrid {
