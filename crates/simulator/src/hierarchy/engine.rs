@@ -103,27 +103,10 @@ impl Engine {
         if plan.cpus.is_empty() {
             return Err(PlanError::NoCpu);
         }
-        let all_full = plan.cpus.iter().all(|speed| *speed == Speed::FULL);
-        let unit = |speed: &Speed| {
-            if all_full {
-                1
-            } else {
-                u64::from(speed.as_permille())
-            }
-        };
-        let scale = unit(&Speed::FULL);
-        let cpus: Vec<Processor> = plan
-            .cpus
-            .iter()
-            .map(|it| Processor::new(unit(it)))
-            .collect();
+        let (cpus, scale) = processors(plan);
         let mut by_speed: Vec<usize> = (0..cpus.len()).collect();
         by_speed.sort_by_key(|cpu| u64::MAX - cpus[*cpu].speed);
-        let by_event = cpus.len() > 1
-            && cpus.iter().all(|cpu| cpu.speed == cpus[0].speed)
-            && plan.root.preemptive
-            && plan.pinned.is_empty()
-            && plan.overheads.is_free();
+        let by_event = is_chosen_by_event(plan);
         let mut engine = Self {
             levels: Vec::new(),
             tasks: Vec::new(),
@@ -697,6 +680,30 @@ impl Engine {
             since: first.sequence,
         })
     }
+}
+
+/// The CPUs of a plan, and how many units of work there are in a nanosecond at full speed.
+fn processors(plan: &Plan) -> (Vec<Processor>, u64) {
+    let all_full = plan.cpus.iter().all(|speed| *speed == Speed::FULL);
+    let unit = |speed: &Speed| {
+        if all_full {
+            1
+        } else {
+            u64::from(speed.as_permille())
+        }
+    };
+    let cpus = plan.cpus.iter().map(|it| Processor::new(unit(it)));
+    (cpus.collect(), unit(&Speed::FULL))
+}
+
+/// Whether an event can cost no more than what it touches: nobody moves to a faster CPU, stays where it
+/// began, or loses time to the operating system.
+fn is_chosen_by_event(plan: &Plan) -> bool {
+    plan.cpus.len() > 1
+        && plan.cpus.iter().all(|speed| *speed == plan.cpus[0])
+        && plan.root.preemptive
+        && plan.pinned.is_empty()
+        && plan.overheads.is_free()
 }
 
 impl Costs {
