@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod gate;
+mod host_containers;
 mod host_directories;
 mod host_end_to_end;
 mod host_full_disk;

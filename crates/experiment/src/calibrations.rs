@@ -26,10 +26,10 @@ use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 
-/// Rounds that are always made.
+/// Rounds that are always made, unless the run is a shortened one.
 const ROUNDS: usize = 5;
-/// Rounds that are made at most, where they differ.
-const MOST_ROUNDS: usize = 10;
+/// Rounds that are made in the shortest run: two show whether they are alike.
+const FEWEST_ROUNDS: usize = 2;
 /// Rounds that are made at most while the supply of the CPUs is sampled.
 const ROUNDS_FOR_SUPPLY: usize = 30;
 /// The part of a period that a calibrated service may use, in hundredths: more than it needs, so
@@ -220,12 +220,35 @@ trait CalibrationRig {
     fn supply(&mut self) -> Result<Vec<SupplyTrace>, ExperimentError>;
 }
 
+/// Numbers of rounds of a calibration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundCounts {
+    /// Rounds that are always made.
+    least: usize,
+    /// Rounds that are made at most, where they differ.
+    most: usize,
+}
+
+impl RoundCounts {
+    /// Those of a run that is shortened by this factor; as many as usual where it is 1 or more.
+    pub fn for_scale(scale: f64) -> Self {
+        let least = (ROUNDS as f64 * scale).ceil() as usize;
+        let least = least.clamp(FEWEST_ROUNDS, ROUNDS);
+        Self {
+            least,
+            most: 2 * least,
+        }
+    }
+}
+
 /// How a calibration is made.
 pub struct Calibrating<'a> {
     /// The variants that will be measured, with what their domains get.
     pub variants: Vec<(&'a Variant, &'a Deployment)>,
     /// The seed of the requests.
     pub seed: u64,
+    /// How many rounds are made.
+    pub rounds: RoundCounts,
     /// How long the supply of the CPUs is sampled at least, if rounds can fill that time.
     pub supply_span: Duration,
     /// Raised when the user wants to end.
@@ -254,7 +277,7 @@ impl Calibrating<'_> {
             sampler: Some(SupplySampler::start(&cpus)?),
             supply_known_at: Monotonic.now().saturating_add(self.supply_span),
         };
-        calibrate(cases, &mut rig, observer)
+        calibrate(cases, self.rounds, &mut rig, observer)
     }
 
     /// Every service with every condition, each once.
@@ -289,6 +312,7 @@ impl Calibrating<'_> {
 /// Calibrates all cases in turns, until the rounds of each are alike.
 fn calibrate(
     mut cases: Vec<Case>,
+    RoundCounts { least, most }: RoundCounts,
     rig: &mut dyn CalibrationRig,
     observer: &mut dyn Observer,
 ) -> Result<Calibrations, ExperimentError> {
@@ -296,19 +320,16 @@ fn calibrate(
     let mut rounds: Vec<Vec<CalibrationRound>> = vec![Vec::new(); cases.len()];
     for round in 0..ROUNDS_FOR_SUPPLY {
         let sampled = rig.is_supply_known();
-        let least = round < ROUNDS;
-        let unlike = round < MOST_ROUNDS && !rounds.iter().all(|rounds| alike(rounds));
-        if !least && !unlike && sampled {
+        let always = round < least;
+        let unlike = round < most && !rounds.iter().all(|rounds| alike(rounds));
+        if !always && !unlike && sampled {
             break;
         }
         observer.step(&Step {
-            what: match (least, sampled) {
-                (true, _) => format!("measuring execution times, round {} of {ROUNDS}", round + 1),
+            what: match (always, sampled) {
+                (true, _) => format!("measuring execution times, round {} of {least}", round + 1),
                 (false, true) => {
-                    format!(
-                        "measuring execution times, round {} of {MOST_ROUNDS}",
-                        round + 1
-                    )
+                    format!("measuring execution times, round {} of {most}", round + 1)
                 }
                 (false, false) => format!(
                     "measuring execution times, round {}, and when the host takes the CPU away",
@@ -319,7 +340,7 @@ fn calibrate(
             begins: true,
         });
         for (case, rounds) in cases.iter_mut().zip(&mut rounds) {
-            if !least && sampled && alike(rounds) {
+            if !always && sampled && alike(rounds) {
                 continue;
             }
             let busy = calibrations.busy(&case.service);

@@ -13,7 +13,7 @@ use tailbound_report::Warning;
 use tailbound_time::Duration;
 
 use crate::band_history::BandHistory;
-use crate::calibrations::{Calibrating, Calibrations, Condition};
+use crate::calibrations::{Calibrating, Calibrations, Condition, RoundCounts};
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
@@ -107,6 +107,7 @@ pub fn run(
         let calibrating = Calibrating {
             variants: measurable(loaded, &deployments, &findings),
             seed,
+            rounds: RoundCounts::for_scale(options.duration_scale),
             supply_span: supply_span(&bench),
             stop,
         };

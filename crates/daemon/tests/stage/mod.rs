@@ -160,11 +160,16 @@ impl Stage {
 
     /// What thread `tid` is now.
     pub fn state_of(&self, tid: u32) -> State {
-        State {
-            cgroup: self.kernel.cgroup_of(tid, &self.hierarchy).unwrap(),
-            scheduling: self.kernel.scheduling(tid).unwrap(),
-            affinity: self.kernel.affinity(tid).unwrap(),
-        }
+        self.state_while_it_lives(tid).unwrap()
+    }
+
+    /// What a thread is, unless it has ended.
+    pub fn state_while_it_lives(&self, tid: u32) -> Option<State> {
+        Some(State {
+            cgroup: self.kernel.cgroup_of(tid, &self.hierarchy).ok()?,
+            scheduling: self.kernel.scheduling(tid).ok()?,
+            affinity: self.kernel.affinity(tid).ok()?,
+        })
     }
 
     /// The watchdog's process.

@@ -1,6 +1,7 @@
 //! `ds-freeze`: SCHED_FIFO for the domain, and a manager that freezes its cgroup when the budget
 //! is spent. The server itself is in [`crate::ds_freeze`]; this plans what it runs on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
@@ -25,6 +26,9 @@ const SWITCH_PER_THREAD: Duration = Duration::from_micros(8);
 /// Stopping a group and letting it run again takes one part in so many of the period at most, since an ordinary
 /// thread on the CPU waits that long.
 const LARGEST_PART_FOR_SWITCHING: u64 = 5;
+
+/// The name of the group in which the processes of a container are stopped.
+const GROUP_BELOW_CONTAINER: &str = "tailbound";
 
 /// Our deferrable server at fixed priority.
 pub struct DsFreeze;
@@ -74,7 +78,7 @@ impl Backend for DsFreeze {
             }
             // What Xen runs has no members here, so that it has been refused by now.
             Target::Cgroup(_) | Target::XenDomain(_) => {
-                group_in_place(request, &members, &mut changes)?
+                group_below_container(request, root, &members, view, &mut changes)?
             }
         };
         check_sizes(request, &groups)?;
@@ -242,17 +246,53 @@ fn group_of_processes(
     Ok(vec![(manager, members.threads.clone())])
 }
 
-/// A running container's own group, frozen in place.
-fn group_in_place(
+/// A group of our own below that of a container or unit, whose own freezer is its manager's: `pause`, `exec` and
+/// `systemctl freeze` work as without a reservation. What is put into the group above later, by `exec`, stays there as
+/// an ordinary process: beside a busy one of the same priority it would never run.
+fn group_below_container(
     request: &ReservationRequest,
+    root: &Path,
     members: &Members,
+    view: &dyn KernelView,
     changes: &mut Vec<Change>,
 ) -> Result<Vec<Group>, PlanError> {
     let cpu = the_cpu(request)?;
-    let cgroup = members.cgroup.clone();
-    let cgroup = cgroup.ok_or_else(|| PlanError::EmptyTarget(request.domain.clone()))?;
-    changes.push(Change::write(&cgroup, "cgroup.freeze", "1"));
-    Ok(vec![(Manager { cpu, cgroup }, members.threads.clone())])
+    let above = |group: &PathBuf| match group.ends_with(GROUP_BELOW_CONTAINER) {
+        // It has the reservation already, which is being changed.
+        true => group
+            .parent()
+            .map_or_else(|| group.clone(), Path::to_path_buf),
+        false => group.clone(),
+    };
+    let homes: BTreeSet<PathBuf> = members.groups.iter().map(above).collect();
+    let mut homes = homes.into_iter();
+    let home = match (homes.next(), homes.next()) {
+        (Some(home), None) => home,
+        (None, _) => return Err(PlanError::EmptyTarget(request.domain.clone())),
+        (Some(first), Some(second)) => {
+            return Err(not_supported(
+                request,
+                format!(
+                    "stops one group, and there are processes in {} and in {}",
+                    first.display(),
+                    second.display()
+                ),
+                "name the cgroup of one of them, and give each a domain of its own",
+            ));
+        }
+    };
+    members.check_unsplit(request, root, view)?;
+    let directory = home.join(GROUP_BELOW_CONTAINER);
+    changes.extend([
+        Change::mkdir(&directory),
+        Change::write(&directory, "cgroup.freeze", "1"),
+    ]);
+    changes.extend(members.moves(false, &directory));
+    let manager = Manager {
+        cpu,
+        cgroup: directory,
+    };
+    Ok(vec![(manager, members.threads.clone())])
 }
 
 /// The process of single threads, if they are of one, and can be divided among the CPUs.

@@ -18,6 +18,8 @@ pub(crate) struct Members {
     pub processes: Vec<u32>,
     /// The threads that the reservation is for.
     pub threads: Vec<u32>,
+    /// The groups that hold them, if the target is a cgroup: that one, or some below it.
+    pub groups: Vec<PathBuf>,
     /// The cgroup, absolute, if the target is one.
     pub cgroup: Option<PathBuf>,
 }
@@ -138,6 +140,7 @@ impl Members {
         Ok(Self {
             processes,
             threads,
+            groups: Vec::new(),
             cgroup: None,
         })
     }
@@ -163,6 +166,7 @@ impl Members {
         Ok(Self {
             processes,
             threads,
+            groups: Vec::new(),
             cgroup: None,
         })
     }
@@ -193,11 +197,15 @@ impl Members {
                 "is the container running? see /proc/PID/cgroup",
             ));
         }
-        let (mut groups, mut threads) = (vec![cgroup.clone()], Vec::new());
-        while let Some(group) = groups.pop() {
-            let unread = |error| reading(request, &group, &error);
-            threads.extend(view.threads_in(&group).map_err(unread)?);
-            groups.extend(view.cgroups_below(&group).map_err(unread)?);
+        let (mut unread, mut groups, mut threads) = (vec![cgroup.clone()], Vec::new(), Vec::new());
+        while let Some(group) = unread.pop() {
+            let refusal = |error| reading(request, &group, &error);
+            let inside = view.threads_in(&group).map_err(refusal)?;
+            unread.extend(view.cgroups_below(&group).map_err(refusal)?);
+            if !inside.is_empty() {
+                threads.extend(inside);
+                groups.push(group);
+            }
         }
         threads.sort_unstable();
         let mut processes: Vec<u32> = threads
@@ -209,6 +217,7 @@ impl Members {
         Ok(Self {
             processes,
             threads,
+            groups,
             cgroup: Some(cgroup),
         })
     }

@@ -334,7 +334,7 @@ fn cpus_of_several_deadline_domains_are_released_in_any_order() {
 }
 
 #[test]
-fn a_container_s_cgroup_is_frozen_in_place() {
+fn a_container_is_stopped_in_a_group_below_its_own() {
     let (kernel, directory) = (host(), state_directory());
     let before = kernel.snapshot();
     let mut enforcer = enforcer(&kernel, directory.path());
@@ -347,10 +347,10 @@ fn a_container_s_cgroup_is_frozen_in_place() {
     let plans = enforcer.apply(&[container]).unwrap();
     assert_eq!(
         plans[0].managers[0].cgroup,
-        Path::new(V2_ROOT).join(CONTAINER)
+        Path::new(V2_ROOT).join(CONTAINER).join("tailbound")
     );
     let after = kernel.snapshot();
-    assert_eq!(after.cgroups.len(), before.cgroups.len());
+    assert_eq!(after.cgroups.len(), before.cgroups.len() + 1);
     for tid in [300, 301, 400] {
         let fifo = SchedulingSetting::Fifo {
             priority: 50,

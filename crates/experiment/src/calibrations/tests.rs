@@ -189,6 +189,7 @@ fn cases(loaded: &LoadedDescription) -> Vec<Case> {
     let calibrating = Calibrating {
         variants: variants.iter().zip(&deployments).collect(),
         seed: 1,
+        rounds: RoundCounts::for_scale(1.0),
         supply_span: Duration::ZERO,
         stop: &AtomicBool::new(false),
     };
@@ -203,7 +204,12 @@ fn calibrated(
     let loaded = loaded(variants);
     let (mut rig, mut record) = (RecordedRig::new(&loaded), Record::default());
     alter(&mut rig);
-    let outcome = calibrate(cases(&loaded), &mut rig, &mut record);
+    let outcome = calibrate(
+        cases(&loaded),
+        RoundCounts::for_scale(1.0),
+        &mut rig,
+        &mut record,
+    );
     (outcome, rig, record)
 }
 
@@ -248,6 +254,20 @@ fn rounds_take_turns_and_end_when_they_are_alike() {
 }
 
 #[test]
+fn a_shortened_run_makes_fewer_rounds() {
+    let counts = |scale| {
+        let RoundCounts { least, most } = RoundCounts::for_scale(scale);
+        (least, most)
+    };
+    assert_eq!([counts(1.0), counts(3.0)], [(ROUNDS, 2 * ROUNDS); 2]);
+    assert_eq!(counts(0.5), (3, 6));
+    assert_eq!(
+        [counts(0.3), counts(0.01)],
+        [(FEWEST_ROUNDS, 2 * FEWEST_ROUNDS); 2]
+    );
+}
+
+#[test]
 fn only_cases_whose_rounds_differ_get_more_of_them() {
     let (outcome, rig, record) = calibrated(VARIANTS, |rig| {
         rig.round_trip_us = |case, earlier| match case.condition.neighbours {
@@ -256,9 +276,9 @@ fn only_cases_whose_rounds_differ_get_more_of_them() {
         };
     });
     let of_neighbours = rig.log.iter().filter(|one| one.ends_with("true")).count();
-    assert_eq!(of_neighbours, MOST_ROUNDS);
-    assert_eq!(rig.log.len(), MOST_ROUNDS + 2 * ROUNDS);
-    assert_eq!(record.steps.len(), MOST_ROUNDS);
+    assert_eq!(of_neighbours, 2 * ROUNDS);
+    assert_eq!(rig.log.len(), 2 * ROUNDS + 2 * ROUNDS);
+    assert_eq!(record.steps.len(), 2 * ROUNDS);
     let calibrations = outcome.unwrap();
     let remarks = |condition| &calibrations.of("store", condition).unwrap().remarks;
     assert!(remarks(reserved(true))[0].contains("the machine's speed changes"));
