@@ -534,6 +534,7 @@ fn run(example: &Shortened) {
     let report = read(&out.join("report.json"));
     check_report(example, &report, &text_of(&output));
     check_bands(example, &report, &text_of(&output));
+    check_prediction(example, &out, &report["bands"]);
     let kept = fs::read_to_string(&history).unwrap_or_default();
     let bands = report["bands"].as_array().unwrap().iter();
     let runs: usize = bands
@@ -544,6 +545,49 @@ fn run(example: &Shortened) {
     assert!(html.contains("</html>"), "{test}: no HTML report");
     let schedule = "id=\"schedules\"";
     assert!(html.contains(schedule), "{test}: no simulated schedule");
+}
+
+/// `predict` says from the recorded calibration what the run said before it measured.
+fn check_prediction(example: &Shortened, out: &Path, bands: &Value) {
+    let (variant, _) = example.variants[0];
+    let of_run = bands.as_array().unwrap().iter();
+    let of_run: Vec<&Value> = of_run
+        .filter(|band| band["variant"] == variant)
+        .map(|band| &band["band"])
+        .collect();
+    let ns = |value: &Value| format!("{}ns", value.as_u64().unwrap());
+    let output = tailbound(&[
+        "predict",
+        example.file,
+        "--calibration",
+        out.to_str().unwrap(),
+        "--variant",
+        variant,
+        "--duration",
+        &ns(&of_run[0]["duration_ns"]),
+        "--warm-up",
+        &ns(&of_run[0]["distribution"]["provenance"]["warm_up_ns"]),
+        "--no-history",
+        "--format",
+        "json",
+        "-q",
+    ]);
+    let missed = of_run
+        .iter()
+        .flat_map(|band| band["promises"].as_array().unwrap())
+        .any(|promise| promise["forecast"] == "will-miss");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut answers = answer["answers"].as_array().unwrap().iter();
+    let overloaded = answers.any(|answer| answer["overload"].is_object());
+    let code = if missed || overloaded { 2 } else { 0 };
+    assert_eq!(output.status.code(), Some(code), "{}", text_of(&output));
+    let predicted: Vec<&Value> = answer["bands"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|band| &band["band"])
+        .collect();
+    assert_eq!(predicted, of_run, "{}", text_of(&output));
 }
 
 fn read(path: &Path) -> Value {

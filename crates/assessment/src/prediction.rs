@@ -530,7 +530,7 @@ pub fn predict_queue(
     }
 }
 
-/// Predicts every chosen service of a description in every chosen variant.
+/// Predicts every chosen service of a description in every chosen variant, from its described execution times.
 ///
 /// # Errors
 /// The description has no such service or variant, or makes no sense to the analysis; an execution time is
@@ -539,6 +539,21 @@ pub fn predict(
     description: &Description,
     inputs: &InputFiles,
     query: &PredictionQuery<'_>,
+) -> Result<Vec<PredictionAnswer>, AssessmentError> {
+    predict_from(description, query, &|_, name| {
+        let service = &description.services[name];
+        execution_times(name, service, inputs, None)
+    })
+}
+
+/// The same from `times`, by variant and service.
+///
+/// # Errors
+/// As of [`predict`], and what `times` fails with.
+pub fn predict_from(
+    description: &Description,
+    query: &PredictionQuery<'_>,
+    times: &dyn Fn(&str, &str) -> Result<Known, AssessmentError>,
 ) -> Result<Vec<PredictionAnswer>, AssessmentError> {
     if let Some(name) = query.service {
         let services = &description.services;
@@ -559,7 +574,7 @@ pub fn predict(
                 continue;
             }
             let supply = PredictedSupply::of(&deployment, &service.domain);
-            let known = execution_times(name, service, inputs, None)?;
+            let known = times(&variant.name, name)?;
             let points = query.points();
             let predict = |server| predict_service(name, service, &known, Some(server), &points);
             let found = match supply {

@@ -4,6 +4,7 @@ mod analyze;
 mod busy_host;
 mod descriptions;
 mod frequency;
+mod history;
 mod interface;
 mod modes;
 mod values;
@@ -27,6 +28,7 @@ pub use descriptions::{
 pub use frequency::{
     FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
+pub use history::HistoryArguments;
 pub use interface::{ComponentPolicy, InterfaceArguments, ModelName};
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
@@ -214,6 +216,24 @@ pub struct PredictArguments {
     /// A promise to judge, such as p99=30ms. With a FILE: its SLOs are judged.
     #[arg(long = "slo", value_delimiter = ',', requires = "rate")]
     pub slos: Vec<Promise>,
+    /// With a FILE: take execution times and the supply of the CPUs from the calibration of an earlier `run`, whose
+    /// result folder this is, and tell where the percentiles of the described run will lie on that host.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "file",
+        conflicts_with = "frequency_model"
+    )]
+    pub calibration: Option<PathBuf>,
+    /// With a calibration: how long the run is, in place of the described duration.
+    #[arg(short, long, requires = "calibration")]
+    pub duration: Option<Duration>,
+    /// With a calibration: how long requests are sent before the run counts, in place of the described warm-up.
+    #[arg(long, requires = "calibration")]
+    pub warm_up: Option<Duration>,
+    /// With a calibration: the history of the host's prediction bands.
+    #[command(flatten)]
+    pub history: HistoryArguments,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
@@ -436,13 +456,9 @@ pub struct RunArguments {
     /// The seed, in place of the description's.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// The file with what earlier prediction bands of this host were worth, by which bands are corrected; a file of its
-    /// own below /var/lib for root, below ~/.local/state for others, or TAILBOUND_HISTORY, if left out.
-    #[arg(long, value_name = "FILE", conflicts_with = "no_history")]
-    pub history: Option<PathBuf>,
-    /// Do not correct prediction bands by earlier runs, and do not keep this one.
-    #[arg(long)]
-    pub no_history: bool,
+    /// The history of the host's prediction bands.
+    #[command(flatten)]
+    pub history: HistoryArguments,
     /// Print every change in the kernel's words, and stop.
     #[arg(long)]
     pub dry_run: bool,

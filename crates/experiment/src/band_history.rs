@@ -81,6 +81,18 @@ impl BandHistory {
         Ok((history, remarks))
     }
 
+    /// The history in a file, and what is to be said of it: a file that cannot be read leaves bands uncorrected, and is
+    /// left alone.
+    pub fn read_or_none(file: Option<&Path>, host: &str) -> (Self, Vec<String>) {
+        Self::read(file, host).unwrap_or_else(|error| {
+            let file = file.unwrap_or(Path::new("")).display();
+            let remark = format!(
+                "bands are not corrected: cannot read {file}: {error}; name another file with --history"
+            );
+            (Self::default(), vec![remark])
+        })
+    }
+
     /// The file.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tailbound_analysis::resolution::ResolvedDomain;
+use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_assessment::band::{
     BAND_COVERAGE, BandError, BandQuery, IntervalQuery, LateLook, MeasuredInterval, PastQuantile,
     ProcessRound, RequestTime, RunRecord, RunSetting, ServiceProcess, SupplyProcess,
@@ -12,16 +12,18 @@ use tailbound_assessment::execution_times::Known;
 use tailbound_distribution::{Distribution, merge};
 use tailbound_measurement::supply::LOOK_DISTANCE;
 use tailbound_measurement::{Calibration, CalibrationRound, RoundRequest, SupplyTrace};
-use tailbound_model::{Cpu, Description, InputFiles, ReservationServer, Service};
+use tailbound_model::{Cpu, Description, InputFiles, ReservationServer, Service, Variant};
 use tailbound_report::{
-    CONFIDENCE, HistoryNote, MeasuredRun, PERCENTILES, ServiceBand, VariantResult, readable,
+    CONFIDENCE, HistoryNote, MeasuredRun, PERCENTILES, ServiceBand, VariantResult, forecast_line,
+    readable,
 };
 use tailbound_simulator::workload::releases;
 use tailbound_time::{Duration, Instant};
 
 use crate::ExperimentError;
 use crate::band_history::BandHistory;
-use crate::calibrations::{Calibrations, Condition};
+use crate::calibration_record::CalibrationRecord;
+use crate::calibrations::Condition;
 use crate::repetition::Bench;
 
 /// The service whose band is wanted, in a variant.
@@ -41,27 +43,30 @@ pub(crate) struct BandSubject<'a> {
 }
 
 impl BandSubject<'_> {
-    /// The queue whose runs can be simulated; `None` where there is nothing to simulate it from: no promise of the
-    /// back end, no calibration, or another service in the same domain.
+    /// The queue whose runs can be simulated.
+    ///
+    /// # Errors
+    /// [`NoQueue`] says what is missing.
     pub(crate) fn queue(
         &self,
-        calibrations: &Calibrations,
+        record: &CalibrationRecord,
         bench: &Bench<'_>,
-    ) -> Option<ServiceQueue> {
-        let server = self.domain.server()?;
+    ) -> Result<ServiceQueue, NoQueue> {
+        let server = self.domain.server().ok_or(NoQueue::NoGuarantee)?;
         if !self.is_alone(&bench.loaded.description) {
-            return None;
+            return Err(NoQueue::Shared);
         }
         let whole_trips = self.times.trip_and_execution.is_some();
-        let process = calibrations.process(self.name, self.condition, whole_trips)?;
+        let process = record.process(self.name, self.condition, whole_trips);
+        let process = process.ok_or(NoQueue::NotCalibrated(self.condition))?;
         let cpu = single_cpu(self.domain);
-        Some(ServiceQueue {
+        Ok(ServiceQueue {
             variant: self.variant.into(),
             service: self.name.into(),
             server: self.times.as_seen(server),
             process,
             cpu,
-            supply: cpu.and_then(|cpu| calibrations.supply(cpu)),
+            supply: cpu.and_then(|cpu| record.supply(cpu)),
             warm_up: bench.warm_up,
             duration: bench.duration,
         })
@@ -115,6 +120,65 @@ impl BandSubject<'_> {
         let services = description.services.values();
         let same = services.filter(|other| other.domain == self.service.domain);
         same.count() == 1
+    }
+}
+
+/// Why the runs of a service cannot be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoQueue {
+    /// The back end promises nothing.
+    #[error("the back end guarantees the domain no CPU time")]
+    NoGuarantee,
+    /// Another service spends the budget, too.
+    #[error("another service is in the same domain")]
+    Shared,
+    /// There are no execution times of this condition.
+    #[error("the service was not calibrated {}", .0.in_words())]
+    NotCalibrated(Condition),
+}
+
+/// The bands of the services in a variant, with the queues that they are of; of a service without one, why.
+pub(crate) struct VariantBands {
+    /// The bands with their queues.
+    pub bands: Vec<(ServiceBand, ServiceQueue)>,
+    /// The services without a band that has a reservation, each with the reason.
+    pub missing: Vec<(String, NoQueue)>,
+}
+
+impl VariantBands {
+    /// Predicts the bands of the run that `bench` is about. Modes that change meanwhile are no part of a band.
+    ///
+    /// # Errors
+    /// The description makes no sense to simulation.
+    pub(crate) fn predict(
+        (variant, deployment): (&Variant, &Deployment),
+        times: &BTreeMap<String, Known>,
+        (record, history): (&CalibrationRecord, &BandHistory),
+        bench: &Bench<'_>,
+    ) -> Result<Self, ExperimentError> {
+        let (mut bands, mut missing) = (Vec::new(), Vec::new());
+        for (name, service) in &bench.loaded.description.services {
+            let domain = deployment.reserved.get(&service.domain);
+            let (Some(domain), Some(times)) = (domain, times.get(name)) else {
+                continue;
+            };
+            let subject = BandSubject {
+                variant: &variant.name,
+                name,
+                service,
+                domain,
+                condition: Condition::of(variant, Some(domain)),
+                times,
+            };
+            match subject.queue(record, bench) {
+                Err(why) => missing.push((name.clone(), why)),
+                Ok(queue) => {
+                    let band = subject.band(&queue, history, bench)?;
+                    bands.extend(band.map(|band| (band, queue)));
+                }
+            }
+        }
+        Ok(Self { bands, missing })
     }
 }
 
@@ -210,21 +274,8 @@ pub(crate) fn forecast_lines(one: &ServiceBand) -> Vec<String> {
     let ServiceBand {
         variant, service, ..
     } = one;
-    let promises = one.band.promises.iter().map(|promise| {
-        let about = match &promise.task {
-            Some(task) => format!("{service}.{task}"),
-            None => service.clone(),
-        };
-        format!(
-            "{variant}: {about} {} p{} within {} (kept in {:.0}% of {} simulated runs of {})",
-            promise.forecast.words(),
-            promise.percentile,
-            readable(promise.latency),
-            promise.kept * 100.0,
-            one.band.runs,
-            one.band.duration
-        )
-    });
+    let promises = one.band.promises.iter();
+    let promises = promises.map(|promise| forecast_line(one, promise));
     let p99 = one.band.quantile(99.0).map(|quantile| {
         format!(
             "{variant}: p99 of {service} will lie between {} and {} with {:.0}%",
@@ -274,12 +325,10 @@ pub(crate) fn supply_process(trace: &SupplyTrace) -> SupplyProcess {
 }
 
 /// The rounds of a calibration as a process in time: all of them, since a run sees slow ones, too, and of each the
-/// requests during which the CPU was not taken away. With `whole_trips` a request keeps the service busy for
-/// its whole round trip.
+/// requests during which the CPU was not taken away.
 pub(crate) fn service_process(
     calibration: &Calibration,
     rounds: &[CalibrationRound],
-    whole_trips: bool,
 ) -> ServiceProcess {
     let requests = |round: &CalibrationRound| -> Vec<RoundRequest> {
         round.tasks.values().flatten().copied().collect()
@@ -287,10 +336,7 @@ pub(crate) fn service_process(
     let begin = rounds.iter().flat_map(requests).map(|one| one.sent).min();
     let begin = begin.unwrap_or(Instant::ORIGIN);
     let time = |request: &RoundRequest| {
-        let busy = match whole_trips {
-            true => request.round_trip,
-            false => calibration.execution(request),
-        };
+        let busy = calibration.execution(request);
         RequestTime {
             busy,
             beside: request.round_trip.saturating_sub(busy),

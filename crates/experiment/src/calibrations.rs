@@ -9,18 +9,19 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
-use tailbound_assessment::band::{ServiceProcess, SupplyProcess};
+use serde::{Deserialize, Serialize};
 use tailbound_control::ClientError;
 use tailbound_enforcement::ReservationRequest;
 use tailbound_linux::clock::Monotonic;
 use tailbound_measurement::{
     BusyRate, Calibration, CalibrationPlan, CalibrationRound, SupplySampler, SupplyTrace, alike,
-    calibration_round, counting,
+    calibration_round, counting, fingerprint, fingerprint_line,
 };
-use tailbound_model::{BackendKind, Cpu, CpuSet, Description, Variant};
+use tailbound_model::{BackendKind, CpuSet, Description, Variant};
 use tailbound_time::{Clock, Duration, Instant};
 
 use crate::bands::{service_process, supply_process};
+use crate::calibration_record::{CalibratedService, CalibrationRecord, CpuSupply};
 use crate::reservation_lease::ReservationLease;
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
@@ -37,7 +38,8 @@ const ROUNDS_FOR_SUPPLY: usize = 30;
 const ROOM: u64 = 90;
 
 /// What a service runs under and beside while it is calibrated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Condition {
     /// What enforces its reservation.
     pub backend: BackendKind,
@@ -99,34 +101,34 @@ pub struct Calibrations {
 }
 
 impl Calibrations {
-    /// What is known of `service` under `condition`; where it was not calibrated there, under
-    /// another one.
+    /// What was found of `service` under `condition`.
     pub fn of(&self, service: &str, condition: Condition) -> Option<&Calibration> {
-        let exact = self.found.get(&(service.to_owned(), condition));
-        exact.or_else(|| {
-            let mut others = self.found.iter().filter(|((name, _), _)| name == service);
-            others.next().map(|(_, calibration)| calibration)
-        })
+        self.found.get(&(service.to_owned(), condition))
     }
 
-    /// The execution times of `service` under `condition` as a process in time; none where it was not calibrated
-    /// there. With `whole_trips` a request keeps the service busy for its whole round trip.
-    pub fn process(
-        &self,
-        service: &str,
-        condition: Condition,
-        whole_trips: bool,
-    ) -> Option<ServiceProcess> {
-        let key = (service.to_owned(), condition);
-        let (calibration, rounds) = (self.found.get(&key)?, self.rounds.get(&key)?);
-        let process = service_process(calibration, rounds, whole_trips);
-        (!process.rounds().is_empty()).then_some(process)
-    }
-
-    /// The supply of a CPU while services were calibrated, where it was sampled.
-    pub fn supply(&self, cpu: Cpu) -> Option<SupplyProcess> {
-        let mut traces = self.supply.iter();
-        traces.find(|trace| trace.cpu == cpu).map(supply_process)
+    /// What predictions rest on, for `description`.
+    pub(crate) fn record(&self, description: &str) -> CalibrationRecord {
+        let service = |(key, calibration): (&(String, Condition), &Calibration)| {
+            let rounds = self.rounds.get(key).map_or(&[][..], Vec::as_slice);
+            CalibratedService {
+                service: key.0.clone(),
+                condition: key.1,
+                execution_times: calibration.execution_times.clone(),
+                round_trips: calibration.round_trips.clone(),
+                dispatch_overhead: calibration.dispatch_overhead.clone(),
+                process: service_process(calibration, rounds),
+            }
+        };
+        let supply = self.supply.iter().map(|trace| CpuSupply {
+            cpu: trace.cpu,
+            process: supply_process(trace),
+        });
+        CalibrationRecord::new(
+            fingerprint_line(&fingerprint()),
+            description.into(),
+            self.found.iter().map(service).collect(),
+            supply.collect(),
+        )
     }
 
     /// All of them.
@@ -184,7 +186,7 @@ impl Calibrations {
         condition: Condition,
         round: &CalibrationRound,
     ) -> Option<f64> {
-        let calibration = self.found.get(&(service.to_owned(), condition))?;
+        let calibration = self.of(service, condition)?;
         let (mut before, mut after) = (0.0, 0.0);
         for (task, median) in round.median_round_trips() {
             let known = calibration.round_trips.get(&task)?.quantile(0.5)?.low;

@@ -13,7 +13,8 @@ use tailbound_report::Warning;
 use tailbound_time::Duration;
 
 use crate::band_history::BandHistory;
-use crate::calibrations::{Calibrating, Calibrations, Condition, RoundCounts};
+use crate::calibration_record::CalibrationRecord;
+use crate::calibrations::{Calibrating, Condition, RoundCounts};
 use crate::host_check::{Obstacle, obstacle_of_run};
 use crate::host_set::HostSet;
 use crate::programs::Surroundings;
@@ -22,7 +23,7 @@ use crate::results::{Findings, Results};
 use crate::testbed::Testbed;
 use crate::{ExperimentError, Observer, Step};
 use tailbound_analysis::resolution::{Deployment, unenforceable};
-use tailbound_assessment::execution_times::{CalibratedTimes, Known, execution_times};
+use tailbound_assessment::execution_times::{Known, execution_times};
 
 /// How long each CPU's noise is sampled before a run.
 const NOISE_SAMPLE: Duration = Duration::from_millis(300);
@@ -100,7 +101,7 @@ pub fn run(
         stop,
         modes: options.modes.as_ref(),
     };
-    let mut testbed = None;
+    let (mut testbed, mut record) = (None, None);
     if !simulated_only {
         findings.warnings.extend(host_warnings(loaded, observer));
         findings.history = history(options, observer);
@@ -112,7 +113,7 @@ pub fn run(
             stop,
         };
         let ready = calibrated_testbed(loaded, options, &calibrating, observer)?;
-        findings.note_calibrations(&ready.calibrations);
+        record = Some(findings.note_calibrations(&ready.calibrations));
         testbed = Some(ready);
     } else if options.simulate_only {
         findings.warnings.push(Warning {
@@ -122,8 +123,13 @@ pub fn run(
         });
     }
     observer.step(&step("predicting and simulating", 0.05));
-    let calibrations = testbed.as_ref().map(|ready| &ready.calibrations);
-    predict_all(&bench, &deployments, calibrations, &mut findings, observer)?;
+    predict_all(
+        &bench,
+        &deployments,
+        record.as_ref(),
+        &mut findings,
+        observer,
+    )?;
     if let Some(testbed) = &mut testbed {
         let mut rig = Rig {
             bench: &bench,
@@ -134,23 +140,12 @@ pub fn run(
     Ok(findings.into_results(options))
 }
 
-/// The history of bands; a file that cannot be read leaves bands uncorrected, and is left alone.
+/// The history of the bands of this host.
 fn history(options: &CampaignOptions, observer: &mut dyn Observer) -> BandHistory {
     let host = fingerprint_line(&fingerprint());
-    match BandHistory::read(options.history.as_deref(), &host) {
-        Ok((history, remarks)) => {
-            remarks.iter().for_each(|remark| observer.remark(remark));
-            history
-        }
-        Err(error) => {
-            let file = options.history.clone().unwrap_or_default();
-            observer.remark(&format!(
-                "bands are not corrected: cannot read {}: {error}; name another file with --history",
-                file.display()
-            ));
-            BandHistory::default()
-        }
-    }
+    let (history, remarks) = BandHistory::read_or_none(options.history.as_deref(), &host);
+    remarks.iter().for_each(|remark| observer.remark(remark));
+    history
 }
 
 /// Refuses services with tasks whose jobs have delays that neither load nor prediction of a run has.
@@ -177,23 +172,17 @@ fn supply_span(bench: &Bench<'_>) -> Duration {
 fn predict_all(
     bench: &Bench<'_>,
     deployments: &BTreeMap<String, Deployment>,
-    calibrations: Option<&Calibrations>,
+    record: Option<&CalibrationRecord>,
     findings: &mut Findings<'_>,
     observer: &mut dyn Observer,
 ) -> Result<(), ExperimentError> {
     for variant in &bench.loaded.description.experiment.variants {
         let deployment = &deployments[&variant.name];
-        let times = known(
-            bench.loaded,
-            bench.inputs,
-            variant,
-            deployment,
-            calibrations,
-        )?;
+        let place = (variant, deployment);
+        let times = known_times(bench.loaded, bench.inputs, place, record)?;
         findings.predict(variant, deployment, &times, bench)?;
-        if let Some(calibrations) = calibrations {
-            let lines =
-                findings.predict_bands(variant, deployment, (&times, calibrations), bench)?;
+        if let Some(record) = record {
+            let lines = findings.predict_bands(variant, deployment, (&times, record), bench)?;
             lines.iter().for_each(|line| observer.remark(line));
         }
     }
@@ -214,22 +203,16 @@ fn deployments(
 }
 
 /// What is known of every service's execution times in one variant.
-fn known(
+pub(crate) fn known_times(
     loaded: &LoadedDescription,
     inputs: &InputFiles,
-    variant: &Variant,
-    deployment: &Deployment,
-    calibrations: Option<&Calibrations>,
+    (variant, deployment): (&Variant, &Deployment),
+    record: Option<&CalibrationRecord>,
 ) -> Result<BTreeMap<String, Known>, ExperimentError> {
     let mut known = BTreeMap::new();
     for (name, service) in &loaded.description.services {
         let condition = Condition::of(variant, deployment.reserved.get(&service.domain));
-        let calibration = calibrations.and_then(|found| found.of(name, condition));
-        let calibration = calibration.map(|found| CalibratedTimes {
-            execution_times: &found.execution_times,
-            round_trips: &found.round_trips,
-            dispatch_overhead: &found.dispatch_overhead,
-        });
+        let calibration = record.and_then(|record| record.times(name, condition));
         let times = execution_times(name, service, inputs, calibration)?;
         known.insert(name.clone(), times);
     }

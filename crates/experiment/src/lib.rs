@@ -5,10 +5,12 @@
 
 mod band_history;
 mod bands;
+mod calibration_record;
 pub mod calibrations;
 pub mod campaign;
 mod error;
 pub mod host_check;
+mod host_prediction;
 pub mod host_set;
 pub mod load_run;
 mod loss_watch;
@@ -22,8 +24,10 @@ mod results;
 mod sections;
 pub mod testbed;
 
+pub use calibration_record::{CalibrationRecord, RecordError};
 pub use campaign::{CampaignOptions, run};
 pub use error::ExperimentError;
+pub use host_prediction::{HostPrediction, PredictedRun, predict_on_host};
 pub use loss_watch::LossWatch;
 pub use observer::{Observer, Step};
 pub use result_folder::{Written, write, write_png, write_svg};

@@ -12,6 +12,7 @@ use tailbound_report::{
     Axis, RunReport, Theme, VariantResult, plots, render_html, render_png, render_svg,
 };
 
+use crate::calibration_record::{CalibrationRecord, RECORD_FILE};
 use crate::calibrations::Calibrations;
 use crate::results::Results;
 use crate::{ExperimentError, SECTIONS};
@@ -35,7 +36,7 @@ pub struct Written {
 
 /// Writes `report.json`, `report.html`, `plots/*.svg|png` and `raw/*.csv|hdr` into `out`; the
 /// requests of every repetition, `raw/*-requests.csv`, and those of the calibration,
-/// `raw/calibration.csv`, lie there since they were measured. Files of an earlier result in the same
+/// `raw/calibration.csv` with its record `raw/calibration.json`, lie there since they were measured. Files of an earlier result in the same
 /// folder that this one has no match for are removed.
 ///
 /// # Errors
@@ -144,6 +145,16 @@ pub(crate) fn write_calibrations(
         .write_csv(&mut text)
         .map_err(|cause| failed(path, &cause))?;
     write_file(path, &text)
+}
+
+/// The record of a calibration, into the result folder `out`.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn write_record(record: &CalibrationRecord, out: &Path) -> Result<(), ExperimentError> {
+    let path = out.join(RECORD_FILE);
+    let text = serde_json::to_vec(record).map_err(|cause| failed(&path, &cause))?;
+    write_file(&path, &text)
 }
 
 /// Every measured distribution as CSV and HdrHistogram log.

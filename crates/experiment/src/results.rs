@@ -16,12 +16,13 @@ use tailbound_time::Duration;
 
 use crate::ExperimentError;
 use crate::band_history::{BandHistory, HistoryRun};
-use crate::bands::{BandSubject, ServiceQueue, forecast_lines, judge};
-use crate::calibrations::{Calibrations, Condition};
+use crate::bands::{ServiceQueue, VariantBands, forecast_lines, judge};
+use crate::calibration_record::CalibrationRecord;
+use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
 use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
-use crate::result_folder::{requests_path, write_calibrations, write_requests};
+use crate::result_folder::{requests_path, write_calibrations, write_record, write_requests};
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_assessment::execution_times::Known;
 use tailbound_assessment::prediction::{FAITHFUL, predict_service};
@@ -107,11 +108,13 @@ impl<'a> Findings<'a> {
         &self.loaded.description.experiment.variants
     }
 
-    /// Keeps what calibration has to say about itself, and writes its requests to the result
-    /// folder.
-    pub fn note_calibrations(&mut self, calibrations: &Calibrations) {
+    /// Keeps what calibration has to say about itself, and writes its requests and its record to the
+    /// result folder; returns the record.
+    pub fn note_calibrations(&mut self, calibrations: &Calibrations) -> CalibrationRecord {
+        let record = calibrations.record(&self.loaded.description.name);
         let path = "raw/calibration.csv".to_owned();
-        match write_calibrations(calibrations, &self.out.join(&path)) {
+        let written = write_calibrations(calibrations, &self.out.join(&path));
+        match written.and_then(|()| write_record(&record, &self.out)) {
             Ok(()) => self.request_files.push(RawData {
                 label: "every request of the calibration".into(),
                 path,
@@ -129,6 +132,7 @@ impl<'a> Findings<'a> {
                     advice: "predictions rest on it: a quiet machine makes them better".into(),
                 }));
         }
+        record
     }
 
     /// Predicts and simulates every service in one variant.
@@ -196,33 +200,19 @@ impl<'a> Findings<'a> {
         &mut self,
         variant: &Variant,
         deployment: &Deployment,
-        (times, calibrations): (&BTreeMap<String, Known>, &Calibrations),
+        (times, record): (&BTreeMap<String, Known>, &CalibrationRecord),
         bench: &Bench<'_>,
     ) -> Result<Vec<String>, ExperimentError> {
         let mut lines = Vec::new();
         if self.refused(&variant.name) || (bench.modes.is_some() && variant.has_modes()) {
             return Ok(lines);
         }
-        for (name, service) in &self.loaded.description.services {
-            let Some(domain) = deployment.reserved.get(&service.domain) else {
-                continue;
-            };
-            let subject = BandSubject {
-                variant: &variant.name,
-                name,
-                service,
-                domain,
-                condition: Condition::of(variant, Some(domain)),
-                times: &times[name],
-            };
-            let Some(queue) = subject.queue(calibrations, bench) else {
-                continue;
-            };
-            if let Some(band) = subject.band(&queue, &self.history, bench)? {
-                lines.extend(forecast_lines(&band));
-                self.bands.push(band);
-                self.queues.push(queue);
-            }
+        let from = (record, &self.history);
+        let bands = VariantBands::predict((variant, deployment), times, from, bench)?;
+        for (band, queue) in bands.bands {
+            lines.extend(forecast_lines(&band));
+            self.bands.push(band);
+            self.queues.push(queue);
         }
         Ok(lines)
     }

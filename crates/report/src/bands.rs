@@ -125,6 +125,11 @@ impl BandsSection {
         Ok(())
     }
 
+    /// The verdicts before the run, as a table.
+    pub fn forecasts(bands: &[ServiceBand]) -> Table {
+        forecasts(bands)
+    }
+
     /// The bands in a document; none in one without them.
     pub fn bands(report: &RunReport) -> Vec<ServiceBand> {
         let data = report.sections.get(KEY);
@@ -178,6 +183,20 @@ fn forecasts(bands: &[ServiceBand]) -> Table {
         ),
         rows: rows.collect(),
     }
+}
+
+/// What a band says of a promise, in a line for people.
+pub fn forecast_line(one: &ServiceBand, promise: &PromiseForecast) -> String {
+    format!(
+        "{}: {} {} {} (kept in {:.0}% of {} simulated runs of {})",
+        one.variant,
+        about(one, promise),
+        promise.forecast.words(),
+        promised(promise),
+        promise.kept * 100.0,
+        one.band.runs,
+        one.band.duration
+    )
 }
 
 fn about(one: &ServiceBand, promise: &PromiseForecast) -> String {

@@ -65,6 +65,7 @@ impl ProcessRound {
 
 /// The execution times of a service, as a calibration has seen them over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<ProcessRound>", into = "Vec<ProcessRound>")]
 pub struct ServiceProcess {
     rounds: Vec<ProcessRound>,
     /// The natural logarithm of each round's level.
@@ -86,6 +87,18 @@ pub struct LevelVariation {
     pub degrees: f64,
 }
 
+impl From<Vec<ProcessRound>> for ServiceProcess {
+    fn from(rounds: Vec<ProcessRound>) -> Self {
+        Self::new(rounds)
+    }
+}
+
+impl From<ServiceProcess> for Vec<ProcessRound> {
+    fn from(process: ServiceProcess) -> Self {
+        process.rounds
+    }
+}
+
 impl ServiceProcess {
     /// The process of these rounds, in order of time; a round without a request is left out.
     pub fn new(rounds: Vec<ProcessRound>) -> Self {
@@ -102,6 +115,18 @@ impl ServiceProcess {
         let levels = rounds.iter().map(|round| round.log_level(&typical));
         let log_levels = levels.map(Option::unwrap_or_default).collect();
         Self { rounds, log_levels }
+    }
+
+    /// The same where a request keeps the service busy for its whole round trip.
+    #[must_use]
+    pub fn of_whole_trips(&self) -> Self {
+        let mut rounds = self.rounds.clone();
+        let tasks = rounds.iter_mut().flat_map(|round| round.tasks.values_mut());
+        for request in tasks.flatten() {
+            request.busy = request.busy.saturating_add(request.beside);
+            request.beside = Duration::ZERO;
+        }
+        Self::new(rounds)
     }
 
     /// The rounds, in order of time.

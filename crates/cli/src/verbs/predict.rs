@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use tailbound_analysis::Outlook;
-use tailbound_assessment::prediction::{PredictionAnswer, predict};
+use tailbound_assessment::band::Forecast;
+use tailbound_assessment::prediction::predict;
+use tailbound_experiment::{CalibrationRecord, HostPrediction, PredictedRun, predict_on_host};
+use tailbound_report::{ServiceBand, forecast_line};
 
 use super::predict_answer::{export_html, print, promise};
 use crate::arguments::{PredictArguments, PredictWhat};
@@ -21,13 +24,30 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
     if let (Some(model), Some(counters)) = (&clocks.frequency_model, &clocks.counters) {
         return super::predict_frequency::carry_out(model, counters, arguments, output);
     }
-    let (title, answers) = match &arguments.file {
+    if arguments.calibration.is_none() && !arguments.history.is_default() {
+        return Err(Failure::with_help(
+            "a history corrects the bands of a calibrated host, and no calibration is named",
+            "give the result folder of a `tailbound run` with --calibration, or leave --history out",
+        ));
+    }
+    let (title, prediction) = match &arguments.file {
         Some(file) => of_file(file, arguments, output)?,
-        None => ("A queue".into(), vec![super::calculate::answer(arguments)?]),
+        None => {
+            let answers = vec![super::calculate::answer(arguments)?];
+            ("A queue".into(), answers.into())
+        }
     };
-    export_html(arguments.export_html.as_deref(), &title, &answers)?;
-    print(&answers, arguments, output)?;
-    judge(&answers)
+    prediction
+        .remarks
+        .iter()
+        .for_each(|remark| output.note(remark));
+    export_html(
+        arguments.export_html.as_deref(),
+        &title,
+        &prediction.answers,
+    )?;
+    print(&prediction, arguments, output)?;
+    judge(&prediction)
 }
 
 /// The name of the description, and the answers for its services.
@@ -35,16 +55,33 @@ fn of_file(
     file: &Path,
     arguments: &PredictArguments,
     output: &Output,
-) -> Result<(String, Vec<PredictionAnswer>), Failure> {
+) -> Result<(String, HostPrediction), Failure> {
     let loaded = super::load(file, output)?;
     let inputs = super::inputs(&loaded)?;
-    let answers = predict(&loaded.description, &inputs, &arguments.query());
-    let answers = answers.map_err(Failure::from_assessment)?;
-    Ok((loaded.description.name, answers))
+    let query = arguments.query();
+    let prediction = match &arguments.calibration {
+        None => {
+            let answers = predict(&loaded.description, &inputs, &query);
+            answers.map_err(Failure::from_assessment)?.into()
+        }
+        Some(folder) => {
+            let record = CalibrationRecord::read(folder).map_err(Failure::from_error)?;
+            let history = arguments.history.file();
+            let from = (&record, history.as_deref());
+            let run = PredictedRun {
+                duration: arguments.duration,
+                warm_up: arguments.warm_up,
+            };
+            predict_on_host(&loaded, &inputs, from, run, &query).map_err(Failure::from_error)?
+        }
+    };
+    Ok((loaded.description.name, prediction))
 }
 
-/// The promises are about the system as described, which is its first variant; the others are for comparison.
-fn judge(answers: &[PredictionAnswer]) -> Result<(), Failure> {
+/// The promises are about the system as described, which is its first variant; the others are for comparison. Where
+/// there is a band it decides, as it knows of the host and of the run's length what the model does not.
+fn judge(prediction: &HostPrediction) -> Result<(), Failure> {
+    let answers = &prediction.answers;
     let Some(first) = answers.first().map(|answer| &answer.variant) else {
         return Ok(());
     };
@@ -55,12 +92,25 @@ fn judge(answers: &[PredictionAnswer]) -> Result<(), Failure> {
             against.push(format!("{place} has more work than CPU time"));
             continue;
         }
+        if let Some(band) = prediction.band(&answer.service, &answer.variant) {
+            against.extend(missed_forecasts(band));
+            continue;
+        }
         let missed = answer.promises.iter();
         let missed = missed.filter(|one| one.outlook == Outlook::Missed);
         against.extend(missed.map(|one| format!("{place} will miss {}", promise(one))));
     }
+    // A service has several answers, and one band.
+    against.dedup();
     match against.is_empty() {
         true => Ok(()),
         false => Err(Failure::Verdict(against.join("\n"))),
     }
+}
+
+/// The promises that the run will miss.
+fn missed_forecasts(band: &ServiceBand) -> impl Iterator<Item = String> {
+    let promises = band.band.promises.iter();
+    let missed = promises.filter(|promise| promise.forecast == Forecast::WillMiss);
+    missed.map(|promise| forecast_line(band, promise))
 }

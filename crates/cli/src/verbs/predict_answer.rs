@@ -4,13 +4,17 @@
 use std::path::Path;
 
 use tailbound_assessment::prediction::{
-    PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
+    FAITHFUL, PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
 };
 use tailbound_distribution::{Evidence, Interval};
+use tailbound_experiment::HostPrediction;
 use tailbound_model::{Percentile, Slo};
-use tailbound_report::{PredictedService, PredictionPage, Verdict, render_prediction_html};
+use tailbound_report::{
+    BandsSection, PredictedService, PredictionPage, ServiceBand, Verdict, render_prediction_html,
+};
 use tailbound_time::Duration;
 
+use super::report::section_table;
 use crate::arguments::{Format, PredictArguments};
 use crate::failure::Failure;
 use crate::output::{Output, table, write_file};
@@ -29,7 +33,7 @@ fn cells(mean: &TimeBounds, quantiles: &[QuantileBounds], shares: &[ShareBounds]
 
 /// Prints the answers, and exports them where asked to.
 pub fn print(
-    answers: &[PredictionAnswer],
+    prediction: &HostPrediction,
     arguments: &PredictArguments,
     output: &Output,
 ) -> Result<(), Failure> {
@@ -41,8 +45,8 @@ pub fn print(
         .collect();
     let mut header = vec!["service", "variant", "from", "evidence"];
     header.extend(asked.iter().map(String::as_str));
-    let rows = answers.iter().map(|answer| rows_of(answer, asked.len()));
-    let rows: Vec<Vec<Vec<String>>> = rows.collect();
+    let answers = &prediction.answers;
+    let rows = rows_by_answer(prediction, arguments, asked.len());
     let csv_header: Vec<&str> = header
         .iter()
         .copied()
@@ -82,9 +86,36 @@ pub fn print(
     if let Some(folder) = &arguments.export_distributions {
         export(answers, folder)?;
     }
-    let data = serde_json::json!({ "answers": answers });
-    let for_people = || format!("{}\n{}", table(&header, &rows), promise_table(answers));
+    let mut data = serde_json::json!({ "answers": answers });
+    if arguments.calibration.is_some() {
+        data["bands"] = serde_json::to_value(&prediction.bands).map_err(Failure::from_error)?;
+    }
+    let for_people = || {
+        format!(
+            "{}\n{}{}",
+            table(&header, &rows),
+            promise_table(answers),
+            forecast_table(&prediction.bands)
+        )
+    };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
+}
+
+/// The rows of each answer, and below the most faithful one of a service that of its band.
+fn rows_by_answer(
+    prediction: &HostPrediction,
+    arguments: &PredictArguments,
+    asked: usize,
+) -> Vec<Vec<Vec<String>>> {
+    let rows = prediction.answers.iter().map(|answer| {
+        let mut rows = rows_of(answer, asked);
+        let faithful = answer.from == FAITHFUL || answer.refused.is_some();
+        if let (true, Some(band)) = (faithful, prediction.band(&answer.service, &answer.variant)) {
+            rows.push(band_row(band, arguments));
+        }
+        rows
+    });
+    rows.collect()
 }
 
 /// The row of an answer, and below an estimate that of what is proved.
@@ -106,6 +137,36 @@ fn rows_of(answer: &PredictionAnswer, asked: usize) -> Vec<Vec<String>> {
         rows.push(row(Evidence::Bound.to_string(), numbers));
     }
     rows
+}
+
+/// The row of a band: where the percentiles of the run will lie, and the shares within some times.
+fn band_row(band: &ServiceBand, arguments: &PredictArguments) -> Vec<String> {
+    let content = &band.band;
+    let percentiles = arguments.percentiles.iter().map(|percentile| {
+        let between = content.distribution.quantile(percentile.probability());
+        as_sharp_as_known(&between.into())
+    });
+    let shares = arguments.at.iter().map(|at| {
+        let (low, high) = content.distribution.cdf(*at);
+        format!("{low:.4} .. {high:.4}")
+    });
+    let place = [
+        band.service.clone(),
+        band.variant.clone(),
+        format!("{} runs of {}", content.runs, content.duration),
+        content.distribution.provenance.evidence.to_string(),
+        "-".into(),
+    ];
+    place.into_iter().chain(percentiles).chain(shares).collect()
+}
+
+/// The forecasts of promises as a table of its own; nothing where there is none.
+fn forecast_table(bands: &[ServiceBand]) -> String {
+    let forecasts = BandsSection::forecasts(bands);
+    match forecasts.rows.is_empty() {
+        true => String::new(),
+        false => section_table(&forecasts) + "\n",
+    }
 }
 
 /// The outlook of every promise as a table of its own; nothing where nothing is promised.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tailbound_experiment::SECTIONS;
-use tailbound_report::{Cell, RunReport, check_sections, render_html, tables};
+use tailbound_report::{Cell, RunReport, Table, check_sections, render_html, tables};
 
 use crate::arguments::{Format, ReportArguments};
 use crate::failure::Failure;
@@ -38,16 +38,8 @@ pub fn carry_out(arguments: &ReportArguments, output: &Output) -> Result<(), Fai
 
 /// Prints the report's tables: verdicts, quantiles, distances.
 pub fn print_tables(report: &RunReport, output: &Output) -> Result<(), Failure> {
-    let mut parts = Vec::new();
-    for section in tables(report, &SECTIONS) {
-        let header: Vec<&str> = section
-            .columns
-            .iter()
-            .map(|column| column.name.as_str())
-            .collect();
-        let rows: Vec<Vec<String>> = section.rows.iter().map(|row| cells(row)).collect();
-        parts.push(format!("{}\n{}", section.title, table(&header, &rows)));
-    }
+    let sections = tables(report, &SECTIONS);
+    let parts: Vec<String> = sections.iter().map(section_table).collect();
     for warning in &report.warnings {
         output.note(format!(
             "warning: {}\n  help: {}",
@@ -55,6 +47,14 @@ pub fn print_tables(report: &RunReport, output: &Output) -> Result<(), Failure> 
         ));
     }
     output.print(&(parts.join("\n\n") + "\n"))
+}
+
+/// A table with its title.
+pub fn section_table(section: &Table) -> String {
+    let columns = section.columns.iter();
+    let header: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
+    let rows: Vec<Vec<String>> = section.rows.iter().map(|row| cells(row)).collect();
+    format!("{}\n{}", section.title, table(&header, &rows))
 }
 
 fn cells(row: &[Cell]) -> Vec<String> {

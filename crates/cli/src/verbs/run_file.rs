@@ -17,9 +17,6 @@ use crate::interrupts;
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// The variable that names the file with the host's history of prediction bands.
-const HISTORY_VARIABLE: &str = "TAILBOUND_HISTORY";
-
 /// Runs, writes the report, prints the tables; status 2 if the described variant missed a promise.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
     let Some(file) = &arguments.file else {
@@ -102,29 +99,8 @@ fn options(
         simulate_only: arguments.simulate_only,
         commands: vec![command],
         started_at: utc_now()?,
-        history: history(arguments),
+        history: arguments.history.file(),
         modes,
-    })
-}
-
-/// The file with the host's history of prediction bands.
-fn history(arguments: &RunArguments) -> Option<PathBuf> {
-    if arguments.no_history {
-        return None;
-    }
-    let named = arguments.history.clone();
-    let named = named.or_else(|| std::env::var_os(HISTORY_VARIABLE).map(PathBuf::from));
-    named.or_else(|| {
-        let folder = match tailbound_linux::process::effective_uid() {
-            0 => Some(PathBuf::from("/var/lib")),
-            _ => std::env::var_os("XDG_STATE_HOME")
-                .map(PathBuf::from)
-                .or_else(|| {
-                    let home = std::env::var_os("HOME")?;
-                    Some(Path::new(&home).join(".local/state"))
-                }),
-        };
-        Some(folder?.join("tailbound/predictions.jsonl"))
     })
 }
 

@@ -52,7 +52,7 @@ fn toml_service(text: &str) -> Service {
 #[test]
 fn a_process_keeps_the_instants_of_rounds_and_leaves_out_stalled_requests() {
     let rounds = [round(5_000), round(7_000)];
-    let process = service_process(&calibration(&rounds), &rounds, false);
+    let process = service_process(&calibration(&rounds), &rounds);
     let begins: Vec<Duration> = process.rounds().iter().map(|one| one.begin).collect();
     assert_eq!(begins, [Duration::ZERO, Duration::from_secs(2)]);
     assert_eq!(process.rounds()[0].end, us(201_220));
@@ -68,7 +68,7 @@ fn a_process_keeps_the_instants_of_rounds_and_leaves_out_stalled_requests() {
 #[test]
 fn where_requests_go_one_at_a_time_the_whole_trip_keeps_the_service_busy() {
     let rounds = [round(0)];
-    let process = service_process(&calibration(&rounds), &rounds, true);
+    let process = service_process(&calibration(&rounds), &rounds).of_whole_trips();
     let requests = &process.rounds()[0].tasks["get"];
     assert_eq!((requests[1].busy, requests[1].beside), (us(1_220), us(0)));
 }

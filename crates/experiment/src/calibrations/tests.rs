@@ -2,7 +2,7 @@
 
 use tailbound_control::{Refusal, RefusalKind};
 use tailbound_measurement::{Endpoint, RoundRequest, ServiceTimeSource, SupplyGap};
-use tailbound_model::{LoadedDescription, Service};
+use tailbound_model::{Cpu, LoadedDescription, Service};
 use tailbound_time::Duration;
 
 use super::*;
@@ -341,9 +341,34 @@ fn drift_compares_with_the_calibration_of_the_same_condition() {
     let drift = calibrations.drift("store", case.condition, &round).unwrap();
     assert!((drift - 1.5).abs() < 1e-9, "{drift}");
     assert_eq!(calibrations.drift("store", Condition::PLAIN, &round), None);
-    // A condition without a calibration of its own takes the one of another condition.
-    assert!(calibrations.of("store", Condition::PLAIN).is_some());
-    assert!(calibrations.of("other", Condition::PLAIN).is_none());
+    // A condition without a calibration of its own takes the times of another condition, and has no process.
+    let record = calibrations.record("synthetic");
+    assert!(record.times("store", Condition::PLAIN).is_some());
+    assert!(record.process("store", Condition::PLAIN, false).is_none());
+    assert!(record.process("store", case.condition, false).is_some());
+    assert!(record.times("other", Condition::PLAIN).is_none());
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written() {
+    let (outcome, _, _) = calibrated(VARIANTS, |_| {});
+    let record = outcome.unwrap().record("synthetic");
+    let folder = tempfile::tempdir().unwrap();
+    crate::result_folder::write_record(&record, folder.path()).unwrap();
+    assert_eq!(CalibrationRecord::read(folder.path()).unwrap(), record);
+    let file = folder.path().join(crate::calibration_record::RECORD_FILE);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let later = text.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
+    assert_ne!(text, later);
+    std::fs::write(&file, later).unwrap();
+    let error = CalibrationRecord::read(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("it is of version 2"), "{error}");
+    std::fs::remove_file(&file).unwrap();
+    let error = CalibrationRecord::read(folder.path()).unwrap_err();
+    assert!(
+        error.to_string().contains("name the result folder"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -352,7 +377,8 @@ fn rounds_go_on_until_the_supply_is_known() {
     assert_eq!(rig.log.len(), 3 * 7);
     let step = record.steps.last().unwrap();
     assert!(step.contains("when the host takes the CPU away"), "{step}");
-    assert!(outcome.unwrap().supply(Cpu(0)).is_none());
+    let record = outcome.unwrap().record("synthetic");
+    assert!(record.supply(Cpu(0)).is_none());
     // A host so slow that rounds do not fill the time gets no more of them than this.
     let (_, rig, _) = calibrated(VARIANTS, |rig| rig.supply_known_after = usize::MAX);
     assert_eq!(rig.log.len(), 3 * ROUNDS_FOR_SUPPLY);
@@ -383,16 +409,9 @@ fn a_stall_of_the_reserved_cpu_is_no_execution() {
 fn without_a_sampler_the_calibration_goes_on_and_says_what_bands_lack() {
     let (outcome, _, record) = calibrated(VARIANTS, |rig| rig.supply = None);
     assert!(record.remarks[0].contains("bands take the CPU as never taken away"));
-    let calibrations = outcome.unwrap();
-    assert!(
-        calibrations
-            .process("store", reserved(true), false)
-            .is_some()
-    );
-    assert!(
-        calibrations
-            .process("store", Condition::PLAIN, false)
-            .is_none()
-    );
-    assert!(calibrations.supply(Cpu(0)).is_none());
+    let record = outcome.unwrap().record("synthetic");
+    let process = |condition| record.process("store", condition, false);
+    assert!(process(reserved(true)).is_some());
+    assert!(process(Condition::PLAIN).is_none());
+    assert!(record.supply(Cpu(0)).is_none());
 }
