@@ -14,6 +14,8 @@ pub struct ModeContent<'a> {
     pub mode: Option<&'a str>,
     /// The reservations by domain: the mode's own, and the described ones of the other domains.
     pub reservations: BTreeMap<&'a str, &'a Reservation>,
+    /// How many virtual CPUs each domain has in the mode.
+    vcpus: BTreeMap<&'a str, usize>,
     /// The released tasks: those of services under the service's name, and those that a domain has of its
     /// own under the domain's name, which no service has. A service or domain without any is left out.
     pub services: BTreeMap<&'a str, Service>,
@@ -29,6 +31,7 @@ pub fn modes(description: &Description) -> Vec<ModeContent<'_>> {
     if description.modes.is_empty() {
         return vec![ModeContent {
             mode: None,
+            vcpus: vcpus(description, &described),
             reservations: described,
             services: released(description, None),
         }];
@@ -39,11 +42,24 @@ pub fn modes(description: &Description) -> Vec<ModeContent<'_>> {
         reservations.extend(own.map(|(domain, reservation)| (domain.as_str(), reservation)));
         ModeContent {
             mode: Some(name.as_str()),
+            vcpus: vcpus(description, &reservations),
             reservations,
             services: released(description, mode.tasks.as_deref()),
         }
     });
     each.collect()
+}
+
+fn vcpus<'a>(
+    description: &'a Description,
+    reservations: &BTreeMap<&str, &Reservation>,
+) -> BTreeMap<&'a str, usize> {
+    let domains = description.domains.iter();
+    let of_each = domains.map(|(name, domain)| {
+        let reservation = reservations.get(name.as_str()).copied();
+        (name.as_str(), description.vcpus_under(domain, reservation))
+    });
+    of_each.collect()
 }
 
 /// The services, and the domains' own tasks as services, with those tasks that are in `tasks`; all tasks
@@ -68,37 +84,41 @@ fn released<'a>(
         .collect()
 }
 
-/// Why no analysis here holds for the tasks that a domain has of its own, if so.
-pub fn unanalysed(description: &Description, domain: &str) -> Option<String> {
-    let domain = description.domains.get(domain)?;
-    let simulated = |what: &str| Some(format!("{what}; `tailbound simulate` answers for it"));
-    if domain.tasks.is_empty() {
-        return None;
-    }
-    if domain.tasks.values().any(|task| task.boost.is_some()) {
-        return simulated(
-            "its tasks boost their virtual CPU (`boost`), which no analysis here covers",
-        );
-    }
-    if domain.tasks.values().any(|task| !task.sections.is_empty()) {
-        return simulated("its tasks share locks (`sections`), which no analysis here covers");
-    }
-    if !domain.preemptive && domain.scheduling == Scheduling::EarliestDeadlineFirst {
-        return simulated(
-            "its jobs are not interrupted (`preemptive = false`), and the analysis of earliest deadline first here is for \
-             preemptive scheduling",
-        );
-    }
-    let vcpus = description.vcpus_of(domain);
-    if vcpus > 1 {
-        return simulated(&format!(
-            "it has {vcpus} virtual CPUs, and the analysis here is for one; describe a domain for each"
-        ));
-    }
-    None
-}
-
 impl ModeContent<'_> {
+    fn vcpus_of(&self, domain: &str) -> usize {
+        self.vcpus.get(domain).copied().unwrap_or(1)
+    }
+
+    /// Why no analysis here holds for the tasks that a domain has of its own, if so.
+    pub fn unanalysed(&self, description: &Description, domain: &str) -> Option<String> {
+        let vcpus = self.vcpus_of(domain);
+        let domain = description.domains.get(domain)?;
+        let simulated = |what: &str| Some(format!("{what}; `tailbound simulate` answers for it"));
+        if domain.tasks.is_empty() {
+            return None;
+        }
+        if domain.tasks.values().any(|task| task.boost.is_some()) {
+            return simulated(
+                "its tasks boost their virtual CPU (`boost`), which no analysis here covers",
+            );
+        }
+        if domain.tasks.values().any(|task| !task.sections.is_empty()) {
+            return simulated("its tasks share locks (`sections`), which no analysis here covers");
+        }
+        if !domain.preemptive && domain.scheduling == Scheduling::EarliestDeadlineFirst {
+            return simulated(
+                "its jobs are not interrupted (`preemptive = false`), and the analysis of earliest deadline first here is for \
+                 preemptive scheduling",
+            );
+        }
+        if vcpus > 1 {
+            return simulated(&format!(
+                "it has {vcpus} virtual CPUs, and the analysis here is for one; describe a domain for each"
+            ));
+        }
+        None
+    }
+
     /// The services of a domain, and its own tasks as one.
     pub fn services_in(&self, domain: &str) -> Vec<(&str, &Service)> {
         let services = self.services.iter();
@@ -127,6 +147,7 @@ impl ModeContent<'_> {
         Ok(Some(ResolvedDomain {
             backend,
             interface,
+            vcpus: self.vcpus_of(domain),
             server_kind: reservation.server,
             options: reservation.options,
         }))

@@ -25,7 +25,7 @@ use tailbound_time::{Duration, nanoseconds};
 
 use crate::AssessmentError;
 use crate::execution_times::execution_times;
-use crate::mode_content::{ModeContent, modes, unanalysed};
+use crate::mode_content::{ModeContent, modes};
 pub use admission::CpuVerdict;
 pub use earliest_deadline::{DueWork, FirstShortage, ServiceVerdict};
 use order::{ServiceOrder, order_of};
@@ -293,7 +293,7 @@ impl ServiceQuestion<'_> {
     /// Why no analysis holds for the tasks, if they are a domain's own.
     fn unanalysed(&self) -> Option<String> {
         match self.is_own() {
-            true => unanalysed(self.description, self.name),
+            true => self.mode.unanalysed(self.description, self.name),
             false => None,
         }
     }

@@ -22,7 +22,7 @@ use crate::AssessmentError;
 use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
-use crate::mode_content::{ModeContent, modes, unanalysed};
+use crate::mode_content::{ModeContent, modes};
 
 /// What the hosts of a description can hold.
 pub trait HostFit {
@@ -268,7 +268,7 @@ impl One<'_> {
         };
         let is_own = !self.description.services.contains_key(self.name);
         if let Some(why) = is_own
-            .then(|| unanalysed(self.description, self.name))
+            .then(|| self.mode.unanalysed(self.description, self.name))
             .flatten()
         {
             return Ok(Err(NotSized::Because(why)));

@@ -404,6 +404,7 @@ mod tests {
         let one = ResolvedDomain {
             backend,
             interface,
+            vcpus: 1,
             server_kind,
             options: BackendOptions::default(),
         };

@@ -197,16 +197,20 @@ impl Description {
     /// names, or else those of the domain that it is inside of, or else those of its host that are
     /// for domains (all, if none is).
     pub fn cpus_of(&self, domain: &Domain) -> CpuSet {
-        let mut domain = domain;
+        self.cpus_under(domain, domain.reservation.as_ref())
+    }
+
+    /// The same while another reservation holds for the domain, such as that of a mode.
+    fn cpus_under(&self, domain: &Domain, reservation: Option<&Reservation>) -> CpuSet {
+        let (mut domain, mut named) = (domain, domain.cpus_under(reservation));
         // A circle of domains is an error elsewhere; here it must only end.
         for _ in 0..=self.domains.len() {
-            let named = domain.allowed_cpus();
             if !named.is_empty() {
                 return named.clone();
             }
             let outer = domain.inside.as_ref();
             match outer.and_then(|outer| self.domains.get(outer)) {
-                Some(outer) => domain = outer,
+                Some(outer) => (domain, named) = (outer, outer.allowed_cpus()),
                 None => break,
             }
         }
@@ -223,13 +227,18 @@ impl Description {
 
     /// How many virtual CPUs a domain has.
     pub fn vcpus_of(&self, domain: &Domain) -> usize {
+        self.vcpus_under(domain, domain.reservation.as_ref())
+    }
+
+    /// How many virtual CPUs a domain has while a reservation holds for it, such as that of a mode.
+    pub fn vcpus_under(&self, domain: &Domain, reservation: Option<&Reservation>) -> usize {
         let global = self
             .host_of(domain)
             .is_some_and(|(_, host)| host.placement == Placement::Global);
-        let said = domain.reservation.as_ref().and_then(|held| held.vcpus);
+        let said = reservation.and_then(|held| held.vcpus);
         match said.filter(|_| global) {
             Some(count) => count as usize,
-            None => self.cpus_of(domain).len(),
+            None => self.cpus_under(domain, reservation).len(),
         }
     }
 }
@@ -237,9 +246,11 @@ impl Description {
 impl Domain {
     /// The CPUs that the domain may run on.
     pub fn allowed_cpus(&self) -> &CpuSet {
-        self.reservation
-            .as_ref()
-            .map_or(&self.cpus, |reservation| &reservation.cpus)
+        self.cpus_under(self.reservation.as_ref())
+    }
+
+    fn cpus_under<'a>(&'a self, reservation: Option<&'a Reservation>) -> &'a CpuSet {
+        reservation.map_or(&self.cpus, |reservation| &reservation.cpus)
     }
 
     /// The first of its CPUs.

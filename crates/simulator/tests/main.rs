@@ -3,6 +3,7 @@
 
 mod any_plan;
 mod aperiodic;
+mod by_event;
 mod fifo_server;
 mod flat;
 mod guests;

@@ -12,12 +12,14 @@ use crate::plans::{level, ns};
 
 /// What is told of a schedule; pieces may be whole or not.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Story<const WHOLE: bool> {
-    released: Vec<Job>,
-    completed: Vec<Completion>,
-    pieces: Vec<Piece>,
+pub struct Story<const WHOLE: bool> {
+    pub released: Vec<Job>,
+    pub completed: Vec<Completion>,
+    pub pieces: Vec<Piece>,
+    /// The reservations that ran out or got budget back, and when.
+    pub budgets: Vec<(&'static str, usize, u64)>,
     /// All that is told, in order.
-    calls: Vec<String>,
+    pub calls: Vec<String>,
 }
 
 impl<const WHOLE: bool> Sink for Story<WHOLE> {
@@ -38,10 +40,20 @@ impl<const WHOLE: bool> Sink for Story<WHOLE> {
         self.pieces.push(*piece);
         self.calls.push(format!("{piece:?}"));
     }
+
+    fn ran_out(&mut self, reservation: usize, at: u64) {
+        self.budgets.push(("ran out", reservation, at));
+        self.calls.push(format!("{:?}", self.budgets.last()));
+    }
+
+    fn replenished(&mut self, reservation: usize, at: u64) {
+        self.budgets.push(("replenished", reservation, at));
+        self.calls.push(format!("{:?}", self.budgets.last()));
+    }
 }
 
 impl<const WHOLE: bool> Story<WHOLE> {
-    fn of(
+    pub fn of(
         plan: &Plan,
         mut jobs: &[Job],
         horizon: Option<u64>,

@@ -52,7 +52,7 @@ impl<'a> HostReservations<'a> {
             }
             if one.backend.precedence() == Precedence::Hypervisor {
                 let share = (one.interface.budget, one.interface.period);
-                vcpus.extend(std::iter::repeat_n(share, description.vcpus_of(described)));
+                vcpus.extend(std::iter::repeat_n(share, one.vcpus));
             }
             here.insert(domain.clone(), one.clone());
         }

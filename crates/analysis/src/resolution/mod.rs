@@ -33,6 +33,8 @@ pub struct ResolvedDomain {
     pub backend: BackendKind,
     /// Its interface as described; where the back end has no budget it says only which CPUs.
     pub interface: ResourceInterface,
+    /// How many virtual CPUs have this interface each.
+    pub vcpus: usize,
     /// The described rule of its server, where that is described.
     pub server_kind: Option<ServerKind>,
     /// The options that only some back ends take.
@@ -92,6 +94,7 @@ fn resolve(
             let one = ResolvedDomain {
                 backend,
                 interface,
+                vcpus: description.vcpus_of(domain),
                 server_kind,
                 options: reservation.options.taken_by(backend),
             };

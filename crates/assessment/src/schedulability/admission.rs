@@ -128,7 +128,7 @@ impl ModeReservations {
                 interface,
                 server,
                 on_common_grid: backend.traits().fixed_grid && keeps_period(description, domain),
-                vcpus: described.map_or(1, |domain| description.vcpus_of(domain)),
+                vcpus: resolved.vcpus,
             };
             held.reservations.insert((*domain).to_owned(), judged);
         }

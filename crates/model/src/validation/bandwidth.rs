@@ -307,7 +307,8 @@ fn pools<'a>(check: &Check<'a>, held: &ModeReservations<'a>) -> BTreeMap<Pool<'a
         let outer = domain.inside.as_deref();
         let agent = description.agent_time_before_all(domain, reservation.backend);
         let agent = ratio(agent, description.section::<ModeChanges>().least_gap);
-        for (pool, times) in taken_from(outer, (host_name, host), reservation) {
+        let vcpus = description.vcpus_under(domain, Some(reservation));
+        for (pool, times) in taken_from(outer, (host_name, host), reservation, vcpus) {
             let share = share.times(times);
             hold(pool, share, &one.place, Some(reservation), false);
             // It is not told which of the domain's CPUs it runs on.
@@ -324,9 +325,9 @@ fn taken_from<'a>(
     outer: Option<&'a str>,
     (name, host): (&'a str, &Host),
     reservation: &Reservation,
+    vcpus: usize,
 ) -> Vec<(Pool<'a>, u32)> {
-    let count = u32::try_from(reservation.cpus.len()).unwrap_or(u32::MAX);
-    let count = reservation.vcpus.unwrap_or(count);
+    let count = u32::try_from(vcpus).unwrap_or(u32::MAX);
     let cpus = reservation.cpus.iter().copied();
     match (outer, host.placement) {
         (None, Placement::Global) => vec![(Pool::All(name), count)],
@@ -429,9 +430,8 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &ModeReservat
         (place, name, service.domain.as_str(), &service.tasks, None)
     });
     let own = description.domains.iter().map(|(name, domain)| {
-        let vcpus = u32::try_from(description.vcpus_of(domain)).unwrap_or(u32::MAX);
         let place = root.key("domains").key(name).key("tasks");
-        (place, name, name.as_str(), &domain.tasks, Some(vcpus))
+        (place, name, name.as_str(), &domain.tasks, Some(domain))
     });
     for (place, name, domain, tasks, own) in services.chain(own) {
         let Some(held) = held.get(domain) else {
@@ -446,7 +446,8 @@ fn needs(check: &mut Check<'_>, mode: Option<(&str, &Mode)>, held: &ModeReservat
             }
             _ => continue,
         };
-        let given = given.times(own.unwrap_or(1));
+        let vcpus = own.map_or(1, |own| description.vcpus_under(own, Some(reservation)));
+        let given = given.times(u32::try_from(vcpus).unwrap_or(u32::MAX));
         let in_mode = |task: &str| match (mode, own) {
             (None, _) => true,
             (Some((_, mode)), Some(_)) => description.releases_own(mode, name, task),

@@ -8,10 +8,13 @@ use crate::timers::NEVER;
 impl Engine {
     /// Chooses what runs from now on, if anything has happened that may matter to that.
     pub(super) fn choose(&mut self) {
-        let length = if !self.stale && !self.new_limit {
+        if self.by_event {
+            self.choose_by_event();
+        } else if !self.stale && !self.new_limit {
             return;
         } else if self.stale && self.cpus.len() == 1 && !self.has_overheads {
-            self.select_for_one()
+            let length = self.select_for_one();
+            self.limits.set(0, self.now.saturating_add(length));
         } else {
             if self.stale {
                 self.select();
@@ -19,12 +22,83 @@ impl Engine {
             if self.stale && self.has_overheads {
                 self.charge();
             }
-            let lengths = (0..self.cpus.len()).map(|cpu| self.length_of(cpu));
-            lengths.min().unwrap_or(NEVER)
-        };
+            for cpu in 0..self.cpus.len() {
+                self.set_limit(cpu);
+            }
+        }
         self.stale = false;
         self.new_limit = false;
-        self.limit = self.now.saturating_add(length);
+    }
+
+    /// Chooses anew what runs on the CPUs to which something has happened. The others go on as they do.
+    fn choose_by_event(&mut self) {
+        if self.stale {
+            self.select_by_event();
+        }
+        let touched = std::mem::take(&mut self.touched);
+        // No CPU gets a level before all have given up theirs.
+        for cpu in &touched {
+            self.book_for_later(*cpu);
+            self.set_cpu_of_levels(*cpu, None);
+        }
+        for cpu in &touched {
+            let processor = &mut self.cpus[*cpu];
+            processor.touched = false;
+            processor.member = self.levels[0].member_on(*cpu);
+            processor.passing.clear();
+            if *cpu == 0 {
+                processor.passing.extend(&self.host_passing);
+            }
+            self.descend(*cpu);
+            self.set_cpu_of_levels(*cpu, Some(*cpu));
+            self.set_limit(*cpu);
+        }
+        self.touched = touched;
+        self.touched.clear();
+    }
+
+    /// The members of the host that come first get its CPUs.
+    fn select_by_event(&mut self) {
+        let mut changed = std::mem::take(&mut self.chosen);
+        let mut passing = Vec::new();
+        let root = &mut self.levels[0];
+        root.choose_for_cpus(self.cpus.len(), &mut changed, &mut passing);
+        for cpu in changed.drain(..) {
+            self.touch(cpu);
+        }
+        self.chosen = changed;
+        let passing = self.levels_of(&passing);
+        if passing != self.host_passing {
+            self.host_passing = passing;
+            self.touch(0);
+        }
+    }
+
+    /// Notes of the levels that run on a CPU, or whose budgets pass there, that they do, or that they
+    /// do not. The host runs on all.
+    fn set_cpu_of_levels(&mut self, cpu: usize, to: Option<usize>) {
+        let processor = &self.cpus[cpu];
+        let running = processor.path.iter().skip(1).map(|(level, _)| level);
+        for level in running.chain(&processor.passing) {
+            self.levels[*level].cpu = to;
+        }
+    }
+
+    /// The reservations among these members of the host.
+    fn levels_of(&self, members: &[usize]) -> Vec<usize> {
+        let children = members
+            .iter()
+            .map(|member| self.levels[0].children[*member]);
+        let levels = children.filter_map(|child| match child {
+            Child::Level(level) => Some(level),
+            Child::Task(_) => None,
+        });
+        levels.collect()
+    }
+
+    fn set_limit(&mut self, cpu: usize) {
+        let length = self.length_of(cpu);
+        self.limits.set(cpu, self.now.saturating_add(length));
     }
 
     /// From the host down to the task on the only CPU, which does nothing else; returns how long it can
@@ -112,12 +186,7 @@ impl Engine {
             processor.passing.clear();
         }
         // Which CPU a budget would have been used on does not matter to it.
-        let levels = passing
-            .iter()
-            .filter_map(|member| match root.children[*member] {
-                Child::Level(level) => Some(level),
-                Child::Task(_) => None,
-            });
+        let levels = self.levels_of(&passing);
         if let Some(first) = self.cpus.first_mut() {
             first.passing.extend(levels);
         }

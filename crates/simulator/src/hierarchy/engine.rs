@@ -39,6 +39,17 @@ pub(super) struct Engine {
     pub(super) pinned: Vec<Members>,
     /// Room for the choice of members for several CPUs.
     pub(super) chosen: Vec<usize>,
+    /// Whether an event costs no more than what it touches: the members of the host have one queue for
+    /// CPUs that are equally fast, and the operating system takes nothing of them.
+    pub(super) by_event: bool,
+    /// The CPUs that have to be looked at, where an event costs no more than what it touches.
+    pub(super) touched: Vec<usize>,
+    /// The levels of the host whose budgets pass, in their order, where they are chosen by event.
+    pub(super) host_passing: Vec<usize>,
+    /// The CPUs at which something may come to its end now.
+    due: Vec<usize>,
+    /// What was booked between two looks at the sink.
+    pieces: Vec<Piece>,
     pub(super) costs: Costs,
     pub(super) has_overheads: bool,
     /// Units of work in a nanosecond at full speed.
@@ -46,13 +57,13 @@ pub(super) struct Engine {
     /// One for each level, and the tick.
     timers: Timers,
     pub(super) now: u64,
-    /// Until when the present choice can go on without a look at it.
-    pub(super) limit: u64,
+    /// Until when each CPU can go on as it does without a look at it.
+    pub(super) limits: Timers,
     /// Whether the choice may have changed.
     pub(super) stale: bool,
     /// Whether a turn or a budget has come to its end.
     ended: bool,
-    /// Whether the limit has to be found anew although the choice has not changed.
+    /// Whether the limits have to be found anew although the choice has not changed.
     pub(super) new_limit: bool,
     /// Counts what gets ready, for the order among equals.
     sequence: u64,
@@ -92,37 +103,30 @@ impl Engine {
         if plan.cpus.is_empty() {
             return Err(PlanError::NoCpu);
         }
-        let all_full = plan.cpus.iter().all(|speed| *speed == Speed::FULL);
-        let unit = |speed: &Speed| {
-            if all_full {
-                1
-            } else {
-                u64::from(speed.as_permille())
-            }
-        };
-        let scale = unit(&Speed::FULL);
-        let cpus: Vec<Processor> = plan
-            .cpus
-            .iter()
-            .map(|it| Processor::new(unit(it)))
-            .collect();
+        let (cpus, scale) = processors(plan);
         let mut by_speed: Vec<usize> = (0..cpus.len()).collect();
         by_speed.sort_by_key(|cpu| u64::MAX - cpus[*cpu].speed);
+        let by_event = is_chosen_by_event(plan);
         let mut engine = Self {
             levels: Vec::new(),
             tasks: Vec::new(),
             locks: Locks::new(plan, scale)?,
             guests: Vec::new(),
+            limits: Timers::new(cpus.len()),
             cpus,
             by_speed,
             pinned: Vec::new(),
             chosen: Vec::new(),
+            by_event,
+            touched: Vec::new(),
+            host_passing: Vec::new(),
+            due: Vec::new(),
+            pieces: Vec::new(),
             costs: Costs::new(plan)?,
             has_overheads: !plan.overheads.is_free(),
             scale,
             timers: Timers::new(0),
             now: 0,
-            limit: NEVER,
             stale: true,
             ended: false,
             new_limit: true,
@@ -139,7 +143,9 @@ impl Engine {
             Account::unlimited(),
             &mut guests,
         )?;
-        if engine.cpus.len() > 1 {
+        if by_event {
+            engine.levels[0].run_on_cpus(engine.cpus.len());
+        } else if engine.cpus.len() > 1 {
             engine.levels[0].run_several();
         }
         engine.add_queues(&guests);
@@ -229,34 +235,51 @@ impl Engine {
     }
 
     /// Runs until all jobs are done, or up to the horizon.
-    pub(super) fn run(
+    pub(super) fn run<S: Sink>(
         &mut self,
         source: &mut impl Source,
-        sink: &mut impl Sink,
+        sink: &mut S,
         horizon: u64,
     ) -> Result<Outcome, PlanError> {
+        let ended = self.go_on(source, sink, horizon);
+        self.tell_pieces(sink);
+        self.book_all(sink);
+        ended.map(|()| Outcome {
+            unfinished: self.unfinished,
+            end: Duration::from_nanos(self.now),
+        })
+    }
+
+    fn go_on<S: Sink>(
+        &mut self,
+        source: &mut impl Source,
+        sink: &mut S,
+        horizon: u64,
+    ) -> Result<(), PlanError> {
         // Budgets may pass before anything is released.
         self.choose();
         loop {
             let release = source.next_release();
             if release.is_none() && self.unfinished == 0 {
-                break;
+                return Ok(());
             }
             let timers = self.timers.earliest().min(release.unwrap_or(NEVER));
-            let next = timers.min(self.limit).min(horizon);
+            let next = timers.min(self.limits.earliest()).min(horizon);
             if next >= END_OF_TIME_NS {
                 return Err(PlanError::Overflow);
             }
-            self.elapse(next, sink);
+            self.now = next.max(self.now);
+            // The operating system may take a CPU at any event, whatever happens there.
+            if !S::WHOLE_PIECES || !self.by_event {
+                self.book_all(sink);
+            }
+            self.find_due(sink);
             self.replenish();
-            // Before the limit no work, no turn and no budget can come to its end.
-            if self.now >= self.limit {
-                for cpu in 0..self.cpus.len() {
-                    self.progress(cpu, sink)?;
-                }
-                if self.ended {
-                    self.end_turns_and_budgets();
-                }
+            for index in 0..self.due.len() {
+                self.progress(self.due[index], sink)?;
+            }
+            if self.ended {
+                self.end_turns_and_budgets();
             }
             while source.next_release().is_some_and(|at| at <= self.now) {
                 if let Some(job) = source.take() {
@@ -265,14 +288,30 @@ impl Engine {
             }
             self.tell_of_budgets(sink);
             if self.now >= horizon {
-                break;
+                return Ok(());
             }
             self.choose();
+            self.tell_pieces(sink);
         }
-        Ok(Outcome {
-            unfinished: self.unfinished,
-            end: Duration::from_nanos(self.now),
-        })
+    }
+
+    /// Before its limit no work, no turn and no budget of a CPU can come to its end.
+    #[inline]
+    fn find_due(&mut self, sink: &mut impl Sink) {
+        self.due.clear();
+        if self.now < self.limits.earliest() {
+            return;
+        }
+        if !self.by_event {
+            self.due.extend(0..self.cpus.len());
+            return;
+        }
+        while let Some(cpu) = self.limits.due(self.now) {
+            self.limits.set(cpu, NEVER);
+            self.due.push(cpu);
+            self.touch(cpu);
+            self.book(cpu, |piece| sink.ran(piece));
+        }
     }
 
     #[inline]
@@ -289,42 +328,87 @@ impl Engine {
         }
     }
 
-    fn elapse(&mut self, until: u64, sink: &mut impl Sink) {
-        let from = self.now;
+    #[inline]
+    fn tell_pieces(&mut self, sink: &mut impl Sink) {
+        if !self.pieces.is_empty() {
+            for piece in self.pieces.drain(..) {
+                sink.ran(&piece);
+            }
+        }
+    }
+
+    fn book_all(&mut self, sink: &mut impl Sink) {
+        for cpu in 0..self.cpus.len() {
+            let processor = &mut self.cpus[cpu];
+            let from = processor.booked;
+            if processor.kernel_until > from && from < self.now {
+                sink.overhead(cpu, from, self.now);
+            }
+            self.book(cpu, |piece| sink.ran(piece));
+        }
+    }
+
+    /// Charges what a CPU has done to its job, to budgets and turns; tells what ran.
+    #[inline]
+    fn book(&mut self, cpu: usize, tell: impl FnOnce(&Piece)) {
+        let processor = &mut self.cpus[cpu];
+        let (from, until) = (processor.booked, self.now);
         let length = until.saturating_sub(from);
-        self.now = until.max(from);
         if length == 0 {
             return;
         }
-        for (cpu, processor) in self.cpus.iter().enumerate() {
-            for level in &processor.passing {
-                self.ended |= self.levels[*level].account.spend(length);
-            }
-            if processor.kernel_until > from {
-                sink.overhead(cpu, from, until);
-                self.new_limit |= processor.kernel_until <= until;
-                continue;
-            }
-            let Some(task) = processor.running else {
-                continue;
-            };
-            let innermost = processor.path.last().map_or(0, |(level, _)| *level);
-            if let Some(first) = self.tasks[task].backlog.first_mut() {
-                let work = length.saturating_mul(processor.speed);
-                first.left = first.left.saturating_sub(work);
-                sink.ran(&Piece {
-                    task,
-                    number: first.job.number,
-                    cpu,
-                    from,
-                    until,
-                    reservation: innermost,
-                    boosted: self.levels[innermost].account.is_boosted(),
-                });
-            }
-            for (level, member) in &processor.path {
-                self.ended |= self.levels[*level].spend(*member, length);
-            }
+        processor.booked = until;
+        for level in &processor.passing {
+            self.ended |= self.levels[*level].account.spend(length);
+        }
+        if processor.kernel_until > from {
+            self.new_limit |= processor.kernel_until <= until;
+            return;
+        }
+        let Some(task) = processor.running else {
+            return;
+        };
+        let innermost = processor.path.last().map_or(0, |(level, _)| *level);
+        if let Some(first) = self.tasks[task].backlog.first_mut() {
+            let work = length.saturating_mul(processor.speed);
+            first.left = first.left.saturating_sub(work);
+            tell(&Piece {
+                task,
+                number: first.job.number,
+                cpu,
+                from,
+                until,
+                reservation: innermost,
+                boosted: self.levels[innermost].account.is_boosted(),
+            });
+        }
+        for (level, member) in &processor.path {
+            self.ended |= self.levels[*level].spend(*member, length);
+        }
+    }
+
+    /// Books what the CPU of a level has done, before anything about the level changes.
+    #[inline]
+    fn book_level(&mut self, level: usize) {
+        if let Some(cpu) = self.levels[level].cpu {
+            self.touch(cpu);
+            self.book_for_later(cpu);
+        }
+    }
+
+    /// Books what a CPU has done; what ran is told when there is a sink.
+    #[inline]
+    pub(super) fn book_for_later(&mut self, cpu: usize) {
+        let mut ran = None;
+        self.book(cpu, |piece| ran = Some(*piece));
+        self.pieces.extend(ran);
+    }
+
+    /// The next choice looks at a CPU.
+    #[inline]
+    pub(super) fn touch(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].touched, true) {
+            self.touched.push(cpu);
         }
     }
 
@@ -338,6 +422,7 @@ impl Engine {
                 }
                 self.new_limit = true;
             } else {
+                self.book_level(due);
                 self.levels[due].account.update(self.now);
                 self.settle(due);
                 let home = self.levels[due].home;
@@ -394,7 +479,8 @@ impl Engine {
 
     fn end_turns_and_budgets(&mut self) {
         self.ended = false;
-        for cpu in 0..self.cpus.len() {
+        for index in 0..self.due.len() {
+            let cpu = self.due[index];
             for step in 0..self.cpus[cpu].path.len() {
                 let (level, member) = self.cpus[cpu].path[step];
                 let scheduler = &mut self.levels[level];
@@ -458,6 +544,7 @@ impl Engine {
     fn boost(&mut self, task: usize, until: u64) {
         let mut level = self.tasks[task].level;
         while let Some((outer, _)) = self.levels[level].parent {
+            self.book_level(level);
             self.levels[level].boost(task, until);
             self.settle(level);
             level = outer;
@@ -468,6 +555,7 @@ impl Engine {
     fn end_boost(&mut self, task: usize) {
         let mut level = self.tasks[task].level;
         while let Some((outer, _)) = self.levels[level].parent {
+            self.book_level(level);
             self.levels[level].end_boost(task);
             self.settle(level);
             level = outer;
@@ -480,6 +568,7 @@ impl Engine {
     }
 
     pub(super) fn member_ready(&mut self, level: usize, member: usize, place: Place) {
+        self.book_level(level);
         let scheduler = &mut self.levels[level];
         let had_work = scheduler.has_work();
         scheduler.set_ready(member, place);
@@ -493,6 +582,7 @@ impl Engine {
     }
 
     pub(super) fn member_unready(&mut self, level: usize, member: usize) {
+        self.book_level(level);
         let scheduler = &mut self.levels[level];
         scheduler.set_unready(member);
         if let Some(guest) = scheduler.guest {
@@ -504,7 +594,8 @@ impl Engine {
         self.stale = true;
     }
 
-    /// Takes note of what a level's work and budget mean for its place in its parent.
+    /// Takes note of what a level's work and budget mean for its place in its parent. What its CPU has
+    /// done is booked.
     pub(super) fn settle(&mut self, level: usize) {
         let scheduler = &mut self.levels[level];
         let Some((parent, member)) = scheduler.parent else {
@@ -553,9 +644,12 @@ impl Engine {
         };
         let place = Place { rank, since };
         let passes = passes && !runs;
-        self.stale |= outer.set_passing(member, passes.then_some(place));
+        if outer.set_passing(member, passes.then_some(place)) {
+            self.book_level(parent);
+            self.stale = true;
+        }
         if runs {
-            if !is_ready || outer.place(member) != place {
+            if !is_ready || self.levels[parent].place(member) != place {
                 self.member_ready(parent, member, place);
             }
         } else if is_ready {
@@ -586,6 +680,30 @@ impl Engine {
             since: first.sequence,
         })
     }
+}
+
+/// The CPUs of a plan, and how many units of work there are in a nanosecond at full speed.
+fn processors(plan: &Plan) -> (Vec<Processor>, u64) {
+    let all_full = plan.cpus.iter().all(|speed| *speed == Speed::FULL);
+    let unit = |speed: &Speed| {
+        if all_full {
+            1
+        } else {
+            u64::from(speed.as_permille())
+        }
+    };
+    let cpus = plan.cpus.iter().map(|it| Processor::new(unit(it)));
+    (cpus.collect(), unit(&Speed::FULL))
+}
+
+/// Whether an event can cost no more than what it touches: nobody moves to a faster CPU, stays where it
+/// began, or loses time to the operating system.
+fn is_chosen_by_event(plan: &Plan) -> bool {
+    plan.cpus.len() > 1
+        && plan.cpus.iter().all(|speed| *speed == plan.cpus[0])
+        && plan.root.preemptive
+        && plan.pinned.is_empty()
+        && plan.overheads.is_free()
 }
 
 impl Costs {

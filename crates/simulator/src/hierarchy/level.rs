@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use tailbound_reservation::Account;
 
+use super::cpu_queue::CpuQueue;
 use super::members::Members;
 use super::plan::Rank;
 use crate::timers::NEVER;
@@ -44,6 +45,15 @@ struct Boost {
     jobs: u64,
 }
 
+/// The ready members of a level of which several run at a time.
+#[derive(Clone, Debug)]
+enum Several {
+    /// In their order; who runs is chosen anew each time.
+    InOrder(BTreeSet<(Place, usize)>),
+    /// With the CPUs that they have.
+    OnCpus(CpuQueue),
+}
+
 /// A scheduler in the course of a simulation.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
@@ -57,6 +67,9 @@ pub(super) struct Level {
     pub(super) home: usize,
     /// The guest whose queue it is.
     pub(super) guest: Option<usize>,
+    /// The CPU on which it runs, or its budget passes, where the engine books what CPUs do only when
+    /// something happens to them.
+    pub(super) cpu: Option<usize>,
     /// The tasks whose jobs boost it.
     boosts: Vec<Boost>,
     /// The length of a turn among equals; never ending without turns.
@@ -68,8 +81,8 @@ pub(super) struct Level {
     ready: Members,
     /// The first of the ready members, where one of them runs at a time.
     first_ready: Option<usize>,
-    /// The ready members in their order, where several of them run at a time.
-    in_order: Option<BTreeSet<(Place, usize)>>,
+    /// Where several of the ready members run at a time.
+    several: Option<Several>,
     /// Members without work whose budget passes.
     passing: Members,
     /// The members whose jobs have begun and may not be interrupted from within.
@@ -91,6 +104,7 @@ impl Level {
             preemptive,
             home: 0,
             guest: None,
+            cpu: None,
             boosts: Vec::new(),
             quantum: quantum.unwrap_or(NEVER),
             turns: Vec::new(),
@@ -98,7 +112,7 @@ impl Level {
             places: Vec::new(),
             ready: Members::default(),
             first_ready: None,
-            in_order: None,
+            several: None,
             passing: Members::default(),
             begun: Members::default(),
         }
@@ -107,7 +121,12 @@ impl Level {
     /// Several members of the level run at a time: on the CPUs of the host, or on the virtual CPUs of a
     /// guest.
     pub(super) fn run_several(&mut self) {
-        self.in_order = Some(BTreeSet::new());
+        self.several = Some(Several::InOrder(BTreeSet::new()));
+    }
+
+    /// The members, all of which it has by now, have one queue for so many CPUs of equal speed.
+    pub(super) fn run_on_cpus(&mut self, cpus: usize) {
+        self.several = Some(Several::OnCpus(CpuQueue::new(self.children.len(), cpus)));
     }
 
     /// Adds a member that is not ready.
@@ -174,8 +193,8 @@ impl Level {
 
     #[inline]
     pub(super) fn set_ready(&mut self, member: usize, place: Place) {
-        if self.in_order.is_some() {
-            self.set_ready_in_order(member, place);
+        if self.several.is_some() {
+            self.set_ready_among_several(member, place);
             return;
         }
         self.places[member] = place;
@@ -189,8 +208,8 @@ impl Level {
 
     #[inline]
     pub(super) fn set_unready(&mut self, member: usize) {
-        if self.in_order.is_some() {
-            self.leave_order(member);
+        if self.several.is_some() {
+            self.leave_several(member);
         }
         self.ready.remove(member);
         self.turns[member] = self.quantum;
@@ -201,20 +220,28 @@ impl Level {
 
     // Out of line: most levels run one member at a time, and are slower around the code of a tree.
     #[inline(never)]
-    fn set_ready_in_order(&mut self, member: usize, place: Place) {
-        self.leave_order(member);
+    fn set_ready_among_several(&mut self, member: usize, place: Place) {
+        match &mut self.several {
+            Some(Several::InOrder(in_order)) => {
+                in_order.remove(&(self.places[member], member));
+                in_order.insert((place, member));
+            }
+            Some(Several::OnCpus(queue)) => queue.enter(member, place.as_one()),
+            None => {}
+        }
         self.places[member] = place;
         self.ready.insert(member);
-        if let Some(in_order) = &mut self.in_order {
-            in_order.insert((place, member));
-        }
     }
 
-    /// A ready member is about to have another place, or none.
+    /// A ready member is about to be no longer ready, or to get another place.
     #[inline(never)]
-    fn leave_order(&mut self, member: usize) {
-        if let Some(in_order) = &mut self.in_order {
-            in_order.remove(&(self.places[member], member));
+    fn leave_several(&mut self, member: usize) {
+        match &mut self.several {
+            Some(Several::InOrder(in_order)) => {
+                in_order.remove(&(self.places[member], member));
+            }
+            Some(Several::OnCpus(queue)) => queue.leave(member),
+            None => {}
         }
     }
 
@@ -245,7 +272,7 @@ impl Level {
             return passed;
         };
         let is_new = !passed || self.places[member] != place;
-        self.leave_order(member);
+        self.leave_several(member);
         self.places[member] = place;
         self.passing.insert(member);
         is_new
@@ -259,7 +286,7 @@ impl Level {
             ..self.places[member]
         };
         self.turns[member] = self.quantum;
-        if self.in_order.is_some() && self.ready.contains(member) {
+        if self.several.is_some() && self.ready.contains(member) {
             self.set_ready(member, place);
         } else {
             self.places[member] = place;
@@ -334,8 +361,11 @@ impl Level {
     }
 
     fn ready_in_order(&self) -> impl Iterator<Item = usize> {
-        let in_order = self.in_order.iter().flatten();
-        in_order.map(|(_, member)| *member)
+        let in_order = match &self.several {
+            Some(Several::InOrder(in_order)) => Some(in_order),
+            _ => None,
+        };
+        in_order.into_iter().flatten().map(|(_, member)| *member)
     }
 
     /// The first members, one for each of so many CPUs, and those whose budgets pass as if they were
@@ -354,13 +384,49 @@ impl Level {
             let (begun, others): (Vec<usize>, Vec<usize>) = in_order.partition(has_begun);
             chosen.extend(begun.into_iter().chain(others).take(cpus));
         }
-        if !self.passing.is_empty() {
-            let mut all: Vec<usize> = chosen.iter().copied().chain(self.passing.iter()).collect();
-            all.sort_unstable_by_key(|member| (!has_begun(member), self.order(*member)));
-            let first = all.iter().take(cpus);
-            passing.extend(first.filter(|member| self.passing.contains(**member)));
-        }
+        self.add_passing(chosen.iter().copied(), cpus, passing);
         chosen.partition_point(has_begun)
+    }
+
+    /// Adds the members whose budgets pass as if they were among the first, of which so many have CPUs.
+    fn add_passing(
+        &self,
+        chosen: impl Iterator<Item = usize>,
+        cpus: usize,
+        passing: &mut Vec<usize>,
+    ) {
+        if self.passing.is_empty() {
+            return;
+        }
+        let mut all: Vec<usize> = chosen.chain(self.passing.iter()).collect();
+        all.sort_unstable_by_key(|member| (!self.begun.contains(*member), self.order(*member)));
+        let first = all.iter().take(cpus);
+        passing.extend(first.filter(|member| self.passing.contains(**member)));
+    }
+
+    /// Gives so many CPUs to the first of the ready members; says which CPUs have other members than
+    /// before, and whose budgets pass.
+    pub(super) fn choose_for_cpus(
+        &mut self,
+        cpus: usize,
+        changed: &mut Vec<usize>,
+        passing: &mut Vec<usize>,
+    ) {
+        if let Some(Several::OnCpus(queue)) = &mut self.several {
+            queue.choose(&self.ready, |cpu, _| changed.push(cpu));
+        }
+        if let Some(Several::OnCpus(queue)) = &self.several {
+            self.add_passing(queue.members_on_cpus(), cpus, passing);
+        }
+    }
+
+    /// The member that a CPU has by the last choice.
+    #[inline]
+    pub(super) fn member_on(&self, cpu: usize) -> Option<usize> {
+        match &self.several {
+            Some(Several::OnCpus(queue)) => queue.member_on(cpu),
+            _ => None,
+        }
     }
 
     fn order(&self, member: usize) -> (Place, usize) {

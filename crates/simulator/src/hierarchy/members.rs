@@ -56,6 +56,9 @@ impl Members {
 
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
+        if self.low != 0 {
+            return Some(self.low.trailing_zeros() as usize);
+        }
         self.iter().next()
     }
 

@@ -2,6 +2,7 @@
 //! depth.
 
 mod backlog;
+mod cpu_queue;
 mod dispatch;
 mod engine;
 mod flat;

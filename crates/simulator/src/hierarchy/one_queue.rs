@@ -1,44 +1,32 @@
 //! The course of a simulation of tasks that share one queue for several CPUs, without reservations or
 //! with virtual CPUs that have a CPU each: global scheduling.
 //!
-//! The schedule is the general engine's. Only what an event touches is chosen anew: the queue is a
-//! heap, and the jobs that run stand in two tournaments, one by their ends, one by their places, so
-//! that an event costs the logarithm of the number of CPUs and of waiting jobs. Pieces are told when
-//! their jobs leave their CPUs, or at each event to a sink that wants them in order of time.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! The schedule is the general engine's, and so is the queue; the rest is shorter, since a job that
+//! runs can only end or be interrupted. Pieces are told when their jobs leave their CPUs, or at each
+//! event to a sink that wants them in order of time.
 
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
 use super::Outcome;
 use super::backlog::Lone;
+use super::cpu_queue::CpuQueue;
 use super::engine::END_OF_TIME_NS;
 use super::members::Members;
 use super::plan::{self, Guest, Level, Member, Plan, Speed};
 use super::problem::PlanError;
 use super::sink::{Completion, Piece, Sink};
 use super::source::{Job, Source};
-use crate::timers::{NEVER, Timers, Tournament};
-
-/// The key of a CPU that has no job, in the order of those to be interrupted.
-const NO_PLACE: u128 = u128::MAX;
+use crate::timers::{NEVER, Timers};
 
 /// Tasks that share one queue.
 pub(super) struct OneQueue {
     tasks: Vec<Lone>,
-    /// The position among `cpus` at which each task runs.
-    positions: Vec<Option<usize>>,
     cpus: Vec<QueueCpu>,
     /// When the jobs on the CPUs end.
     ends: Timers,
-    /// The places of the jobs on the CPUs, the last one first.
-    running: Tournament<u128>,
-    /// The CPUs without a job.
-    free: Members,
-    /// The tasks with a job and no CPU, by their places.
-    waiting: BinaryHeap<Reverse<(u128, usize)>>,
+    /// Which task has which CPU.
+    queue: CpuQueue,
     /// Whether a CPU that becomes free is given away at once, as guests do, and not when all that
     /// happens at the same instant has happened, as hosts do.
     at_once: bool,
@@ -46,10 +34,6 @@ pub(super) struct OneQueue {
     ready: Members,
     /// The CPUs whose jobs have changed at this instant.
     changed: Vec<usize>,
-    /// The CPUs whose tasks have no job since this instant.
-    vacated: Vec<usize>,
-    /// Room for the tasks that get a CPU at one instant.
-    coming: Vec<usize>,
     now: u64,
     unfinished: u64,
     /// Counts releases, for the order among equals.
@@ -127,21 +111,14 @@ impl OneQueue {
                 since: 0,
             })
             .collect();
-        let mut free = Members::default();
-        (0..cpus.len()).for_each(|cpu| free.insert(cpu));
         Self {
-            positions: vec![None; tasks.len()],
+            queue: CpuQueue::new(tasks.len(), cpus.len()),
             tasks,
             ends: Timers::new(cpus.len()),
-            running: Tournament::with(cpus.len(), NO_PLACE),
             cpus,
-            free,
-            waiting: BinaryHeap::new(),
             at_once,
             ready: Members::default(),
             changed: Vec::new(),
-            vacated: Vec::new(),
-            coming: Vec::new(),
             now: 0,
             unfinished: 0,
             sequence: 0,
@@ -205,29 +182,9 @@ impl OneQueue {
         }
     }
 
+    #[inline]
     fn tell_piece(&mut self, cpu: usize, sink: &mut impl Sink) {
-        let QueueCpu {
-            number,
-            reservation,
-            task: Some(task),
-            since,
-        } = self.cpus[cpu]
-        else {
-            return;
-        };
-        if since < self.now {
-            self.cpus[cpu].since = self.now;
-            self.tasks[task].first.work -= self.now - since;
-            sink.ran(&Piece {
-                task,
-                number: self.tasks[task].first.number,
-                cpu: number,
-                from: since,
-                until: self.now,
-                reservation,
-                boosted: false,
-            });
-        }
+        self.cpus[cpu].tell_piece(&mut self.tasks, self.now, sink);
     }
 
     /// The job on a CPU is done.
@@ -247,20 +204,14 @@ impl OneQueue {
             end: self.now,
         });
         if self.tasks[task].begin_next() {
-            self.running.set(cpu, !self.tasks[task].place.as_one());
+            self.queue.enter(task, self.tasks[task].place.as_one());
             self.changed.push(cpu);
-            if self.at_once {
-                self.give_way(cpu, sink);
-            }
-            return;
-        }
-        self.ready.remove(task);
-        if self.at_once {
-            self.vacate(cpu);
-            self.occupy_next(cpu);
         } else {
-            self.running.set(cpu, NO_PLACE);
-            self.vacated.push(cpu);
+            self.ready.remove(task);
+            self.queue.leave(task);
+        }
+        if self.at_once {
+            self.give_cpus(sink);
         }
     }
 
@@ -277,22 +228,11 @@ impl OneQueue {
         }
         task.begin(job, sequence);
         self.ready.insert(job.task);
-        let place = task.place.as_one();
-        if let Some(cpu) = self.positions[job.task] {
-            // Its last job was done there at this instant.
-            self.running.set(cpu, !place);
-            self.changed.push(cpu);
-            return Ok(());
-        }
-        self.waiting.push(Reverse((place, job.task)));
+        self.queue.enter(job.task, task.place.as_one());
+        // If it has a CPU, its last job was done there at this instant.
+        self.changed.extend(self.queue.cpu_of(job.task));
         if self.at_once {
-            match self.free.first() {
-                Some(cpu) => self.occupy_next(cpu),
-                None => {
-                    let last = self.running.due(self.running.earliest());
-                    self.give_way(last.unwrap_or(0), sink);
-                }
-            }
+            self.give_cpus(sink);
         }
         Ok(())
     }
@@ -300,7 +240,7 @@ impl OneQueue {
     /// Chooses what runs after all that has happened at this instant.
     fn choose(&mut self, sink: &mut impl Sink) {
         if !self.at_once {
-            self.choose_together(sink);
+            self.give_cpus(sink);
         }
         while let Some(cpu) = self.changed.pop() {
             if let Some(task) = self.cpus[cpu].task {
@@ -310,84 +250,39 @@ impl OneQueue {
         }
     }
 
-    /// The first of the waiting tasks come onto the free CPUs, in order; tasks that they come before
-    /// leave theirs.
-    fn choose_together(&mut self, sink: &mut impl Sink) {
-        while let Some(cpu) = self.vacated.pop() {
-            let task = self.cpus[cpu].task;
-            if task.is_some_and(|task| !self.ready.contains(task)) {
-                self.vacate(cpu);
-            }
-        }
-        let mut coming = std::mem::take(&mut self.coming);
-        let mut free = self.free.len();
-        while let Some(Reverse((place, task))) = self.waiting.peek().copied() {
-            if free > 0 {
-                free -= 1;
-                self.waiting.pop();
-            } else {
-                let last = self.running.earliest();
-                let Some(cpu) = self.running.due(last).filter(|_| place < !last) else {
-                    break;
-                };
-                self.waiting.pop();
-                self.interrupt(cpu, sink);
-            }
-            coming.push(task);
-        }
-        for task in coming.drain(..) {
-            if let Some(cpu) = self.free.first() {
-                self.occupy(cpu, task);
-            }
-        }
-        self.coming = coming;
-    }
-
-    /// The first of the waiting tasks takes a CPU if it comes before the one that is there.
-    fn give_way(&mut self, cpu: usize, sink: &mut impl Sink) {
-        let next = self.waiting.peek().copied();
-        let next = next.filter(|Reverse((place, _))| {
-            self.cpus[cpu]
-                .task
-                .is_some_and(|task| *place < self.tasks[task].place.as_one())
+    /// Gives the CPUs to the first tasks.
+    fn give_cpus(&mut self, sink: &mut impl Sink) {
+        let Self {
+            queue, cpus, tasks, ..
+        } = self;
+        queue.choose(&self.ready, |cpu, task| {
+            let processor = &mut cpus[cpu];
+            processor.tell_piece(tasks, self.now, sink);
+            processor.task = task;
+            processor.since = self.now;
+            self.changed.push(cpu);
         });
-        if let Some(Reverse((_, task))) = next {
-            self.waiting.pop();
-            self.interrupt(cpu, sink);
-            self.occupy(cpu, task);
-        }
     }
+}
 
-    fn occupy_next(&mut self, cpu: usize) {
-        if let Some(Reverse((_, task))) = self.waiting.pop() {
-            self.occupy(cpu, task);
-        }
-    }
-
-    fn occupy(&mut self, cpu: usize, task: usize) {
-        self.cpus[cpu].task = Some(task);
-        self.cpus[cpu].since = self.now;
-        self.positions[task] = Some(cpu);
-        self.free.remove(cpu);
-        self.running.set(cpu, !self.tasks[task].place.as_one());
-        self.changed.push(cpu);
-    }
-
-    /// The task on a CPU goes back to the queue.
-    fn interrupt(&mut self, cpu: usize, sink: &mut impl Sink) {
-        self.tell_piece(cpu, sink);
-        if let Some(task) = self.cpus[cpu].task {
-            self.vacate(cpu);
-            self.waiting
-                .push(Reverse((self.tasks[task].place.as_one(), task)));
-        }
-    }
-
-    fn vacate(&mut self, cpu: usize) {
-        if let Some(task) = self.cpus[cpu].task.take() {
-            self.positions[task] = None;
-        }
-        self.free.insert(cpu);
-        self.running.set(cpu, NO_PLACE);
+impl QueueCpu {
+    /// What its task has done since that was told.
+    #[inline]
+    fn tell_piece(&mut self, tasks: &mut [Lone], now: u64, sink: &mut impl Sink) {
+        let Some(task) = self.task.filter(|_| self.since < now) else {
+            return;
+        };
+        let job = &mut tasks[task].first;
+        job.work -= now - self.since;
+        sink.ran(&Piece {
+            task,
+            number: job.number,
+            cpu: self.number,
+            from: self.since,
+            until: now,
+            reservation: self.reservation,
+            boosted: false,
+        });
+        self.since = now;
     }
 }

@@ -17,6 +17,10 @@ pub(super) struct Processor {
     pub(super) running: Option<usize>,
     /// The task that ran last.
     pub(super) last: Option<usize>,
+    /// Until when what it did is booked: told, and charged to jobs, budgets and turns.
+    pub(super) booked: u64,
+    /// Whether something has happened that may matter to what it runs, or for how long.
+    pub(super) touched: bool,
     /// Until when the operating system has it.
     pub(super) kernel_until: u64,
     /// Whether the scheduler looks what to run because of something that happened here.
@@ -32,6 +36,8 @@ impl Processor {
             passing: Vec::new(),
             running: None,
             last: None,
+            booked: 0,
+            touched: false,
             kernel_until: 0,
             looks: false,
         }
