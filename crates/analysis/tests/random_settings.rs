@@ -152,7 +152,7 @@ fn amounts_of_nanoseconds_are_answered_like_amounts_of_microseconds() {
     assert_eq!(simulated.wrong().count(), 0);
 }
 
-/// What the exact method says is inside of what is proved, and is not called proved.
+/// Answers of the exact method lie inside of the proved bracket, and are not called proved.
 #[test]
 fn estimates_of_the_exact_method_stand_beside_a_proved_bracket() {
     let batches = [vec![(1, 1.0)], vec![(1, 0.5), (3, 0.5)]];

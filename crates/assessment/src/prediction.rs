@@ -424,7 +424,7 @@ pub struct PredictedResponses {
     pub distribution: Distribution,
 }
 
-/// What is proved of response times that are answered more sharply by an estimate.
+/// Bounds that are proved for response times which an estimate answers more sharply.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProvedAnswers {
     /// The mean.

@@ -1,4 +1,4 @@
-//! What a run found out about its host before it measured: execution times and the supply of the CPUs. The run
+//! The record of a calibration: execution times and the supply of the CPUs, as a run measured them beforehand. The run
 //! predicts from this record, and keeps it in its result folder, so that another description can be predicted from
 //! it as the run itself would.
 

@@ -195,7 +195,7 @@ pub fn compare(
     })
 }
 
-/// What is compared, in the making.
+/// The list of numbers to compare, while it grows.
 #[derive(Default)]
 struct ComparedNumbers {
     numbers: Vec<ComparedNumber>,

@@ -7,7 +7,7 @@ use clap::Args;
 /// The variable that names the file with the host's history of prediction bands.
 const HISTORY_VARIABLE: &str = "TAILBOUND_HISTORY";
 
-/// What earlier prediction bands of a host were worth.
+/// The history of prediction bands of a host, by which later ones are corrected.
 #[derive(Debug, Args)]
 pub struct HistoryArguments {
     /// The file with what earlier prediction bands of the host were worth, by which bands are corrected; a file of its

@@ -163,7 +163,7 @@ impl Stage {
         self.state_while_it_lives(tid).unwrap()
     }
 
-    /// What a thread is, unless it has ended.
+    /// The state of a thread, unless it has ended.
     pub fn state_while_it_lives(&self, tid: u32) -> Option<State> {
         Some(State {
             cgroup: self.kernel.cgroup_of(tid, &self.hierarchy).ok()?,

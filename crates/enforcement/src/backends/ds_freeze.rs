@@ -222,7 +222,7 @@ fn check_sizes(request: &ReservationRequest, groups: &[Group]) -> Result<(), Pla
     }
 }
 
-/// A group of our own, frozen until its manager first replenishes it.
+/// The group of our own for whole processes.
 fn group_of_processes(
     request: &ReservationRequest,
     root: &Path,
@@ -232,18 +232,19 @@ fn group_of_processes(
 ) -> Result<Vec<Group>, PlanError> {
     let cpu = the_cpu(request)?;
     members.check_unsplit(request, root, view)?;
+    changes.push(Change::mkdir(&own_group(root)));
     let directory = own_group(root).join(&request.domain);
+    Ok(vec![frozen_group(cpu, directory, members, changes)])
+}
+
+/// A new group with all members, frozen until its manager first replenishes it.
+fn frozen_group(cpu: Cpu, cgroup: PathBuf, members: &Members, changes: &mut Vec<Change>) -> Group {
     changes.extend([
-        Change::mkdir(&own_group(root)),
-        Change::mkdir(&directory),
-        Change::write(&directory, "cgroup.freeze", "1"),
+        Change::mkdir(&cgroup),
+        Change::write(&cgroup, "cgroup.freeze", "1"),
     ]);
-    changes.extend(members.moves(false, &directory));
-    let manager = Manager {
-        cpu,
-        cgroup: directory,
-    };
-    Ok(vec![(manager, members.threads.clone())])
+    changes.extend(members.moves(false, &cgroup));
+    (Manager { cpu, cgroup }, members.threads.clone())
 }
 
 /// A group of our own below that of a container or unit, whose own freezer is its manager's: `pause`, `exec` and
@@ -257,8 +258,11 @@ fn group_below_container(
     changes: &mut Vec<Change>,
 ) -> Result<Vec<Group>, PlanError> {
     let cpu = the_cpu(request)?;
-    let above = |group: &PathBuf| match group.ends_with(GROUP_BELOW_CONTAINER) {
-        // It has the reservation already, which is being changed.
+    // A group of ours is there already where the reservation is being changed; a container may have the same name.
+    let is_ours = |group: &PathBuf| {
+        group.ends_with(GROUP_BELOW_CONTAINER) && Some(group) != members.cgroup.as_ref()
+    };
+    let above = |group: &PathBuf| match is_ours(group) {
         true => group
             .parent()
             .map_or_else(|| group.clone(), Path::to_path_buf),
@@ -283,16 +287,7 @@ fn group_below_container(
     };
     members.check_unsplit(request, root, view)?;
     let directory = home.join(GROUP_BELOW_CONTAINER);
-    changes.extend([
-        Change::mkdir(&directory),
-        Change::write(&directory, "cgroup.freeze", "1"),
-    ]);
-    changes.extend(members.moves(false, &directory));
-    let manager = Manager {
-        cpu,
-        cgroup: directory,
-    };
-    Ok(vec![(manager, members.threads.clone())])
+    Ok(vec![frozen_group(cpu, directory, members, changes)])
 }
 
 /// The process of single threads, if they are of one, and can be divided among the CPUs.

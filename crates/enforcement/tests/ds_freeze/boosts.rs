@@ -33,10 +33,10 @@ fn a_boost_comes_from_no_budget_and_ends() {
     pin_current_thread(0).expect("pin");
     pause(300);
     let at_most = Duration::from_millis(5);
-    // It stands still for most of a period, and only then it is boosted.
+    // The domain stands still for most of a period, and only then it is boosted.
     boosts_until(
         &manager,
-        |length| at_most.scaled_down(1, 2) < length && length < at_most * 2,
+        |length| at_most.scaled_down(1, 2) < length && length < at_most.scaled_down(3, 2),
         || {
             eventually("it stands still", || is_frozen(&domain));
             manager.boost("boosted", at_most, true).expect("boost");
