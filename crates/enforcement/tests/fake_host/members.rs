@@ -41,6 +41,23 @@ fn start_in_container(kernel: &FakeKernel, pid: u32) {
     });
 }
 
+/// Moves a process of the container to a group below its own.
+fn move_below_container(kernel: &FakeKernel, pids: &[u32], name: &str) -> PathBuf {
+    let (v2, below) = (
+        Path::new(V2_ROOT),
+        Path::new(V2_ROOT).join(CONTAINER).join(name),
+    );
+    kernel.alter(|state| {
+        let files = state.cgroups[v2].clone();
+        state.cgroups.insert(below.clone(), files);
+        for pid in pids {
+            let thread = state.threads.get_mut(pid).unwrap();
+            thread.cgroups.insert(v2.into(), below.clone());
+        }
+    });
+    below
+}
+
 fn remove_container(kernel: &FakeKernel) {
     kernel.alter(|state| {
         let path: PathBuf = Path::new(V2_ROOT).join(CONTAINER);
@@ -144,5 +161,39 @@ fn binding_that_fails_anywhere_keeps_the_budget_booked() {
             enforcer.bind("container").unwrap();
             assert_eq!(sight(&enforcer, &kernel), Sight::Members);
         }
+    }
+}
+
+#[test]
+fn a_container_with_processes_in_several_groups_is_refused() {
+    let (kernel, directory) = (host(), state_directory());
+    move_below_container(&kernel, &[400], "inner");
+    let before = kernel.snapshot();
+    let mut enforcer = enforcer(&kernel, directory.path());
+    let refusal = enforcer
+        .apply(&[container(BackendKind::DsFreeze)])
+        .unwrap_err();
+    let text = refusal.to_string();
+    assert!(
+        text.contains("name the cgroup of one of them") && text.contains("inner"),
+        "{text}"
+    );
+    assert_eq!(kernel.snapshot(), before);
+}
+
+#[test]
+fn the_group_that_a_container_s_processes_are_in_is_not_stopped_itself() {
+    for name in ["inner", "tailbound"] {
+        let (kernel, directory) = (host(), state_directory());
+        let home = move_below_container(&kernel, &[300, 301, 400], name);
+        let before = kernel.snapshot();
+        let mut enforcer = enforcer(&kernel, directory.path());
+        let mut request = container(BackendKind::DsFreeze);
+        request.target = Target::Cgroup(format!("{CONTAINER}/{name}").into());
+        let plans = enforcer.apply(&[request]).unwrap();
+        assert_eq!(plans[0].managers[0].cgroup, home.join("tailbound"));
+        assert_eq!(kernel.snapshot().cgroups[&home], before.cgroups[&home]);
+        enforcer.revert_all().unwrap();
+        assert_eq!(kernel.snapshot(), before, "{name}");
     }
 }
