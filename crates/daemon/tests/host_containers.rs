@@ -11,11 +11,12 @@ use tailbound_control::{Client, Lease, Presence, Selection};
 use tailbound_enforcement::Target;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::cgroup;
-use tailbound_linux::process::die_with_parent;
+use tailbound_linux::process::{die_with_parent, send_signal};
 use tailbound_time::Duration;
 
 use crate::stage::{Stage, eventually, request_for};
 
+const SIGKILL: i32 = 9;
 const BUSYBOX: &str = "/bin/busybox";
 /// Mounts cgroup v2 where runtimes look for it, and becomes the runtime.
 const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
@@ -199,7 +200,9 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
     request.target = Target::Cgroup(name.into());
     let domain = request.domain.clone();
     let mut client = stage.client();
-    client.apply(&[request], Lease::Persistent).unwrap();
+    client
+        .apply(std::slice::from_ref(&request), Lease::Persistent)
+        .unwrap();
     stage.watchdog(&mut client);
     holds(&stage, &mut client, &container, &domain);
 
@@ -232,12 +235,20 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
     holds(&stage, &mut client, &container, &domain);
 
     let members = container.processes(true);
+    let is_as_before = |stage: &Stage| {
+        let ordinary = |&pid: &u32| !stage.state_of(pid).is_real_time();
+        let there = container.processes(false) == members && members.iter().all(ordinary);
+        there && !container.group.join("tailbound").exists()
+    };
     client.revert(Selection::All).unwrap();
-    assert_eq!(container.processes(false), members);
-    for pid in members {
-        assert!(!stage.state_of(pid).is_real_time());
-    }
-    assert!(!container.group.join("tailbound").exists());
+    assert!(is_as_before(&stage));
+    client.apply(&[request], Lease::Persistent).unwrap();
+    stage.watchdog(&mut client);
+    holds(&stage, &mut client, &container, &domain);
+    send_signal(client.daemon_pid(), SIGKILL).unwrap();
+    eventually("the watchdog takes it back", || is_as_before(&stage));
+    let before = container.used();
+    eventually("the container runs", || container.used() > before);
     container.delete();
 }
 
