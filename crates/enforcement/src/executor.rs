@@ -193,7 +193,7 @@ fn hint(change: &Change, error: &io::Error) -> &'static str {
             },
             K::ResourceBusy,
         ) => {
-            "the SCHED_DEADLINE bandwidth of the root domain is used up, perhaps by threads that left it asleep; rebuilding the root domains (any change of a cpuset's sched_load_balance) frees what leaked"
+            "the SCHED_DEADLINE bandwidth of the root domain is used up, also after the kernel was made to count it anew; lower the budget, or end other SCHED_DEADLINE threads of that CPU"
         }
         (Change::SetScheduling { .. }, K::PermissionDenied) => {
             "it takes root or CAP_SYS_NICE, and with CONFIG_RT_GROUP_SCHED a cpu cgroup that has rt_runtime"

@@ -20,6 +20,9 @@ use crate::kernel::{KernelState, KernelView};
 const RETRIES: u32 = 60;
 const RETRY_GAP: std::time::Duration = std::time::Duration::from_millis(5);
 
+/// So many refusals of a thread for want of SCHED_DEADLINE bandwidth pass, and then the kernel counts it anew.
+const REFUSALS_BEFORE_REBUILD: u32 = 20;
+
 /// The kernel that we run on.
 #[derive(Clone, Debug)]
 pub struct LinuxKernel {
@@ -167,20 +170,9 @@ impl KernelState for LinuxKernel {
     }
 
     fn set_scheduling(&mut self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
-        let deadline = matches!(setting, SchedulingSetting::Deadline { .. });
-        // The kernel compares the affinity with the root domain of the CPU where the thread last
-        // ran: one that was moved while asleep is refused until it has woken on its new CPU. And
-        // the bandwidth of a thread that has just ended is free only after its zero-lag time.
-        let passes = [io::ErrorKind::PermissionDenied, io::ErrorKind::ResourceBusy];
-        let outcome = retry(
-            |error| deadline && passes.contains(&error.kind()),
-            || scheduling::set_scheduling(tid, setting),
-        );
-        match outcome {
-            Err(error) if deadline && error.kind() == io::ErrorKind::PermissionDenied => {
-                self.set_deadline_asleep(tid, setting).map_err(|_| error)
-            }
-            outcome => outcome,
+        match setting {
+            SchedulingSetting::Deadline { .. } => self.set_deadline(tid, setting),
+            _ => scheduling::set_scheduling(tid, setting),
         }
     }
 
@@ -194,27 +186,108 @@ impl KernelState for LinuxKernel {
 }
 
 impl LinuxKernel {
-    /// Gives SCHED_DEADLINE to a thread that sleeps, perhaps stopped for long, where it last ran: it enters
-    /// the root domain of that CPU for a moment, and takes its bandwidth along when it comes back.
-    fn set_deadline_asleep(&self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
+    /// Gives SCHED_DEADLINE to a thread, past what the kernel refuses for a moment or by mistake.
+    fn set_deadline(&self, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
+        // The kernel compares the affinity with the root domain of the CPU where the thread last
+        // ran: one that was moved while asleep is refused until it has woken on its new CPU. And
+        // the bandwidth of a thread that has just ended is free only after its zero-lag time.
+        use io::ErrorKind::{PermissionDenied, ResourceBusy};
+        let own = self.cpuset_of(tid);
+        let outcome = past_refusals(
+            own.as_deref().ok(),
+            &[PermissionDenied, ResourceBusy],
+            || scheduling::set_scheduling(tid, setting),
+        );
+        match outcome {
+            Err(error) if error.kind() == PermissionDenied => {
+                set_deadline_asleep(&own?, tid, setting).map_err(|found| {
+                    if found.kind() == ResourceBusy {
+                        found
+                    } else {
+                        error
+                    }
+                })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The cpuset of a thread, of the hierarchy in which root domains are made.
+    fn cpuset_of(&self, tid: u32) -> io::Result<PathBuf> {
         let is_cpuset = |one: &&Hierarchy| one.controllers.iter().any(|name| name == "cpuset");
         let cpusets = self.hierarchies.iter().find(is_cpuset);
-        let own = cpusets.ok_or(io::ErrorKind::NotFound)?.cgroup_of(tid)?;
-        let parent = own.parent().ok_or(io::ErrorKind::NotFound)?;
-        let mut outcome = Err(io::ErrorKind::PermissionDenied.into());
-        for other in cgroup::cgroups_below(parent)? {
-            if other == own || !deadline::is_partition(&other) {
-                continue;
-            }
-            cgroup::move_thread(tid, &other)?;
-            outcome = scheduling::set_scheduling(tid, setting);
-            if outcome.is_ok() {
-                break;
-            }
-        }
-        cgroup::move_thread(tid, &own)?;
-        outcome
+        cpusets.ok_or(io::ErrorKind::NotFound)?.cgroup_of(tid)
     }
+}
+
+/// Gives SCHED_DEADLINE to a thread of cpuset `own` that sleeps, perhaps stopped for long, where it last ran: it enters
+/// the root domain of that CPU for a moment, and takes its bandwidth along when it comes back.
+fn set_deadline_asleep(own: &Path, tid: u32, setting: SchedulingSetting) -> io::Result<()> {
+    let busy = [io::ErrorKind::ResourceBusy];
+    let parent = own.parent().ok_or(io::ErrorKind::NotFound)?;
+    let mut outcome = Err(io::ErrorKind::PermissionDenied.into());
+    for other in cgroup::cgroups_below(parent)? {
+        if other == own || !deadline::is_partition(&other) {
+            continue;
+        }
+        cgroup::move_thread(tid, &other)?;
+        outcome = past_refusals(Some(own), &busy, || {
+            scheduling::set_scheduling(tid, setting)
+        });
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    past_refusals(Some(own), &busy, || cgroup::move_thread(tid, own))?;
+    outcome
+}
+
+/// Does `attempt`, again while the kernel refuses it with one of `passes`. Where it has no SCHED_DEADLINE bandwidth left,
+/// it counts that anew now and then, if the thread is to be in a root domain of ours.
+fn past_refusals(
+    cpuset: Option<&Path>,
+    passes: &[io::ErrorKind],
+    attempt: impl Fn() -> io::Result<()>,
+) -> io::Result<()> {
+    let mut busy = 0;
+    retry(
+        |error| passes.contains(&error.kind()),
+        || {
+            let refusal = attempt();
+            if refusal
+                .as_ref()
+                .is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+            {
+                busy += 1;
+                if let Some(cpuset) = cpuset
+                    && busy % REFUSALS_BEFORE_REBUILD == 0
+                {
+                    rebuild_root_domains(cpuset)?;
+                }
+            }
+            refusal
+        },
+    )
+}
+
+/// Has the kernel count anew what the SCHED_DEADLINE threads of each root domain have been promised, where `cpuset`
+/// is a root domain of ours.
+///
+/// A thread that leaves the policy keeps its bandwidth until its zero-lag time. Where root domains are made or removed
+/// before that, the kernel counts without it and subtracts it nevertheless when its time comes; the sum is then below
+/// zero, which is an unsigned number above every limit, and it refuses every later thread (Linux 6.18).
+fn rebuild_root_domains(cpuset: &Path) -> io::Result<()> {
+    if !deadline::is_partition(cpuset) {
+        return Ok(());
+    }
+    // Of the files that make it rebuild them, this one takes a value also where the sum is below zero, and how far idle
+    // CPUs look for work says nothing about a root domain of one CPU.
+    let level = cpuset.join("cpuset.sched_relax_domain_level");
+    let other = match cgroup::read_control(&level)?.trim() {
+        "-1" => "0",
+        _ => "-1",
+    };
+    cgroup::write_control(&level, other)
 }
 
 /// Does `attempt`, again while it fails in a way that `passes`.

@@ -19,7 +19,7 @@ pub const DOMAIN: &str = "conformance";
 type Check = fn(&Bench<'_>) -> Result<Outcome, String>;
 
 /// All checks, by name.
-pub const ALL: [(&str, Check); 10] = [
+pub const ALL: [(&str, Check); 11] = [
     ("gives_the_budget", gives_the_budget),
     ("replenishes_on_a_grid", replenishes_on_a_grid),
     ("serves_a_domain_that_blocks", serves_a_domain_that_blocks),
@@ -29,6 +29,7 @@ pub const ALL: [(&str, Check); 10] = [
     ("changes_its_interface", changes_its_interface),
     ("saves_up_for_bursts", saves_up_for_bursts),
     ("reverting_leaves_no_trace", reverting_leaves_no_trace),
+    ("gives_back_what_it_held", gives_back_what_it_held),
     (
         "a_killed_owner_is_recovered_from",
         a_killed_owner_is_recovered_from,
@@ -449,6 +450,46 @@ fn reverting_leaves_no_trace(bench: &Bench<'_>) -> Result<Outcome, String> {
         None => Ok(Outcome::Holds("twice".into())),
         Some(journal) => Err(format!("{journal:?} is left")),
     }
+}
+
+/// A host is reserved anew right after all was taken back from a busy domain: what that held is not counted twice, nor
+/// subtracted from what others hold now.
+fn gives_back_what_it_held(bench: &Bench<'_>) -> Result<Outcome, String> {
+    if bench.back_end.kind() == BackendKind::Dedicated {
+        return Ok(Outcome::Declared("it has a CPU for one domain alone"));
+    }
+    let end = Monotonic.now() + Duration::from_secs(60);
+    let asleep = || Program::start(Role::SpinFrom { instant: end }, end, &[]);
+    let (first, second) = (asleep(), asleep());
+    let busy = Program::start(bench.spinning(1), end, &[]);
+    let (mut enforcer, _directory) = bench.enforcer();
+    let smallest = bench.budget.min(bench.period / 10 * 2);
+    let with = |domain: &str, busy: &Program, priority, budget: Duration| {
+        let mut request = bench.request(Target::Processes(vec![busy.pid()]));
+        request.domain = domain.into();
+        request.interface.priority = Priority(priority);
+        request.interface.budget = budget;
+        request.interface.period = bench.period * 2;
+        request
+    };
+    let apply = |enforcer: &mut Enforcer, requests: &[ReservationRequest]| {
+        let applied = enforcer.apply(requests);
+        applied.map(drop).map_err(|error| error.to_string())
+    };
+    for _ in 0..4 {
+        let first = with("conformance-first", &first, 60, smallest);
+        let busy = with(DOMAIN, &busy, 40, bench.period);
+        apply(&mut enforcer, &[first.clone(), busy])?;
+        sleep_until(Monotonic.now() + bench.period * 3).unwrap();
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        apply(&mut enforcer, &[first])?;
+        // What a kernel does at the end of the period in which a thread lost its reservation is done by then.
+        sleep_until(Monotonic.now() + bench.period * 3).unwrap();
+        let second = with("conformance-second", &second, 50, smallest);
+        apply(&mut enforcer, &[second])?;
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+    }
+    Ok(Outcome::Holds("four times".into()))
 }
 
 fn a_killed_owner_is_recovered_from(bench: &Bench<'_>) -> Result<Outcome, String> {
