@@ -7,7 +7,8 @@ use tailbound_analysis::{ServiceQuery, SharpPoints, predict_at};
 use tailbound_assessment::band::{
     BAND_COVERAGE, BandCorrection, BandError, BandQuery, FailedAssumption, Forecast, IntervalQuery,
     LateLook, PastQuantile, PredictionBand, ProcessRound, RequestTime, RunRecord, RunSetting,
-    ServiceProcess, SupplyProcess, failed_assumptions, kept_share, measured_intervals, predict_band,
+    ServiceProcess, SupplyProcess, failed_assumptions, kept_share, measured_intervals,
+    predict_band,
 };
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{
@@ -331,7 +332,10 @@ fn the_share_of_runs_that_keep_all_promises_is_that_of_the_band() {
     });
     let together = together.unwrap();
     assert!(together < told[0].min(told[1]), "{together} of {told:?}");
-    assert!(together >= told[0] + told[1] - 1.0, "{together} of {told:?}");
+    assert!(
+        together >= told[0] + told[1] - 1.0,
+        "{together} of {told:?}"
+    );
 }
 
 #[test]

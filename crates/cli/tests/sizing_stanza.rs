@@ -82,7 +82,9 @@ fn periodic_tasks_run_as_on_a_cpu_of_their_own_on_what_is_pasted() {
 fn a_budget_for_a_share_of_runs_keeps_the_promise_in_that_share() {
     let cases = Path::new(CASES).with_file_name("predict.in");
     let text = std::fs::read_to_string(cases.join("calibrated.toml")).unwrap();
-    let (first, others) = text.split_once("[[services.store.slos]]\npercentile = 95").unwrap();
+    let (first, others) = text
+        .split_once("[[services.store.slos]]\npercentile = 95")
+        .unwrap();
     let (_, experiment) = others.split_once("[experiment]").unwrap();
     let text = format!("{first}[experiment]{experiment}");
     let folder = tempfile::tempdir().unwrap();
@@ -90,15 +92,30 @@ fn a_budget_for_a_share_of_runs_keeps_the_promise_in_that_share() {
     let calibration = cases.join("calibrated");
     let of_host = |verb: &str, text: &str, more: &[&str]| {
         std::fs::write(&file, text).unwrap();
-        let mut arguments = vec![verb, file.to_str().unwrap(), "--no-history", "--duration", "3s"];
-        arguments.extend(["--calibration", calibration.to_str().unwrap(), "-q", "--format", "json"]);
+        let mut arguments = vec![
+            verb,
+            file.to_str().unwrap(),
+            "--no-history",
+            "--duration",
+            "3s",
+        ];
+        arguments.extend([
+            "--calibration",
+            calibration.to_str().unwrap(),
+            "-q",
+            "--format",
+            "json",
+        ]);
         arguments.extend(more);
         json(&tailbound(&arguments))
     };
     let sized = of_host("size", &text, &["--period", "8ms", "--probability", "0.9"]);
     let best = &sized["sizings"][0]["best"];
     assert_eq!(sized["sizings"][0]["evidence"], "band");
-    let (budget, resolution) = (best["budget_ns"].as_u64().unwrap(), best["resolution_ns"].as_u64().unwrap());
+    let (budget, resolution) = (
+        best["budget_ns"].as_u64().unwrap(),
+        best["resolution_ns"].as_u64().unwrap(),
+    );
     assert_eq!(resolution, 8_000, "a thousandth of the period");
     let kept = |budget_ns: u64| {
         let described = "budget = \"6ms\", period = \"10ms\"";
@@ -106,7 +123,9 @@ fn a_budget_for_a_share_of_runs_keeps_the_promise_in_that_share() {
         assert!(text.contains(described));
         let text = text.replace(described, &sized);
         let predicted = of_host("predict", &text, &["--variant", "reserved"]);
-        let promises = predicted["bands"][0]["band"]["promises"].as_array().unwrap();
+        let promises = predicted["bands"][0]["band"]["promises"]
+            .as_array()
+            .unwrap();
         assert_eq!(promises.len(), 1);
         promises[0]["kept"].as_f64().unwrap()
     };

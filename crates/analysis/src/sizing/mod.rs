@@ -127,14 +127,14 @@ impl Sizing {
         let periods: Vec<Duration> = budgets.iter().map(|(period, _)| *period).collect();
         check_periods(&periods)?;
         check_margin(margin)?;
-        let choices = budgets.iter().map(|(period, found)| Choice {
-            kept: found.map(|found| found.kept),
+        let choices = budgets.iter().map(|(period, least)| Choice {
+            kept: least.map(|least| least.kept),
             ..choice(
                 margin,
                 *period,
-                found.map(|found| SizedBudget {
-                    budget: found.budget,
-                    resolution: found.resolution,
+                least.map(|least| SizedBudget {
+                    budget: least.budget,
+                    resolution: least.resolution,
                     evidence: Evidence::Band,
                 }),
             )

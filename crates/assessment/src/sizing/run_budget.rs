@@ -96,7 +96,7 @@ pub(super) fn least_budgets(
             probability,
             period: *period,
         };
-        search.least_budget().map(|found| (*period, found))
+        search.least_budget().map(|least| (*period, least))
     };
     let budgets: Result<Vec<_>, BandError> = periods.par_iter().map(budget).collect();
     budgets.map_err(|error| error.to_string())
@@ -193,10 +193,10 @@ mod tests {
     }
 
     fn least(needs: &Needs, probability: f64, period: Duration) -> Option<RunBudget> {
-        let found = least_budgets(needs, (ServerKind::Deferrable, probability), &[period]);
-        let found = found.unwrap();
-        assert_eq!(found[0].0, period);
-        found[0].1
+        let budgets = least_budgets(needs, (ServerKind::Deferrable, probability), &[period]);
+        let budgets = budgets.unwrap();
+        assert_eq!(budgets[0].0, period);
+        budgets[0].1
     }
 
     /// The needs of the runs in steps of a thousandth, in an order that leaves few runs with the lowest needs, with the
@@ -216,10 +216,10 @@ mod tests {
             for needs in [ascending(from, step), descending, mixed].map(Needs) {
                 for (probability, rank) in [(0.5, 100), (0.97, 194), (0.995, 199)] {
                     let parts = from + (rank - 1) * step;
-                    let found = least(&needs, probability, period).unwrap();
-                    assert_eq!(found.budget, period.scaled_up(parts, PARTS), "{parts}");
-                    assert!(found.kept >= probability, "{found:?}");
-                    let below = found.budget.saturating_sub(found.resolution);
+                    let sized = least(&needs, probability, period).unwrap();
+                    assert_eq!(sized.budget, period.scaled_up(parts, PARTS), "{parts}");
+                    assert!(sized.kept >= probability, "{sized:?}");
+                    let below = sized.budget.saturating_sub(sized.resolution);
                     assert_eq!(below, period.scaled_up(parts - 1, PARTS));
                 }
             }
@@ -233,8 +233,8 @@ mod tests {
         let needs = Needs(needs);
         let period = Duration::from_millis(10);
         assert_eq!(least(&needs, 0.97, period), None);
-        let found = least(&needs, 0.96, period).unwrap();
-        assert_eq!(found.budget, Duration::from_millis(5));
+        let sized = least(&needs, 0.96, period).unwrap();
+        assert_eq!(sized.budget, Duration::from_millis(5));
     }
 
     #[test]
