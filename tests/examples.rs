@@ -128,7 +128,7 @@ fn every_example_says_how_its_results_are_read() {
 fn redis_slo_runs() {
     run(&Shortened {
         file: "examples/redis-slo/redis-slo.toml",
-        scale: "0.2",
+        scale: "0.1",
         needs: REDIS,
         variants: AS_USUAL,
         overloaded: &["unreserved"],
@@ -141,7 +141,7 @@ fn redis_slo_runs() {
 fn embedded_runs() {
     run(&Shortened {
         file: "examples/embedded/embedded.toml",
-        scale: "0.7",
+        scale: "0.25",
         needs: BUILT_IN,
         variants: AS_USUAL,
         overloaded: &["unreserved"],
@@ -154,7 +154,7 @@ fn embedded_runs() {
 fn virtualization_agnostic_gamma1_runs() {
     run(&Shortened {
         file: "examples/virtualization-agnostic/gamma1.toml",
-        scale: "0.2",
+        scale: "0.1",
         needs: BUILT_IN,
         variants: MARGINS,
         overloaded: &["minus-5", "plus-0", "dedicated"],
@@ -167,7 +167,7 @@ fn virtualization_agnostic_gamma1_runs() {
 fn virtualization_agnostic_gamma2_runs() {
     run(&Shortened {
         file: "examples/virtualization-agnostic/gamma2.toml",
-        scale: "0.15",
+        scale: "0.11",
         needs: BUILT_IN,
         variants: MARGINS,
         overloaded: &["minus-5", "plus-0", "dedicated"],
@@ -180,7 +180,7 @@ fn virtualization_agnostic_gamma2_runs() {
 fn virtualization_agnostic_redis_hset_runs() {
     run(&Shortened {
         file: "examples/virtualization-agnostic/redis-hset.toml",
-        scale: "0.1",
+        scale: "0.05",
         needs: REDIS,
         variants: AS_USUAL,
         overloaded: &["unreserved"],

@@ -243,15 +243,15 @@ percentile = 90
 latency = "5s"
 
 [modes.full]
-triggers = [{ kind = "schedule", every = "1s", offset = "900ms" }]
+triggers = [{ kind = "schedule", every = "500ms", offset = "450ms" }]
 
 [modes.low]
 reservations = { measured = { budget = "3ms", period = "10ms", cpus = [0] } }
-triggers = [{ kind = "schedule", every = "1s", offset = "400ms" }]
+triggers = [{ kind = "schedule", every = "500ms", offset = "200ms" }]
 
 [experiment]
-duration = "1500ms"
-warm_up = "100ms"
+duration = "3s"
+warm_up = "200ms"
 
 [[experiment.variants]]
 name = "reserved"
@@ -268,7 +268,10 @@ fn modes_change_while_a_run_measures() {
         return;
     };
     bench.write("modes.toml", BY_SCHEDULE);
-    let ended = bench.run(&["run", "modes.toml", "--out", "out"]);
+    // Shortened, so that the calibration is.
+    let shortened = ["--duration-scale", "0.25"];
+    let run = [&["run", "modes.toml", "--out", "out"][..], &shortened].concat();
+    let ended = bench.run(&run);
     ended.expect(0, &["Latencies by mode", "Mode changes", "completed"]);
     let text = fs::read_to_string(bench.path().join("out/report.json")).unwrap();
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();

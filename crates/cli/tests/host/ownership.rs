@@ -126,10 +126,14 @@ fn commands_say_that_daemon_and_watchdog_are_stopped_and_revert_ends_both() {
     for process in [client.daemon_pid(), watchdog] {
         tailbound_linux::process::send_signal(process, 19).unwrap();
     }
-    bench.run(&["status"]).expect(1, &["is stopped", "revert"]);
-    bench
-        .run(&["revert", "one"])
-        .expect(1, &["single reservations cannot be taken back"]);
+    // Each of them waits for the daemon before it gives up, so both do at the same time.
+    let [status, revert] = [&["status"][..], &["revert", "one"]].map(|words| {
+        let mut command = bench.tailbound(words);
+        command.spawn().unwrap()
+    });
+    let ended = |child: Child| Ended::from(child.wait_with_output().unwrap());
+    ended(status).expect(1, &["is stopped", "revert"]);
+    ended(revert).expect(1, &["single reservations cannot be taken back"]);
     bench
         .run(&["revert", "--all"])
         .expect(0, &["the stopped daemon was ended", "taken back: one"]);
