@@ -1,6 +1,7 @@
 //! Bounds from known parameters.
 
 use serde::{Deserialize, Serialize};
+use tailbound_distribution::Evidence;
 use tailbound_time::{Duration, nanoseconds};
 
 use super::arithmetic::{not_analysed, sum, times};
@@ -162,6 +163,17 @@ impl Protocol {
             (Protocol::ThesisFull, Network::Wide) => "thesis, eq. 5.3, 5.5, 5.7",
             (_, Network::Local) => "thesis, eq. 5.4 and 5.6, one election",
             (_, Network::Wide) => "thesis, eq. 5.3 and 5.6, one election",
+        }
+    }
+
+    /// The evidence of the equations: upstream promises neither one round of votes nor a first connection that succeeds,
+    /// so that nothing is proved of it.
+    pub fn evidence(self) -> Evidence {
+        match self {
+            Protocol::Vanilla => Evidence::Estimate,
+            Protocol::ThesisLite | Protocol::ThesisFull | Protocol::CompleteVote { .. } => {
+                Evidence::Bound
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 //! argument for list schedules. An ordinary thread has no such bound; how its share stretches a phase
 //! is an estimate ([`FairShare`]). docs/concepts/recovery.md has the derivation.
 
+use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
 use super::arithmetic::{not_analysed, sum, times};
@@ -204,9 +205,12 @@ impl CpuShare {
         }
     }
 
-    /// Whether nothing can be later, if the assumptions hold.
-    pub fn is_bound(&self) -> bool {
-        matches!(self, CpuShare::Reserved(_))
+    /// The evidence of the stretch: that of reservations is a theorem, and nothing is guaranteed to ordinary threads.
+    pub fn evidence(&self) -> Evidence {
+        match self {
+            CpuShare::Reserved(_) => Evidence::Bound,
+            CpuShare::Fair(_) => Evidence::Estimate,
+        }
     }
 
     /// By which theorem.
@@ -298,7 +302,7 @@ mod tests {
         let thirds = CpuShare::Fair(FairShare::beside(2, 100, ms(3)).unwrap());
         assert_eq!(thirds.stretch(ms(60), 2), Ok(ms(189)));
         assert_eq!(thirds.stretch_together(&[ms(30), ms(30)], 2), Ok(ms(198)));
-        assert!(!thirds.is_bound());
+        assert_eq!(thirds.evidence(), Evidence::Estimate);
         assert!(FairShare::beside(2, 0, ms(3)).is_err());
         assert!(ServerReservation::new(ms(0), ms(10)).is_err());
     }

@@ -1,6 +1,7 @@
 //! Predicted bounds beside measured maxima, for the recoveries of one kind.
 
 use tailbound_analysis::recovery::{Envelope, Network, Observation, Protocol, election_messages};
+use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
 use super::{
@@ -31,12 +32,13 @@ pub(super) fn judge(
     answer: &mut RecoveryAnswer,
 ) -> Result<(), RecoveryError> {
     let of_variant = breakdown.of(&case.variant, &case.cause);
-    let bound = match &breakdown.parameters {
+    let (bound, of_equations) = match &breakdown.parameters {
         Some(parameters) => {
             let protocol = protocol(&case.variant)?;
-            Some(protocol.bound(parameters, case.servers - 1, Network::Local)?)
+            let bound = protocol.bound(parameters, case.servers - 1, Network::Local)?;
+            (Some(bound), protocol.evidence())
         }
-        None => None,
+        None => (None, Evidence::Estimate),
     };
     let (estimating, compared) = parted(&of_variant, case, bound.is_some(), busy);
     if compared.is_empty() {
@@ -58,16 +60,22 @@ pub(super) fn judge(
             (Some(alone), Some(busy)) => Some(busy.share.stretch(alone, case.servers - 1)?),
             (alone, _) => alone,
         };
-        let judged = phase(case, name, (alone, predicted), measured, busy);
+        let evidence = match given {
+            Some(_) => of_equations,
+            None => Evidence::Estimate,
+        };
+        let judged = phase(case, name, (alone, predicted, evidence), measured, busy);
         bounds.extend(judged.is_some().then_some(alone));
         answer.phases.extend(judged);
     }
     if !compared.is_empty() {
         let totals = compared.iter().map(|one| one.total_ns);
-        let bounds = total(bounds.into_iter().collect(), case, busy)?;
+        let (alone, predicted) = total(bounds.into_iter().collect(), case, busy)?;
+        // Detection and the first write are never bounded, so that their sum with the others is not, either.
+        let total = (alone, predicted, Evidence::Estimate);
         answer
             .phases
-            .extend(phase(case, "total", bounds, totals, busy));
+            .extend(phase(case, "total", total, totals, busy));
     }
     let mut method = match (&bound, busy) {
         (Some(bound), _) => format!("{}; detection and first write by envelope", bound.method),
@@ -89,12 +97,12 @@ pub(super) fn judge(
     Ok(())
 }
 
-/// The bounds of a phase, alone and on the host in question, beside the longest one measured; none where
-/// none was measured. Recoveries of the breakdown are not held against the bounds of another host.
+/// The predictions for a phase, alone with their evidence and on the host in question, beside the longest one measured;
+/// none where none was measured. Recoveries of the breakdown are not held against predictions for another host.
 fn phase(
     case: &RecoveryCase,
     phase: &'static str,
-    (alone, predicted): (Option<Duration>, Option<Duration>),
+    (alone, predicted, evidence): (Option<Duration>, Option<Duration>, Evidence),
     measured_ns: impl Iterator<Item = u64> + Clone,
     busy: Option<&BusyHost>,
 ) -> Option<PhaseBound> {
@@ -106,9 +114,9 @@ fn phase(
         phase,
         alone: busy.and(alone),
         predicted,
-        kind: busy.map(|busy| match busy.share.is_bound() {
-            true => "bound",
-            false => "estimate",
+        evidence: predicted.map(|_| match busy.map(|busy| busy.share.evidence()) {
+            Some(Evidence::Estimate) => Evidence::Estimate,
+            _ => evidence,
         }),
         measured_max,
         recoveries: measured_ns.count(),

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use tailbound_analysis::recovery::CpuShare;
+use tailbound_distribution::Evidence;
 use tailbound_time::{Duration, nanoseconds};
 
 pub use breakdown::{Breakdown, Recovery, RecoveryCase};
@@ -54,15 +55,15 @@ pub struct PhaseBound {
     /// The bound or the estimate for the host in question; none without anything to predict from.
     #[serde(rename = "predicted_ns", with = "nanoseconds::optional")]
     pub predicted: Option<Duration>,
-    /// `bound` or `estimate`, if the host in question is busy.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<&'static str>,
+    /// The evidence of the prediction: a bound where an equation has it for the phase and, on a busy host, a theorem
+    /// stretches it; what envelopes of measured recoveries tell is an estimate.
+    pub evidence: Option<Evidence>,
     /// The longest one measured.
     #[serde(rename = "measured_max_ns", with = "nanoseconds")]
     pub measured_max: Duration,
     /// How many were measured.
     pub recoveries: usize,
-    /// Whether the bound held; none where the two cannot be compared.
+    /// Whether the prediction held; none where the two cannot be compared.
     pub holds: Option<bool>,
 }
 

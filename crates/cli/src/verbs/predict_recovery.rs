@@ -1,4 +1,4 @@
-//! `tailbound predict recovery`: bounds of a ZooKeeper ensemble's recovery against measured ones.
+//! `tailbound predict recovery`: predictions of a ZooKeeper ensemble's recovery against measured ones.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::arguments::{BusyHostArguments, RecoveryArguments};
 use crate::failure::Failure;
 use crate::output::{Output, read_file};
 
-/// Reads a breakdown, and prints for each phase the predicted bound and the measured maximum.
+/// Reads a breakdown, and prints for each phase the prediction and the measured maximum.
 pub fn carry_out(arguments: &RecoveryArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
     let breakdown = breakdown(&arguments.breakdown)?;
@@ -34,7 +34,7 @@ pub fn carry_out(arguments: &RecoveryArguments, output: &Output) -> Result<(), F
     let broken = phases.filter(|row| row.holds == Some(false)).count();
     if broken > 0 {
         return Err(Failure::Verdict(format!(
-            "{broken} of {} bounds were exceeded",
+            "{broken} of {} predictions were exceeded",
             answer.phases.len()
         )));
     }
@@ -106,7 +106,7 @@ const COLUMNS: [(&str, &str, bool); 10] = [
     ("phase", "phase", false),
     ("alone_ns", "alone", true),
     ("predicted_ns", "predicted", false),
-    ("kind", "kind", true),
+    ("evidence", "evidence", false),
     ("measured_max_ns", "measured max", false),
     ("recoveries", "recoveries", false),
     ("holds", "holds", false),
@@ -123,7 +123,7 @@ fn cells(row: &PhaseBound, time: &dyn Fn(Duration) -> String) -> [String; COLUMN
         row.phase.to_owned(),
         or_none(row.alone.map(time)),
         or_none(row.predicted.map(time)),
-        or_none(row.kind.map(str::to_owned)),
+        or_none(row.evidence.map(|evidence| evidence.to_string())),
         time(row.measured_max),
         row.recoveries.to_string(),
         or_none(holds.map(str::to_owned)),
