@@ -131,6 +131,7 @@ pub fn size_description(
             margin: PercentagePoints(margin_points),
             server,
             host: &UsualHost,
+            runs: None,
         };
         size_services(&description, &inputs, &options)
     })?;

@@ -23,6 +23,9 @@ use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
 use crate::mode_content::{ModeContent, modes};
+pub use run_budget::{CalibratedRuns, RunForecasts, RunGoal};
+
+mod run_budget;
 
 /// What the hosts of a description can hold.
 pub trait HostFit {
@@ -89,6 +92,9 @@ pub struct SizingOptions<'a> {
     pub server: Option<ServerKind>,
     /// The hosts, which limit what periods there are.
     pub host: &'a dyn HostFit,
+    /// The share of runs on a calibrated host in which promises are to be kept, in place of keeping them in a run
+    /// without end.
+    pub runs: Option<RunGoal<'a>>,
 }
 
 /// The answer for one service in one mode.
@@ -146,10 +152,21 @@ impl ServiceSizing {
 }
 
 /// By what a budget was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
     /// It keeps the promises, for Poisson arrivals, on a server of this kind.
     Promises(ServerKind),
+    /// It keeps all promises at once in a share of the runs on a calibrated host, on a server of this kind.
+    Runs {
+        /// The kind of server.
+        kind: ServerKind,
+        /// The share, from 0 to 1.
+        probability: f64,
+        /// How long releases count in a run.
+        duration: Duration,
+        /// How many runs were simulated.
+        count: usize,
+    },
     /// Periodic and sporadic tasks run as on a CPU of their own: W(P).
     AsOnOwnCpu,
 }
@@ -160,12 +177,23 @@ impl fmt::Display for Rule {
             Self::Promises(kind) => {
                 write!(out, "least budget of a {kind} server that keeps every promise")
             }
+            Self::Runs { kind, probability, duration, count } => write!(
+                out,
+                "least budget of a {kind} server with which every promise is kept in {}% of runs of {duration}, by \
+                 {count} simulated runs of the calibrated host",
+                in_percent(*probability)
+            ),
             Self::AsOnOwnCpu => out.write_str(
                 "W(P): least budget of a deferrable server under which the tasks run as on a CPU of \
                  their own (Li 2021, section 3.2)",
             ),
         }
     }
+}
+
+/// A share in percent, without what floating point adds to it.
+pub fn in_percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
 }
 
 impl Serialize for Rule {
@@ -273,6 +301,9 @@ impl One<'_> {
         {
             return Ok(Err(NotSized::Because(why)));
         }
+        if let Some(goal) = self.options.runs {
+            return Ok(self.by_runs(&goal));
+        }
         let sharing = self.mode.services_in(&self.service.domain);
         if let Some((other, _)) = sharing
             .iter()
@@ -308,15 +339,7 @@ impl One<'_> {
             &known.measured,
             ReservationServer::Dedicated,
         )?;
-        let strictest = promises.iter().map(|promise| promise.latency).min();
-        let range = match self.described_range() {
-            Some(range) => range,
-            None => around(
-                (strictest.unwrap_or_default(), 16, 1),
-                "a sixteenth of the strictest promised latency up to all of it, since no period \
-                 is described",
-            ),
-        };
+        let range = self.promised_range();
         let query = SizingQuery {
             queue,
             promises,
@@ -326,6 +349,48 @@ impl One<'_> {
         };
         let sizing = size(&query)?;
         Ok(self.sized(sizing, Rule::Promises(kind), range))
+    }
+
+    /// The range that is asked for or described, or one below the strictest promise.
+    fn promised_range(&self) -> PeriodsLookedAt {
+        let latencies = self.service.slos.iter().map(|slo| slo.latency);
+        self.described_range().unwrap_or_else(|| {
+            around(
+                (latencies.min().unwrap_or_default(), 16, 1),
+                "a sixteenth of the strictest promised latency up to all of it, since no period \
+                 is described",
+            )
+        })
+    }
+
+    /// The least budgets that keep the promises in a share of the runs on a calibrated host.
+    fn by_runs(&self, goal: &RunGoal<'_>) -> Result<Budgets, NotSized> {
+        if self.service.slos.is_empty() {
+            return Err(NotSized::nothing_promised());
+        }
+        if self.mode.mode != self.description.initial_mode.as_deref() {
+            return Err(NotSized::Because(
+                "runs of a calibrated host are predicted in the initial mode; leave --probability out to size this \
+                 mode"
+                    .into(),
+            ));
+        }
+        let kind = self.server_kind()?;
+        let runs = goal.forecasts.of(self.name, self.backend());
+        let runs = runs.map_err(NotSized::Because)?;
+        let range = self.promised_range();
+        let periods = self.periods(&range, &[])?;
+        let budgets = run_budget::least_budgets(runs.as_ref(), (kind, goal.probability), &periods)
+            .map_err(NotSized::Because)?;
+        let assumptions = runs.assumptions(goal.probability);
+        let sizing = Sizing::of_runs(&budgets, self.options.margin, assumptions)?;
+        let rule = Rule::Runs {
+            kind,
+            probability: goal.probability,
+            duration: runs.duration(),
+            count: runs.count(),
+        };
+        Ok(self.sized(sizing, rule, range))
     }
 
     /// W(P) of all tasks of the domain.
@@ -385,9 +450,7 @@ impl One<'_> {
     fn promises(&self) -> Result<Vec<Promise>, NotSized> {
         let slos = &self.service.slos;
         if slos.is_empty() {
-            return Err(NotSized::Because(
-                "nothing is promised, so every budget above the load will do; add an SLO".into(),
-            ));
+            return Err(NotSized::nothing_promised());
         }
         let only = self.service.tasks.len() == 1;
         let mut promises = Vec::new();
@@ -576,7 +639,9 @@ impl One<'_> {
                 budget: Some(choice.with_margin?.max(smallest).min(choice.period)),
                 period: Some(choice.period),
                 server: match rule {
-                    Rule::Promises(kind) if Some(kind) != self.backend().server_kind() => {
+                    Rule::Promises(kind) | Rule::Runs { kind, .. }
+                        if Some(kind) != self.backend().server_kind() =>
+                    {
                         Some(kind)
                     }
                     _ => None,
@@ -658,6 +723,14 @@ fn stanza(mode: Option<&str>, domain: &str, reservation: &Reservation, sizing: &
 enum NotSized {
     Because(String),
     Analysis(AnalysisError),
+}
+
+impl NotSized {
+    fn nothing_promised() -> Self {
+        Self::Because(
+            "nothing is promised, so every budget above the load will do; add an SLO".into(),
+        )
+    }
 }
 
 impl From<AnalysisError> for NotSized {

@@ -7,7 +7,8 @@ use tailbound_analysis::{ServiceQuery, SharpPoints, predict_at};
 use tailbound_assessment::band::{
     BAND_COVERAGE, BandCorrection, BandError, BandQuery, FailedAssumption, Forecast, IntervalQuery,
     LateLook, PastQuantile, PredictionBand, ProcessRound, RequestTime, RunRecord, RunSetting,
-    ServiceProcess, SupplyProcess, failed_assumptions, measured_intervals, predict_band,
+    ServiceProcess, SupplyProcess, failed_assumptions, kept_share, measured_intervals,
+    predict_band,
 };
 use tailbound_distribution::{Distribution, Evidence, Provenance};
 use tailbound_model::{
@@ -292,6 +293,49 @@ fn promises_have_a_probability_and_a_forecast() {
         [Forecast::WillMiss, Forecast::TooClose, Forecast::WillKeep]
     );
     assert!(band.promises[1].kept > 0.4 && band.promises[1].kept < 0.7);
+}
+
+/// One promise has the share that the band tells of it; several together have no more than the least of theirs, and
+/// no less than what is left if each is missed in runs of its own.
+#[test]
+fn the_share_of_runs_that_keep_all_promises_is_that_of_the_band() {
+    let (service, process) = (service(), process(&[4_000, 4_200, 4_400, 4_100, 4_300]));
+    let releases = planned(&service, 21);
+    let earlier = vec![past(15_625); 9];
+    let plain = BandQuery {
+        earlier: &earlier,
+        ..query(setting(&service, &process, None), &releases)
+    };
+    let band = predict_band(&plain).unwrap();
+    let slo = |percentile: f64| Slo {
+        percentile: Percentile(percentile),
+        latency: band.quantile(percentile).unwrap().median,
+        task: None,
+    };
+    let promises = [slo(50.0), slo(99.0)];
+    let told: Vec<f64> = promises
+        .iter()
+        .map(|slo| {
+            let promises = [slo.clone()];
+            let query = BandQuery {
+                promises: &promises,
+                ..plain
+            };
+            let kept = predict_band(&query).unwrap().promises[0].kept;
+            assert_eq!(kept_share(&query), Ok(kept));
+            kept
+        })
+        .collect();
+    let together = kept_share(&BandQuery {
+        promises: &promises,
+        ..plain
+    });
+    let together = together.unwrap();
+    assert!(together < told[0].min(told[1]), "{together} of {told:?}");
+    assert!(
+        together >= told[0] + told[1] - 1.0,
+        "{together} of {told:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod busy_host;
+mod calibrated_run;
 mod descriptions;
 mod frequency;
 mod history;
@@ -25,6 +26,7 @@ use tailbound_time::{Duration, Rate};
 
 pub use analyze::{AnalyzeArguments, TaskOrder};
 pub use busy_host::BusyHostArguments;
+pub use calibrated_run::CalibratedRunArguments;
 pub use descriptions::{
     GenerateArguments, ImportArguments, ImportTool, KernelTraceArguments, SweepArguments,
 };
@@ -37,7 +39,7 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-use values::{back_end, scale, scheduling, server_rule};
+use values::{back_end, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -219,24 +221,9 @@ pub struct PredictArguments {
     /// A promise to judge, such as p99=30ms. With a FILE: its SLOs are judged.
     #[arg(long = "slo", value_delimiter = ',', requires = "rate")]
     pub slos: Vec<Promise>,
-    /// With a FILE: take execution times and the supply of the CPUs from the calibration of an earlier `run`, whose
-    /// result folder this is, and tell where the percentiles of the described run will lie on that host.
-    #[arg(
-        long,
-        value_name = "DIR",
-        requires = "file",
-        conflicts_with = "frequency_model"
-    )]
-    pub calibration: Option<PathBuf>,
-    /// With a calibration: how long the run is, in place of the described duration.
-    #[arg(short, long, requires = "calibration")]
-    pub duration: Option<Duration>,
-    /// With a calibration: how long requests are sent before the run counts, in place of the described warm-up.
-    #[arg(long, requires = "calibration")]
-    pub warm_up: Option<Duration>,
-    /// With a calibration: the history of the host's prediction bands.
+    /// The run on a calibrated host.
     #[command(flatten)]
-    pub history: HistoryArguments,
+    pub on_host: CalibratedRunArguments,
     /// With a FILE: write each distribution as CSV into this folder.
     #[arg(long, value_name = "DIR", requires = "file")]
     pub export_distributions: Option<PathBuf>,
@@ -339,6 +326,13 @@ pub struct SizeArguments {
     /// Percentage points that are added to the bandwidth for what the model leaves out.
     #[arg(long, default_value_t = 5.0, value_name = "POINTS")]
     pub margin_points: f64,
+    /// With a FILE and a calibration: the share of runs of the described length in which every promise is kept at once,
+    /// such as 0.97 or 97%, in place of keeping them in a run without end.
+    #[arg(long, value_name = "SHARE", requires = "file", value_parser = probability)]
+    pub probability: Option<f64>,
+    /// The run on a calibrated host.
+    #[command(flatten)]
+    pub on_host: CalibratedRunArguments,
     /// Tell every period, not only those that nothing beats.
     #[arg(long)]
     pub all: bool,

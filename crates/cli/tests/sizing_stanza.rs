@@ -75,3 +75,61 @@ fn periodic_tasks_run_as_on_a_cpu_of_their_own_on_what_is_pasted() {
         .unwrap();
     assert!(method.contains("the budget is never used up"), "{method}");
 }
+
+/// On the calibrated host of the cases of `predict`, with its first promise alone: the budget keeps the promise in as
+/// many runs as `size` says, and a budget less by the resolution in too few, both as `predict` tells it.
+#[test]
+fn a_budget_for_a_share_of_runs_keeps_the_promise_in_that_share() {
+    let cases = Path::new(CASES).with_file_name("predict.in");
+    let text = std::fs::read_to_string(cases.join("calibrated.toml")).unwrap();
+    let (first, others) = text
+        .split_once("[[services.store.slos]]\npercentile = 95")
+        .unwrap();
+    let (_, experiment) = others.split_once("[experiment]").unwrap();
+    let text = format!("{first}[experiment]{experiment}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("one.toml");
+    let calibration = cases.join("calibrated");
+    let of_host = |verb: &str, text: &str, more: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let mut arguments = vec![
+            verb,
+            file.to_str().unwrap(),
+            "--no-history",
+            "--duration",
+            "3s",
+        ];
+        arguments.extend([
+            "--calibration",
+            calibration.to_str().unwrap(),
+            "-q",
+            "--format",
+            "json",
+        ]);
+        arguments.extend(more);
+        json(&tailbound(&arguments))
+    };
+    let sized = of_host("size", &text, &["--period", "8ms", "--probability", "0.9"]);
+    let best = &sized["sizings"][0]["best"];
+    assert_eq!(sized["sizings"][0]["evidence"], "band");
+    let (budget, resolution) = (
+        best["budget_ns"].as_u64().unwrap(),
+        best["resolution_ns"].as_u64().unwrap(),
+    );
+    assert_eq!(resolution, 8_000, "a thousandth of the period");
+    let kept = |budget_ns: u64| {
+        let described = "budget = \"6ms\", period = \"10ms\"";
+        let sized = format!("budget = \"{budget_ns}ns\", period = \"8ms\"");
+        assert!(text.contains(described));
+        let text = text.replace(described, &sized);
+        let predicted = of_host("predict", &text, &["--variant", "reserved"]);
+        let promises = predicted["bands"][0]["band"]["promises"]
+            .as_array()
+            .unwrap();
+        assert_eq!(promises.len(), 1);
+        promises[0]["kept"].as_f64().unwrap()
+    };
+    assert_eq!(Some(kept(budget)), best["kept"].as_f64());
+    assert!(kept(budget) >= 0.9);
+    assert!(kept(budget - resolution) < 0.9);
+}

@@ -17,7 +17,7 @@ use tailbound_report::{
     CONFIDENCE, HistoryNote, MeasuredRun, PERCENTILES, ServiceBand, VariantResult, forecast_line,
     readable,
 };
-use tailbound_simulator::workload::releases;
+use tailbound_simulator::workload::{Release, releases};
 use tailbound_time::{Duration, Instant};
 
 use crate::ExperimentError;
@@ -82,22 +82,8 @@ impl BandSubject<'_> {
         history: &BandHistory,
         bench: &Bench<'_>,
     ) -> Result<Option<ServiceBand>, ExperimentError> {
-        let description = &bench.loaded.description;
-        let past = history.earlier(&description.name, self.name, self.domain.backend);
-        let earlier: Vec<PastQuantile> =
-            past.iter().flat_map(|run| run.quantiles.clone()).collect();
-        let horizon = bench.warm_up.saturating_add(bench.duration);
-        let planned = releases(self.service, horizon, bench.seed, bench.inputs)?;
-        let query = BandQuery {
-            setting: queue.setting(self.service),
-            releases: &planned,
-            promises: &self.service.slos,
-            runs: affordable_runs(planned.len()),
-            coverage: BAND_COVERAGE,
-            seed: bench.seed,
-            earlier: &earlier,
-        };
-        match predict_band(&query) {
+        let runs = self.runs(queue.clone(), history, bench)?;
+        match predict_band(&runs.query()) {
             Ok(band) => Ok(Some(ServiceBand {
                 variant: self.variant.into(),
                 service: self.name.into(),
@@ -106,13 +92,37 @@ impl BandSubject<'_> {
                 runs: Vec::new(),
                 history: history.file().map(|file| HistoryNote {
                     file: file.display().to_string(),
-                    earlier: past.len(),
+                    earlier: runs.earlier_runs,
                 }),
             })),
             // The model's answer says so, too.
             Err(BandError::NotCalibrated { .. } | BandError::NoReleases { .. }) => Ok(None),
             Err(error) => Err(tailbound_assessment::AssessmentError::from(error).into()),
         }
+    }
+
+    /// The runs of the queue, as bands and sizes have them.
+    ///
+    /// # Errors
+    /// The releases of the run cannot be made.
+    pub(crate) fn runs(
+        &self,
+        queue: ServiceQueue,
+        history: &BandHistory,
+        bench: &Bench<'_>,
+    ) -> Result<PlannedRuns, ExperimentError> {
+        let description = &bench.loaded.description;
+        let past = history.earlier(&description.name, self.name, self.domain.backend);
+        let horizon = bench.warm_up.saturating_add(bench.duration);
+        let releases = releases(self.service, horizon, bench.seed, bench.inputs)?;
+        Ok(PlannedRuns {
+            queue,
+            service: self.service.clone(),
+            releases,
+            earlier: past.iter().flat_map(|run| run.quantiles.clone()).collect(),
+            earlier_runs: past.len(),
+            seed: bench.seed,
+        })
     }
 
     /// Whether nothing else uses the budget of the domain.
@@ -257,6 +267,33 @@ impl ServiceQueue {
             runs: affordable_runs(requests.unwrap_or(0) as usize),
             seed,
         })
+    }
+}
+
+/// `PlannedRuns` are the runs of a service that is about to be measured, with what corrects their bands.
+pub(crate) struct PlannedRuns {
+    /// The queue.
+    pub queue: ServiceQueue,
+    service: Service,
+    releases: Vec<Release>,
+    earlier: Vec<PastQuantile>,
+    /// The number of earlier runs that correct the bands.
+    earlier_runs: usize,
+    seed: u64,
+}
+
+impl PlannedRuns {
+    /// The question for the band of the runs.
+    pub(crate) fn query(&self) -> BandQuery<'_> {
+        BandQuery {
+            setting: self.queue.setting(&self.service),
+            releases: &self.releases,
+            promises: &self.service.slos,
+            runs: affordable_runs(self.releases.len()),
+            coverage: BAND_COVERAGE,
+            seed: self.seed,
+            earlier: &self.earlier,
+        }
     }
 }
 

@@ -40,6 +40,27 @@ pub struct PredictedRun {
     pub warm_up: Option<Duration>,
 }
 
+impl PredictedRun {
+    /// The run with the description's seed, and its lengths where no others are given.
+    pub(crate) fn bench<'a>(
+        self,
+        loaded: &'a LoadedDescription,
+        inputs: &'a InputFiles,
+        stop: &'a AtomicBool,
+    ) -> Bench<'a> {
+        let description = &loaded.description;
+        Bench {
+            loaded,
+            inputs,
+            duration: self.duration.unwrap_or(description.experiment.duration),
+            warm_up: self.warm_up.unwrap_or(description.experiment.warm_up),
+            seed: description.seed,
+            stop,
+            modes: None,
+        }
+    }
+}
+
 /// Predicts every chosen service of a description in every chosen variant from a recorded calibration. Bands are
 /// corrected by the `history` of the calibrated host, where there is one.
 ///
@@ -62,15 +83,7 @@ pub fn predict_on_host(
     let variants = &description.experiment.variants;
     let chosen = |variant: &&Variant| query.variant.is_none_or(|name| variant.name == name);
     let stop = AtomicBool::new(false);
-    let bench = Bench {
-        loaded,
-        inputs,
-        duration: run.duration.unwrap_or(description.experiment.duration),
-        warm_up: run.warm_up.unwrap_or(description.experiment.warm_up),
-        seed: description.seed,
-        stop: &stop,
-        modes: None,
-    };
+    let bench = run.bench(loaded, inputs, &stop);
     for variant in variants.iter().filter(chosen) {
         let deployment = Deployment::of_run(description, variant)?;
         let place = (variant, &deployment);

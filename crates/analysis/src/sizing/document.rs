@@ -25,13 +25,16 @@ impl Serialize for Sizing {
 impl Serialize for Choice {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let ns = |time: Option<Duration>| time.map(Duration::as_nanos);
-        let mut fields = out.serialize_struct("Choice", 6)?;
+        let mut fields = out.serialize_struct("Choice", 6 + usize::from(self.kept.is_some()))?;
         fields.serialize_field("period_ns", &self.period.as_nanos())?;
         fields.serialize_field("budget_ns", &ns(self.budget))?;
         fields.serialize_field("bandwidth", &self.bandwidth())?;
         fields.serialize_field("budget_with_margin_ns", &ns(self.with_margin))?;
         fields.serialize_field("resolution_ns", &self.resolution.as_nanos())?;
         fields.serialize_field("on_front", &self.on_front)?;
+        if let Some(kept) = self.kept {
+            fields.serialize_field("kept", &kept)?;
+        }
         fields.end()
     }
 }

@@ -61,6 +61,8 @@ pub struct Choice {
     pub resolution: Duration,
     /// Whether no longer period needs as little bandwidth.
     pub on_front: bool,
+    /// The share of simulated runs in which the budget keeps every promise, where it was found by such runs.
+    pub kept: Option<f64>,
 }
 
 impl Choice {
@@ -100,7 +102,56 @@ pub struct Sizing {
     pub assumptions: Vec<String>,
 }
 
+/// The least budget at a period that keeps every promise in a share of simulated runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RunBudget {
+    /// The budget.
+    pub budget: Duration,
+    /// How much less keeps the promises in too few runs.
+    pub resolution: Duration,
+    /// The share of the runs in which it keeps them.
+    pub kept: f64,
+}
+
 impl Sizing {
+    /// The sizing of budgets that were found by simulated runs, one for each period; `None` where not even the whole
+    /// of a period is enough.
+    ///
+    /// # Errors
+    /// [`AnalysisError::Invalid`] for no period, or a margin that is none.
+    pub fn of_runs(
+        budgets: &[(Duration, Option<RunBudget>)],
+        margin: PercentagePoints,
+        assumptions: Vec<String>,
+    ) -> Result<Self, AnalysisError> {
+        let periods: Vec<Duration> = budgets.iter().map(|(period, _)| *period).collect();
+        check_periods(&periods)?;
+        check_margin(margin)?;
+        let choices = budgets.iter().map(|(period, least)| Choice {
+            kept: least.map(|least| least.kept),
+            ..choice(
+                margin,
+                *period,
+                least.map(|least| SizedBudget {
+                    budget: least.budget,
+                    resolution: least.resolution,
+                    evidence: Evidence::Band,
+                }),
+            )
+        });
+        let mut choices: Vec<Choice> = choices.collect();
+        let best = best(&choices);
+        mark_front(&mut choices);
+        Ok(Self {
+            choices,
+            best,
+            infeasible: Vec::new(),
+            margin,
+            evidence: Evidence::Band,
+            assumptions,
+        })
+    }
+
     /// The choice, if a budget keeps all promises.
     pub fn choice(&self) -> Option<&Choice> {
         self.choices.get(self.best?)
@@ -176,7 +227,7 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
     let budgets: Vec<Option<SizedBudget>> = periods.map(one).collect::<Result<_, _>>()?;
     let by_period = query.periods.iter().zip(&budgets);
     let mut choices: Vec<Choice> = by_period
-        .map(|(period, budget)| choice(query, *period, *budget))
+        .map(|(period, budget)| choice(query.margin, *period, *budget))
         .collect();
     let best = best(&choices);
     mark_front(&mut choices);
@@ -200,7 +251,7 @@ fn evidence(own_cpu: &ResponseTimes, budgets: &[Option<SizedBudget>]) -> Evidenc
     }
 }
 
-fn choice(query: &SizingQuery, period: Duration, found: Option<SizedBudget>) -> Choice {
+fn choice(margin: PercentagePoints, period: Duration, found: Option<SizedBudget>) -> Choice {
     debug_assert!(
         found.is_none_or(|found| found.budget <= period),
         "a budget is part of its period"
@@ -208,9 +259,10 @@ fn choice(query: &SizingQuery, period: Duration, found: Option<SizedBudget>) -> 
     Choice {
         period,
         budget: found.map(|found| found.budget),
-        with_margin: found.map(|found| plus_margin(found.budget, period, query.margin)),
+        with_margin: found.map(|found| plus_margin(found.budget, period, margin)),
         resolution: found.map_or(Duration::ZERO, |found| found.resolution),
         on_front: false,
+        kept: None,
     }
 }
 
@@ -342,6 +394,7 @@ mod tests {
             with_margin: None,
             resolution: Duration::from_nanos(1),
             on_front: false,
+            kept: None,
         }
     }
 

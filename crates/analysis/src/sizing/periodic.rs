@@ -36,6 +36,7 @@ pub fn size_periodic(
             with_margin: Some(plus_margin(budget, *period, margin)),
             resolution: Duration::ZERO,
             on_front: false,
+            kept: None,
         })
     };
     let mut choices: Vec<Choice> = periods

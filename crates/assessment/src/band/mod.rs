@@ -39,7 +39,7 @@ pub const BAND_COVERAGE: f64 = 0.9;
 /// How many runs are simulated for a band.
 pub const BAND_RUNS: usize = 300;
 /// The least number of runs with which the ends of a band of 90% are among the runs.
-const LEAST_RUNS: usize = 60;
+pub const LEAST_RUNS: usize = 60;
 /// About so many requests may be simulated for a band: some seconds of computing.
 const MOST_REQUESTS: usize = 10_000_000;
 /// How many runs are simulated to tell what phases and stalls add.
@@ -364,28 +364,62 @@ fn band_quantile(
     })
 }
 
-/// The share of the runs that keep a promise, their scatter corrected as the band is.
+/// The share of the runs that keep a promise.
 fn forecast(query: &BandQuery<'_>, runs: &[SimulatedRun], slo: &Slo) -> Option<PromiseForecast> {
-    let percentile = slo.percentile.0;
-    let sorted = sorted_quantiles(runs, slo.task.as_deref(), slo.percentile.probability());
-    let median = middle(&sorted)?;
-    let nearest = BAND_PERCENTILES.into_iter().min_by(|one, other| {
-        let apart = |to: f64| (to - percentile).abs();
-        apart(*one).total_cmp(&apart(*other))
-    })?;
-    let correction = BandCorrection::of(query.earlier, nearest, query.coverage);
-    let factor = correction.map_or(1.0, |correction| correction.factor);
-    let kept = sorted
-        .iter()
-        .filter(|&&quantile| BandCorrection::stretch(factor, median, quantile) <= slo.latency);
-    let kept = kept.count() as f64 / sorted.len() as f64;
+    let verdicts: Vec<bool> = verdicts(query, runs, slo).into_iter().flatten().collect();
+    if verdicts.is_empty() {
+        return None;
+    }
+    let kept = share_of_true(&verdicts);
     Some(PromiseForecast {
-        percentile,
+        percentile: slo.percentile.0,
         latency: slo.latency,
         task: slo.task.clone(),
         kept,
         forecast: Forecast::of(kept),
     })
+}
+
+/// Whether each run keeps a promise, the scatter of the runs corrected as the band is; `None` for a run without a
+/// request that the promise is about.
+fn verdicts(query: &BandQuery<'_>, runs: &[SimulatedRun], slo: &Slo) -> Vec<Option<bool>> {
+    let (task, probability) = (slo.task.as_deref(), slo.percentile.probability());
+    let Some(median) = middle(&sorted_quantiles(runs, task, probability)) else {
+        return vec![None; runs.len()];
+    };
+    let percentile = slo.percentile.0;
+    let nearest = BAND_PERCENTILES.into_iter().min_by(|one, other| {
+        let apart = |to: f64| (to - percentile).abs();
+        apart(*one).total_cmp(&apart(*other))
+    });
+    let correction =
+        nearest.and_then(|nearest| BandCorrection::of(query.earlier, nearest, query.coverage));
+    let factor = correction.map_or(1.0, |correction| correction.factor);
+    let kept = |quantile| BandCorrection::stretch(factor, median, quantile) <= slo.latency;
+    let quantiles = runs.iter().map(|run| run.quantile(task, probability));
+    quantiles.map(|quantile| quantile.map(kept)).collect()
+}
+
+fn share_of_true(verdicts: &[bool]) -> f64 {
+    let kept = verdicts.iter().filter(|kept| **kept);
+    kept.count() as f64 / verdicts.len().max(1) as f64
+}
+
+/// The share of the runs that keep every promise of the query at once. A promise about a task without a request in a
+/// run is kept there.
+///
+/// # Errors
+/// [`BandError`] says what is missing.
+pub fn kept_share(query: &BandQuery<'_>) -> Result<f64, BandError> {
+    let mut random = ChaCha8Rng::seed_from_u64(query.seed);
+    let runs = simulated_runs(query, Ingredients::ALL, query.runs, &mut random)?;
+    let mut all_kept = vec![true; runs.len()];
+    for slo in query.promises {
+        for (kept, verdict) in all_kept.iter_mut().zip(verdicts(query, &runs, slo)) {
+            *kept &= verdict != Some(false);
+        }
+    }
+    Ok(share_of_true(&all_kept))
 }
 
 /// The band at many probabilities as two curves.

@@ -52,7 +52,8 @@ pub struct FrequencyArguments {
         long,
         value_name = "FILE",
         requires = "counters",
-        requires = "frequency"
+        requires = "frequency",
+        conflicts_with = "calibration"
     )]
     pub frequency_model: Option<PathBuf>,
     /// With a frequency model: the service's counted events (CSV as for `tailbound model frequency`), of the runs in

@@ -41,6 +41,19 @@ pub(super) fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a share above 0 and below 1, or one in percent.
+pub(super) fn probability(text: &str) -> Result<f64, String> {
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.parse::<f64>().map(|number| number / whole);
+    match share {
+        Ok(share) if share > 0.0 && share < 1.0 => Ok(share),
+        _ => Err("a share of runs lies above 0 and below 1, such as 0.97 or 97%".into()),
+    }
+}
+
 pub(super) fn back_end(text: &str) -> Result<BackendKind, String> {
     text.parse()
         .map_err(|unknown: UnknownBackend| unknown.to_string())

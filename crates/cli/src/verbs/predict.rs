@@ -5,7 +5,7 @@ use std::path::Path;
 use tailbound_analysis::Outlook;
 use tailbound_assessment::band::Forecast;
 use tailbound_assessment::prediction::predict;
-use tailbound_experiment::{CalibrationRecord, HostPrediction, PredictedRun, predict_on_host};
+use tailbound_experiment::{CalibrationRecord, HostPrediction, predict_on_host};
 use tailbound_report::{ServiceBand, forecast_line};
 
 use super::predict_answer::{export_html, print, promise};
@@ -24,12 +24,7 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
     if let (Some(model), Some(counters)) = (&clocks.frequency_model, &clocks.counters) {
         return super::predict_frequency::carry_out(model, counters, arguments, output);
     }
-    if arguments.calibration.is_none() && !arguments.history.is_default() {
-        return Err(Failure::with_help(
-            "a history corrects the bands of a calibrated host, and no calibration is named",
-            "give the result folder of a `tailbound run` with --calibration, or leave --history out",
-        ));
-    }
+    arguments.on_host.check()?;
     let (title, prediction) = match &arguments.file {
         Some(file) => of_file(file, arguments, output)?,
         None => {
@@ -59,19 +54,16 @@ fn of_file(
     let loaded = super::load(file, output)?;
     let inputs = super::inputs(&loaded)?;
     let query = arguments.query();
-    let prediction = match &arguments.calibration {
+    let prediction = match &arguments.on_host.calibration {
         None => {
             let answers = predict(&loaded.description, &inputs, &query);
             answers.map_err(Failure::from_assessment)?.into()
         }
         Some(folder) => {
             let record = CalibrationRecord::read(folder).map_err(Failure::from_error)?;
-            let history = arguments.history.file();
+            let history = arguments.on_host.history.file();
             let from = (&record, history.as_deref());
-            let run = PredictedRun {
-                duration: arguments.duration,
-                warm_up: arguments.warm_up,
-            };
+            let run = arguments.on_host.run();
             predict_on_host(&loaded, &inputs, from, run, &query).map_err(Failure::from_error)?
         }
     };

@@ -87,7 +87,7 @@ pub fn print(
         export(answers, folder)?;
     }
     let mut data = serde_json::json!({ "answers": answers });
-    if arguments.calibration.is_some() {
+    if arguments.on_host.calibration.is_some() {
         data["bands"] = serde_json::to_value(&prediction.bands).map_err(Failure::from_error)?;
     }
     let for_people = || {

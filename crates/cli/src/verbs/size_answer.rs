@@ -9,15 +9,13 @@ use tailbound_time::Duration;
 use crate::failure::Failure;
 use crate::output::write_file;
 
-/// The headings of [`cells`].
-pub const HEADER: [&str; 6] = [
-    "period",
-    "least budget",
-    "bandwidth",
-    "with margin",
-    "evidence",
-    "choice",
-];
+/// The headings of [`cells`]; the share of runs stands only where budgets were found by runs.
+pub fn header(by_runs: bool) -> Vec<&'static str> {
+    let kept = by_runs.then_some("kept in");
+    let first = ["period", "least budget", "bandwidth", "with margin"];
+    let rest = ["evidence", "choice"];
+    first.into_iter().chain(kept).chain(rest).collect()
+}
 
 /// The rows that a table shows: all, or those that nothing beats.
 pub fn shown(sizing: &Sizing, all: bool) -> impl Iterator<Item = &Choice> {
@@ -26,7 +24,7 @@ pub fn shown(sizing: &Sizing, all: bool) -> impl Iterator<Item = &Choice> {
 }
 
 /// The cells of a row; the last says whether it is on the front, and whether it is the choice.
-pub fn cells(sizing: &Sizing, choice: &Choice) -> Vec<String> {
+pub fn cells(sizing: &Sizing, choice: &Choice, by_runs: bool) -> Vec<String> {
     let text = |time: Option<Duration>| time.map_or("-".into(), |time| time.to_string());
     let mark = match (choice.on_front, sizing.is_chosen(choice)) {
         (_, true) => "front, chosen",
@@ -34,14 +32,18 @@ pub fn cells(sizing: &Sizing, choice: &Choice) -> Vec<String> {
         (false, false) => "",
     };
     let bandwidth = choice.bandwidth();
-    vec![
+    let mut cells = vec![
         choice.period.to_string(),
         text(choice.budget),
         bandwidth.map_or("-".into(), |share| format!("{:.2} %", share * 100.0)),
         text(choice.with_margin),
-        sizing.evidence.to_string(),
-        mark.into(),
-    ]
+    ];
+    if by_runs {
+        let kept = choice.kept.map(|kept| format!("{:.1} %", kept * 100.0));
+        cells.push(kept.unwrap_or_else(|| "-".into()));
+    }
+    cells.extend([sizing.evidence.to_string(), mark.into()]);
+    cells
 }
 
 /// Writes grids as a page where that is asked for.

@@ -5,13 +5,16 @@ use std::path::Path;
 use serde::Serialize;
 use tailbound_assessment::AssessmentError;
 use tailbound_assessment::analysis::refuse_what_is_only_simulated;
-use tailbound_assessment::sizing::{Budgets, ServiceSizing, SizingOptions, size_services};
+use tailbound_assessment::sizing::{
+    Budgets, RunGoal, ServiceSizing, SizingOptions, in_percent, size_services,
+};
 use tailbound_experiment::host_set::HostSet;
+use tailbound_experiment::{CalibratedHost, CalibrationRecord};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::PercentagePoints;
+use tailbound_model::{InputFiles, LoadedDescription, PercentagePoints};
 use tailbound_report::SizingGrid;
 
-use super::size_answer::{HEADER, cells, export_html, shown};
+use super::size_answer::{cells, export_html, header, shown};
 use super::size_queue::server_kind;
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
@@ -33,6 +36,17 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
     // What the CPUs of the description are is its own business here.
     let named = description.hosts.values().flat_map(|host| &host.cpus);
     host.online_cpus = named.map(|cpu| cpu.0).collect();
+    let record = arguments
+        .on_host
+        .calibration
+        .as_deref()
+        .map(CalibrationRecord::read);
+    let record = record.transpose().map_err(Failure::from_error)?;
+    let calibrated = record
+        .as_ref()
+        .map(|record| calibrated(&loaded, &inputs, record, (arguments, output)));
+    let calibrated = calibrated.transpose()?;
+    let runs = calibrated.as_ref().zip(arguments.probability);
     let options = SizingOptions {
         service: arguments.load.service.as_deref(),
         periods: arguments
@@ -43,6 +57,10 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         margin: PercentagePoints(arguments.margin_points),
         server: server_kind(arguments.load.server.as_ref())?,
         host: &HostSet::with_only_here(description, &host),
+        runs: runs.map(|(forecasts, probability)| RunGoal {
+            probability,
+            forecasts,
+        }),
     };
     let sizings = size_services(description, &inputs, &options).map_err(|error| match error {
         AssessmentError::Empty { .. } => Failure::with_help(
@@ -55,17 +73,35 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
     export_html(arguments.export_html.as_deref(), &description.name, || {
         sizings.iter().map(grid).collect()
     })?;
-    render(&sizings, arguments.all, output)?;
-    verdict(&sizings)
+    render(&sizings, arguments, output)?;
+    verdict(&sizings, arguments.probability)
+}
+
+/// The host of a calibration.
+fn calibrated<'a>(
+    loaded: &'a LoadedDescription,
+    inputs: &'a InputFiles,
+    record: &'a CalibrationRecord,
+    (arguments, output): (&SizeArguments, &Output),
+) -> Result<CalibratedHost<'a>, Failure> {
+    let history = arguments.on_host.history.file();
+    let from = (record, history.as_deref());
+    let host = CalibratedHost::new(loaded, inputs, from, arguments.on_host.run());
+    let (host, remarks) = host.map_err(Failure::from_error)?;
+    remarks.iter().for_each(|remark| output.note(remark));
+    Ok(host)
 }
 
 /// Status 2 where a promise cannot be kept, 1 where nothing could be sized.
-fn verdict(sizings: &[ServiceSizing]) -> Result<(), Failure> {
+fn verdict(sizings: &[ServiceSizing], probability: Option<f64>) -> Result<(), Failure> {
     let infeasible = sizings.iter().filter(|one| one.is_infeasible());
     let names: Vec<&str> = infeasible.map(|one| one.service.as_str()).collect();
     if !names.is_empty() {
+        let share = probability.map_or_else(String::new, |share| {
+            format!(" in {}% of runs", in_percent(share))
+        });
         return Err(Failure::Verdict(format!(
-            "no budget at any of these periods keeps every promise of {}",
+            "no budget at any of these periods keeps every promise of {}{share}",
             names.join(", ")
         )));
     }
@@ -75,24 +111,31 @@ fn verdict(sizings: &[ServiceSizing]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn render(sizings: &[ServiceSizing], all: bool, output: &Output) -> Result<(), Failure> {
+fn render(
+    sizings: &[ServiceSizing],
+    arguments: &SizeArguments,
+    output: &Output,
+) -> Result<(), Failure> {
+    let by_runs = arguments.probability.is_some();
+    let mut columns = vec!["service"];
+    columns.extend(header(by_runs));
     let mut rows = Vec::new();
     for one in sizings {
         let name = one.name();
         let Some(budgets) = &one.budgets else {
             let why = one.refused.as_deref().unwrap_or_default();
             output.note(format!("{name}: {why}"));
-            let mut row = vec!["-".to_owned(); 1 + HEADER.len()];
+            let mut row = vec!["-".to_owned(); columns.len() - 1];
             row[0] = name;
-            row[HEADER.len()] = "not sized".into();
+            row.push("not sized".into());
             rows.push(row);
             continue;
         };
         tell(&name, budgets, output);
         let sizing = &budgets.sizing;
-        for choice in shown(sizing, all) {
+        for choice in shown(sizing, arguments.all) {
             let mut row = vec![name.clone()];
-            row.extend(cells(sizing, choice));
+            row.extend(cells(sizing, choice, by_runs));
             rows.push(row);
         }
     }
@@ -105,9 +148,7 @@ fn render(sizings: &[ServiceSizing], all: bool, output: &Output) -> Result<(), F
             ));
         }
     }
-    let mut header = vec!["service"];
-    header.extend(HEADER);
-    output.rows(&header, &rows, &Answers { sizings })
+    output.rows(&columns, &rows, &Answers { sizings })
 }
 
 fn tell(name: &str, budgets: &Budgets, output: &Output) {

@@ -7,7 +7,7 @@ use tailbound_report::SizingGrid;
 use tailbound_reservation::Rule;
 
 use super::calculate::queue;
-use super::size_answer::{HEADER, cells, export_html, shown};
+use super::size_answer::{cells, export_html, header, shown};
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -116,6 +116,6 @@ fn render(
         }]
     })?;
     let shown = shown(found, arguments.all);
-    let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice)).collect();
-    output.rows(&HEADER, &table, found)
+    let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice, false)).collect();
+    output.rows(&header(false), &table, found)
 }

@@ -121,6 +121,7 @@ fn section((index, grid): (usize, &SizingGrid)) -> String {
     let evidence = match grid.sizing.as_ref().map(|one| one.evidence) {
         None => "",
         Some(Evidence::Bound) => " Proved: a bound.",
+        Some(Evidence::Band) => " By simulated runs of a calibrated host: a band.",
         Some(_) => " Not proved: an estimate.",
     };
     format!(
@@ -166,6 +167,7 @@ fn figure(index: usize, grid: &SizingGrid) -> String {
 
 fn table(grid: &SizingGrid) -> Table {
     let time = |time: Option<Duration>| time.map_or_else(|| UNKNOWN.into(), exactly);
+    let by_runs = grid.choices().iter().any(|choice| choice.kept.is_some());
     let rows = grid.choices().iter().map(|choice| {
         let share = percent(choice, choice.budget).map_or_else(
             || "none will do".into(),
@@ -176,18 +178,22 @@ fn table(grid: &SizingGrid) -> Table {
             (false, true) => "front",
             (false, false) => "",
         };
-        [
+        let kept = choice
+            .kept
+            .map_or_else(|| UNKNOWN.into(), |kept| format!("{:.1} %", kept * 100.0));
+        let mut cells = vec![
             exactly(choice.period),
             time(choice.budget),
             share,
             time(choice.with_margin),
             exactly(choice.resolution),
-            mark.into(),
-        ]
-        .map(Cell::text)
-        .into()
+        ];
+        cells.extend(by_runs.then_some(kept));
+        cells.push(mark.into());
+        cells.into_iter().map(Cell::text).collect()
     });
-    let numbers = ["Least budget", "Bandwidth", "With margin", "Resolution"];
+    let mut numbers = vec!["Least budget", "Bandwidth", "With margin", "Resolution"];
+    numbers.extend(by_runs.then_some("Kept in"));
     Table {
         id: "",
         title: "Every period",
@@ -212,6 +218,7 @@ mod tests {
             with_margin: budget_ms.map(|budget_ms| ms(budget_ms + 1)),
             resolution: Duration::from_micros(10),
             on_front,
+            kept: None,
         };
         let sizing = Sizing {
             choices: vec![choice(10, Some(6), true), choice(20, None, false)],

@@ -30,6 +30,7 @@ fn sample(name: &str) -> SizingPage {
         with_margin: budget.map(|budget| ms(budget) + ms(period) / 20),
         resolution: Duration::from_micros(10),
         on_front,
+        kept: None,
     };
     let sizing = Sizing {
         choices: POINTS.map(choice).into(),
