@@ -7,7 +7,7 @@ use tailbound_linux::process::RunTimes;
 use tailbound_model::CpuSet;
 use tailbound_time::{Duration, Instant};
 
-use super::order::{Claim, Demand, priorities};
+use super::order::{Claim, CpuDemand, priorities};
 use super::record::{Adoption, AdoptionRecord};
 use super::rules::{Fault, Rules, Seen, Verdict, is_real_time};
 use super::{AuditSummary, AuditedDomain};
@@ -34,7 +34,7 @@ struct Member {
     /// What it had had of CPUs at the latest look.
     run_times: Option<RunTimes>,
     /// What it wants of the CPU as an ordinary thread.
-    demand: Demand,
+    demand: CpuDemand,
 }
 
 impl Member {
@@ -47,7 +47,7 @@ impl Member {
             strays: 0,
             now: None,
             run_times: None,
-            demand: Demand::default(),
+            demand: CpuDemand::default(),
         }
     }
 }
@@ -292,16 +292,16 @@ impl DomainAudit {
             claims.push(match own(self, tid) {
                 Some(priority) => Claim::RealTime(priority),
                 // One alone takes turns with nobody.
-                None if ordinary < 2 => Claim::Ordinary(Demand::default()),
+                None if ordinary < 2 => Claim::Ordinary(CpuDemand::default()),
                 None => Claim::Ordinary(self.demand_of(kernel, *tid, due)),
             });
         }
         claims
     }
 
-    fn demand_of(&mut self, kernel: &dyn KernelView, tid: u32, due: Duration) -> Demand {
+    fn demand_of(&mut self, kernel: &dyn KernelView, tid: u32, due: Duration) -> CpuDemand {
         let (Ok(now), Some(member)) = (kernel.run_times(tid), self.members.get_mut(&tid)) else {
-            return Demand::default();
+            return CpuDemand::default();
         };
         let before = member.run_times.replace(now).unwrap_or(now);
         let since = RunTimes {

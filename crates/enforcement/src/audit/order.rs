@@ -49,12 +49,12 @@ pub enum Claim {
     /// It is a real-time thread of this priority by itself.
     RealTime(u8),
     /// It is an ordinary thread.
-    Ordinary(Demand),
+    Ordinary(CpuDemand),
 }
 
 /// What an ordinary thread wants of the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Demand {
+pub enum CpuDemand {
     /// It seldom runs.
     #[default]
     Seldom,
@@ -64,7 +64,7 @@ pub enum Demand {
     Waiting(Duration),
 }
 
-impl Demand {
+impl CpuDemand {
     /// The demand of a thread that used and waited for so much since the last look, in which the domain was due so much.
     pub fn after(self, since: RunTimes, due: Duration) -> Self {
         let is_noted = |time: Duration| time > Duration::ZERO && time * NOTED_PART >= due;
@@ -101,7 +101,7 @@ pub fn priorities(band: Band, claims: &[Claim]) -> Vec<u8> {
     let for_real_time = u8::try_from(real_time.len()).unwrap_or(u8::MAX);
     let for_real_time = for_real_time.min(band.width() - for_ordinary);
     let waiting = claims.iter().map(|claim| match claim {
-        Claim::Ordinary(Demand::Waiting(time)) => Some(*time),
+        Claim::Ordinary(CpuDemand::Waiting(time)) => Some(*time),
         _ => None,
     });
     let next = waiting.enumerate().filter(|(_, time)| time.is_some());
@@ -115,7 +115,7 @@ pub fn priorities(band: Band, claims: &[Claim]) -> Vec<u8> {
             above.min(for_real_time.saturating_sub(1))
         }
         Claim::Ordinary(demand) => {
-            let comes_first = demand == Demand::Seldom || Some(place) == next;
+            let comes_first = demand == CpuDemand::Seldom || Some(place) == next;
             let lowered = !comes_first && for_ordinary == ORDINARY_LEVELS;
             (for_real_time + u8::from(lowered)).min(band.width() - 1)
         }
@@ -148,15 +148,15 @@ mod tests {
         highest: 50,
         lowest: 43,
     };
-    const SELDOM: Claim = Claim::Ordinary(Demand::Seldom);
-    const MET: Claim = Claim::Ordinary(Demand::Met);
+    const SELDOM: Claim = Claim::Ordinary(CpuDemand::Seldom);
+    const MET: Claim = Claim::Ordinary(CpuDemand::Met);
 
     fn ms(count: u64) -> Duration {
         Duration::from_millis(count)
     }
 
     fn waiting(count: u64) -> Claim {
-        Claim::Ordinary(Demand::Waiting(ms(count)))
+        Claim::Ordinary(CpuDemand::Waiting(ms(count)))
     }
 
     #[test]
@@ -197,20 +197,23 @@ mod tests {
             used: ms(used),
             waited: ms(waited),
         };
-        let after = |before: Demand, used, waited| before.after(since(used, waited), ms(8));
-        assert_eq!(after(Demand::Seldom, 2, 8), Demand::Met);
-        assert_eq!(after(Demand::Seldom, 1, 1), Demand::Seldom);
-        assert_eq!(after(Demand::Met, 1, 7), Demand::Waiting(ms(7)));
-        assert_eq!(after(Demand::Waiting(ms(7)), 0, 8), Demand::Waiting(ms(15)));
+        let after = |before: CpuDemand, used, waited| before.after(since(used, waited), ms(8));
+        assert_eq!(after(CpuDemand::Seldom, 2, 8), CpuDemand::Met);
+        assert_eq!(after(CpuDemand::Seldom, 1, 1), CpuDemand::Seldom);
+        assert_eq!(after(CpuDemand::Met, 1, 7), CpuDemand::Waiting(ms(7)));
         assert_eq!(
-            after(Demand::Waiting(ms(7)), 0, 1),
-            Demand::Seldom,
+            after(CpuDemand::Waiting(ms(7)), 0, 8),
+            CpuDemand::Waiting(ms(15))
+        );
+        assert_eq!(
+            after(CpuDemand::Waiting(ms(7)), 0, 1),
+            CpuDemand::Seldom,
             "it does not want to run any more"
         );
         // Nothing was due, and nothing used.
         assert_eq!(
-            Demand::Met.after(since(0, 0), Duration::ZERO),
-            Demand::Seldom
+            CpuDemand::Met.after(since(0, 0), Duration::ZERO),
+            CpuDemand::Seldom
         );
     }
 
@@ -285,8 +288,8 @@ mod tests {
                         (Claim::RealTime(one), Claim::RealTime(other)) => one > other,
                         (Claim::RealTime(_), Claim::Ordinary(_)) => true,
                         (Claim::Ordinary(one), Claim::Ordinary(other)) => match (one, other) {
-                            (Demand::Waiting(one), Demand::Waiting(other)) => one > other,
-                            (Demand::Seldom, _) | (_, Demand::Met) => true,
+                            (CpuDemand::Waiting(one), CpuDemand::Waiting(other)) => one > other,
+                            (CpuDemand::Seldom, _) | (_, CpuDemand::Met) => true,
                             _ => false,
                         },
                         (Claim::Ordinary(_), Claim::RealTime(_)) => false,
@@ -304,7 +307,7 @@ mod tests {
         #[test]
         fn every_busy_thread_has_its_turn(count in 2_usize..12, queued in any::<prop::sample::Index>()) {
             let due = ms(8);
-            let mut demands = vec![Demand::Seldom; count];
+            let mut demands = vec![CpuDemand::Seldom; count];
             let mut runs = vec![0_usize; count];
             for _ in 0..count * 3 {
                 let claims: Vec<Claim> = demands.iter().copied().map(Claim::Ordinary).collect();
