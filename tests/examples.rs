@@ -13,6 +13,8 @@ use tailbound_tests::{binaries, repository};
 /// A shortened run of an example, and what must come of it.
 struct Shortened {
     file: &'static str,
+    /// Rounds of the calibration fill twice the length of a run, and a band from two or three rounds is as wide as
+    /// anything on a host that others disturb.
     scale: &'static str,
     needs: &'static [Need],
     /// Every variant, with the number of its repetitions.
@@ -128,7 +130,7 @@ fn every_example_says_how_its_results_are_read() {
 fn redis_slo_runs() {
     run(&Shortened {
         file: "examples/redis-slo/redis-slo.toml",
-        scale: "0.1",
+        scale: "0.2",
         needs: REDIS,
         variants: AS_USUAL,
         overloaded: &["unreserved"],
@@ -141,7 +143,7 @@ fn redis_slo_runs() {
 fn embedded_runs() {
     run(&Shortened {
         file: "examples/embedded/embedded.toml",
-        scale: "0.25",
+        scale: "0.4",
         needs: BUILT_IN,
         variants: AS_USUAL,
         overloaded: &["unreserved"],
@@ -180,7 +182,7 @@ fn virtualization_agnostic_gamma2_runs() {
 fn virtualization_agnostic_redis_hset_runs() {
     run(&Shortened {
         file: "examples/virtualization-agnostic/redis-hset.toml",
-        scale: "0.05",
+        scale: "0.07",
         needs: REDIS,
         variants: AS_USUAL,
         overloaded: &["unreserved"],

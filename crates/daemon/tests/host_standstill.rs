@@ -13,6 +13,7 @@ use tailbound_enforcement::recover;
 use tailbound_linux::cgroup;
 use tailbound_linux::process::{StoppedBy, send_signal, stopped_by};
 use tailbound_model::BackendKind;
+use tailbound_time::Duration;
 
 use crate::stage::{Stage, eventually};
 
@@ -167,7 +168,8 @@ fn both_stopped_are_found_so_ended_and_undone() {
     );
     stop(daemon);
     stop(watchdog);
-    let error = Client::connect(stage.path()).unwrap_err();
+    // However long it is waited: neither of them goes on.
+    let error = Client::connect_within(stage.path(), Duration::from_secs(1)).unwrap_err();
     let ClientError::Slow(standstill) = &error else {
         panic!("{error:?}")
     };
