@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_model::{Description, Reservation, Scheduling, Service};
+use tailbound_model::{Description, DomainKind, Reservation, Scheduling, Service};
 
 use crate::AssessmentError;
 use tailbound_analysis::resolution::{ResolvedDomain, interface_of, own_tasks};
@@ -14,8 +14,8 @@ pub struct ModeContent<'a> {
     pub mode: Option<&'a str>,
     /// The reservations by domain: the mode's own, and the described ones of the other domains.
     pub reservations: BTreeMap<&'a str, &'a Reservation>,
-    /// How many virtual CPUs each domain has in the mode.
-    vcpus: BTreeMap<&'a str, usize>,
+    /// What each domain is, and how many virtual CPUs it has in the mode.
+    vcpus: BTreeMap<&'a str, (DomainKind, usize)>,
     /// The released tasks: those of services under the service's name, and those that a domain has of its
     /// own under the domain's name, which no service has. A service or domain without any is left out.
     pub services: BTreeMap<&'a str, Service>,
@@ -53,11 +53,12 @@ pub fn modes(description: &Description) -> Vec<ModeContent<'_>> {
 fn vcpus<'a>(
     description: &'a Description,
     reservations: &BTreeMap<&str, &Reservation>,
-) -> BTreeMap<&'a str, usize> {
+) -> BTreeMap<&'a str, (DomainKind, usize)> {
     let domains = description.domains.iter();
     let of_each = domains.map(|(name, domain)| {
         let reservation = reservations.get(name.as_str()).copied();
-        (name.as_str(), description.vcpus_under(domain, reservation))
+        let vcpus = description.vcpus_under(domain, reservation);
+        (name.as_str(), (domain.kind, vcpus))
     });
     of_each.collect()
 }
@@ -86,7 +87,7 @@ fn released<'a>(
 
 impl ModeContent<'_> {
     fn vcpus_of(&self, domain: &str) -> usize {
-        self.vcpus.get(domain).copied().unwrap_or(1)
+        self.vcpus.get(domain).map_or(1, |(_, vcpus)| *vcpus)
     }
 
     /// Why no analysis here holds for the tasks that a domain has of its own, if so.
@@ -148,6 +149,10 @@ impl ModeContent<'_> {
             backend,
             interface,
             vcpus: self.vcpus_of(domain),
+            is_process_group: self
+                .vcpus
+                .get(domain)
+                .is_some_and(|(kind, _)| kind.is_process_group()),
             server_kind: reservation.server,
             options: reservation.options,
         }))

@@ -22,7 +22,7 @@ type PerReservation = (
     fn(&ReservationStatus) -> Option<f64>,
 );
 
-const PER_RESERVATION: [PerReservation; 22] = [
+const PER_RESERVATION: [PerReservation; 23] = [
     (
         "tailbound_reservation_budget_seconds",
         MetricKind::Gauge,
@@ -118,6 +118,12 @@ const PER_RESERVATION: [PerReservation; 22] = [
         MetricKind::Counter,
         "CPU time used under boosts, which came from no budget.",
         |one| ledger(one).map(|ledger| ledger.boosted.as_secs_f64()),
+    ),
+    (
+        "tailbound_audit_entered",
+        MetricKind::Counter,
+        "Processes that a runtime put into the container later, and that were taken in.",
+        |one| audit(one).map(|audit| audit.entered as f64),
     ),
     (
         "tailbound_audit_adopted",

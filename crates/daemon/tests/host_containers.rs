@@ -11,6 +11,7 @@ use tailbound_control::{Client, Lease, Presence, Selection};
 use tailbound_enforcement::Target;
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::cgroup;
+use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::{die_with_parent, send_signal};
 use tailbound_time::Duration;
 
@@ -168,9 +169,15 @@ fn configuration(cgroup: &str) -> String {
     )
 }
 
-/// Waits until the reservation holds for the process that the runtime has started, and `status` says so.
+/// Waits until the reservation holds for so many processes that the runtime has started, and `status` says so.
 #[track_caller]
-fn holds(stage: &Stage, client: &mut Client, container: &Container, domain: &str) {
+fn holds(
+    stage: &Stage,
+    client: &mut Client,
+    container: &Container,
+    domain: &str,
+    processes: usize,
+) {
     eventually("the reservation holds", || {
         let reserved = container.processes(true);
         let hold = |&pid: &u32| {
@@ -183,7 +190,9 @@ fn holds(stage: &Stage, client: &mut Client, container: &Container, domain: &str
             .into_iter()
             .find(|one| one.enforced.domain == domain)
             .map(|one| one.presence);
-        reserved.len() == 1 && reserved.iter().all(hold) && presence == Some(Presence::InForce)
+        reserved.len() == processes
+            && reserved.iter().all(hold)
+            && presence == Some(Presence::InForce)
     });
 }
 
@@ -204,18 +213,24 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
         .apply(std::slice::from_ref(&request), Lease::Persistent)
         .unwrap();
     stage.watchdog(&mut client);
-    holds(&stage, &mut client, &container, &domain);
+    holds(&stage, &mut client, &container, &domain, 1);
 
     for _ in 0..EXECS {
         container.succeeds(&["exec", "box", "true"]);
         let text = container.succeeds(&["state", "box"]);
         assert!(text.contains("running"), "{text}");
     }
-    container.succeeds(&["exec", "--detach", "box", "sleep", "600"]);
-    let entered = container.processes(false);
-    assert_eq!(entered.len(), 1, "who enters later is an ordinary process");
-    assert!(!stage.state_of(entered[0]).is_real_time());
-    holds(&stage, &mut client, &container, &domain);
+    // Who enters later is taken in, and gets its turns beside the busy one.
+    container.succeeds(&["exec", "--detach", "box", "sh", "-c", "while :; do :; done"]);
+    holds(&stage, &mut client, &container, &domain, 2);
+    let used = |pid: &u32| cpu_time_of_process(*pid).unwrap();
+    let members = container.processes(true);
+    let before: Vec<Duration> = members.iter().map(used).collect();
+    eventually("both run", || {
+        let mut all = members.iter().zip(&before);
+        all.all(|(pid, before)| used(pid) > *before)
+    });
+    container.succeeds(&["exec", "box", "true"]);
 
     container.succeeds(&["pause", "box"]);
     let before = container.used();
@@ -232,7 +247,7 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
 
     container.delete();
     container.start();
-    holds(&stage, &mut client, &container, &domain);
+    holds(&stage, &mut client, &container, &domain, 1);
 
     let members = container.processes(true);
     let is_as_before = |stage: &Stage| {
@@ -244,7 +259,7 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
     assert!(is_as_before(&stage));
     client.apply(&[request], Lease::Persistent).unwrap();
     stage.watchdog(&mut client);
-    holds(&stage, &mut client, &container, &domain);
+    holds(&stage, &mut client, &container, &domain, 1);
     send_signal(client.daemon_pid(), SIGKILL).unwrap();
     eventually("the watchdog takes it back", || is_as_before(&stage));
     let before = container.used();

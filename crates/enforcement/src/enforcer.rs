@@ -15,7 +15,7 @@ use tailbound_time::{Duration, Instant};
 pub use self::changes::{Changed, ReservationChange};
 pub use self::members::{Probe, Sight};
 use crate::admission::{Holding, Standing, admit_from, check_company, check_request};
-use crate::audit::{AuditSummary, AuditedDomain};
+use crate::audit::{AuditSummary, AuditedDomain, Band};
 use crate::backends::{admit_vcpus, backend};
 use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
@@ -366,9 +366,27 @@ impl Enforcer {
     fn audit(&mut self, plan: &Plan) -> Result<(), String> {
         let held = self.journal.history().domain(&plan.request.domain);
         let path = self.journal.path();
-        match held.and_then(|held| AuditedDomain::of(plan, held, path)) {
-            Some(audited) => self.managers.audit(audited),
-            None => Ok(()),
+        if let Some(audited) = held.and_then(|held| AuditedDomain::of(plan, held, path)) {
+            self.managers.audit(audited)?;
+        }
+        self.set_bands();
+        Ok(())
+    }
+
+    /// Gives each domain the priorities down to those of the next lower one on its CPUs. Where the reservations of
+    /// others cannot be read the bands stay as they are, so that no thread falls below a domain that is not known.
+    fn set_bands(&self) {
+        let (Some(auditor), Ok(active)) = (self.managers.auditor(), self.active(None)) else {
+            return;
+        };
+        for held in &self.journal.history().domains {
+            let (domain, interface) = (&held.request.domain, &held.request.interface);
+            let others = active.iter().map(|one| &one.standing.request);
+            let others = others.filter(|other| {
+                other.domain != *domain && !other.interface.cpus.is_disjoint(&interface.cpus)
+            });
+            let others = others.map(|other| other.interface.priority.0);
+            auditor.set_band(domain, Band::below(interface.priority.0, others));
         }
     }
 
@@ -393,6 +411,7 @@ impl Enforcer {
             }
             Ok(()) => {}
         }
+        self.set_bands();
         debug_assert!(
             !failures.is_empty()
                 || domains

@@ -157,6 +157,18 @@ pub enum AdmissionError {
         /// Those that are.
         online: String,
     },
+    /// A group of processes is stopped as a whole, and several CPUs are named.
+    #[error(
+        "domain \"{domain}\": {backend} stops its processes as a group, so it serves them on one CPU, and CPUs {cpus} are named; name one of them, make a domain for each CPU, or use rt-group"
+    )]
+    GroupOnCpus {
+        /// The domain.
+        domain: String,
+        /// The back end.
+        backend: BackendKind,
+        /// Those that are named.
+        cpus: String,
+    },
     /// Under global EDF it is not shown that the virtual CPUs of a pool of Xen's get their budgets in time.
     #[error(
         "domain \"{domain}\": the virtual CPUs in Xen's pool {pool} would have {sum_percent} of a CPU together, which fits into its {cpus} CPUs; but with more virtual CPUs than CPUs that does not show that each gets its budget within its period (RTDS is global EDF); lower the largest shares, give dom0 fewer virtual CPUs (dom0_max_vcpus), or put the domain into a pool of its own (xl cpupool-create): {holders}"

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_model::CpuSet;
 use tailbound_time::Instant;
@@ -74,6 +75,12 @@ pub trait KernelView {
     /// # Errors
     /// `NotFound` if it has gone.
     fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting>;
+
+    /// What thread `tid` has had of CPUs since it started.
+    ///
+    /// # Errors
+    /// `NotFound` if it has gone.
+    fn run_times(&self, tid: u32) -> io::Result<RunTimes>;
 
     /// The CPUs that thread `tid` may run on.
     ///

@@ -7,6 +7,7 @@ use std::thread::sleep;
 
 use tailbound_linux::cgroup::{self, Hierarchy};
 use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
@@ -85,6 +86,10 @@ impl KernelView for LinuxKernel {
 
     fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting> {
         scheduling::scheduling_of(tid)
+    }
+
+    fn run_times(&self, tid: u32) -> io::Result<RunTimes> {
+        process::run_times(tid)
     }
 
     fn affinity(&self, tid: u32) -> io::Result<CpuSet> {

@@ -314,7 +314,7 @@ impl Managers for FreezeManagers {
             }
         }
         if let Some(auditor) = &self.auditor {
-            auditor.set_period(domain, interface.period);
+            auditor.set_budget(domain, interface.budget, interface.period);
         }
         Ok(in_force_at)
     }

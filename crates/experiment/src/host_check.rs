@@ -110,6 +110,10 @@ fn requests(resolved: &BTreeMap<String, ResolvedDomain>) -> Vec<ReservationReque
     let enforced = resolved.iter().filter(|(_, one)| one.backend.enforces());
     let requests = enforced.map(|(domain, one)| ReservationRequest {
         options: one.options,
+        target: match one.is_process_group {
+            true => Target::Processes(Vec::new()),
+            false => Target::Threads(Vec::new()),
+        },
         ..request(domain, &one.interface, one.backend)
     });
     requests.collect()
@@ -367,7 +371,7 @@ fn request(
 ) -> ReservationRequest {
     ReservationRequest {
         domain: domain.into(),
-        target: Target::Processes(Vec::new()),
+        target: Target::Threads(Vec::new()),
         interface: interface.clone(),
         backend,
         options: BackendOptions::default(),
@@ -405,10 +409,26 @@ mod tests {
             backend,
             interface,
             vcpus: 1,
+            is_process_group: true,
             server_kind,
             options: BackendOptions::default(),
         };
         (domain.into(), one)
+    }
+
+    #[test]
+    fn processes_that_are_stopped_as_a_group_have_one_cpu() {
+        let on_both = |is_process_group| {
+            let (domain, mut one) = asked("a", 6_000, 0);
+            one.interface.cpus.insert(Cpu(1));
+            one.is_process_group = is_process_group;
+            obstacle(&[(domain, one)].into(), able())
+        };
+        let Some(Obstacle::TooMuch(why)) = on_both(true) else {
+            panic!("it is accepted");
+        };
+        assert!(why.contains("CPUs 0-1"), "{why}");
+        assert_eq!(on_both(false), None, "virtual CPUs are stopped one by one");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::str::FromStr;
 
+use tailbound_time::Duration;
+
 use crate::cgroup::hierarchies;
 
 /// The effective user of this process.
@@ -136,6 +138,31 @@ pub fn started(tid: u32) -> io::Result<u64> {
         return Err(exited());
     }
     stat_field(&fields, 19)
+}
+
+/// What a thread has had of CPUs since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTimes {
+    /// The CPU time that it used.
+    pub used: Duration,
+    /// The time that it was ready to run and did not.
+    pub waited: Duration,
+}
+
+/// What thread `tid` has had, in nanoseconds as the scheduler counts them.
+///
+/// # Errors
+/// `NotFound` if it has gone; `InvalidData` from a kernel without CONFIG_SCHED_INFO.
+pub fn run_times(tid: u32) -> io::Result<RunTimes> {
+    let text = read_proc(&format!("/proc/{tid}/schedstat"))?;
+    let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+    match (fields.next().flatten(), fields.next().flatten()) {
+        (Some(used), Some(waited)) => Ok(RunTimes {
+            used: Duration::from_nanos(used),
+            waited: Duration::from_nanos(waited),
+        }),
+        _ => Err(malformed("/proc/TID/schedstat")),
+    }
 }
 
 /// When process `pid` started, as [`started`]; but a process lives for as long as any of its

@@ -256,6 +256,13 @@ pub enum DomainKind {
     TimePartition,
 }
 
+impl DomainKind {
+    /// Whether a domain of this kind is whole processes, and not the virtual CPUs of a machine one by one.
+    pub fn is_process_group(self) -> bool {
+        matches!(self, Self::Process | Self::Container)
+    }
+}
+
 /// Programs that come with Tailbound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -35,6 +35,8 @@ pub struct ResolvedDomain {
     pub interface: ResourceInterface,
     /// How many virtual CPUs have this interface each.
     pub vcpus: usize,
+    /// Whether its members are whole processes, in one group, and not the virtual CPUs of a machine one by one.
+    pub is_process_group: bool,
     /// The described rule of its server, where that is described.
     pub server_kind: Option<ServerKind>,
     /// The options that only some back ends take.
@@ -95,6 +97,7 @@ fn resolve(
                 backend,
                 interface,
                 vcpus: description.vcpus_of(domain),
+                is_process_group: domain.kind.is_process_group(),
                 server_kind,
                 options: reservation.options.taken_by(backend),
             };

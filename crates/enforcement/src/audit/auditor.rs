@@ -13,7 +13,7 @@ use tailbound_linux::thread::{PollSet, WakeUp, make_current_thread_fifo};
 use tailbound_time::{Clock, Duration, Instant};
 
 use super::record::AdoptionRecord;
-use super::{AuditSummary, AuditedDomain, DomainAudit};
+use super::{AuditSummary, AuditedDomain, Band, DomainAudit};
 use crate::kernel::KernelState;
 
 /// Above the domains (90 and less) and below the managers, whose time the promises are about.
@@ -175,13 +175,21 @@ impl Auditor {
         self.shared.bell.0.wake.signal();
     }
 
-    /// Goes on with another period of a domain. It waits for nobody: where a look is under way, the old one
-    /// stays, which changes only how often the domain is looked at.
-    pub fn set_period(&self, domain: &str, period: Duration) {
+    /// Goes on with another budget and period of a domain. It waits for nobody: where a look is under way, the
+    /// old ones stay, which changes only how often the domain is looked at, and who counts as busy.
+    pub fn set_budget(&self, domain: &str, budget: Duration, period: Duration) {
         if let Ok(mut books) = self.shared.books.try_lock()
             && let Some(entry) = books.domains.get_mut(domain)
         {
-            entry.audit.audited.period = period;
+            (entry.audit.audited.budget, entry.audit.audited.period) = (budget, period);
+        }
+    }
+
+    /// Goes on with other priorities for the members of a domain; nothing if its reservation sets none.
+    pub fn set_band(&self, domain: &str, band: Band) {
+        if let Some(entry) = self.shared.books().domains.get_mut(domain) {
+            let audited = &mut entry.audit.audited;
+            audited.band = audited.scheduling.map(|_| band);
         }
     }
 

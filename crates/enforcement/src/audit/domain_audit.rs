@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use tailbound_linux::process::RunTimes;
 use tailbound_model::CpuSet;
+use tailbound_time::{Duration, Instant};
 
+use super::order::{Claim, CpuDemand, priorities};
 use super::record::{Adoption, AdoptionRecord};
 use super::rules::{Fault, Rules, Seen, Verdict, is_real_time};
 use super::{AuditSummary, AuditedDomain};
@@ -24,6 +27,29 @@ struct Member {
     lowered: bool,
     /// How often it left the domain's CPUs.
     strays: u32,
+    /// Its real-time policy by itself, if it is no ordinary thread.
+    own: Option<SchedulingSetting>,
+    /// The policy that it has since the latest look.
+    now: Option<SchedulingSetting>,
+    /// What it had had of CPUs at the latest look.
+    run_times: Option<RunTimes>,
+    /// What it wants of the CPU as an ordinary thread.
+    demand: CpuDemand,
+}
+
+impl Member {
+    fn new(before: Adoption, slot: Option<usize>) -> Self {
+        Self {
+            own: before.had.filter(|had| is_real_time(*had)),
+            before,
+            slot,
+            lowered: false,
+            strays: 0,
+            now: None,
+            run_times: None,
+            demand: CpuDemand::default(),
+        }
+    }
 }
 
 /// How often a thread may leave the domain's CPUs and be brought back: programs place their threads when
@@ -40,6 +66,8 @@ pub struct DomainAudit {
     pub(super) summary: AuditSummary,
     /// From which look on children are adopted.
     adopts_from: u64,
+    /// When the members were put in order.
+    ordered_at: Option<Instant>,
 }
 
 impl DomainAudit {
@@ -49,6 +77,7 @@ impl DomainAudit {
             members: BTreeMap::new(),
             summary: AuditSummary::default(),
             adopts_from: 0,
+            ordered_at: None,
             audited,
         };
         this.take_journaled();
@@ -68,18 +97,14 @@ impl DomainAudit {
             if known.is_some_and(|member| member.before.started == journaled.started) {
                 continue;
             }
-            let member = Member {
-                before: Adoption {
-                    tid: journaled.tid,
-                    started: journaled.started,
-                    had: Some(journaled.had),
-                    affinity: None,
-                },
-                slot: None,
-                lowered: false,
-                strays: 0,
+            let before = Adoption {
+                tid: journaled.tid,
+                started: journaled.started,
+                had: Some(journaled.had),
+                affinity: None,
             };
-            self.members.insert(journaled.tid, member);
+            self.members
+                .insert(journaled.tid, Member::new(before, None));
         }
     }
 
@@ -96,6 +121,7 @@ impl DomainAudit {
     /// Looks at every member once, and corrects what is wrong.
     pub fn look(&mut self, kernel: &mut dyn KernelState, record: &mut AdoptionRecord) {
         self.summary.passes += 1;
+        self.take_in(kernel);
         let listed = self.listed(kernel);
         for (&tid, cpus) in &listed {
             let is_new = !self.members.contains_key(&tid);
@@ -112,6 +138,23 @@ impl DomainAudit {
         let absent = self.members.keys().filter(|tid| !listed.contains_key(tid));
         for tid in absent.copied().collect::<Vec<u32>>() {
             self.look_after_absent(kernel, record, tid);
+        }
+        self.put_in_order(kernel, record, &listed);
+    }
+
+    /// Moves what has entered the container to the other members. Nothing of it has to be recorded: it is where the
+    /// group of the members is emptied to.
+    fn take_in(&mut self, kernel: &mut dyn KernelState) {
+        let Some((entrance, group)) = &self.audited.entrance else {
+            return;
+        };
+        // A container that has ended has no such group.
+        for pid in kernel.processes_in(entrance).unwrap_or_default() {
+            match kernel.move_process(pid, group) {
+                Ok(()) => self.summary.entered += 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(_) => self.summary.failures += 1,
+            }
         }
     }
 
@@ -141,6 +184,7 @@ impl DomainAudit {
             affinity: kernel.affinity(tid)?,
         };
         self.note_lowering(kernel, record, tid, &seen)?;
+        self.note_own_policy(tid, seen.scheduling);
         let rules = Rules {
             scheduling: self.audited.scheduling,
             cpus: cpus.clone(),
@@ -167,11 +211,144 @@ impl DomainAudit {
         }
         if let Some((setting, fault)) = verdict.scheduling {
             kernel.set_scheduling(tid, setting)?;
+            self.note_policy(tid, setting);
             match fault {
                 Fault::Newcomer => self.summary.adopted += 1,
                 Fault::Raised => self.summary.set_back += 1,
             }
         }
+        Ok(())
+    }
+
+    /// Whether a thread of this policy has a place in the domain's order.
+    fn orders(&self, setting: SchedulingSetting) -> bool {
+        self.audited.band.is_some() && is_real_time(setting) && !is_of_agent(setting)
+    }
+
+    fn note_policy(&mut self, tid: u32, setting: SchedulingSetting) {
+        if let Some(member) = self.members.get_mut(&tid) {
+            member.now = Some(setting);
+        }
+    }
+
+    /// A real-time policy that neither the reservation nor the latest look gave to a member is its own choice.
+    fn note_own_policy(&mut self, tid: u32, seen: SchedulingSetting) {
+        let chosen = self.orders(seen) && Some(seen) != self.audited.scheduling;
+        let Some(member) = self.members.get_mut(&tid) else {
+            return;
+        };
+        if chosen && member.now.is_some_and(|before| before != seen) {
+            member.own = Some(seen);
+        }
+        member.now = Some(seen);
+    }
+
+    /// Gives each member its priority in the domain's band.
+    fn put_in_order(
+        &mut self,
+        kernel: &mut dyn KernelState,
+        record: &mut AdoptionRecord,
+        listed: &BTreeMap<u32, CpuSet>,
+    ) {
+        let Some(band) = self.audited.band else {
+            return;
+        };
+        let now = kernel.now();
+        let since = self.ordered_at.replace(now).unwrap_or(now);
+        let due = self.due_in(now.saturating_since(since));
+        // Threads of different CPUs wait for nothing of each other.
+        let mut by_cpus: BTreeMap<&CpuSet, Vec<u32>> = BTreeMap::new();
+        for (&tid, cpus) in listed {
+            let policy = self.members.get(&tid).and_then(|member| member.now);
+            if policy.is_some_and(|policy| self.orders(policy)) {
+                by_cpus.entry(cpus).or_default().push(tid);
+            }
+        }
+        for tids in by_cpus.into_values() {
+            let claims = self.claims(kernel, &tids, due);
+            for (tid, priority) in tids.into_iter().zip(priorities(band, &claims)) {
+                let Err(error) = self.place(kernel, record, tid, priority) else {
+                    continue;
+                };
+                let has_ended = error.kind() == io::ErrorKind::NotFound;
+                self.summary.failures += u64::from(!has_ended);
+            }
+        }
+    }
+
+    /// What the domain's budget amounts to in such a time.
+    fn due_in(&self, time: Duration) -> Duration {
+        let (budget, period) = (self.audited.budget, self.audited.period);
+        let ns = u128::from(budget.as_nanos()) * u128::from(time.as_nanos());
+        let ns = ns / u128::from(period.as_nanos().max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    fn claims(&mut self, kernel: &dyn KernelView, tids: &[u32], due: Duration) -> Vec<Claim> {
+        let own = |this: &Self, tid: &u32| this.members.get(tid)?.own.and_then(real_time_priority);
+        let ordinary = tids.iter().filter(|tid| own(self, tid).is_none()).count();
+        let mut claims = Vec::with_capacity(tids.len());
+        for tid in tids {
+            claims.push(match own(self, tid) {
+                Some(priority) => Claim::RealTime(priority),
+                // One alone takes turns with nobody.
+                None if ordinary < 2 => Claim::Ordinary(CpuDemand::default()),
+                None => Claim::Ordinary(self.demand_of(kernel, *tid, due)),
+            });
+        }
+        claims
+    }
+
+    fn demand_of(&mut self, kernel: &dyn KernelView, tid: u32, due: Duration) -> CpuDemand {
+        let (Ok(now), Some(member)) = (kernel.run_times(tid), self.members.get_mut(&tid)) else {
+            return CpuDemand::default();
+        };
+        let before = member.run_times.replace(now).unwrap_or(now);
+        let since = RunTimes {
+            used: now.used.saturating_sub(before.used),
+            waited: now.waited.saturating_sub(before.waited),
+        };
+        member.demand = member.demand.after(since, due);
+        member.demand
+    }
+
+    /// Gives a member a priority of the band, if it has another; what it had before is recorded first.
+    fn place(
+        &mut self,
+        kernel: &mut dyn KernelState,
+        record: &mut AdoptionRecord,
+        tid: u32,
+        priority: u8,
+    ) -> io::Result<()> {
+        let Some(member) = self.members.get_mut(&tid) else {
+            return Ok(());
+        };
+        let Some(now) = member.now else {
+            return Ok(());
+        };
+        let reset_on_fork = true;
+        let setting = match member.own {
+            Some(SchedulingSetting::RoundRobin { .. }) => SchedulingSetting::RoundRobin {
+                priority,
+                reset_on_fork,
+            },
+            _ => SchedulingSetting::Fifo {
+                priority,
+                reset_on_fork,
+            },
+        };
+        if setting == now {
+            return Ok(());
+        }
+        if member.before.had.is_none() {
+            member.before.had = Some(now);
+            let slot = record.enter(&member.before).map_err(io::Error::other)?;
+            if let Some(replaced) = member.slot.replace(slot) {
+                record.clear(replaced);
+            }
+        }
+        kernel.set_scheduling(tid, setting)?;
+        member.now = Some(setting);
         Ok(())
     }
 
@@ -196,6 +373,9 @@ impl DomainAudit {
             .unwrap_or(SchedulingSetting::Other { nice: 0 });
         let demoted = demote(kernel, tid, had)?;
         member.lowered |= demoted;
+        if demoted {
+            member.now = Some(had);
+        }
         self.summary.demoted += u64::from(demoted);
         self.adopts_from = self.summary.passes + LOOKS_WITHOUT_ADOPTION;
         Ok(demoted)
@@ -243,7 +423,8 @@ impl DomainAudit {
         let before = Adoption {
             tid,
             started: kernel.started(tid)?,
-            had: verdict.scheduling.map(|_| seen.scheduling),
+            had: (verdict.scheduling.is_some() || self.orders(seen.scheduling))
+                .then_some(seen.scheduling),
             affinity: verdict.affinity.as_ref().map(|_| seen.affinity.clone()),
         };
         let slot = match before.had.is_some() || before.affinity.is_some() {
@@ -251,11 +432,11 @@ impl DomainAudit {
             true => Some(record.enter(&before).map_err(io::Error::other)?),
             false => None,
         };
+        let lowered = before.had.is_none() && !is_real_time(seen.scheduling);
         let member = Member {
-            lowered: before.had.is_none() && !is_real_time(seen.scheduling),
-            before,
-            slot,
-            strays: 0,
+            lowered,
+            now: Some(seen.scheduling),
+            ..Member::new(before, slot)
         };
         self.members.insert(tid, member);
         Ok(())
@@ -312,6 +493,16 @@ impl DomainAudit {
                 record.clear(slot);
             }
         }
+    }
+}
+
+/// The priority of a real-time policy; that of SCHED_DEADLINE is above all.
+fn real_time_priority(setting: SchedulingSetting) -> Option<u8> {
+    use SchedulingSetting as S;
+    match setting {
+        S::Fifo { priority, .. } | S::RoundRobin { priority, .. } => Some(priority),
+        S::Deadline { .. } => Some(u8::MAX),
+        S::Other { .. } | S::Batch { .. } | S::Idle => None,
     }
 }
 

@@ -1,17 +1,19 @@
 //! The audit of a domain's members: who is in it, and whether each runs as the reservation says.
 //!
 //! Members of a domain do not pass a real-time policy on (SCHED_RESET_ON_FORK); the audit adopts what they
-//! start. It brings back threads that left the domain's CPUs, sets back those that rose above the domain's
+//! start, and what a runtime starts in a container beside them. It brings back threads that left the domain's CPUs, sets back those that rose above the domain's
 //! priority, and takes the priority from those that somebody moved out of the domain's groups, or that
 //! leave its CPUs again and again. A thread
 //! that lowers itself stays as it is, and so do agents.
 //!
-//! [`rules`] decides about one thread and knows no kernel; [`DomainAudit`] keeps what is known of each
+//! [`rules`] decides about one thread and knows no kernel, [`order`] about the threads of a domain among each other;
+//! [`DomainAudit`] keeps what is known of each
 //! member; [`Auditor`] is the thread that looks, once a period of each domain and with at most half a
 //! percent of a CPU for all of them; [`record`] is what recovery reads if the process dies.
 
 mod auditor;
 mod domain_audit;
+pub mod order;
 pub mod record;
 pub mod rules;
 
@@ -23,11 +25,12 @@ use tailbound_time::Duration;
 
 pub use auditor::{Auditor, Bell, Notice};
 pub use domain_audit::DomainAudit;
+pub use order::Band;
 pub use rules::Rules;
 
 use crate::confinement::is_of_cpuset;
 use crate::journal::{HeldDomain, Previous};
-use crate::{Change, Inheritance, Plan, SchedulingSetting};
+use crate::{Change, Inheritance, Plan, SchedulingSetting, Target};
 
 /// What audits of one domain found since its reservation began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,9 @@ pub struct AuditSummary {
     pub cpuset: bool,
     /// How often its members were looked at.
     pub passes: u64,
+    /// Processes that a runtime put into the container later, and that were taken in.
+    #[serde(default)]
+    pub entered: u64,
     /// Threads that came later and got the domain's policy.
     pub adopted: u64,
     /// Threads that were brought back to the domain's CPUs.
@@ -68,10 +74,16 @@ pub struct AuditedDomain {
     pub domain: String,
     /// Groups all of whose threads are its members, with the CPUs of each.
     pub groups: Vec<(PathBuf, CpuSet)>,
+    /// Where processes that enter a container are put by its runtime, and the group of its members.
+    pub entrance: Option<(PathBuf, PathBuf)>,
     /// How members are found where there are no groups, with their CPUs.
     pub found_by: Option<(Inheritance, CpuSet)>,
     /// The policy of its members, if the reservation sets one.
     pub scheduling: Option<SchedulingSetting>,
+    /// The priorities among which its members keep their order, if the reservation sets one.
+    pub band: Option<Band>,
+    /// Its budget.
+    pub budget: Duration,
     /// Its period.
     pub period: Duration,
     /// Members of which the journal tells what they had before.
@@ -136,13 +148,27 @@ impl AuditedDomain {
                 });
         (audited && !(groups.is_empty() && found_by.is_none())).then(|| Self {
             domain: plan.request.domain.clone(),
+            entrance: entrance(plan),
             groups,
             found_by,
             scheduling: inheritance.scheduling,
+            band: None,
+            budget: interface.budget,
             period: interface.period,
             journaled: journaled.collect(),
             record: record::beside(journal),
             cpuset: held.entries.iter().any(|entry| is_of_cpuset(&entry.change)),
         })
+    }
+}
+
+/// Where others put processes that belong to the domain, and where they are to be.
+fn entrance(plan: &Plan) -> Option<(PathBuf, PathBuf)> {
+    match (&plan.request.target, plan.managers.as_slice()) {
+        (Target::Cgroup(_), [manager]) => {
+            let above = manager.cgroup.parent()?;
+            Some((above.to_owned(), manager.cgroup.clone()))
+        }
+        _ => None,
     }
 }

@@ -12,7 +12,7 @@ use super::target::{not_supported, reading};
 use super::{
     Members, THREADED_ROOT_PREFIX, all_lacking, check_range, leave_real_time_groups, own_group,
 };
-use crate::change::is_of_agent;
+use crate::change::{cpu_list, is_of_agent};
 use crate::error::{AdmissionError, EnforcementError, PlanError};
 use crate::kernel::KernelView;
 use crate::{
@@ -55,6 +55,9 @@ impl Backend for DsFreeze {
         request: &ReservationRequest,
         _: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
+        if let Target::Processes(_) | Target::Cgroup(_) = request.target {
+            cpu_of_group(request)?;
+        }
         check_range(
             request,
             "its manager wakes up twice a period, 10 to 20 microseconds each",
@@ -71,14 +74,16 @@ impl Backend for DsFreeze {
         let mut changes = leave_real_time_groups(host, &members.threads, view);
         let groups = match &request.target {
             Target::Processes(_) => {
-                group_of_processes(request, root, &members, view, &mut changes)?
+                let cpu = cpu_of_group(request)?;
+                group_of_processes(request, cpu, root, &members, view, &mut changes)?
             }
             Target::Threads(_) | Target::Machine(_) => {
                 groups_of_threads(request, root, &members, view, &mut changes)?
             }
             // What Xen runs has no members here, so that it has been refused by now.
             Target::Cgroup(_) | Target::XenDomain(_) => {
-                group_below_container(request, root, &members, view, &mut changes)?
+                let cpu = cpu_of_group(request)?;
+                group_below_container(request, cpu, root, &members, view, &mut changes)?
             }
         };
         check_sizes(request, &groups)?;
@@ -162,13 +167,11 @@ fn one_cpu(request: &ReservationRequest) -> Option<Cpu> {
 }
 
 /// The only CPU of a group that is frozen as a whole.
-fn the_cpu(request: &ReservationRequest) -> Result<Cpu, PlanError> {
-    one_cpu(request).ok_or_else(|| {
-        not_supported(
-            request,
-            "freezes a process group as a whole, so it serves it on one CPU",
-            "name one CPU, or name as many single threads as CPUs",
-        )
+fn cpu_of_group(request: &ReservationRequest) -> Result<Cpu, AdmissionError> {
+    one_cpu(request).ok_or_else(|| AdmissionError::GroupOnCpus {
+        domain: request.domain.clone(),
+        backend: request.backend,
+        cpus: cpu_list(&request.interface.cpus),
     })
 }
 
@@ -225,12 +228,12 @@ fn check_sizes(request: &ReservationRequest, groups: &[Group]) -> Result<(), Pla
 /// The group of our own for whole processes.
 fn group_of_processes(
     request: &ReservationRequest,
+    cpu: Cpu,
     root: &Path,
     members: &Members,
     view: &dyn KernelView,
     changes: &mut Vec<Change>,
 ) -> Result<Vec<Group>, PlanError> {
-    let cpu = the_cpu(request)?;
     members.check_unsplit(request, root, view)?;
     changes.push(Change::mkdir(&own_group(root)));
     let directory = own_group(root).join(&request.domain);
@@ -248,16 +251,15 @@ fn frozen_group(cpu: Cpu, cgroup: PathBuf, members: &Members, changes: &mut Vec<
 }
 
 /// A group of our own below that of a container or unit, whose own freezer is its manager's: `pause`, `exec` and
-/// `systemctl freeze` work as without a reservation. What is put into the group above later, by `exec`, stays there as
-/// an ordinary process: beside a busy one of the same priority it would never run.
+/// `systemctl freeze` work as without a reservation. What is put into the group above later, by `exec`, the audit takes in.
 fn group_below_container(
     request: &ReservationRequest,
+    cpu: Cpu,
     root: &Path,
     members: &Members,
     view: &dyn KernelView,
     changes: &mut Vec<Change>,
 ) -> Result<Vec<Group>, PlanError> {
-    let cpu = the_cpu(request)?;
     // A group of ours is there already where the reservation is being changed; a container may have the same name.
     let is_ours = |group: &PathBuf| {
         group.ends_with(GROUP_BELOW_CONTAINER) && Some(group) != members.cgroup.as_ref()

@@ -3,8 +3,8 @@
 use tailbound_enforcement::{Backend, Change, Enforcer, ReservationRequest, Target, recover};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::{Monotonic, cpu_time_of_process, sleep_until};
-use tailbound_linux::process::{children_of, threads_of};
-use tailbound_linux::scheduling::{SchedulingSetting, set_affinity, set_scheduling};
+use tailbound_linux::process::{children_of, run_times, threads_of};
+use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of, set_affinity, set_scheduling};
 use tailbound_model::{BackendKind, BackendOptions, Cpu, Priority, ResourceInterface};
 use tailbound_time::{Clock, Duration, Instant};
 
@@ -19,11 +19,12 @@ pub const DOMAIN: &str = "conformance";
 type Check = fn(&Bench<'_>) -> Result<Outcome, String>;
 
 /// All checks, by name.
-pub const ALL: [(&str, Check); 11] = [
+pub const ALL: [(&str, Check); 12] = [
     ("gives_the_budget", gives_the_budget),
     ("replenishes_on_a_grid", replenishes_on_a_grid),
     ("serves_a_domain_that_blocks", serves_a_domain_that_blocks),
     ("threads_share_a_budget", threads_share_a_budget),
+    ("threads_take_turns", threads_take_turns),
     ("processes_share_a_budget", processes_share_a_budget),
     ("reserves_a_single_thread", reserves_a_single_thread),
     ("changes_its_interface", changes_its_interface),
@@ -268,6 +269,60 @@ fn threads_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {
         return Ok(Outcome::Declared("it has no budget for several threads"));
     }
     a_program_gets_the_budget(bench, 4)
+}
+
+/// Busy threads of a domain all get somewhere, and none of them keeps a real-time thread of it waiting.
+fn threads_take_turns(bench: &Bench<'_>) -> Result<Outcome, String> {
+    const BUSY: u64 = 3;
+    if !bench.back_end.kind().traits().thread_groups {
+        return Ok(Outcome::Declared("it has no budget for several threads"));
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let late_end = end + bench.period * 10;
+        let busy = Program::start(bench.spinning(BUSY as u32), late_end, &[]);
+        let urgent = Program::start(Role::SpinFrom { instant: late_end }, late_end, &[]);
+        let own = SchedulingSetting::Fifo {
+            priority: 7,
+            reset_on_fork: false,
+        };
+        let orders = bench.back_end.kind().guarantees_budget();
+        if orders {
+            set_scheduling(urgent.pid(), own).unwrap();
+        }
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Processes(vec![busy.pid(), urgent.pid()]));
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
+        let threads = threads_of(busy.pid()).map_err(|error| error.to_string())?;
+        let used = |at| {
+            sleep_until(at).unwrap();
+            let times = threads.iter().map(|&tid| run_times(tid).unwrap().used);
+            times.collect::<Vec<Duration>>()
+        };
+        let (before, after) = (used(start), used(end));
+        let priority = |tid| match scheduling_of(tid) {
+            Ok(SchedulingSetting::Fifo { priority, .. }) => priority,
+            _ => 0,
+        };
+        let highest = threads.iter().map(|&tid| priority(tid)).max();
+        let of_urgent = priority(urgent.pid());
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        let gained = after.into_iter().zip(before);
+        let gained: Vec<Duration> = gained.map(|(after, before)| after - before).collect();
+        let all: Duration = gained.iter().copied().sum();
+        let least = gained.iter().min().copied().unwrap_or(Duration::ZERO);
+        let share = least.as_secs_f64() / all.as_secs_f64();
+        let seen = format!("the least of {BUSY} got {share:.2} of their time");
+        if orders && Some(of_urgent) <= highest {
+            return Err(format!("{of_urgent} is not above {highest:?}"));
+        }
+        match least * BUSY * 3 >= all {
+            true => Ok(Outcome::Holds(seen)),
+            false => Err(seen),
+        }
+    })
 }
 
 fn processes_share_a_budget(bench: &Bench<'_>) -> Result<Outcome, String> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::fake_kernel::{CPUSET_ROOT, FakeKernel, V2_ROOT};
 use tailbound_enforcement::audit::record::AdoptionRecord;
-use tailbound_enforcement::audit::{AuditedDomain, DomainAudit, JournaledMember};
+use tailbound_enforcement::audit::{AuditedDomain, Band, DomainAudit, JournaledMember};
 use tailbound_enforcement::recovery::recover_with;
 use tailbound_enforcement::{
     EnforcementError, KernelState, KernelView, PlanError, SchedulingSetting, Target,
@@ -16,9 +16,9 @@ use tailbound_time::Duration;
 use super::stage::*;
 
 const GROUP: &str = "/v2/tailbound/one";
-const OTHER: SchedulingSetting = SchedulingSetting::Other { nice: 0 };
+pub(super) const OTHER: SchedulingSetting = SchedulingSetting::Other { nice: 0 };
 
-fn fifo(priority: u8) -> SchedulingSetting {
+pub(super) fn fifo(priority: u8) -> SchedulingSetting {
     SchedulingSetting::Fifo {
         priority,
         reset_on_fork: true,
@@ -161,15 +161,15 @@ fn a_child_with_a_reservation_of_its_own_is_told() {
 }
 
 /// A domain of thread 100 in a group of its own, audited.
-struct Stage {
-    kernel: FakeKernel,
-    audit: DomainAudit,
-    record: AdoptionRecord,
-    directory: tempfile::TempDir,
+pub(super) struct Stage {
+    pub kernel: FakeKernel,
+    pub audit: DomainAudit,
+    pub record: AdoptionRecord,
+    pub directory: tempfile::TempDir,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (kernel, directory) = (host(), state_directory());
         kernel.alter(|state| {
             let files = state.cgroups[Path::new(V2_ROOT)].clone();
@@ -186,8 +186,11 @@ impl Stage {
         let audited = AuditedDomain {
             domain: "one".into(),
             groups: vec![(GROUP.into(), [Cpu(1)].into())],
+            entrance: None,
             found_by: None,
             scheduling: Some(fifo(50)),
+            band: Some(Band::below(50, [])),
+            budget: Duration::from_millis(4),
             period: Duration::from_millis(10),
             journaled: vec![JournaledMember {
                 tid: 100,
@@ -205,11 +208,11 @@ impl Stage {
         }
     }
 
-    fn look(&mut self) {
+    pub fn look(&mut self) {
         self.audit.look(&mut self.kernel, &mut self.record);
     }
 
-    fn scheduling(&self, tid: u32) -> SchedulingSetting {
+    pub fn scheduling(&self, tid: u32) -> SchedulingSetting {
         self.kernel.scheduling(tid).unwrap()
     }
 
@@ -236,6 +239,41 @@ fn a_child_is_ordinary_until_it_is_adopted_and_then_again() {
 }
 
 #[test]
+fn what_a_runtime_starts_in_a_container_is_taken_in_and_put_back() {
+    let mut stage = Stage::new();
+    let home = Path::new("/v2/machine/two").to_owned();
+    let mut audited = stage.audit.audited().clone();
+    audited.entrance = Some((home.clone(), GROUP.into()));
+    stage.audit.update(audited);
+    let files = stage.kernel.snapshot().cgroups[Path::new(GROUP)].clone();
+    stage
+        .kernel
+        .alter(|state| _ = state.cgroups.insert(home.clone(), files));
+    stage.kernel.add_process(150, 1, &[150, 151]);
+    stage.kernel.move_process(150, &home).unwrap();
+    stage.look();
+    for tid in [150, 151] {
+        let at = stage.kernel.cgroup_of(tid, Path::new(GROUP)).unwrap();
+        assert_eq!(at, Path::new(GROUP));
+        assert_eq!(stage.scheduling(tid), fifo(50));
+        assert_eq!(stage.kernel.affinity(tid).unwrap(), [Cpu(1)].into());
+    }
+    assert_eq!(
+        (stage.audit.summary().entered, stage.audit.summary().adopted),
+        (1, 2)
+    );
+    // The container ends.
+    stage.kernel.alter(|state| _ = state.cgroups.remove(&home));
+    stage.look();
+    assert_eq!(stage.audit.summary().failures, 0);
+    stage.audit.release(&mut stage.kernel, &mut stage.record);
+    for tid in [150, 151] {
+        assert_eq!(stage.scheduling(tid), OTHER);
+        assert_eq!(stage.kernel.affinity(tid).unwrap().len(), 4);
+    }
+}
+
+#[test]
 fn the_first_members_get_back_what_the_journal_says() {
     let mut stage = Stage::new();
     stage.look();
@@ -254,7 +292,8 @@ fn a_thread_that_lowers_itself_is_left_so_and_one_that_rises_is_not() {
     let mut stage = Stage::new();
     stage.look();
     for (to, becomes) in [
-        (fifo(20), fifo(20)),
+        // Its own priority counts among the domain's threads, of which there is no other.
+        (fifo(20), fifo(50)),
         (fifo(90), fifo(50)),
         (fifo(95), fifo(95)),
         (OTHER, OTHER),

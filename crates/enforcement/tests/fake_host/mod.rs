@@ -12,6 +12,7 @@ mod refusals;
 mod registry;
 mod replacements;
 mod stage;
+mod thread_order;
 mod traits;
 mod xen;
 

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailbound_linux::process::RunTimes;
 use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{HostCapabilities, capabilities::Feature, capabilities::Finding};
@@ -46,6 +47,8 @@ pub struct FakeThread {
     pub started: u64,
     /// Its policy.
     pub scheduling: SchedulingSetting,
+    /// What it has had of CPUs.
+    pub run_times: RunTimes,
     /// Where it may run.
     pub affinity: CpuSet,
     /// Its cgroup in each hierarchy, by root.
@@ -143,6 +146,7 @@ impl FakeKernel {
                 parent,
                 started: u64::from(tid) * 10,
                 scheduling: SchedulingSetting::Other { nice: 0 },
+                run_times: RunTimes::default(),
                 affinity: (0..CPUS).map(Cpu).collect(),
                 cgroups: [V2_ROOT, CPU_ROOT, CPUSET_ROOT].map(root).into(),
             };
@@ -385,6 +389,10 @@ impl KernelView for FakeKernel {
 
     fn scheduling(&self, tid: u32) -> io::Result<SchedulingSetting> {
         Ok(self.lock().state.thread(tid)?.scheduling)
+    }
+
+    fn run_times(&self, tid: u32) -> io::Result<RunTimes> {
+        Ok(self.lock().state.thread(tid)?.run_times)
     }
 
     fn affinity(&self, tid: u32) -> io::Result<CpuSet> {
