@@ -253,6 +253,26 @@ fn a_daemon_outlives_the_service_that_started_it() {
     stage.expect_restored();
 }
 
+#[test]
+fn a_reserved_process_ends_with_its_service() {
+    let Some(mut stage) = Stage::set("a_reserved_process_ends_with_its_service") else {
+        return;
+    };
+    let mut client = stage.client();
+    let service = Service::start(stage.path());
+    let request = request_for(service.main.id());
+    let domain = request.domain.clone();
+    client.apply(&[request], Lease::Persistent).unwrap();
+    assert!(stage.state_of(service.main.id()).is_real_time());
+    service.kill();
+    eventually("its group has gone with it", || {
+        // The daemon takes back what has no members left, or does so now.
+        let _gone_already = client.revert(Selection::All);
+        cgroups_named(&domain).is_empty()
+    });
+    stage.expect_restored();
+}
+
 /// A service in a cgroup of its own, which has started a daemon.
 struct Service {
     group: PathBuf,
@@ -290,7 +310,7 @@ impl Service {
     /// Ends all that is in its group, as a service manager does.
     fn kill(mut self) {
         std::fs::write(self.group.join("cgroup.kill"), "1").unwrap();
-        self.main.wait().unwrap();
+        eventually("it has ended", || self.main.try_wait().unwrap().is_some());
     }
 }
 
