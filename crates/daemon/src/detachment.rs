@@ -10,6 +10,7 @@ use std::time;
 
 use tailbound_control::deadline::{remaining, std_duration};
 use tailbound_control::state_directory::StateDirectory;
+use tailbound_linux::cgroup;
 use tailbound_linux::control_socket::{begin_session, wait_readable};
 use tailbound_linux::process::own_thread;
 use tailbound_linux::scheduling::set_affinity;
@@ -81,14 +82,19 @@ pub fn detach(
     )))
 }
 
-/// Signals to the caller's terminal or group, and the CPUs that it keeps to, are not for the
-/// daemon.
+/// Signals to the caller's terminal or group, the CPUs that it keeps to, and what is done to its
+/// service or container as a whole (stopped, frozen, limited, killed) are not for the daemon.
 fn leave_the_caller() {
     // It fails if we lead a group, as when started from a shell by hand; the daemon then stays in
     // our session, which does no harm.
     let _ = begin_session();
     // The kernel leaves out the CPUs that do not exist or that the cpuset excludes.
     let _ = set_affinity(own_thread(), &(0..1024).collect());
+    // Without the privilege it stays in the caller's groups. A root has no limits and is never removed, so that
+    // nothing is left to be taken back.
+    for hierarchy in cgroup::hierarchies().unwrap_or_default() {
+        let _ = cgroup::move_process(std::process::id(), &hierarchy.root);
+    }
 }
 
 fn end_of_log(path: &Path, from: u64) -> String {

@@ -4,13 +4,15 @@
 //! Needs what the ds-freeze back end needs; skips aloud where that is missing.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration as StdDuration;
 
 use proptest::prelude::*;
 use tailbound_control::{Client, ClientError, Lease, Selection, StartOptions};
+use tailbound_linux::HostCapabilities;
 use tailbound_linux::clock::cpu_time_of_process;
 use tailbound_linux::process::{die_with_parent, process_started, send_signal};
 
@@ -224,6 +226,102 @@ fn children_started_under_a_reservation_are_put_back_too() {
     eventually("the child runs", || {
         cpu_time_of_process(child).unwrap() > used
     });
+}
+
+#[test]
+fn a_daemon_outlives_the_service_that_started_it() {
+    let Some(mut stage) = Stage::set("a_daemon_outlives_the_service") else {
+        return;
+    };
+    // The one that was started to plan ends first.
+    let planner = stage.client();
+    let planner_pid = planner.daemon_pid();
+    planner.shutdown().unwrap();
+    stage.expect_gone(planner_pid);
+    let service = Service::start(stage.path());
+    let mut client = Client::connect(stage.path()).unwrap();
+    stage.processes.insert(client.daemon_pid());
+    client.apply(&[stage.request()], Lease::Persistent).unwrap();
+    let watchdog = stage.watchdog(&mut client);
+    for pid in [client.daemon_pid(), watchdog] {
+        assert!(!service.has(pid), "{pid} is of the service");
+    }
+    service.kill();
+    stage.assert_reserved();
+    assert_eq!(client.status().unwrap().reservations.len(), 1);
+    client.revert(Selection::All).unwrap();
+    stage.expect_restored();
+}
+
+#[test]
+fn a_reserved_process_ends_with_its_service() {
+    let Some(mut stage) = Stage::set("a_reserved_process_ends_with_its_service") else {
+        return;
+    };
+    let mut client = stage.client();
+    let service = Service::start(stage.path());
+    let request = request_for(service.main.id());
+    let domain = request.domain.clone();
+    client.apply(&[request], Lease::Persistent).unwrap();
+    assert!(stage.state_of(service.main.id()).is_real_time());
+    service.kill();
+    eventually("its group has gone with it", || {
+        // The daemon takes back what has no members left, or does so now.
+        let _gone_already = client.revert(Selection::All);
+        cgroups_named(&domain).is_empty()
+    });
+    stage.expect_restored();
+}
+
+/// A service in a cgroup of its own, which has started a daemon.
+struct Service {
+    group: PathBuf,
+    main: Child,
+}
+
+impl Service {
+    fn start(state_directory: &Path) -> Self {
+        let root = HostCapabilities::probe().cgroup_v2_root.unwrap();
+        let group = root.join(format!("tailbound-test-service-{}", std::process::id()));
+        std::fs::create_dir(&group).unwrap();
+        let script = format!(
+            "echo $$ > {0}/cgroup.procs && {1} --state-dir {2} --detach --exit-when-idle && echo started && exec sleep 600",
+            group.display(),
+            env!("CARGO_BIN_EXE_tailboundd"),
+            state_directory.display(),
+        );
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).stdout(Stdio::piped());
+        let mut main = die_with_parent(&mut command).spawn().unwrap();
+        let mut line = String::new();
+        let stdout = main.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let service = Self { group, main };
+        assert_eq!(line, "started\n");
+        assert!(service.has(service.main.id()));
+        service
+    }
+
+    fn has(&self, pid: u32) -> bool {
+        let text = std::fs::read_to_string(self.group.join("cgroup.procs")).unwrap();
+        text.lines().any(|line| line == pid.to_string())
+    }
+
+    /// Ends all that is in its group, as a service manager does.
+    fn kill(mut self) {
+        std::fs::write(self.group.join("cgroup.kill"), "1").unwrap();
+        eventually("it has ended", || self.main.try_wait().unwrap().is_some());
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ended_already = self.main.kill();
+        let _reaped = self.main.wait();
+        eventually("its group is empty", || {
+            std::fs::remove_dir(&self.group).is_ok()
+        });
+    }
 }
 
 #[test]

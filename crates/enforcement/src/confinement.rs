@@ -187,6 +187,10 @@ fn confine_in_v2(plan: &mut Plan, root: &Path) -> Result<String, String> {
     };
     let directory = manager.cgroup.clone();
     let own = directory.parent().unwrap_or(root).to_owned();
+    if own.parent() != Some(root) {
+        // A group that has processes gives its groups no controllers.
+        return Err(format!("{} is in the group of a service", own.display()));
+    }
     let is_made = |change: &Change| matches!(change, Change::MakeCgroup { directory: made } if *made == directory);
     let made = plan.changes.iter().position(is_made);
     let (Some(made), Target::Processes(_)) = (made, &plan.request.target) else {

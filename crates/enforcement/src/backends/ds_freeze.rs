@@ -235,9 +235,36 @@ fn group_of_processes(
     changes: &mut Vec<Change>,
 ) -> Result<Vec<Group>, PlanError> {
     members.check_unsplit(request, root, view)?;
-    changes.push(Change::mkdir(&own_group(root)));
-    let directory = own_group(root).join(&request.domain);
+    let own = own_group(&home_of_processes(request, root, members, view));
+    changes.push(Change::mkdir(&own));
+    let directory = own.join(&request.domain);
     Ok(vec![frozen_group(cpu, directory, members, changes)])
+}
+
+/// Where the group of our own is made: in the group of the processes, such as their unit's, so that what is done to that
+/// as a whole (stopped, killed, limited, counted) goes on reaching them; at the root where they are of several groups.
+fn home_of_processes(
+    request: &ReservationRequest,
+    root: &Path,
+    members: &Members,
+    view: &dyn KernelView,
+) -> PathBuf {
+    let mut homes = BTreeSet::new();
+    for &pid in &members.processes {
+        let Ok(at) = view.cgroup_of(pid, root) else {
+            continue;
+        };
+        // A reservation that is being changed has moved it already.
+        let before = at.parent().and_then(Path::parent);
+        let before = before.filter(|before| own_group(before).join(&request.domain) == at);
+        homes.insert(before.map_or_else(|| at.clone(), Path::to_path_buf));
+    }
+    let kind = |home: &PathBuf| view.read_file(&home.join("cgroup.type"));
+    match (homes.pop_first(), homes.is_empty()) {
+        // Below a threaded group there can be no group of whole processes; the root has no such file.
+        (Some(home), true) if kind(&home).is_ok_and(|kind| kind == "domain") => home,
+        _ => root.to_owned(),
+    }
 }
 
 /// A new group with all members, frozen until its manager first replenishes it.

@@ -14,6 +14,7 @@ mod replacements;
 mod stage;
 mod thread_order;
 mod traits;
+mod units;
 mod xen;
 
 use std::path::Path;
