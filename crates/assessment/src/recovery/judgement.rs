@@ -1,6 +1,6 @@
 //! Predicted bounds beside measured maxima, for the recoveries of one kind.
 
-use tailbound_analysis::recovery::{Envelope, Network, Observation, Protocol, election_messages};
+use tailbound_analysis::recovery::{Envelope, Network, Observation, Protocol, RecoveryBound, election_messages};
 use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
@@ -77,6 +77,17 @@ pub(super) fn judge(
             .phases
             .extend(phase(case, "total", total, totals, busy));
     }
+    explain(bound, margin, busy, answer);
+    Ok(())
+}
+
+/// Adds to `answer` by which methods one kind of recovery was predicted, and their assumptions.
+fn explain(
+    bound: Option<RecoveryBound>,
+    margin: u32,
+    busy: Option<&BusyHost>,
+    answer: &mut RecoveryAnswer,
+) {
     let mut method = match (&bound, busy) {
         (Some(bound), _) => format!("{}; detection and first write by envelope", bound.method),
         (None, Some(_)) => format!("smallest envelope over all recoveries, {margin} % above"),
@@ -94,7 +105,6 @@ pub(super) fn judge(
         answer.assumptions.extend(busy.share.assumptions());
     }
     answer.methods.insert(method);
-    Ok(())
 }
 
 /// The predictions for a phase, alone with their evidence and on the host in question, beside the longest one measured;
