@@ -1,6 +1,8 @@
 //! Predicted bounds beside measured maxima, for the recoveries of one kind.
 
-use tailbound_analysis::recovery::{Envelope, Network, Observation, Protocol, RecoveryBound, election_messages};
+use tailbound_analysis::recovery::{
+    Envelope, Network, Observation, Protocol, RecoveryBound, election_messages,
+};
 use tailbound_distribution::Evidence;
 use tailbound_time::Duration;
 
