@@ -14,4 +14,5 @@ mod modes;
 mod overheads;
 mod ownership;
 mod protocols;
+mod systemd;
 mod top;

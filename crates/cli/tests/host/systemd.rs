@@ -1,0 +1,119 @@
+//! Units of a real systemd, the first process of a system of its own, with cgroup v2 alone: what their manager does to
+//! them works as without reservations, and nothing is taken from others.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tailbound_linux::cgroup;
+use tailbound_linux::process::die_with_parent;
+
+use crate::bench::{Bench, daemon};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/systemd");
+
+/// The groups of a test in the hierarchies of which systemd takes hold.
+struct Groups(Vec<PathBuf>);
+
+impl Groups {
+    fn new() -> Self {
+        let name = format!("tailbound-test-systemd-{}", std::process::id());
+        let hierarchies = cgroup::hierarchies().unwrap().into_iter();
+        let of_systemd = hierarchies
+            .filter(|one| one.unified || one.controllers.iter().any(|name| name == "name=systemd"));
+        Self(of_systemd.map(|one| one.root.join(&name)).collect())
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        for group in &self.0 {
+            remove_with_all_below(group);
+            assert!(!group.exists(), "{} is left", group.display());
+        }
+    }
+}
+
+fn remove_with_all_below(group: &Path) {
+    for below in cgroup::cgroups_below(group).unwrap_or_default() {
+        remove_with_all_below(&below);
+    }
+    let _ = fs::remove_dir(group);
+}
+
+/// What the script has found, by name.
+fn found(out: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in fs::read_to_string(out.join("found"))
+        .unwrap_or_default()
+        .lines()
+    {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        found.entry(name.into()).or_default().push(value.into());
+    }
+    found
+}
+
+#[test]
+fn units_of_systemd_live_with_their_manager() {
+    let test = "units_of_systemd_live_with_their_manager";
+    let Some(bench) = Bench::enforcing(test) else {
+        return;
+    };
+    let version = Command::new("systemd-nspawn").arg("--version").output();
+    if version.is_err() || !Path::new("/lib/systemd/systemd").exists() {
+        eprintln!("SKIP {test}: needs systemd and systemd-nspawn (systemd-container)");
+        return;
+    }
+    let out = bench.path().join("out");
+    fs::create_dir(&out).unwrap();
+    let groups = Groups::new();
+    let lines = groups
+        .0
+        .iter()
+        .map(|group| format!("{}\n", group.display()));
+    fs::write(out.join("groups"), lines.collect::<String>()).unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh"]);
+    command.arg(format!("{FOLDER}/boot.sh")).arg(&out);
+    command
+        .arg(daemon().parent().unwrap())
+        .arg(format!("{FOLDER}/units.sh"));
+    let log = fs::File::create(out.join("log")).unwrap();
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log);
+    let status = die_with_parent(&mut command).status().unwrap();
+    let log = fs::read_to_string(out.join("log")).unwrap();
+    assert!(status.success(), "{status}: {log}");
+    let found = found(&out);
+    let values = |name: &str| found.get(name).cloned().unwrap_or_default();
+    assert_eq!(
+        values("daemon"),
+        ["/", "/"],
+        "daemon and watchdog are of no unit: {log}"
+    );
+    assert_eq!(values("first-left"), ["0"]);
+    let second = &values("second");
+    assert!(
+        second[0].starts_with("/system.slice/second.service/tailbound/run-"),
+        "{second:?}"
+    );
+    assert_eq!(second[1..], ["reserved", "runs", "runs again"]);
+    assert_eq!(values("second-frozen"), ["0"]);
+    assert_eq!(values("second-left"), ["0"]);
+    assert_eq!(
+        values("third"),
+        ["reserved", "/system.slice/third.service/tailbound/unit"]
+    );
+    assert_eq!(values("third-left"), ["0"]);
+    let mut fourth = vec!["reserved"];
+    fourth.extend(["reserved again"; 5]);
+    fourth.extend(["reserved after SIGKILL", "reserved after a reload"]);
+    fourth.extend(["ordinary after SIGKILL of the daemon", "runs on"]);
+    assert_eq!(values("fourth"), fourth);
+    assert_eq!(values("fourth-frozen"), ["0"]);
+    assert_eq!(values("left"), ["nothing"]);
+}

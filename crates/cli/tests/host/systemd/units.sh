@@ -1,0 +1,109 @@
+# What is done to units of systemd that have reservations; what was found is left in /out/found, a name and a value in
+# each line. Nothing here waits for longer than it has to.
+
+found() { echo "$1 $2" >>/out/found; }
+
+until_true() { # a command
+    tries=600
+    until "$@"; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
+group_of() { sed -n 's/^0:://p' "/proc/$1/cgroup"; }
+
+main_of() { systemctl show --property MainPID --value "$1"; }
+
+used_by() { sed -n 's/^usage_usec //p' "/sys/fs/cgroup/system.slice/$1.service/cpu.stat"; }
+
+is_reserved() { chrt --pid "$1" 2>/dev/null | grep -q SCHED_FIFO; }
+
+main_is_reserved() { is_reserved "$(main_of "$1")"; }
+
+has_run_since() { [ "$(used_by "$1")" -gt "$2" ]; }
+
+busy() { pgrep --full "while : $1"; }
+
+busy_is_reserved() { is_reserved "$(busy "$1" | tail -1)"; }
+
+describe() { # a member's key and value
+    cat <<TOML
+schema_version = 1
+name = "unit"
+[hosts.here]
+cpus = [0, 1]
+[domains.unit]
+$1
+reservation = { backend = "ds-freeze", budget = "3ms", period = "10ms", priority = 50, cpus = [1] }
+TOML
+}
+
+stands_still() { # a unit that is frozen: what it uses in a while
+    before=$(used_by "$1")
+    sleep 0.3
+    echo $(($(used_by "$1") - before))
+}
+
+run_of() { # name, budget
+    systemd-run --quiet --unit "$1" /programs/tailbound run --backend ds-freeze --budget "$2" --period 10ms \
+        --priority 50 --cpus 1 -- sh -c "while : $1; do :; done"
+}
+
+# Two services run commands under reservations; the one that has started the daemon is stopped.
+run_of first 1ms
+until_true busy_is_reserved first
+run_of second 2ms
+until_true busy_is_reserved second
+for pid in $(pgrep tailboundd); do found daemon "$(group_of "$pid")"; done
+systemctl stop first
+found first-left "$(busy first | wc -l)"
+found second "$(group_of "$(busy second | tail -1)")"
+busy_is_reserved second && found second reserved
+before=$(used_by second)
+until_true has_run_since second "$before" && found second runs
+systemctl freeze second && found second-frozen "$(stands_still second)"
+systemctl thaw second
+before=$(used_by second)
+until_true has_run_since second "$before" && found second "runs again"
+systemctl stop second
+found second-left "$(busy second | wc -l)"
+
+# Processes of a service are reserved by their numbers; the service is stopped.
+systemd-run --quiet --unit third sh -c 'sleep 1000 & while : third; do :; done'
+until_true busy third >/dev/null
+describe "kind = \"process\"
+pids = [$(main_of third)]" >/third.toml
+tailbound apply /third.toml >/out/third 2>&1
+main_is_reserved third && found third reserved
+found third "$(group_of "$(main_of third)")"
+systemctl stop third
+found third-left "$(pgrep --full --count 'sleep 1000')"
+tailbound revert --all >/dev/null 2>&1
+
+# A service is reserved as a whole; it is restarted, killed, frozen, reloaded by its manager.
+systemd-run --quiet --unit fourth -p Restart=always -p RestartSec=50ms -p StartLimitIntervalSec=0 sh -c 'while : fourth; do :; done'
+describe 'kind = "container"
+cgroup = "system.slice/fourth.service"' >/fourth.toml
+tailbound apply /fourth.toml >/out/fourth 2>&1
+until_true main_is_reserved fourth && found fourth reserved
+for _ in 1 2 3 4 5; do
+    systemctl restart fourth
+    until_true main_is_reserved fourth && found fourth "reserved again"
+done
+killed=$(main_of fourth)
+systemctl kill --signal KILL fourth
+is_another() { [ "$(main_of fourth)" -ne "$killed" ] && main_is_reserved fourth; }
+until_true is_another && found fourth "reserved after SIGKILL"
+systemctl daemon-reload
+main_is_reserved fourth && found fourth "reserved after a reload"
+systemctl freeze fourth && found fourth-frozen "$(stands_still fourth)"
+systemctl thaw fourth
+pkill -KILL -f 'tailboundd --state-dir'
+is_ordinary() { ! main_is_reserved fourth; }
+until_true is_ordinary && found fourth "ordinary after SIGKILL of the daemon"
+before=$(used_by fourth)
+until_true has_run_since fourth "$before" && found fourth "runs on"
+nothing_is_left() { [ -z "$(find /sys/fs/cgroup -name 'tailbound*' -type d ! -name 'tailbound-test*')" ]; }
+until_true nothing_is_left && found left nothing
