@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use serde::Serialize;
 
 use crate::arguments::{ExportArguments, Format};
@@ -173,13 +173,28 @@ pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))
 }
 
-/// Rows as a plain table that survives copying.
+/// A line above, below and under the header; none between rows.
+const STYLE: TableStyle = TableStyle::new()
+    .top_border(LineStyle::none().fill('─').junction('─'))
+    .header_separator(LineStyle::none().fill('═').junction('═'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
+
+/// Rows as a plain table that survives copying: within the width of the terminal, if it goes to one.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let terminal = terminal_size::terminal_size_of(io::stdout());
+    table_within(terminal.map(|(width, _)| width.0), header, rows)
+}
+
+/// The same, as wide as it needs to be without a width. Where its longest words leave no room it is wider.
+fn table_within(width: Option<u16>, header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table
-        .load_style(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(header);
+    table.load_style(STYLE).set_header(header);
+    match width {
+        Some(width) => table
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width),
+        None => table.set_content_arrangement(ContentArrangement::Disabled),
+    };
     table.add_rows(rows);
     let lines: Vec<String> = table
         .lines()
@@ -206,6 +221,26 @@ fn csv(header: &[&str], rows: &[Vec<String>]) -> Result<String, Failure> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn a_table_stays_within_its_width_and_says_all() {
+        let words = "budgets are enforced at ticks unless HRTICK_DL is on".to_owned();
+        let rows = vec![
+            vec!["deadline".to_owned(), words.clone()],
+            vec!["none".to_owned(), String::new()],
+        ];
+        let wide = table_within(None, &["back end", "remark"], &rows);
+        assert_eq!(wide.lines().count(), 6, "{wide}");
+        assert!(wide.contains(&words));
+        let narrow = table_within(Some(40), &["back end", "remark"], &rows);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 40),
+            "{narrow}"
+        );
+        for word in words.split(' ') {
+            assert!(narrow.contains(word), "{narrow}");
+        }
+    }
 
     #[test]
     fn csv_quotes_what_needs_it() {

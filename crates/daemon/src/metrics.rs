@@ -349,7 +349,7 @@ mod tests {
         }
         let expected = OF_DAEMON.len() + COUNTED.len() + PER_RESERVATION.len();
         assert_eq!(samples, expected);
-        assert_eq!(expected, 4 + 5 + 22);
+        assert_eq!(expected, 4 + 5 + 23);
     }
 
     #[test]

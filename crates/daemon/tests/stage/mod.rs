@@ -53,6 +53,13 @@ impl State {
     pub fn is_real_time(&self) -> bool {
         matches!(self.scheduling, SchedulingSetting::Fifo { .. })
     }
+
+    /// Whether it is a real-time thread of the same domain; which of them comes first is another matter.
+    #[allow(dead_code)]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        let same = self.cgroup == other.cgroup && self.affinity == other.affinity;
+        same && self.is_real_time() && other.is_real_time()
+    }
 }
 
 /// A busy process of ours, a private state directory, and whatever runs for them.

@@ -123,7 +123,14 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn is_fifo(tid: u32, wanted: u8) -> bool {
-    matches!(scheduling_of(tid), Ok(SchedulingSetting::Fifo { priority, .. }) if priority == wanted)
+    fifo_priority(tid) == Some(wanted)
+}
+
+fn fifo_priority(tid: u32) -> Option<u8> {
+    match scheduling_of(tid) {
+        Ok(SchedulingSetting::Fifo { priority, .. }) => Some(priority),
+        _ => None,
+    }
 }
 
 fn is_ordinary(tid: u32) -> bool {
@@ -265,8 +272,10 @@ fn a_thread_that_raises_its_priority_is_set_back() {
     raising.go();
     eventually("it was found", || stage.audit().set_back > 0);
     let threads = threads_of(raising.pid()).unwrap();
+    let priorities = || threads.iter().filter_map(|&tid| fifo_priority(tid));
+    // It comes before the other threads of its domain, and before nobody else.
     eventually("it is set back", || {
-        threads.iter().all(|&tid| is_fifo(tid, PRIORITY))
+        priorities().count() == threads.len() && priorities().max() == Some(PRIORITY)
     });
 }
 
