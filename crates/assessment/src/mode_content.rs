@@ -14,7 +14,7 @@ pub struct ModeContent<'a> {
     pub mode: Option<&'a str>,
     /// The reservations by domain: the mode's own, and the described ones of the other domains.
     pub reservations: BTreeMap<&'a str, &'a Reservation>,
-    /// What each domain is, and how many virtual CPUs it has in the mode.
+    /// The kind of each domain, and the number of its virtual CPUs in the mode.
     vcpus: BTreeMap<&'a str, (DomainKind, usize)>,
     /// The released tasks: those of services under the service's name, and those that a domain has of its
     /// own under the domain's name, which no service has. A service or domain without any is left out.

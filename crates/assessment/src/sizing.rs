@@ -156,7 +156,7 @@ impl ServiceSizing {
 pub enum Rule {
     /// It keeps the promises, for Poisson arrivals, on a server of this kind.
     Promises(ServerKind),
-    /// It keeps all promises at once in a share of the runs on a calibrated host, on a server of this kind.
+    /// A budget that keeps all promises at once in a share of the runs on a calibrated host, on a server of this kind.
     Runs {
         /// The kind of server.
         kind: ServerKind,

@@ -220,7 +220,7 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
         let text = container.succeeds(&["state", "box"]);
         assert!(text.contains("running"), "{text}");
     }
-    // Who enters later is taken in, and gets its turns beside the busy one.
+    // A process that enters later is taken in, and gets its turns beside the busy one.
     container.succeeds(&["exec", "--detach", "box", "sh", "-c", "while :; do :; done"]);
     holds(&stage, &mut client, &container, &domain, 2);
     let used = |pid: &u32| cpu_time_of_process(*pid).unwrap();
@@ -250,18 +250,23 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
     holds(&stage, &mut client, &container, &domain, 1);
 
     let members = container.processes(true);
-    let is_as_before = |stage: &Stage| {
+    let is_as_before = |stage: &Stage, members: &[u32]| {
         let ordinary = |&pid: &u32| !stage.state_of(pid).is_real_time();
         let there = container.processes(false) == members && members.iter().all(ordinary);
         there && !container.group.join("tailbound").exists()
     };
     client.revert(Selection::All).unwrap();
-    assert!(is_as_before(&stage));
+    assert!(is_as_before(&stage, &members));
     client.apply(&[request], Lease::Persistent).unwrap();
     stage.watchdog(&mut client);
     holds(&stage, &mut client, &container, &domain, 1);
+    container.succeeds(&["exec", "--detach", "box", "sh", "-c", "while :; do :; done"]);
+    holds(&stage, &mut client, &container, &domain, 2);
+    let members = container.processes(true);
     send_signal(client.daemon_pid(), SIGKILL).unwrap();
-    eventually("the watchdog takes it back", || is_as_before(&stage));
+    eventually("the watchdog takes all of it back", || {
+        is_as_before(&stage, &members)
+    });
     let before = container.used();
     eventually("the container runs", || container.used() > before);
     container.delete();

@@ -214,7 +214,7 @@ fn children_started_under_a_reservation_are_put_back_too() {
     client.apply(&[stage.request()], Lease::Persistent).unwrap();
     let watchdog = stage.watchdog(&mut client);
     let child = stage.fork();
-    // It is born an ordinary thread in the domain's cgroup; an audit gives it a priority of the domain.
+    // The child is born an ordinary thread in the domain's cgroup; an audit gives it a priority of the domain.
     eventually("it is a member", || {
         stage.state_of(child).is_beside(&stage.now())
     });

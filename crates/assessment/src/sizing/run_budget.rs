@@ -49,7 +49,7 @@ pub trait CalibratedRuns: Sync {
     /// [`BandError`] says what is missing.
     fn kept(&self, server: ReservationServer, runs: usize) -> Result<f64, BandError>;
 
-    /// What is taken for granted where promises are to be kept in a share of the runs.
+    /// The assumptions where promises are to be kept in a share of the runs.
     fn assumptions(&self, probability: f64) -> Vec<String> {
         let count = self.count() as f64;
         let error = (probability * (1.0 - probability) / count).sqrt();

@@ -42,7 +42,7 @@ fn remove_with_all_below(group: &Path) {
     let _ = fs::remove_dir(group);
 }
 
-/// What the script has found, by name.
+/// The findings of the script, by name.
 fn found(out: &Path) -> BTreeMap<String, Vec<String>> {
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in fs::read_to_string(out.join("found"))

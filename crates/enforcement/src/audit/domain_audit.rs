@@ -31,9 +31,9 @@ struct Member {
     own: Option<SchedulingSetting>,
     /// The policy that it has since the latest look.
     now: Option<SchedulingSetting>,
-    /// What it had had of CPUs at the latest look.
+    /// The times that it had run and waited at the latest look.
     run_times: Option<RunTimes>,
-    /// What it wants of the CPU as an ordinary thread.
+    /// The demand that it has for the CPU as an ordinary thread.
     demand: CpuDemand,
 }
 
@@ -341,8 +341,13 @@ impl DomainAudit {
             return Ok(());
         }
         if member.before.had.is_none() {
-            member.before.had = Some(now);
-            let slot = record.enter(&member.before).map_err(io::Error::other)?;
+            let before = Adoption {
+                had: Some(now),
+                ..member.before.clone()
+            };
+            // Nothing is known of it to a later look if it cannot be recorded now.
+            let slot = record.enter(&before).map_err(io::Error::other)?;
+            member.before = before;
             if let Some(replaced) = member.slot.replace(slot) {
                 record.clear(replaced);
             }

@@ -171,3 +171,16 @@ fn time_that_stands_still_makes_nobody_busy() {
         assert_eq!(stage.priorities(&[100, 101]), [50, 50]);
     }
 }
+
+#[test]
+fn nothing_is_put_in_order_that_cannot_be_recorded() {
+    let mut stage = Stage::with(&[(101, SchedulingSetting::Other { nice: 5 })]);
+    let own = fifo(30);
+    stage.kernel.set_scheduling(101, own).unwrap();
+    std::fs::remove_dir_all(stage.directory.path()).unwrap();
+    for failures in 1..=3 {
+        stage.look();
+        assert_eq!(stage.scheduling(101), own);
+        assert_eq!(stage.audit.summary().failures, failures);
+    }
+}
