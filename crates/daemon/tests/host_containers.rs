@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tailbound_control::{Client, Lease, Presence, Selection};
-use tailbound_enforcement::Target;
+use tailbound_enforcement::{ReservationRequest, Target};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::cgroup;
 use tailbound_linux::clock::cpu_time_of_process;
@@ -249,6 +249,17 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
     container.start();
     holds(&stage, &mut client, &container, &domain, 1);
 
+    is_given_back(&mut stage, client, &container, request);
+}
+
+/// All of a reserved container is as before after a revert, and after a SIGKILL of the daemon; it ends then.
+fn is_given_back(
+    stage: &mut Stage,
+    mut client: Client,
+    container: &Container,
+    request: ReservationRequest,
+) {
+    let domain = request.domain.clone();
     let members = container.processes(true);
     let is_as_before = |stage: &Stage, members: &[u32]| {
         let ordinary = |&pid: &u32| !stage.state_of(pid).is_real_time();
@@ -256,16 +267,16 @@ fn lives_with_its_runtime(engine: &'static str, test: &str) {
         there && !container.group.join("tailbound").exists()
     };
     client.revert(Selection::All).unwrap();
-    assert!(is_as_before(&stage, &members));
+    assert!(is_as_before(stage, &members));
     client.apply(&[request], Lease::Persistent).unwrap();
     stage.watchdog(&mut client);
-    holds(&stage, &mut client, &container, &domain, 1);
+    holds(stage, &mut client, container, &domain, 1);
     container.succeeds(&["exec", "--detach", "box", "sh", "-c", "while :; do :; done"]);
-    holds(&stage, &mut client, &container, &domain, 2);
+    holds(stage, &mut client, container, &domain, 2);
     let members = container.processes(true);
     send_signal(client.daemon_pid(), SIGKILL).unwrap();
     eventually("the watchdog takes all of it back", || {
-        is_as_before(&stage, &members)
+        is_as_before(stage, &members)
     });
     let before = container.used();
     eventually("the container runs", || container.used() > before);
