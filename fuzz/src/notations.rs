@@ -4,7 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use tailbound_analysis::notation::{PeriodRange, TaskNotation};
-use tailbound_analysis::Promise;
+use tailbound_analysis::{CpuLimit, Promise};
 use tailbound_linux::capabilities::Feature;
 use tailbound_measurement::Endpoint;
 use tailbound_model::CpuSet;
@@ -22,6 +22,7 @@ pub fn check(bytes: &[u8]) {
     };
     returns::<Duration>(text);
     returns::<TaskNotation>(text);
+    returns::<CpuLimit>(text);
     returns::<Feature>(text);
     returns::<Name>(text);
     reads::<PeriodRange>(text);

@@ -5,6 +5,8 @@
 
 pub mod admission;
 mod batches;
+mod cap;
+mod cpu_limit;
 mod error;
 mod format;
 pub mod interfaces;
@@ -25,6 +27,8 @@ mod sporadic_task;
 pub mod transitions;
 mod virtualization_agnostic;
 
+pub use cap::{CapAssumption, rule_of_cap};
+pub use cpu_limit::{CpuLimit, MILLI_CPU, Quota, USUAL_QUOTA_PERIOD};
 pub use error::AnalysisError;
 pub use format::FORMAT;
 pub use periodic_load::{LONGEST_HYPERPERIOD, PeriodicLoad, PeriodicTask};

@@ -20,13 +20,13 @@ pub struct NotationError {
 }
 
 impl NotationError {
-    fn new(what: impl Into<String>, right: &'static str) -> Self {
+    pub(crate) fn new(what: impl Into<String>, right: &'static str) -> Self {
         let what = what.into();
         Self { what, right }
     }
 }
 
-fn time(text: &str, right: &'static str) -> Result<Duration, NotationError> {
+pub(crate) fn time(text: &str, right: &'static str) -> Result<Duration, NotationError> {
     text.parse().map_err(|error| {
         let text = text.trim();
         NotationError::new(format!("\"{text}\" is no time: {error}"), right)
@@ -264,18 +264,22 @@ const SHARE: &str =
 fn share(text: &str) -> Result<u64, NotationError> {
     let wrong = || NotationError::new(format!("\"{text}\" is no share of a CPU"), SHARE);
     let digits = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
-    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, "0"));
-    let all_digits =
-        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !all_digits(whole) || !all_digits(decimals) || whole.len() > 9 || decimals.len() > 9 {
-        return Err(wrong());
-    }
-    let parts = format!("{whole}{decimals:0<9}").parse::<u64>();
-    let parts = parts.map_err(|_| wrong())?;
+    let parts = decimal(digits, 9).ok_or_else(wrong)?;
     (1..=PARTS_OF_A_CPU)
         .contains(&parts)
         .then_some(parts)
         .ok_or_else(wrong)
+}
+
+/// A decimal number with up to nine digits before the point and `decimals` after it, as a count of its last place.
+pub(crate) fn decimal(text: &str, decimals: usize) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let all_digits =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(part) || whole.len() > 9 || part.len() > decimals {
+        return None;
+    }
+    format!("{whole}{part:0<decimals$}").parse().ok()
 }
 
 /// A percentile as text: `99.9`.

@@ -7,6 +7,8 @@ use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{ReservationServer, Service};
 use tailbound_time::Duration;
 
+use crate::CapAssumption;
+
 /// A question: how long do this service's responses take under that reservation?
 #[derive(Clone, Debug)]
 pub struct ServiceQuery<'a> {
@@ -67,6 +69,10 @@ pub struct Prediction {
     pub method: String,
     /// The assumptions of the method.
     pub assumptions: Vec<String>,
+    /// What is taken for granted of a cap, where the domain has no more than one; in words it stands among the
+    /// assumptions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_assumptions: Vec<CapAssumption>,
     /// The mean response time, where it is known more sharply than from the distribution.
     #[serde(skip)]
     pub(crate) sharp_mean: Option<Interval>,
@@ -84,14 +90,21 @@ impl ProvedBracket {
 }
 
 impl Prediction {
-    /// Rests the prediction on an assumption that the host may break: it is an estimate then, and no proved bound.
-    pub fn assume(&mut self, assumption: &str) {
+    /// Rests the prediction on what is taken for granted of a cap, which the host may break: it is an estimate then,
+    /// and no proved bound.
+    pub fn assume_of_cap(&mut self) {
         self.proved = None;
-        self.assumptions.push(assumption.to_owned());
+        self.cap_assumptions = CapAssumption::ALL.to_vec();
+        let words: Vec<String> = self
+            .cap_assumptions
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        self.assumptions.extend(words.iter().cloned());
         for distribution in std::iter::once(&mut self.overall).chain(self.per_task.values_mut()) {
             let provenance = &mut distribution.provenance;
             provenance.evidence = Evidence::Estimate;
-            provenance.assumptions.push(assumption.to_owned());
+            provenance.assumptions.extend(words.iter().cloned());
         }
     }
 

@@ -12,6 +12,7 @@ mod error;
 pub mod execution_times;
 pub mod interface;
 pub mod mode_content;
+mod predicted_supply;
 pub mod prediction;
 pub mod protocols;
 pub mod recovery;

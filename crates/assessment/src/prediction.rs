@@ -4,7 +4,8 @@ use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{
-    AnalysisError, Outlook, Prediction, Promise, ServiceQuery, SharpPoints, predict_at,
+    AnalysisError, CapAssumption, Outlook, Prediction, Promise, ServiceQuery, SharpPoints,
+    predict_at,
 };
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{
@@ -15,6 +16,7 @@ use tailbound_time::{Duration, nanoseconds};
 use crate::AssessmentError;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
+use crate::predicted_supply::{NO_GUARANTEE, PredictedSupply};
 use crate::schedulability::{CpuVerdict, refused_cpus};
 
 /// The predictions for one service in one variant.
@@ -85,51 +87,6 @@ impl From<&AnalysisError> for NoPrediction {
 
 /// The label of the prediction from the whole distribution of execution times.
 pub const FAITHFUL: &str = "execution times as known";
-
-/// The CPU time that a prediction takes a domain to get.
-#[derive(Clone, Debug, PartialEq)]
-enum PredictedSupply {
-    /// The back end guarantees it.
-    Guaranteed(ReservationServer),
-    /// A quota caps it, and no other domain of the description runs on its CPUs.
-    Capped(ReservationServer),
-    /// Nothing is known of it, for this reason.
-    Unknown(String),
-}
-
-impl PredictedSupply {
-    /// What a domain of a deployment gets.
-    fn of(deployment: &Deployment, domain: &str) -> Self {
-        let resolved = deployment.reserved.get(domain);
-        let Some(resolved) = resolved else {
-            return Self::Unknown(NO_GUARANTEE.into());
-        };
-        if let Some(server) = resolved.server() {
-            return Self::Guaranteed(server);
-        }
-        let backend = resolved.backend;
-        match (resolved.cap(), deployment.company_of(domain)) {
-            (None, _) => Self::Unknown(NO_GUARANTEE.into()),
-            (Some(_), Some(other)) => Self::Unknown(format!(
-                "{backend} is a cap and guarantees no CPU time, and domain \"{other}\" runs on the same CPU; give it \
-                 another CPU, or choose a back end that guarantees a budget"
-            )),
-            (Some(_), None) if resolved.options.burst.is_some() => Self::Unknown(format!(
-                "no analysis here knows the CPU time that {backend} saves up for a burst; leave `burst` out"
-            )),
-            (Some(cap), None) => Self::Capped(cap),
-        }
-    }
-}
-
-/// Why nothing is predicted for a domain without a guaranteed budget.
-const NO_GUARANTEE: &str =
-    "the back end guarantees the domain no CPU time, so no response time is bounded";
-
-/// What the prediction of a capped domain takes for granted.
-const CAP_ASSUMPTION: &str = "the domain gets its CPUs whenever it has quota left, which a quota does not guarantee, and \
-                              loses the quota that is left at the end of a period, of which the kernel keeps up to 1ms a \
-                              CPU";
 
 /// Predicts the response times of a service on a reservation server: from all that is known of
 /// the execution times, and, where they vary, from their mean and their maximum alone (thesis,
@@ -420,6 +377,9 @@ pub struct PredictedResponses {
     pub method: String,
     /// The assumptions of the method.
     pub assumptions: Vec<String>,
+    /// What is taken for granted of a cap, where the domain has no more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cap_assumptions: Vec<CapAssumption>,
     /// The distribution's provenance and values.
     pub distribution: Distribution,
 }
@@ -498,6 +458,7 @@ impl PredictedResponses {
             proved,
             method: prediction.method,
             assumptions: prediction.assumptions,
+            cap_assumptions: prediction.cap_assumptions,
             distribution,
         }
     }
@@ -506,12 +467,21 @@ impl PredictedResponses {
 /// The name of a queue and of its only variant, where services and variants have names.
 pub const QUEUE: (&str, &str) = ("queue", "as given");
 
+/// `QueueSupply` is the kind of CPU time that the server of a queue stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueSupply {
+    /// A reservation gives it, whatever else runs.
+    Guaranteed,
+    /// A limit caps it.
+    Capped,
+}
+
 /// Predicts a queue, and judges promises about it. A load that is too much is an answer, too.
 ///
 /// # Errors
 /// The queue makes no sense, or no method holds for it.
 pub fn predict_queue(
-    queue: &PoissonQueue,
+    (queue, supply): (&PoissonQueue, QueueSupply),
     slos: &[Slo],
     query: &PredictionQuery<'_>,
 ) -> Result<PredictionAnswer, AnalysisError> {
@@ -519,7 +489,10 @@ pub fn predict_queue(
     let promised = slos.iter().map(|slo| slo.percentile.probability());
     points.probabilities.extend(promised);
     match queue.predict(QUEUE.0, &points) {
-        Ok(prediction) => {
+        Ok(mut prediction) => {
+            if supply == QueueSupply::Capped {
+                prediction.assume_of_cap();
+            }
             let from = "execution times as given";
             Ok(PredictionAnswer::of(QUEUE, from, prediction, slos, query))
         }
@@ -582,7 +555,7 @@ pub fn predict_from(
                 PredictedSupply::Capped(server) => {
                     let mut prediction = predict(server)?;
                     let cases = prediction.cases.iter_mut();
-                    cases.for_each(|(_, case)| case.assume(CAP_ASSUMPTION));
+                    cases.for_each(|(_, case)| case.assume_of_cap());
                     prediction
                 }
                 PredictedSupply::Unknown(why) => ServicePrediction::without(why),

@@ -15,8 +15,8 @@ use tailbound_time::Duration;
 use crate::AssessmentError;
 use crate::error::named;
 use crate::prediction::{
-    FAITHFUL, PredictionAnswer, PredictionQuery, QUEUE, QuantileBounds, TimeBounds, predict,
-    predict_queue,
+    FAITHFUL, PredictionAnswer, PredictionQuery, QUEUE, QuantileBounds, QueueSupply, TimeBounds,
+    predict, predict_queue,
 };
 
 /// A workload on the platform of a model.
@@ -296,7 +296,8 @@ impl<'a> Platform<'a> {
                     .collect(),
                 ..queue.clone()
             };
-            Ok(predict_queue(&stretched, slos, query)?)
+            let guaranteed = (&stretched, QueueSupply::Guaranteed);
+            Ok(predict_queue(guaranteed, slos, query)?)
         };
         let points = set_points
             .iter()

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tailbound_analysis::Promise;
 use tailbound_analysis::notation::{PeriodRange, percentile};
+use tailbound_analysis::{CpuLimit, Promise};
 use tailbound_assessment::prediction::PredictionQuery;
 use tailbound_model::{BackendKind, Percentile};
 use tailbound_reservation::Rule;
@@ -259,9 +259,18 @@ pub struct QueueArguments {
     /// Budget of the server.
     #[arg(short, long, requires = "rate")]
     pub budget: Option<Duration>,
-    /// Period of the server.
+    /// Period of the server, or of the quota of a limit (100ms if left out).
     #[arg(short, long, requires = "rate")]
     pub period: Option<Duration>,
+    /// In place of a server, a CPU limit (a CFS quota) as Kubernetes, Docker, systemd or cpu.max has it: 130m, 0.13, 13%,
+    /// 13ms/100ms or "13000 100000".
+    #[arg(
+        long,
+        value_name = "LIMIT",
+        requires = "rate",
+        conflicts_with_all = ["server", "budget", "frequency_model"]
+    )]
+    pub limit: Option<CpuLimit>,
 }
 
 /// The load of a queue.

@@ -24,7 +24,7 @@ pub use fallback::{FallenMode, WithFallen, with_fallen};
 pub use host_reservations::HostReservations;
 pub use simulated_only::{only_simulated, own_tasks, unenforceable};
 
-use crate::{PeriodicLoad, virtualization_agnostic};
+use crate::{PeriodicLoad, rule_of_cap, virtualization_agnostic};
 
 /// What a reserved domain gets in one variant.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +62,10 @@ impl ResolvedDomain {
     /// The rule by which a cap gives CPU time where nothing else wants the CPU; `None` of a reservation that is no cap.
     pub fn cap(&self) -> Option<ReservationServer> {
         let is_cap = self.backend.has_budget() && !self.backend.guarantees_budget();
-        is_cap.then(|| ServerKind::Deferrable.with(self.interface.budget, self.interface.period))
+        // The CPUs have one quota together, that many times the budget.
+        let cpus = self.interface.cpus.len().max(1) as u64;
+        let quota = self.interface.budget.checked_mul(cpus);
+        is_cap.then(|| rule_of_cap(quota.unwrap_or(Duration::MAX), self.interface.period))
     }
 
     /// The interface, where the back end enforces one.

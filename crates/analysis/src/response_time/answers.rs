@@ -189,6 +189,7 @@ impl ResponseTimes {
         Ok(Prediction {
             overall: distribution.tightened(&[], &shares),
             proved: None,
+            cap_assumptions: Vec::new(),
             per_task: BTreeMap::new(),
             method: self.method.clone(),
             assumptions: self.assumptions.clone(),

@@ -297,6 +297,7 @@ fn answer<T>(
     Prediction {
         overall: of(overall, format!("response time of {name}")),
         proved: None,
+        cap_assumptions: Vec::new(),
         per_task,
         method,
         assumptions,

@@ -284,6 +284,7 @@ fn prediction(query: &ServiceQuery<'_>, slotted: SlottedPrediction, laws: &[Law]
     Prediction {
         overall,
         proved: None,
+        cap_assumptions: Vec::new(),
         per_task,
         method: slotted.method,
         assumptions,

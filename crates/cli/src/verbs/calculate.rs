@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use tailbound_analysis::Promise;
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
-use tailbound_assessment::prediction::{PredictionAnswer, predict_queue};
+use tailbound_analysis::{CpuLimit, Promise, Quota};
+use tailbound_assessment::prediction::{PredictionAnswer, QueueSupply, predict_queue};
 use tailbound_model::{ReservationServer, ServerKind, Slo};
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
@@ -17,7 +17,11 @@ use crate::output::read_file;
 /// Predicts the queue of the arguments.
 pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
     let queue = described_queue(arguments)?;
-    let answer = predict_queue(&queue, &slos(arguments), &arguments.query());
+    let supply = match arguments.queue.limit {
+        Some(_) => QueueSupply::Capped,
+        None => QueueSupply::Guaranteed,
+    };
+    let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query());
     answer.map_err(Failure::from_error)
 }
 
@@ -63,10 +67,13 @@ pub fn queue(
 }
 
 fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
+    if let Some(limit) = arguments.limit {
+        return Ok(quota(limit, arguments.period)?.rule());
+    }
     let lacking = || {
         Failure::with_help(
             "a server needs a budget and a period",
-            "give -b 1.2s -p 2s, or --server dedicated",
+            "give -b 1.2s -p 2s, --server dedicated, or the CPU limit of a container: --limit 130m",
         )
     };
     match &arguments.load.server {
@@ -81,6 +88,12 @@ fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
             Ok(kind.with(budget, period))
         }
     }
+}
+
+/// The quota of a limit in each period.
+fn quota(limit: CpuLimit, period: Option<Duration>) -> Result<Quota, Failure> {
+    let quota = limit.quota(period);
+    quota.map_err(|error| Failure::with_help(format!("--limit: {}", error.what), error.right))
 }
 
 /// Measured execution times: one per line, with a unit, or in nanoseconds as Tailbound writes them.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use tailbound_analysis::CapAssumption;
 use tailbound_assessment::prediction::{
     FAITHFUL, PredictionAnswer, PromiseAnswer, QuantileBounds, ShareBounds, TimeBounds,
 };
@@ -83,6 +84,10 @@ pub fn print(
             }
         }
     }
+    let responses = answers
+        .iter()
+        .filter_map(|answer| answer.responses.as_ref());
+    tell_of_caps(responses.flat_map(|one| &one.cap_assumptions), output);
     if let Some(folder) = &arguments.export_distributions {
         export(answers, folder)?;
     }
@@ -99,6 +104,16 @@ pub fn print(
         )
     };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
+}
+
+/// Tells each assumption about caps once; an estimate that nobody saw resting on them would be taken for a promise.
+pub fn tell_of_caps<'a>(assumptions: impl Iterator<Item = &'a CapAssumption>, output: &Output) {
+    let rested_on: Vec<&CapAssumption> = assumptions.collect();
+    for assumption in CapAssumption::ALL {
+        if rested_on.contains(&&assumption) {
+            output.note(format!("taken for granted of a quota: {assumption}"));
+        }
+    }
 }
 
 /// The rows of each answer, and below the most faithful one of a service that of its band.

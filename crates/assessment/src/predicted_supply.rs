@@ -1,0 +1,44 @@
+//! The CPU time that an answer takes a domain to get.
+
+use tailbound_analysis::resolution::Deployment;
+use tailbound_model::ReservationServer;
+
+/// `PredictedSupply` is the CPU time that an answer takes a domain to get.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PredictedSupply {
+    /// The back end guarantees it.
+    Guaranteed(ReservationServer),
+    /// A quota caps it, and no other domain of the description runs on its CPUs.
+    Capped(ReservationServer),
+    /// Nothing is known of it, for this reason.
+    Unknown(String),
+}
+
+impl PredictedSupply {
+    /// What a domain of a deployment gets.
+    pub(crate) fn of(deployment: &Deployment, domain: &str) -> Self {
+        let resolved = deployment.reserved.get(domain);
+        let Some(resolved) = resolved else {
+            return Self::Unknown(NO_GUARANTEE.into());
+        };
+        if let Some(server) = resolved.server() {
+            return Self::Guaranteed(server);
+        }
+        let backend = resolved.backend;
+        match (resolved.cap(), deployment.company_of(domain)) {
+            (None, _) => Self::Unknown(NO_GUARANTEE.into()),
+            (Some(_), Some(other)) => Self::Unknown(format!(
+                "{backend} is a cap and guarantees no CPU time, and domain \"{other}\" runs on the same CPU; give it \
+                 another CPU, or choose a back end that guarantees a budget"
+            )),
+            (Some(_), None) if resolved.options.burst.is_some() => Self::Unknown(format!(
+                "no analysis here knows the CPU time that {backend} saves up for a burst; leave `burst` out"
+            )),
+            (Some(cap), None) => Self::Capped(cap),
+        }
+    }
+}
+
+/// Why nothing is predicted for a domain without a guaranteed budget.
+pub(crate) const NO_GUARANTEE: &str =
+    "the back end guarantees the domain no CPU time, so no response time is bounded";
