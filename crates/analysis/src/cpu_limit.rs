@@ -114,6 +114,16 @@ impl CpuLimit {
         }
     }
 
+    /// The billionths of a CPU; of a quota rounded down.
+    pub fn billionths(self) -> u64 {
+        match self {
+            Self::Cpus { billionths } => billionths,
+            Self::Quota { quota, period } => Duration::from_nanos(CPU)
+                .scaled_down(quota.as_nanos(), period.as_nanos())
+                .as_nanos(),
+        }
+    }
+
     /// The least limit in thousandths of a CPU whose quota is at least `quota` in each `period`.
     pub fn at_least(quota: Duration, period: Duration) -> Self {
         let exact = u128::from(quota.as_nanos()) * 1_000;
@@ -129,7 +139,7 @@ impl CpuLimit {
 impl Quota {
     /// The quota, if the kernel takes it.
     fn checked(self) -> Result<Self, NotationError> {
-        let traits = BackendKind::CfsQuota.traits();
+        let traits = BackendKind::CPU_LIMIT.traits();
         let (shortest, longest) = (traits.shortest_period, traits.longest_period);
         let Self { quota, period } = self;
         if !(shortest..=longest).contains(&period) {

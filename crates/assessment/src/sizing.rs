@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 use tailbound_analysis::admission::{self, HostLimits, Reserved};
-use tailbound_analysis::resolution::HostReservations;
+use tailbound_analysis::resolution::{Deployment, HostReservations};
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::sizing::{
     Infeasible, ServerKind, Sizing, SizingQuery, size, size_periodic, spread_periods,
@@ -14,7 +14,7 @@ use tailbound_analysis::{AnalysisError, Outlook, PeriodicLoad, Promise, ServiceQ
 use tailbound_distribution::Interval;
 use tailbound_model::{
     Arrivals, BackendKind, CpuSet, Description, Domain, InputFiles, PercentagePoints, Priority,
-    Reservation, ReservationServer, ResourceInterface, Service,
+    Reservation, ReservationServer, ResourceInterface, Service, Variant,
 };
 use tailbound_time::{Duration, nanoseconds};
 
@@ -23,6 +23,7 @@ use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
 use crate::mode_content::{ModeContent, modes};
+use crate::predicted_supply::PredictedSupply;
 pub use run_budget::{CalibratedRuns, RunForecasts, RunGoal};
 
 mod run_budget;
@@ -375,6 +376,13 @@ impl One<'_> {
                     .into(),
             ));
         }
+        if self.is_capped() {
+            return Err(NotSized::Because(format!(
+                "{} is a cap, and runs of a calibrated host are simulated under reservations that guarantee a budget; \
+                 leave --probability out for an estimate",
+                self.backend()
+            )));
+        }
         let kind = self.server_kind()?;
         let runs = goal.forecasts.of(self.name, self.backend());
         let runs = runs.map_err(NotSized::Because)?;
@@ -543,13 +551,27 @@ impl One<'_> {
             .reservation()
             .and_then(|reservation| reservation.server);
         let kind = self.options.server.or(described);
-        kind.or(self.backend().server_kind()).ok_or_else(|| {
-            NotSized::Because(format!(
-                "{} is a cap and guarantees nothing, so no budget of it keeps a promise; choose \
-                 another back end",
-                self.backend()
-            ))
-        })
+        match kind.or(self.backend().server_kind()) {
+            Some(kind) => Ok(kind),
+            None => self.kind_of_cap(),
+        }
+    }
+
+    /// The rule of a cap, where nothing else of the description needs its CPUs.
+    fn kind_of_cap(&self) -> Result<ServerKind, NotSized> {
+        let deployment = Deployment::of(self.description, self.mode.mode, &Variant::as_described());
+        let deployment = deployment.map_err(|error| NotSized::Because(error.to_string()))?;
+        match PredictedSupply::of(&deployment, &self.service.domain) {
+            PredictedSupply::Unknown(why) => Err(NotSized::Because(why)),
+            PredictedSupply::Guaranteed(_) | PredictedSupply::Capped(_) => {
+                Ok(ServerKind::Deferrable)
+            }
+        }
+    }
+
+    /// Whether the domain has a cap and no more.
+    fn is_capped(&self) -> bool {
+        !self.backend().guarantees_budget()
     }
 
     /// The range that was asked for, or one around the described period.
@@ -633,6 +655,10 @@ impl One<'_> {
     }
 
     fn sized(&self, sizing: Sizing, rule: Rule, range: PeriodsLookedAt) -> Budgets {
+        let sizing = match self.is_capped() {
+            true => sizing.of_caps(),
+            false => sizing,
+        };
         let smallest = self.backend().traits().smallest_budget;
         let reservation = sizing.choice().and_then(|choice| {
             Some(Reservation {
@@ -640,7 +666,7 @@ impl One<'_> {
                 period: Some(choice.period),
                 server: match rule {
                     Rule::Promises(kind) | Rule::Runs { kind, .. }
-                        if Some(kind) != self.backend().server_kind() =>
+                        if !self.is_capped() && Some(kind) != self.backend().server_kind() =>
                     {
                         Some(kind)
                     }

@@ -7,6 +7,7 @@ mod descriptions;
 mod frequency;
 mod history;
 mod interface;
+mod limit_stanza;
 mod modes;
 mod values;
 
@@ -35,6 +36,7 @@ pub use frequency::{
 };
 pub use history::HistoryArguments;
 pub use interface::{ComponentScheduling, InterfaceArguments, ModelName};
+pub use limit_stanza::LimitStanza;
 pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
@@ -329,6 +331,12 @@ pub struct SizeArguments {
     /// quarter to four times the described period.
     #[arg(short, long)]
     pub period: Option<PeriodRange>,
+    /// The least CPU limit of a container (a CFS quota) in place of a reservation; its period is 100ms if left out.
+    #[arg(long, requires = "rate", conflicts_with = "server")]
+    pub limit: bool,
+    /// With --limit: print only what sets the limit, with its margin.
+    #[arg(long, requires = "limit", value_name = "OF")]
+    pub stanza: Option<LimitStanza>,
     /// How many periods of a range are looked at.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub points: u32,

@@ -274,6 +274,9 @@ impl BackendKind {
     /// The one that gives a domain CPUs of its own.
     pub const WHOLE_CPUS: Self = Self::Dedicated;
 
+    /// The one behind the CPU limits of containers and units.
+    pub const CPU_LIMIT: Self = Self::CfsQuota;
+
     /// The names of those back ends of which something is true, for messages.
     pub fn names(of: impl Fn(Self) -> bool) -> String {
         let mut names: Vec<&str> = Vec::new();

@@ -10,7 +10,10 @@ use super::{Choice, Infeasible, Sizing};
 
 impl Serialize for Sizing {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        let mut fields = out.serialize_struct("Sizing", 7)?;
+        let limits = self.choice().and_then(|choice| self.limits(choice));
+        let of_cap = usize::from(!self.cap_assumptions.is_empty());
+        let of_limit = 2 * usize::from(limits.is_some());
+        let mut fields = out.serialize_struct("Sizing", 7 + of_cap + of_limit)?;
         fields.serialize_field("feasible", &self.best.is_some())?;
         fields.serialize_field("margin_points", &self.margin.0)?;
         fields.serialize_field("best", &self.choice())?;
@@ -18,6 +21,13 @@ impl Serialize for Sizing {
         fields.serialize_field("infeasible", &self.infeasible)?;
         fields.serialize_field("evidence", &self.evidence)?;
         fields.serialize_field("assumptions", &self.assumptions)?;
+        if of_cap > 0 {
+            fields.serialize_field("cap_assumptions", &self.cap_assumptions)?;
+        }
+        if let Some((limit, with_margin)) = limits {
+            fields.serialize_field("limit", &limit.to_string())?;
+            fields.serialize_field("limit_with_margin", &with_margin.to_string())?;
+        }
         fields.end()
     }
 }

@@ -5,6 +5,7 @@
 //! bandwidth is often better, sometimes worse. So every period is looked at on its own.
 
 mod bisection;
+mod cap;
 mod document;
 mod fraction;
 mod periodic;
@@ -17,7 +18,7 @@ use tailbound_model::{PercentagePoints, ReservationServer};
 use tailbound_time::Duration;
 
 use crate::response_time::{PoissonQueue, ResponseTimes};
-use crate::{AnalysisError, Promise};
+use crate::{AnalysisError, CapAssumption, Promise};
 pub use periodic::size_periodic;
 
 /// A question: which budgets keep all promises?
@@ -100,6 +101,8 @@ pub struct Sizing {
     pub evidence: Evidence,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
+    /// What of it is taken for granted of a cap, where the budgets are quotas.
+    pub cap_assumptions: Vec<CapAssumption>,
 }
 
 /// The least budget at a period that keeps every promise in a share of simulated runs.
@@ -149,6 +152,7 @@ impl Sizing {
             margin,
             evidence: Evidence::Band,
             assumptions,
+            cap_assumptions: Vec::new(),
         })
     }
 
@@ -238,6 +242,7 @@ pub fn size(query: &SizingQuery) -> Result<Sizing, AnalysisError> {
         infeasible,
         evidence: evidence(&own_cpu, &budgets),
         assumptions,
+        cap_assumptions: Vec::new(),
     })
 }
 

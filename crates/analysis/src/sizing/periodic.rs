@@ -55,6 +55,7 @@ pub fn size_periodic(
             "the tasks run as on a CPU of their own: in no period is the budget used up".into(),
             "the reservation has the highest priority on its CPU".into(),
         ],
+        cap_assumptions: Vec::new(),
     })
 }
 

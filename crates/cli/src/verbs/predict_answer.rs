@@ -69,20 +69,7 @@ pub fn print(
     let csv_rows: Vec<Vec<String>> = complete.collect();
     let rows = rows.concat();
     if output.format() != Format::Csv {
-        for answer in answers {
-            let (service, variant) = (&answer.service, &answer.variant);
-            if let Some(why) = &answer.refused {
-                output.note(format!("{service} in variant {variant}: {why}"));
-            }
-            if let Some(responses) = &answer.responses {
-                output.detail(format!(
-                    "{service} in variant {variant}: load {:.2} % on {:.2} % of a CPU; {}",
-                    responses.utilisation * 100.0,
-                    responses.bandwidth * 100.0,
-                    responses.method
-                ));
-            }
-        }
+        tell(answers, output);
     }
     let responses = answers
         .iter()
@@ -104,6 +91,24 @@ pub fn print(
         )
     };
     output.rows_with(for_people, &csv_header, &csv_rows, &data)
+}
+
+/// Tells the reason of each refusal, and for the curious the method of each answer.
+fn tell(answers: &[PredictionAnswer], output: &Output) {
+    for answer in answers {
+        let (service, variant) = (&answer.service, &answer.variant);
+        if let Some(why) = &answer.refused {
+            output.note(format!("{service} in variant {variant}: {why}"));
+        }
+        if let Some(responses) = &answer.responses {
+            output.detail(format!(
+                "{service} in variant {variant}: load {:.2} % on {:.2} % of a CPU; {}",
+                responses.utilisation * 100.0,
+                responses.bandwidth * 100.0,
+                responses.method
+            ));
+        }
+    }
 }
 
 /// Tells each assumption about caps once; an estimate that nobody saw resting on them would be taken for a promise.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tailbound_analysis::CpuLimit;
 use tailbound_analysis::sizing::{Choice, Sizing};
 use tailbound_report::{SizingGrid, SizingPage, render_sizing_html};
 use tailbound_time::Duration;
@@ -9,10 +10,35 @@ use tailbound_time::Duration;
 use crate::failure::Failure;
 use crate::output::write_file;
 
-/// The headings of [`cells`]; the share of runs stands only where budgets were found by runs.
-pub fn header(by_runs: bool) -> Vec<&'static str> {
-    let kept = by_runs.then_some("kept in");
-    let first = ["period", "least budget", "bandwidth", "with margin"];
+/// `Columns` says which columns an answer has: the share of runs only where budgets were found by runs, and limits in place
+/// of bandwidths where budgets are quotas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// Budgets of a reservation.
+    Budgets,
+    /// Budgets that were found by runs.
+    BudgetsByRuns,
+    /// Quotas of a cap.
+    Limits,
+}
+
+impl Columns {
+    /// The columns of an answer.
+    pub fn of(sizing: &Sizing) -> Self {
+        match sizing.cap_assumptions.is_empty() {
+            true => Self::Budgets,
+            false => Self::Limits,
+        }
+    }
+}
+
+/// The headings of [`cells`].
+pub fn header(columns: Columns) -> Vec<&'static str> {
+    let kept = (columns == Columns::BudgetsByRuns).then_some("kept in");
+    let first = match columns {
+        Columns::Limits => ["period", "least quota", "limit", "with margin"],
+        _ => ["period", "least budget", "bandwidth", "with margin"],
+    };
     let rest = ["evidence", "choice"];
     first.into_iter().chain(kept).chain(rest).collect()
 }
@@ -24,21 +50,33 @@ pub fn shown(sizing: &Sizing, all: bool) -> impl Iterator<Item = &Choice> {
 }
 
 /// The cells of a row; the last says whether it is on the front, and whether it is the choice.
-pub fn cells(sizing: &Sizing, choice: &Choice, by_runs: bool) -> Vec<String> {
+pub fn cells(sizing: &Sizing, choice: &Choice, columns: Columns) -> Vec<String> {
     let text = |time: Option<Duration>| time.map_or("-".into(), |time| time.to_string());
+    let limit = |limit: Option<CpuLimit>| limit.map_or("-".into(), |limit| limit.to_string());
     let mark = match (choice.on_front, sizing.is_chosen(choice)) {
         (_, true) => "front, chosen",
         (true, false) => "front",
         (false, false) => "",
     };
     let bandwidth = choice.bandwidth();
+    let limits = sizing.limits(choice);
+    let (share, with_margin) = match columns {
+        Columns::Limits => (
+            limit(limits.map(|(least, _)| least)),
+            limit(limits.map(|(_, with_margin)| with_margin)),
+        ),
+        _ => (
+            bandwidth.map_or("-".into(), |share| format!("{:.2} %", share * 100.0)),
+            text(choice.with_margin),
+        ),
+    };
     let mut cells = vec![
         choice.period.to_string(),
         text(choice.budget),
-        bandwidth.map_or("-".into(), |share| format!("{:.2} %", share * 100.0)),
-        text(choice.with_margin),
+        share,
+        with_margin,
     ];
-    if by_runs {
+    if columns == Columns::BudgetsByRuns {
         let kept = choice.kept.map(|kept| format!("{:.1} %", kept * 100.0));
         cells.push(kept.unwrap_or_else(|| "-".into()));
     }

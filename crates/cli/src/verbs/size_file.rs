@@ -14,7 +14,8 @@ use tailbound_linux::HostCapabilities;
 use tailbound_model::{InputFiles, LoadedDescription, PercentagePoints};
 use tailbound_report::SizingGrid;
 
-use super::size_answer::{cells, export_html, header, shown};
+use super::predict_answer::tell_of_caps;
+use super::size_answer::{Columns, cells, export_html, header, shown};
 use super::size_queue::server_kind;
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
@@ -116,9 +117,12 @@ fn render(
     arguments: &SizeArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    let by_runs = arguments.probability.is_some();
+    let columns_of = match arguments.probability {
+        Some(_) => Columns::BudgetsByRuns,
+        None => Columns::Budgets,
+    };
     let mut columns = vec!["service"];
-    columns.extend(header(by_runs));
+    columns.extend(header(columns_of));
     let mut rows = Vec::new();
     for one in sizings {
         let name = one.name();
@@ -135,10 +139,15 @@ fn render(
         let sizing = &budgets.sizing;
         for choice in shown(sizing, arguments.all) {
             let mut row = vec![name.clone()];
-            row.extend(cells(sizing, choice, by_runs));
+            row.extend(cells(sizing, choice, columns_of));
             rows.push(row);
         }
     }
+    let sized = sizings.iter().filter_map(|one| one.budgets.as_ref());
+    tell_of_caps(
+        sized.flat_map(|budgets| &budgets.sizing.cap_assumptions),
+        output,
+    );
     for one in sizings {
         if let Some(stanza) = one.budgets.as_ref().and_then(|found| found.stanza.as_ref()) {
             let indented = stanza.trim_end().replace('\n', "\n    ");

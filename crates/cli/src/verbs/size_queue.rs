@@ -1,26 +1,23 @@
 //! `tailbound size` without a file: the reservation of one queue, from the command line.
 
-use tailbound_analysis::AnalysisError;
+use tailbound_analysis::notation::PeriodRange;
 use tailbound_analysis::sizing::{ServerKind, Sizing, SizingQuery, size, spread_periods};
-use tailbound_model::{PercentagePoints, ReservationServer};
+use tailbound_analysis::{AnalysisError, USUAL_QUOTA_PERIOD};
+use tailbound_model::{BackendKind, PercentagePoints, ReservationServer};
 use tailbound_report::SizingGrid;
 use tailbound_reservation::Rule;
 
 use super::calculate::queue;
-use super::size_answer::{cells, export_html, header, shown};
-use crate::arguments::SizeArguments;
+use super::predict_answer::tell_of_caps;
+use super::size_answer::{Columns, cells, export_html, header, shown};
+use crate::arguments::{Format, LimitStanza, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 
 /// Sizes the reservation of the queue in `arguments`.
 pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let queue = queue(&arguments.load, ReservationServer::Dedicated)?;
-    let Some(range) = &arguments.period else {
-        return Err(Failure::with_help(
-            "no period is given",
-            "give one or a range of them: --period 1ms..100ms",
-        ));
-    };
+    let range = periods(arguments)?;
     if arguments.slos.is_empty() {
         return Err(Failure::with_help(
             "nothing is promised",
@@ -40,6 +37,10 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
         }
         found => found.map_err(Failure::from_error)?,
     };
+    let found = match arguments.limit {
+        true => found.of_caps(),
+        false => found,
+    };
     render(&query, &found, arguments, output)?;
     if found.best.is_none() {
         return Err(Failure::Verdict(
@@ -47,6 +48,36 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
         ));
     }
     Ok(())
+}
+
+/// The periods that are asked for; of a limit, those that the kernel takes.
+fn periods(arguments: &SizeArguments) -> Result<PeriodRange, Failure> {
+    let usual = PeriodRange {
+        low: USUAL_QUOTA_PERIOD,
+        high: USUAL_QUOTA_PERIOD,
+    };
+    match (arguments.period, arguments.limit) {
+        (None, true) => Ok(usual),
+        (None, false) => Err(Failure::with_help(
+            "no period is given",
+            "give one or a range of them: --period 1ms..100ms",
+        )),
+        (Some(range), false) => Ok(range),
+        (Some(range), true) => {
+            let traits = BackendKind::CPU_LIMIT.traits();
+            let (shortest, longest) = (traits.shortest_period, traits.longest_period);
+            match range.low >= shortest && range.high <= longest {
+                true => Ok(range),
+                false => Err(Failure::with_help(
+                    format!(
+                        "the kernel takes quotas of periods from {shortest} to {longest}, and {} to {} is asked for",
+                        range.low, range.high
+                    ),
+                    "give a period within, or leave --period out for that of containers, 100ms",
+                )),
+            }
+        }
+    }
 }
 
 /// The kind of server to be sized; `None` where none is named.
@@ -74,17 +105,13 @@ fn render(
     for assumption in &found.assumptions {
         output.detail(format!("taken for granted: {assumption}"));
     }
-    let chosen = found
-        .choice()
-        .and_then(|choice| Some((choice.with_margin?, choice.period)));
-    let stanza = chosen.map(|(budget, period)| {
-        format!(
-            "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
-        )
-    });
-    if let Some(stanza) = &stanza {
+    tell_of_caps(found.cap_assumptions.iter(), output);
+    let stanza = stanza(found, arguments);
+    if let Some((what, stanza)) = &stanza
+        && arguments.stanza.is_none()
+    {
         output.note(format!(
-            "to paste into a domain, {} points of margin included:\n\n    {}\n",
+            "to paste into {what}, {} points of margin included:\n\n    {}\n",
             query.margin.0,
             stanza.trim_end().replace('\n', "\n    ")
         ));
@@ -112,10 +139,30 @@ fn render(
             rule,
             sizing: Some(found.clone()),
             objections: Vec::new(),
-            stanza: stanza.clone(),
+            stanza: stanza.as_ref().map(|(_, stanza)| stanza.clone()),
         }]
     })?;
+    if let (Some(_), Some((_, stanza)), Format::Table) =
+        (arguments.stanza, &stanza, output.format())
+    {
+        return output.print(stanza);
+    }
     let shown = shown(found, arguments.all);
-    let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice, false)).collect();
-    output.rows(&header(false), &table, found)
+    let answer = Columns::of(found);
+    let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice, answer)).collect();
+    output.rows(&header(answer), &table, found)
+}
+
+/// The choice as text to paste, and what it is pasted into.
+fn stanza(found: &Sizing, arguments: &SizeArguments) -> Option<(&'static str, String)> {
+    let choice = found.choice()?;
+    let (budget, period) = (choice.with_margin?, choice.period);
+    let Some((_, limit)) = found.limits(choice) else {
+        let reservation = format!(
+            "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
+        );
+        return Some(("a domain", reservation));
+    };
+    let form = arguments.stanza.unwrap_or(LimitStanza::Kubernetes);
+    Some(("a container's manifest", form.of(limit, (budget, period))))
 }

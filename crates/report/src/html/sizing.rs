@@ -227,6 +227,7 @@ mod tests {
             margin: PercentagePoints(5.0),
             evidence: Evidence::Estimate,
             assumptions: Vec::new(),
+            cap_assumptions: Vec::new(),
         };
         SizingPage {
             title: name.into(),

@@ -39,6 +39,7 @@ fn sample(name: &str) -> SizingPage {
         margin: PercentagePoints(5.0),
         evidence: Evidence::Estimate,
         assumptions: vec![name.into()],
+        cap_assumptions: Vec::new(),
     };
     let sized = SizingGrid {
         name: name.into(),
