@@ -15,7 +15,7 @@ const SCHEMA: &str = include_str!("../../../../docs/reference/description.schema
 const VERBS: [&str; 5] = ["predict", "size", "simulate", "analyze", "interface"];
 
 /// Flags about nothing that a description says: the question, the search for its answer, and where the answer goes.
-const OF_THE_QUESTION: [&str; 27] = [
+const OF_THE_QUESTION: [&str; 28] = [
     "all",
     "at",
     "bandwidth",
@@ -40,6 +40,7 @@ const OF_THE_QUESTION: [&str; 27] = [
     "points",
     "probability",
     "program",
+    "stanza",
     "tests",
     "until",
     "vas",
