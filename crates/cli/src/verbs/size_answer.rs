@@ -10,10 +10,10 @@ use tailbound_time::Duration;
 use crate::failure::Failure;
 use crate::output::write_file;
 
-/// `Columns` says which columns an answer has: the share of runs only where budgets were found by runs, and limits in place
+/// `SizingColumns` says which columns an answer has: the share of runs only where budgets were found by runs, and limits in place
 /// of bandwidths where budgets are quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Columns {
+pub enum SizingColumns {
     /// Budgets of a reservation.
     Budgets,
     /// Budgets that were found by runs.
@@ -22,7 +22,7 @@ pub enum Columns {
     Limits,
 }
 
-impl Columns {
+impl SizingColumns {
     /// The columns of an answer.
     pub fn of(sizing: &Sizing) -> Self {
         match sizing.cap_assumptions.is_empty() {
@@ -33,10 +33,10 @@ impl Columns {
 }
 
 /// The headings of [`cells`].
-pub fn header(columns: Columns) -> Vec<&'static str> {
-    let kept = (columns == Columns::BudgetsByRuns).then_some("kept in");
+pub fn header(columns: SizingColumns) -> Vec<&'static str> {
+    let kept = (columns == SizingColumns::BudgetsByRuns).then_some("kept in");
     let first = match columns {
-        Columns::Limits => ["period", "least quota", "limit", "with margin"],
+        SizingColumns::Limits => ["period", "least quota", "limit", "with margin"],
         _ => ["period", "least budget", "bandwidth", "with margin"],
     };
     let rest = ["evidence", "choice"];
@@ -50,7 +50,7 @@ pub fn shown(sizing: &Sizing, all: bool) -> impl Iterator<Item = &Choice> {
 }
 
 /// The cells of a row; the last says whether it is on the front, and whether it is the choice.
-pub fn cells(sizing: &Sizing, choice: &Choice, columns: Columns) -> Vec<String> {
+pub fn cells(sizing: &Sizing, choice: &Choice, columns: SizingColumns) -> Vec<String> {
     let text = |time: Option<Duration>| time.map_or("-".into(), |time| time.to_string());
     let limit = |limit: Option<CpuLimit>| limit.map_or("-".into(), |limit| limit.to_string());
     let mark = match (choice.on_front, sizing.is_chosen(choice)) {
@@ -61,7 +61,7 @@ pub fn cells(sizing: &Sizing, choice: &Choice, columns: Columns) -> Vec<String> 
     let bandwidth = choice.bandwidth();
     let limits = sizing.limits(choice);
     let (share, with_margin) = match columns {
-        Columns::Limits => (
+        SizingColumns::Limits => (
             limit(limits.map(|(least, _)| least)),
             limit(limits.map(|(_, with_margin)| with_margin)),
         ),
@@ -76,7 +76,7 @@ pub fn cells(sizing: &Sizing, choice: &Choice, columns: Columns) -> Vec<String> 
         share,
         with_margin,
     ];
-    if columns == Columns::BudgetsByRuns {
+    if columns == SizingColumns::BudgetsByRuns {
         let kept = choice.kept.map(|kept| format!("{:.1} %", kept * 100.0));
         cells.push(kept.unwrap_or_else(|| "-".into()));
     }

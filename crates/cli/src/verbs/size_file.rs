@@ -15,7 +15,7 @@ use tailbound_model::{InputFiles, LoadedDescription, PercentagePoints};
 use tailbound_report::SizingGrid;
 
 use super::predict_answer::tell_of_caps;
-use super::size_answer::{Columns, cells, export_html, header, shown};
+use super::size_answer::{SizingColumns, cells, export_html, header, shown};
 use super::size_queue::server_kind;
 use crate::arguments::SizeArguments;
 use crate::failure::Failure;
@@ -118,8 +118,8 @@ fn render(
     output: &Output,
 ) -> Result<(), Failure> {
     let columns_of = match arguments.probability {
-        Some(_) => Columns::BudgetsByRuns,
-        None => Columns::Budgets,
+        Some(_) => SizingColumns::BudgetsByRuns,
+        None => SizingColumns::Budgets,
     };
     let mut columns = vec!["service"];
     columns.extend(header(columns_of));

@@ -9,7 +9,7 @@ use tailbound_reservation::Rule;
 
 use super::calculate::queue;
 use super::predict_answer::tell_of_caps;
-use super::size_answer::{Columns, cells, export_html, header, shown};
+use super::size_answer::{SizingColumns, cells, export_html, header, shown};
 use crate::arguments::{Format, LimitStanza, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -31,18 +31,18 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
         periods: spread_periods(range.low, range.high, arguments.points),
         margin: PercentagePoints(arguments.margin_points),
     };
-    let found = match size(&query) {
+    let sizing = match size(&query) {
         Err(error @ AnalysisError::Overloaded { .. }) => {
             return Err(Failure::Verdict(error.to_string()));
         }
-        found => found.map_err(Failure::from_error)?,
+        sizing => sizing.map_err(Failure::from_error)?,
     };
-    let found = match arguments.limit {
-        true => found.of_caps(),
-        false => found,
+    let sizing = match arguments.limit {
+        true => sizing.of_caps(),
+        false => sizing,
     };
-    render(&query, &found, arguments, output)?;
-    if found.best.is_none() {
+    render(&query, &sizing, arguments, output)?;
+    if sizing.best.is_none() {
         return Err(Failure::Verdict(
             "no budget at any of these periods keeps every promise".into(),
         ));
@@ -95,18 +95,18 @@ pub fn server_kind(rule: Option<&Rule>) -> Result<Option<ServerKind>, Failure> {
 
 fn render(
     query: &SizingQuery,
-    found: &Sizing,
+    sizing: &Sizing,
     arguments: &SizeArguments,
     output: &Output,
 ) -> Result<(), Failure> {
-    for refused in &found.infeasible {
+    for refused in &sizing.infeasible {
         output.note(refused.to_string());
     }
-    for assumption in &found.assumptions {
+    for assumption in &sizing.assumptions {
         output.detail(format!("taken for granted: {assumption}"));
     }
-    tell_of_caps(found.cap_assumptions.iter(), output);
-    let stanza = stanza(found, arguments);
+    tell_of_caps(sizing.cap_assumptions.iter(), output);
+    let stanza = stanza(sizing, arguments);
     if let Some((what, stanza)) = &stanza
         && arguments.stanza.is_none()
     {
@@ -137,7 +137,7 @@ fn render(
         vec![SizingGrid {
             name: "Queue".into(),
             rule,
-            sizing: Some(found.clone()),
+            sizing: Some(sizing.clone()),
             objections: Vec::new(),
             stanza: stanza.as_ref().map(|(_, stanza)| stanza.clone()),
         }]
@@ -147,17 +147,17 @@ fn render(
     {
         return output.print(stanza);
     }
-    let shown = shown(found, arguments.all);
-    let answer = Columns::of(found);
-    let table: Vec<Vec<String>> = shown.map(|choice| cells(found, choice, answer)).collect();
-    output.rows(&header(answer), &table, found)
+    let shown = shown(sizing, arguments.all);
+    let answer = SizingColumns::of(sizing);
+    let table: Vec<Vec<String>> = shown.map(|choice| cells(sizing, choice, answer)).collect();
+    output.rows(&header(answer), &table, sizing)
 }
 
 /// The choice as text to paste, and what it is pasted into.
-fn stanza(found: &Sizing, arguments: &SizeArguments) -> Option<(&'static str, String)> {
-    let choice = found.choice()?;
+fn stanza(sizing: &Sizing, arguments: &SizeArguments) -> Option<(&'static str, String)> {
+    let choice = sizing.choice()?;
     let (budget, period) = (choice.with_margin?, choice.period);
-    let Some((_, limit)) = found.limits(choice) else {
+    let Some((_, limit)) = sizing.limits(choice) else {
         let reservation = format!(
             "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
         );
