@@ -84,7 +84,7 @@ impl Distribution {
         if !inside(probability) || !inside(confidence) {
             return None;
         }
-        let query = IntervalQuery {
+        let query = SampleQuantile {
             samples: self.samples(),
             censored: self.censored(),
             probability,
@@ -99,7 +99,7 @@ impl Distribution {
 }
 
 /// The question for the interval of a quantile.
-struct IntervalQuery<'a> {
+struct SampleQuantile<'a> {
     samples: &'a [Duration],
     censored: &'a [Duration],
     probability: f64,
@@ -108,7 +108,7 @@ struct IntervalQuery<'a> {
     quantile: Duration,
 }
 
-impl IntervalQuery<'_> {
+impl SampleQuantile<'_> {
     fn count(&self) -> usize {
         self.samples.len() + self.censored.len()
     }
