@@ -61,15 +61,15 @@ impl Distribution {
     pub(crate) fn from_runs(provenance: Provenance, runs: &[Vec<Arrival>]) -> Self {
         let all: Vec<Arrival> = runs.iter().flatten().copied().collect();
         let mut distribution = Self::from_unordered(provenance, all.clone());
-        let (mut known, mut censored): (Vec<usize>, Vec<usize>) =
+        let (mut exact, mut censored): (Vec<usize>, Vec<usize>) =
             (0..all.len()).partition(|index| matches!(all[*index], Arrival::Known(_)));
-        for part in [&mut known, &mut censored] {
+        for part in [&mut exact, &mut censored] {
             part.sort_by_key(|index| all[*index].value());
         }
         // A sample of more values than positions can number has no order; nobody measures as many.
         if u32::try_from(all.len()).is_ok() {
             let mut positions = vec![0; all.len()];
-            for (position, index) in known.into_iter().chain(censored).enumerate() {
+            for (position, index) in exact.into_iter().chain(censored).enumerate() {
                 positions[index] = position as u32;
             }
             let mut rest = positions.as_slice();
@@ -86,11 +86,11 @@ impl Distribution {
 
     /// The distribution of values whose order says nothing.
     pub(crate) fn from_unordered(provenance: Provenance, values: Vec<Arrival>) -> Self {
-        let (known, others): (Vec<Arrival>, Vec<Arrival>) = values
+        let (exact, others): (Vec<Arrival>, Vec<Arrival>) = values
             .into_iter()
             .partition(|value| matches!(value, Arrival::Known(_)));
         let values = |part: Vec<Arrival>| part.into_iter().map(Arrival::value).collect();
-        Self::from_censored(provenance, values(known), values(others))
+        Self::from_censored(provenance, values(exact), values(others))
     }
 
     /// The values of each run in their order of arrival; `None` where that is not known.
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::{Evidence, merge};
 
-    const fn known(value: u64) -> Arrival {
+    const fn exact(value: u64) -> Arrival {
         Arrival::Known(Duration::from_nanos(value))
     }
 
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn the_order_of_arrival_outlives_sorting_merging_and_json() {
-        let one = [known(5), lost(4), known(1), known(3)];
-        let other = [lost(2), known(3), known(9)];
+        let one = [exact(5), lost(4), exact(1), exact(3)];
+        let other = [lost(2), exact(3), exact(9)];
         let together = merge(&[&of(&one), &of(&other)]).unwrap();
         assert_eq!(together.samples().len(), 5);
         assert_eq!(together.runs().unwrap(), [one.to_vec(), other.to_vec()]);
@@ -186,14 +186,14 @@ mod tests {
         let provenance = Provenance::new(Evidence::Sample, "test", "sorted");
         let sorted = Distribution::from_samples(provenance, vec![Duration::from_nanos(3)]);
         assert!(!serde_json::to_string(&sorted).unwrap().contains("arrival"));
-        let together = merge(&[&of(&[known(5), known(1)]), &sorted]).unwrap();
+        let together = merge(&[&of(&[exact(5), exact(1)]), &sorted]).unwrap();
         assert_eq!(together.runs(), None);
         assert_eq!(together.count(), Some(3));
     }
 
     #[test]
     fn an_order_of_other_values_is_refused() {
-        let json = serde_json::to_string(&of(&[known(5), known(1)])).unwrap();
+        let json = serde_json::to_string(&of(&[exact(5), exact(1)])).unwrap();
         for wrong in ["[[1]]", "[[1,1]]", "[[1,2]]", "[[1],[0],[2]]"] {
             let text = json.replace("[[1,0]]", wrong);
             assert_ne!(text, json);

@@ -115,7 +115,7 @@ impl SampleQuantile<'_> {
 
     fn of_independent(&self) -> Option<QuantileInterval> {
         let ranks = self.ranks_of(self.count());
-        let high = ranks.upper.and_then(|rank| self.known(rank));
+        let high = ranks.upper.and_then(|rank| self.value_at(rank));
         let low = self.lower_end(ranks)?;
         Some(QuantileInterval {
             low,
@@ -136,7 +136,7 @@ impl SampleQuantile<'_> {
             let long = self.ranks_with(self.inflation(order, LONG_BATCHES));
             low = low.min(self.lower_end(long)?);
         }
-        let high = upper.and_then(|rank| self.known(rank));
+        let high = upper.and_then(|rank| self.value_at(rank));
         let independent = self.count() as f64 / (seen.at_quantile * seen.uncertainty);
         let mut length_factor = self.length_factor(low, high, independent);
         if upper.is_none() {
@@ -157,7 +157,7 @@ impl SampleQuantile<'_> {
     fn upper_rank(&self, seen: Inflation) -> Option<usize> {
         let mut rank = self.ranks_with(seen).upper?;
         loop {
-            let Some(value) = self.known(rank) else {
+            let Some(value) = self.value_at(rank) else {
                 // Among values that are not known: the end is open, but not for a lack of values.
                 return Some(rank);
             };
@@ -210,7 +210,7 @@ impl SampleQuantile<'_> {
     }
 
     /// The value at a rank from 1, where it is known.
-    fn known(&self, rank: usize) -> Option<Duration> {
+    fn value_at(&self, rank: usize) -> Option<Duration> {
         self.samples.get(rank - 1).copied()
     }
 

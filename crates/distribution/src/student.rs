@@ -67,8 +67,8 @@ mod tests {
             (0.95, 120, 1.980),
             (0.99, 10, 3.169),
         ] {
-            let found = two_sided(confidence, freedom);
-            assert!((found - expected).abs() < 6e-4, "{freedom}: {found}");
+            let quantile = two_sided(confidence, freedom);
+            assert!((quantile - expected).abs() < 6e-4, "{freedom}: {quantile}");
         }
         assert!((two_sided(0.95, 7) / widening(0.95, 7) - 1.959_964).abs() < 1e-5);
         assert!((widening(0.95, 100_000) - 1.0).abs() < 1e-4);

@@ -389,12 +389,12 @@ impl<'a> Findings<'a> {
             let verdicts = service.slos.iter().map(|slo| {
                 // A service with one task has the latencies of that one alone, under no name.
                 let task = slo.task.as_deref().filter(|_| result.has_tasks());
-                let found = result.interval(task, slo.percentile.0);
+                let interval = result.interval(task, slo.percentile.0);
                 match &slo.task {
-                    None => Verdict::decide(slo, predicted, overall.as_ref(), found),
+                    None => Verdict::decide(slo, predicted, overall.as_ref(), interval),
                     Some(task) => {
                         let measured = pooled_task(&result.measured, task);
-                        Verdict::decide(slo, None, measured.as_ref(), found)
+                        Verdict::decide(slo, None, measured.as_ref(), interval)
                     }
                 }
             });

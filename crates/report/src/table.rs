@@ -225,7 +225,9 @@ fn latencies(report: &RunReport) -> Table {
              were lost, to bound it from above. {}",
             confidence_percent(),
             interval_methods(report)
-        ),
+        )
+        .trim_end()
+        .to_owned(),
         columns: columns(&["Service", "Variant", "Source"], &quantile_names()),
         rows,
     }

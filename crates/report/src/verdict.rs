@@ -22,16 +22,16 @@ impl Verdict {
         slo: &Slo,
         predicted: Option<&Distribution>,
         measured: Option<&Distribution>,
-        found: Option<&MeasuredInterval>,
+        interval: Option<&MeasuredInterval>,
     ) -> Self {
         let probability = slo.percentile.probability();
         let plain = || {
             let interval = measured?.quantile_interval(probability, CONFIDENCE)?;
             Some((interval.method, interval.ends()))
         };
-        let found = found.filter(|_| measured.is_some());
-        let found = found.map(|found| (found.method, found.ends()));
-        let (method, interval) = found.or_else(plain).unzip();
+        let interval = interval.filter(|_| measured.is_some());
+        let interval = interval.map(|interval| (interval.method, interval.ends()));
+        let (method, interval) = interval.or_else(plain).unzip();
         Self {
             slo: slo.clone(),
             predicted: predicted.and_then(|distribution| distribution.quantile(probability)),
