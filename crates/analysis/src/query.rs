@@ -93,18 +93,22 @@ impl Prediction {
     /// Rests the prediction on what is taken for granted of a cap, which the host may break: it is an estimate then,
     /// and no proved bound.
     pub fn assume_of_cap(&mut self) {
-        self.proved = None;
         self.cap_assumptions = CapAssumption::ALL.to_vec();
-        let words: Vec<String> = self
-            .cap_assumptions
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        self.assumptions.extend(words.iter().cloned());
+        let words = CapAssumption::ALL.iter().map(ToString::to_string);
+        self.assume(&words.collect::<Vec<_>>());
+    }
+
+    /// Rests the prediction on what is not shown to hold, if there is any: it is an estimate then, and no proved bound.
+    pub fn assume(&mut self, assumptions: &[String]) {
+        if assumptions.is_empty() {
+            return;
+        }
+        self.proved = None;
+        self.assumptions.extend(assumptions.iter().cloned());
         for distribution in std::iter::once(&mut self.overall).chain(self.per_task.values_mut()) {
             let provenance = &mut distribution.provenance;
             provenance.evidence = Evidence::Estimate;
-            provenance.assumptions.extend(words.iter().cloned());
+            provenance.assumptions.extend(assumptions.iter().cloned());
         }
     }
 

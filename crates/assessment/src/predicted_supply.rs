@@ -6,8 +6,14 @@ use tailbound_model::ReservationServer;
 /// `PredictedSupply` is the CPU time that an answer takes a domain to get.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PredictedSupply {
-    /// The back end guarantees it.
-    Guaranteed(ReservationServer),
+    /// The back end guarantees it, within each period.
+    Guaranteed {
+        /// The rule.
+        server: ReservationServer,
+        /// The domains that may come before this one on its CPUs, so that a budget comes later in its period than
+        /// without them.
+        behind: Vec<String>,
+    },
     /// A quota caps it, and no other domain of the description runs on its CPUs.
     Capped(ReservationServer),
     /// Nothing is known of it, for this reason.
@@ -22,7 +28,9 @@ impl PredictedSupply {
             return Self::Unknown(NO_GUARANTEE.into());
         };
         if let Some(server) = resolved.server() {
-            return Self::Guaranteed(server);
+            let behind = deployment.ahead_of(domain).into_iter().map(str::to_owned);
+            let behind = behind.collect();
+            return Self::Guaranteed { server, behind };
         }
         let backend = resolved.backend;
         match (resolved.cap(), deployment.company_of(domain)) {
@@ -39,6 +47,17 @@ impl PredictedSupply {
     }
 }
 
+/// What is taken for granted of a domain that others may come before, if any may.
+pub(crate) fn assumption_of_precedence(behind: &[String]) -> Option<String> {
+    let names = behind.join(", ");
+    (!behind.is_empty()).then(|| {
+        format!(
+            "the domain gets its budget as soon as it has work for it; {names} may come before it on its CPUs, and \
+             responses are longer then"
+        )
+    })
+}
+
 /// Why nothing is predicted for a domain without a guaranteed budget.
-pub(crate) const NO_GUARANTEE: &str =
+const NO_GUARANTEE: &str =
     "the back end guarantees the domain no CPU time, so no response time is bounded";

@@ -16,7 +16,7 @@ use tailbound_time::{Duration, nanoseconds};
 use crate::AssessmentError;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
-use crate::predicted_supply::{NO_GUARANTEE, PredictedSupply};
+use crate::predicted_supply::{PredictedSupply, assumption_of_precedence};
 use crate::schedulability::{CpuVerdict, refused_cpus};
 
 /// The predictions for one service in one variant.
@@ -88,22 +88,41 @@ impl From<&AnalysisError> for NoPrediction {
 /// The label of the prediction from the whole distribution of execution times.
 pub const FAITHFUL: &str = "execution times as known";
 
-/// Predicts the response times of a service on a reservation server: from all that is known of
-/// the execution times, and, where they vary, from their mean and their maximum alone (thesis,
-/// section 4.4: approximation and lower bound of the distribution function).
+/// Predicts the response times of a service of a deployment: from all that is known of the execution times, and,
+/// where they vary, from their mean and their maximum alone (thesis, section 4.4: approximation and lower bound of
+/// the distribution function). The methods know one domain on its CPUs; what they leave out is an assumption of the
+/// answer, which is an estimate then.
 ///
 /// # Errors
 /// The description itself makes no sense to the analysis.
 pub fn predict_service(
-    name: &str,
-    service: &Service,
+    (name, service): (&str, &Service),
     known: &Known,
-    server: Option<ReservationServer>,
+    deployment: &Deployment,
     points: &SharpPoints,
 ) -> Result<ServicePrediction, AssessmentError> {
-    let Some(server) = server else {
-        return Ok(ServicePrediction::without(NO_GUARANTEE.to_owned()));
+    let on = |server| predict_on_server((name, service), known, server, points);
+    let (mut prediction, assumed) = match PredictedSupply::of(deployment, &service.domain) {
+        PredictedSupply::Unknown(why) => return Ok(ServicePrediction::without(why)),
+        PredictedSupply::Guaranteed { server, behind } => (on(server)?, Some(behind)),
+        PredictedSupply::Capped(server) => (on(server)?, None),
     };
+    for (_, case) in &mut prediction.cases {
+        match &assumed {
+            None => case.assume_of_cap(),
+            Some(behind) => case.assume(assumption_of_precedence(behind).as_slice()),
+        }
+    }
+    Ok(prediction)
+}
+
+/// The predictions for a service that has a reservation server for itself.
+fn predict_on_server(
+    (name, service): (&str, &Service),
+    known: &Known,
+    server: ReservationServer,
+    points: &SharpPoints,
+) -> Result<ServicePrediction, AssessmentError> {
     let mut cases = vec![(FAITHFUL, known.clone())];
     if known.varies() {
         let mean = known.reduced("mean execution time", |times| {
@@ -546,20 +565,8 @@ pub fn predict_from(
                 answers.push(PredictionAnswer::refusal(place, why.into(), &service.slos));
                 continue;
             }
-            let supply = PredictedSupply::of(&deployment, &service.domain);
-            let known = times(&variant.name, name)?;
-            let points = query.points();
-            let predict = |server| predict_service(name, service, &known, Some(server), &points);
-            let found = match supply {
-                PredictedSupply::Guaranteed(server) => predict(server)?,
-                PredictedSupply::Capped(server) => {
-                    let mut prediction = predict(server)?;
-                    let cases = prediction.cases.iter_mut();
-                    cases.for_each(|(_, case)| case.assume_of_cap());
-                    prediction
-                }
-                PredictedSupply::Unknown(why) => ServicePrediction::without(why),
-            };
+            let (known, points) = (times(&variant.name, name)?, query.points());
+            let found = predict_service((name, service), &known, &deployment, &points)?;
             let refused = found.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
             let cases = found.cases.into_iter();
@@ -570,7 +577,7 @@ pub fn predict_from(
             });
             let not_admitted: Vec<String> = not_admitted.collect();
             answers.extend(cases.map(|(from, mut prediction)| {
-                prediction.assumptions.extend(not_admitted.iter().cloned());
+                prediction.assume(&not_admitted);
                 let slos: &[Slo] = if from == FAITHFUL { &service.slos } else { &[] };
                 PredictionAnswer::of(place, from, prediction, slos, query)
             }));

@@ -23,7 +23,7 @@ use crate::analysis::refuse_what_is_only_simulated;
 use crate::error::named;
 use crate::execution_times::{Known, execution_times};
 use crate::mode_content::{ModeContent, modes};
-use crate::predicted_supply::PredictedSupply;
+use crate::predicted_supply::{PredictedSupply, assumption_of_precedence};
 pub use run_budget::{CalibratedRuns, RunForecasts, RunGoal};
 
 mod run_budget;
@@ -563,10 +563,20 @@ impl One<'_> {
         let deployment = deployment.map_err(|error| NotSized::Because(error.to_string()))?;
         match PredictedSupply::of(&deployment, &self.service.domain) {
             PredictedSupply::Unknown(why) => Err(NotSized::Because(why)),
-            PredictedSupply::Guaranteed(_) | PredictedSupply::Capped(_) => {
+            PredictedSupply::Guaranteed { .. } | PredictedSupply::Capped(_) => {
                 Ok(ServerKind::Deferrable)
             }
         }
+    }
+
+    /// The domains that may come before this one on its CPUs, where it has a reservation already.
+    fn behind(&self) -> Vec<String> {
+        let deployment = Deployment::of(self.description, self.mode.mode, &Variant::as_described());
+        let ahead = deployment.map(|all| {
+            let names = all.ahead_of(&self.service.domain).into_iter();
+            names.map(str::to_owned).collect()
+        });
+        ahead.unwrap_or_default()
     }
 
     /// Whether the domain has a cap and no more.
@@ -655,9 +665,12 @@ impl One<'_> {
     }
 
     fn sized(&self, sizing: Sizing, rule: Rule, range: PeriodsLookedAt) -> Budgets {
-        let sizing = match self.is_capped() {
-            true => sizing.of_caps(),
-            false => sizing,
+        let sizing = match (self.is_capped(), &rule) {
+            (true, _) => sizing.of_caps(),
+            (false, Rule::Promises(_) | Rule::Runs { .. }) => {
+                sizing.assuming(assumption_of_precedence(&self.behind()))
+            }
+            (false, _) => sizing,
         };
         let smallest = self.backend().traits().smallest_budget;
         let reservation = sizing.choice().and_then(|choice| {

@@ -4,3 +4,4 @@
 
 mod band;
 mod delays;
+mod precedence;

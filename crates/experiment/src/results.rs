@@ -169,8 +169,8 @@ impl<'a> Findings<'a> {
         for (name, service) in &description.services {
             let domain = deployment.reserved.get(&service.domain);
             let server = domain.and_then(ResolvedDomain::server);
-            let found =
-                predict_service(name, service, &known[name], server, &SharpPoints::default())?;
+            let points = SharpPoints::default();
+            let found = predict_service((name, service), &known[name], deployment, &points)?;
             if let (Some(refusal), Some(_)) = (&found.refused, server) {
                 self.warnings.push(Warning {
                     what: format!(

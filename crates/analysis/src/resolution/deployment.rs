@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
-use tailbound_model::{Description, Domain, DomainKind, PercentagePoints, Variant};
+use tailbound_model::{Description, Domain, DomainKind, PercentagePoints, Precedence, Variant};
 
 use super::{ResolutionError, ResolvedDomain, resolve};
 
@@ -66,6 +66,28 @@ impl Deployment {
             description: hosted,
             reserved,
         })
+    }
+
+    /// The other domains with guaranteed budgets that may come before `domain` on its CPUs.
+    pub fn ahead_of(&self, domain: &str) -> Vec<&str> {
+        let description = &self.description;
+        let host = |name: &str| Some(description.host_of(description.domains.get(name)?)?.0);
+        let Some(own) = self.reserved.get(domain) else {
+            return Vec::new();
+        };
+        let comes_first = |other: &ResolvedDomain| match other.backend.precedence() {
+            Precedence::FairShare => false,
+            Precedence::Priority => other.interface.priority >= own.interface.priority,
+            Precedence::Deadline | Precedence::Hypervisor => true,
+        };
+        let others = self.reserved.iter().filter(|(name, other)| {
+            name.as_str() != domain
+                && other.backend.guarantees_budget()
+                && comes_first(other)
+                && host(name) == host(domain)
+                && !other.interface.cpus.is_disjoint(&own.interface.cpus)
+        });
+        others.map(|(name, _)| name.as_str()).collect()
     }
 
     /// Another domain that may run on a CPU of `domain`, if there is one.

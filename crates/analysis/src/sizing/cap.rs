@@ -29,6 +29,16 @@ impl Sizing {
         self
     }
 
+    /// The same budgets, resting on what is not shown to hold, if there is any.
+    #[must_use]
+    pub fn assuming(mut self, assumption: Option<String>) -> Self {
+        if assumption.is_some() {
+            self.evidence = Evidence::Estimate;
+        }
+        self.assumptions.extend(assumption);
+        self
+    }
+
     /// The limits of a choice without and with its margin, where the budgets are quotas.
     pub fn limits(&self, choice: &Choice) -> Option<(CpuLimit, CpuLimit)> {
         if self.cap_assumptions.is_empty() {
