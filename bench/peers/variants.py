@@ -50,13 +50,13 @@ def main(result: str, folders: list[str]) -> None:
             "answered": sum(map(math.isfinite, requests)) / len(requests),
         }
         for name, share in QUANTILES.items():
-            found = [quantile(run, share) for run in runs]
-            row[name] = [statistics.median_low(found), min(found), max(found)]
+            of_runs = [quantile(run, share) for run in runs]
+            row[name] = [statistics.median_low(of_runs), min(of_runs), max(of_runs)]
         rows.append(row)
-        told = "  ".join(
+        columns = "  ".join(
             "{} {:9.3f} ({:.3f} to {:.3f})".format(name, *row[name]) for name in QUANTILES
         )
-        print(f"{service:10} {variant:12} {row['answered']:6.1%} of {len(requests):6}  {told}")
+        print(f"{service:10} {variant:12} {row['answered']:6.1%} of {len(requests):6}  {columns}")
     # JSON has no infinity.
     text = json.dumps(rows, indent=1).replace("Infinity", "null")
     Path(result).write_text(text + "\n")

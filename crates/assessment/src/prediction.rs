@@ -566,10 +566,10 @@ pub fn predict_from(
                 continue;
             }
             let (known, points) = (times(&variant.name, name)?, query.points());
-            let found = predict_service((name, service), &known, &deployment, &points)?;
-            let refused = found.refused.into_iter();
+            let prediction = predict_service((name, service), &known, &deployment, &points)?;
+            let refused = prediction.refused.into_iter();
             answers.extend(refused.map(|why| PredictionAnswer::refusal(place, why, &service.slos)));
-            let cases = found.cases.into_iter();
+            let cases = prediction.cases.into_iter();
             let of_domain = |cpu: &&CpuVerdict| cpu.domains.contains(&service.domain);
             let not_admitted = refused_cpus.iter().filter(of_domain).map(|cpu| {
                 let why = cpu.failures.join("; ");
