@@ -20,7 +20,8 @@ SUBMAKE := $(MAKE)
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
-.PHONY: help setup setup-demo demo build test computing-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench install clean
+.PHONY: help setup setup-demo demo build test waiting-tests waiting-programs java-tests python-packages \
+	computing-tests unit-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,24 +39,35 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 	$(CARGO) build $(FLAGS) --bins
 	@tools/demo $(BINARIES)
 
-# The tests in Java mostly wait, and packages are on their way; compilers take what CPU time is left. The
-# tests that wait begin when both have ended: many need the host for themselves. Tests that compute, and those
-# in Python, take what CPU time they leave.
+# The parts of `make test` go side by side as far as none needs another. The tests that wait begin when those in
+# Java have ended: many need the host for themselves. Everything else takes what CPU time is left.
 test: export TAILBOUND_BIN_DIR := $(BINARIES)
 # Files for incremental compilation cost a tenth of a build from nothing, which is what CI does.
 test: export CARGO_INCREMENTAL := $(if $(wildcard $(BINARIES)/incremental),1,0)
 test: setup ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
-	@tools/beside $(LOGS)/java.log tools/java -- \
-		tools/beside $(LOGS)/python-packages.log tools/python --install -- \
-		nice $(SUBMAKE) --no-print-directory format build loom
-	@tools/beside $(LOGS)/computing.log nice -n 19 $(SUBMAKE) --no-print-directory computing-tests clippy -- \
-		$(CARGO) test $(FLAGS) --no-fail-fast $(WAITING_TESTS:%=--test %)
+	@$(SUBMAKE) --no-print-directory --jobs waiting-tests computing-tests
 	@tools/check-advisories
 
-computing-tests:
+# Without make's list of jobs, which cargo would take for its own.
+waiting-tests: waiting-programs java-tests
+	@env -u MAKEFLAGS tools/test-programs run $(LOGS)/waiting-programs
+
+waiting-programs: format
+	@env -u MAKEFLAGS nice tools/test-programs build $(LOGS)/waiting-programs $(FLAGS) --bins $(WAITING_TESTS:%=--test %)
+
+java-tests:
+	@env -u MAKEFLAGS tools/logged $(LOGS)/java.log tools/java
+
+python-packages:
+	@env -u MAKEFLAGS tools/logged $(LOGS)/python-packages.log tools/python --install
+
+computing-tests: waiting-programs python-packages
+	@env -u MAKEFLAGS tools/logged $(LOGS)/computing.log nice -n 19 $(SUBMAKE) --no-print-directory \
+		unit-tests loom python clippy
+
+unit-tests:
 	$(CARGO) test $(FLAGS) --no-fail-fast --lib --bins $(COMPUTING_TESTS:%=--test %)
 	$(CARGO) test $(FLAGS) --no-fail-fast --doc
-	@tools/python
 
 lint: format clippy
 

@@ -189,6 +189,8 @@ fn generated() -> String {
         "Percentile",
         "Percent",
         "PercentagePoints",
+        "NiceValue",
+        "CpuWeight",
         "Cpu",
     ] {
         let definition = &schema["$defs"][name];

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{BackendKind, BackendOptions, ResourceInterface};
+use tailbound_model::{BackendKind, BackendOptions, Precedence, ResourceInterface};
 use tailbound_time::{Duration, Instant};
 
 pub use self::changes::{Changed, ReservationChange};
@@ -383,7 +383,9 @@ impl Enforcer {
             let (domain, interface) = (&held.request.domain, &held.request.interface);
             let others = active.iter().map(|one| &one.standing.request);
             let others = others.filter(|other| {
-                other.domain != *domain && !other.interface.cpus.is_disjoint(&interface.cpus)
+                other.domain != *domain
+                    && other.backend.precedence() == Precedence::Priority
+                    && !other.interface.cpus.is_disjoint(&interface.cpus)
             });
             let others = others.map(|other| other.interface.priority.0);
             auditor.set_band(domain, Band::below(interface.priority.0, others));

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::audit::is_real_time;
 use crate::backends::descendants_that;
 use crate::change::is_of_agent;
 use crate::error::EnforcementError;
 use crate::executor::{ROUNDS, make, members};
 use crate::journal::{HeldDomain, Journal, Previous};
 use crate::kernel::{KernelState, KernelView};
-use crate::{Change, Plan, Target};
+use crate::{Change, Plan, SchedulingSetting, Target};
 
 /// Treats threads that the domain started while it was being moved like the others.
 pub(crate) fn treat_newcomers(
@@ -23,9 +24,9 @@ pub(crate) fn treat_newcomers(
         let mut changes = held.map_or_else(Vec::new, |held| moves_of_strays(kernel, held, plan));
         for tid in members(kernel, &plan.inheritance) {
             if let Some(setting) = plan.inheritance.scheduling
-                && kernel
-                    .scheduling(tid)
-                    .is_ok_and(|now| now != setting && !is_of_agent(now))
+                && kernel.scheduling(tid).is_ok_and(|now| {
+                    now != setting && !is_of_agent(now) && may_become(now, setting)
+                })
             {
                 changes.push(Change::SetScheduling { tid, setting });
             }
@@ -44,6 +45,11 @@ pub(crate) fn treat_newcomers(
     }
     // The audit adopts what a domain starts that starts threads faster than they can be listed.
     Ok(())
+}
+
+/// Whether a thread that is found with one policy is to get the other: a nice value is for ordinary threads only.
+fn may_become(now: SchedulingSetting, setting: SchedulingSetting) -> bool {
+    is_real_time(setting) || matches!(now, SchedulingSetting::Other { .. })
 }
 
 /// The moves of processes that were started between planning and the move of their parents. They are where

@@ -36,6 +36,8 @@ pub enum Feature {
     QuotaV1,
     /// Quotas that a group saves up for bursts (Linux 5.14).
     QuotaBurst,
+    /// Groups that run only while nothing else does (`cpu.idle`, Linux 5.15).
+    IdleGroups,
     /// Real-time budgets in a cgroup v1 cpu hierarchy (`cpu.rt_runtime_us`).
     RtRuntimeV1,
     /// A cgroup v1 cpuset hierarchy.
@@ -62,7 +64,7 @@ pub enum Feature {
 
 impl Feature {
     /// All there are.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::CgroupV2,
         Self::FreezerV2,
         Self::ThreadedCgroups,
@@ -70,6 +72,7 @@ impl Feature {
         Self::CpusetV2,
         Self::QuotaV1,
         Self::QuotaBurst,
+        Self::IdleGroups,
         Self::RtRuntimeV1,
         Self::CpusetV1,
         Self::SchedFifo,

@@ -35,6 +35,12 @@ pub enum BackendKind {
     RtGroup,
     /// A CFS quota: a cap, no guarantee.
     CfsQuota,
+    /// A real-time priority without a budget (SCHED_FIFO): what `chrt -f` does.
+    Fifo,
+    /// A nice value: what `nice` does.
+    Nice,
+    /// A share of the CPU time that ordinary threads have: cpu.weight, cpu.shares, cpu.idle.
+    Weight,
     /// CPUs of its own, no budget: the baseline of a full CPU.
     Dedicated,
     /// Nothing: the kernel's default.
@@ -100,6 +106,8 @@ pub struct BackendTraits {
     pub longest_period: Duration,
     /// The smallest budget that it takes.
     pub smallest_budget: Duration,
+    /// Why simulation does not follow it, if so.
+    pub not_simulated: Option<&'static str>,
     /// The options of a reservation that it takes.
     pub options: &'static [BackendOption],
 }
@@ -121,12 +129,63 @@ pub struct BackendOptions {
     /// each CPU; at most the budget (back end `cfs-quota`).
     #[serde(default)]
     pub burst: Option<Duration>,
+    /// The nice value; -20, which is ahead of all others, if left out (back end `nice`).
+    #[serde(default)]
+    pub nice: Option<NiceValue>,
+    /// The weight among the groups beside it, where the kernel's default is 100; 10000, the largest, if left
+    /// out (back end `weight`).
+    #[serde(default)]
+    pub weight: Option<CpuWeight>,
+    /// Whether the domain runs only while nothing else wants the CPU, in place of a weight (back end `weight`).
+    #[serde(default)]
+    pub idle: Option<bool>,
+}
+
+/// The nice value of an ordinary thread, -20 to 19: the lower, the larger its share.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct NiceValue(#[schemars(range(min = -20, max = 19))] pub i8);
+
+impl NiceValue {
+    /// The one that is ahead of all others.
+    pub const FIRST: Self = Self(-20);
+}
+
+/// The weight of a group of ordinary threads, as cgroup v2 counts it: 1 to 10000, by default 100.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct CpuWeight(#[schemars(range(min = 1, max = 10_000))] pub u32);
+
+impl CpuWeight {
+    /// The kernel's default.
+    pub const DEFAULT: Self = Self(100);
+    /// The largest that the kernel takes.
+    pub const MOST: Self = Self(10_000);
 }
 
 /// What a cap lets a domain save up.
 const BURST: BackendOption = BackendOption {
     key: "burst",
     not_simulated: Some("simulation knows no budget that is saved up for bursts"),
+};
+
+const NICE_VALUE: BackendOption = BackendOption {
+    key: "nice",
+    not_simulated: None,
+};
+
+const WEIGHT_OF_GROUP: BackendOption = BackendOption {
+    key: "weight",
+    not_simulated: None,
+};
+
+const IDLE: BackendOption = BackendOption {
+    key: "idle",
+    not_simulated: None,
 };
 
 impl BackendOptions {
@@ -137,7 +196,11 @@ impl BackendOptions {
 
     /// What is set.
     pub fn given(&self) -> Vec<BackendOption> {
-        self.burst.map(|_| BURST).into_iter().collect()
+        let burst = self.burst.map(|_| BURST);
+        let nice = self.nice.map(|_| NICE_VALUE);
+        let weight = self.weight.map(|_| WEIGHT_OF_GROUP);
+        let idle = self.idle.map(|_| IDLE);
+        [burst, nice, weight, idle].into_iter().flatten().collect()
     }
 
     /// Those of them that a back end takes; a variant may choose another one than the description.
@@ -146,6 +209,9 @@ impl BackendOptions {
         let takes = |option: &BackendOption| kind.traits().options.contains(option);
         Self {
             burst: self.burst.filter(|_| takes(&BURST)),
+            nice: self.nice.filter(|_| takes(&NICE_VALUE)),
+            weight: self.weight.filter(|_| takes(&WEIGHT_OF_GROUP)),
+            idle: self.idle.filter(|_| takes(&IDLE)),
         }
     }
 }
@@ -166,7 +232,39 @@ const NO_BUDGET: BackendTraits = BackendTraits {
     shortest_period: Duration::from_nanos(1),
     longest_period: Duration::MAX,
     smallest_budget: Duration::from_nanos(1),
+    not_simulated: None,
     options: &[],
+};
+
+/// Simulation lets ordinary threads take turns of equal length.
+const NO_SHARES: Option<&str> = Some("simulation gives ordinary threads equal shares only");
+
+/// The kernel's own means, which users reach for first. They promise nothing: what a domain gets depends on what
+/// runs beside it, and what runs beside it on what the domain does.
+const FIFO: BackendTraits = BackendTraits {
+    name: "fifo",
+    title: "real-time priority, no budget",
+    enforces: true,
+    precedence: Precedence::Priority,
+    ..NO_BUDGET
+};
+
+const NICE: BackendTraits = BackendTraits {
+    name: "nice",
+    title: "nice value",
+    enforces: true,
+    not_simulated: NO_SHARES,
+    options: &[NICE_VALUE],
+    ..NO_BUDGET
+};
+
+const WEIGHT: BackendTraits = BackendTraits {
+    name: "weight",
+    title: "weight of a group",
+    enforces: true,
+    not_simulated: NO_SHARES,
+    options: &[WEIGHT_OF_GROUP, IDLE],
+    ..NO_BUDGET
 };
 
 const DEDICATED: BackendTraits = BackendTraits {
@@ -195,6 +293,7 @@ const DS_FREEZE: BackendTraits = BackendTraits {
     shortest_period: Duration::from_micros(500),
     longest_period: Duration::from_secs(60),
     smallest_budget: Duration::from_micros(100),
+    not_simulated: None,
     options: &[],
 };
 
@@ -258,11 +357,14 @@ const XEN_RTDS: BackendTraits = BackendTraits {
 
 impl BackendKind {
     /// Every back end.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::DsFreeze,
         Self::Deadline,
         Self::RtGroup,
         Self::CfsQuota,
+        Self::Fifo,
+        Self::Nice,
+        Self::Weight,
         Self::Dedicated,
         Self::None,
         Self::XenRtds,
@@ -293,6 +395,9 @@ impl BackendKind {
             Self::Deadline => &DEADLINE,
             Self::RtGroup => &RT_GROUP,
             Self::CfsQuota => &CFS_QUOTA,
+            Self::Fifo => &FIFO,
+            Self::Nice => &NICE,
+            Self::Weight => &WEIGHT,
             Self::Dedicated => &DEDICATED,
             Self::None => &NO_BUDGET,
             Self::XenRtds => &XEN_RTDS,
@@ -327,6 +432,12 @@ impl BackendKind {
     /// Whether a domain has its CPUs to itself.
     pub const fn gives_whole_cpus(self) -> bool {
         matches!(self.promise(), CpuPromise::WholeCpus)
+    }
+
+    /// Whether a domain may take all the time that the kernel leaves to real-time threads.
+    pub fn is_real_time_without_budget(self) -> bool {
+        let traits = self.traits();
+        traits.enforces && !traits.has_budget && traits.precedence == Precedence::Priority
     }
 
     /// What decides between two of its reservations.
@@ -377,7 +488,11 @@ mod tests {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let unknown = "cfs".parse::<BackendKind>().unwrap_err();
-        assert!(unknown.to_string().contains("cfs-quota, dedicated, none"));
+        assert!(
+            unknown
+                .to_string()
+                .contains("cfs-quota, fifo, nice, weight, dedicated, none")
+        );
     }
 
     #[test]

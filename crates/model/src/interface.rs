@@ -109,6 +109,17 @@ pub struct ResourceInterface {
 }
 
 impl ResourceInterface {
+    /// That of a back end without budgets, to which budget and period say nothing: a whole CPU.
+    pub fn without_budget(priority: Priority, cpus: CpuSet) -> Self {
+        let whole = Duration::from_secs(1);
+        Self {
+            budget: whole,
+            period: whole,
+            priority,
+            cpus,
+        }
+    }
+
     /// The exact share of each of its CPUs.
     ///
     /// # Panics

@@ -31,8 +31,8 @@ mod writer;
 
 pub use aperiodic::{Aperiodic, AperiodicCosts, AperiodicPolicy, Contradiction, Gain};
 pub use backend::{
-    BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, Precedence,
-    UnknownBackend,
+    BackendKind, BackendOption, BackendOptions, BackendTraits, CpuPromise, CpuWeight, NiceValue,
+    Precedence, UnknownBackend,
 };
 pub use description::*;
 pub use exposition::parse_exposition;

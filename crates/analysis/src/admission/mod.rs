@@ -79,6 +79,16 @@ impl Reserved<'_> {
         self.backend.has_budget() && !self.backend.guarantees_budget()
     }
 
+    /// Whether its domain may take all the time that the kernel leaves to real-time threads.
+    fn is_unbounded(&self) -> bool {
+        self.backend.is_real_time_without_budget()
+    }
+
+    /// Whether its domain is guaranteed a budget by a fixed priority, beneath the kernel's real-time throttling.
+    fn is_by_priority(&self) -> bool {
+        self.is_guaranteed() && self.backend.precedence() == Precedence::Priority
+    }
+
     fn holds_on(&self, cpu: Cpu) -> bool {
         self.interface.cpus.contains(&cpu)
     }
@@ -149,6 +159,7 @@ pub fn refusals_on(
     let mut found = Vec::new();
     for one in caps_last {
         found.extend(mixture(cpu, one, &held));
+        found.extend(unbounded_company(cpu, one, &held));
         found.extend(excess(cpu, one, &held, limits));
         held.push(one);
     }
@@ -159,7 +170,10 @@ pub fn refusals_on(
 
 /// Why a reservation cannot be on a CPU with others, if one of them is to have it to itself.
 pub fn company(cpu: Cpu, one: &Reserved<'_>, others: &[Reserved<'_>]) -> Option<AdmissionRefusal> {
-    let counts = |one: &Reserved<'_>| one.is_alone() || one.is_guaranteed() || one.is_capped();
+    let counts = |one: &Reserved<'_>| {
+        let backend = one.backend;
+        backend.enforces() && backend.precedence() != Precedence::Hypervisor
+    };
     let other = others.iter().find(|other| {
         other.holds_on(cpu)
             && other.domain != one.domain
@@ -199,6 +213,28 @@ fn mixture(cpu: Cpu, one: &Reserved<'_>, held: &[&Reserved<'_>]) -> Option<Admis
         backend: one.backend,
         other: clash.name(),
         other_backend: clash.backend,
+    })
+}
+
+/// A real-time thread without a budget takes all the time from those of lower priority, and makes the kernel throttle
+/// those of higher priority with it.
+fn unbounded_company(
+    cpu: Cpu,
+    one: &Reserved<'_>,
+    held: &[&Reserved<'_>],
+) -> Option<AdmissionRefusal> {
+    let clash = held.iter().find(|other| {
+        one.is_unbounded() && other.is_by_priority() || one.is_by_priority() && other.is_unbounded()
+    })?;
+    let (unbounded, other) = match one.is_unbounded() {
+        true => (one, *clash),
+        false => (*clash, one),
+    };
+    Some(AdmissionRefusal::Unbounded {
+        cpu,
+        domain: unbounded.name(),
+        backend: unbounded.backend,
+        other: other.name(),
     })
 }
 
@@ -263,10 +299,8 @@ struct Ranked<'a> {
 
 impl<'a> Ranked<'a> {
     fn of(held: &[&'a Reserved<'a>], limits: &HostLimits) -> Self {
-        let by_priority = |one: &&&Reserved<'_>| {
-            one.is_guaranteed() && one.backend.precedence() == Precedence::Priority
-        };
-        let reserved: Vec<&Reserved<'_>> = held.iter().filter(by_priority).copied().collect();
+        let by_priority = held.iter().filter(|one| one.is_by_priority());
+        let reserved: Vec<&Reserved<'_>> = by_priority.copied().collect();
         let servers = reserved.iter().map(|one| FixedPriorityServer {
             budget_ns: one.interface.budget.as_nanos(),
             period_ns: one.interface.period.as_nanos(),

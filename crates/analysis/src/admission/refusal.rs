@@ -78,6 +78,22 @@ pub enum AdmissionRefusal {
         /// What may be missing in it.
         shortfall: Duration,
     },
+    /// A domain may take all the time that the kernel leaves to real-time threads, beside one that is guaranteed some of
+    /// it.
+    #[error(
+        "CPU {cpu}: back end {backend} gives domain \"{domain}\" a real-time priority without a budget, so it may take \
+         what domain \"{other}\" is guaranteed there; give it a reservation with a budget, or other CPUs"
+    )]
+    Unbounded {
+        /// The CPU.
+        cpu: Cpu,
+        /// The domain without a budget.
+        domain: String,
+        /// Its back end.
+        backend: BackendKind,
+        /// The other one.
+        other: String,
+    },
     /// No test gives an answer in time.
     #[error("CPU {cpu}: whether domain \"{domain}\" gets its budget is not known: {reason}")]
     NotJudged {

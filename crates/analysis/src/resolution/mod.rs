@@ -129,13 +129,8 @@ pub fn interface_of(
         // The margin is added below, in one place for derived and given budgets.
         (None, Some(_)) => virtualization_agnostic(&load_of(services)?, PercentagePoints(0.0))?,
         (None, None) if without_budget => {
-            let whole = Duration::from_secs(1);
-            return Ok(ResourceInterface {
-                budget: whole,
-                period: whole,
-                priority: reservation.priority,
-                cpus: reservation.cpus.clone(),
-            });
+            let (priority, cpus) = (reservation.priority, reservation.cpus.clone());
+            return Ok(ResourceInterface::without_budget(priority, cpus));
         }
         (None, None) => {
             let domain = domain.into();

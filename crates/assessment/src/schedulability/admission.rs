@@ -111,7 +111,9 @@ impl ModeReservations {
                 continue;
             };
             let server = resolved.server();
-            if server.is_none() && !reservation.backend.has_budget() {
+            let backend = reservation.backend;
+            let counts = backend.has_budget() || backend.is_real_time_without_budget();
+            if server.is_none() && !counts {
                 continue;
             }
             let interface = resolved.interface;
@@ -122,7 +124,6 @@ impl ModeReservations {
                 let place = (host.to_owned(), *cpu);
                 held.on.entry(place).or_default().push((*domain).into());
             }
-            let backend = reservation.backend;
             let judged = JudgedReservation {
                 backend,
                 interface,

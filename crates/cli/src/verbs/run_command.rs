@@ -9,7 +9,6 @@ use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
 use tailbound_experiment::LossWatch;
 use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};
-use tailbound_time::Duration;
 
 use crate::arguments::{OnLoss, RunArguments};
 use crate::failure::Failure;
@@ -28,8 +27,8 @@ const ENDED_BY_SIGNAL: i32 = 128;
 
 /// Starts the command held, puts it under the reservation, lets it go, and ends with its exit status.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
-    let (budget, period) = lengths(arguments)?;
-    let request = |pid| request(arguments, budget, period, pid);
+    let interface = interface(arguments)?;
+    let request = |pid| request(arguments, interface, pid);
     if arguments.dry_run {
         plan(arguments, request, output)
     } else {
@@ -163,15 +162,29 @@ fn told(ledger: &LedgerSummary) -> String {
     )
 }
 
-fn lengths(arguments: &RunArguments) -> Result<(Duration, Duration), Failure> {
+fn interface(arguments: &RunArguments) -> Result<ResourceInterface, Failure> {
+    let backend = arguments.backend;
+    let (priority, cpus) = (Priority(arguments.priority), [Cpu(arguments.cpus)].into());
     match (arguments.budget, arguments.period) {
+        (None, None) if !backend.has_budget() => {
+            Ok(ResourceInterface::without_budget(priority, cpus))
+        }
+        _ if !backend.has_budget() => Err(Failure::with_help(
+            format!("back end {backend} enforces no budget"),
+            "leave --budget and --period out, or choose another back end",
+        )),
         (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
             Err(Failure::with_help(
                 format!("a budget of {budget} does not fit in a period of {period}"),
                 "a budget lies above zero and at most at its period",
             ))
         }
-        (Some(budget), Some(period)) => Ok((budget, period)),
+        (Some(budget), Some(period)) => Ok(ResourceInterface {
+            budget,
+            period,
+            priority,
+            cpus,
+        }),
         _ => Err(Failure::with_help(
             "a command needs a budget and a period",
             "for example: tailbound run -b 2ms -p 10ms -- COMMAND",
@@ -179,21 +192,11 @@ fn lengths(arguments: &RunArguments) -> Result<(Duration, Duration), Failure> {
     }
 }
 
-fn request(
-    arguments: &RunArguments,
-    budget: Duration,
-    period: Duration,
-    pid: u32,
-) -> ReservationRequest {
+fn request(arguments: &RunArguments, interface: ResourceInterface, pid: u32) -> ReservationRequest {
     ReservationRequest {
         domain: format!("run-{}", std::process::id()),
         target: Target::Processes(vec![pid]),
-        interface: ResourceInterface {
-            budget,
-            period,
-            priority: Priority(arguments.priority),
-            cpus: [Cpu(arguments.cpus)].into(),
-        },
+        interface,
         backend: arguments.backend,
         options: BackendOptions::default(),
     }

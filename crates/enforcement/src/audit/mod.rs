@@ -26,7 +26,7 @@ use tailbound_time::Duration;
 pub use auditor::{Auditor, Bell, Notice};
 pub use domain_audit::DomainAudit;
 pub use order::Band;
-pub use rules::Rules;
+pub use rules::{Rules, is_real_time};
 
 use crate::confinement::is_of_cpuset;
 use crate::journal::{HeldDomain, Previous};
@@ -78,7 +78,7 @@ pub struct AuditedDomain {
     pub entrance: Option<(PathBuf, PathBuf)>,
     /// How members are found where there are no groups, with their CPUs.
     pub found_by: Option<(Inheritance, CpuSet)>,
-    /// The policy of its members, if the reservation sets one.
+    /// The real-time policy of its members, if the reservation sets one.
     pub scheduling: Option<SchedulingSetting>,
     /// The priorities among which its members keep their order, if the reservation sets one.
     pub band: Option<Band>,
@@ -114,6 +114,9 @@ impl AuditedDomain {
             BackendKind::DsFreeze
                 | BackendKind::RtGroup
                 | BackendKind::CfsQuota
+                | BackendKind::Fifo
+                | BackendKind::Nice
+                | BackendKind::Weight
                 | BackendKind::Dedicated
         );
         let interface = &plan.request.interface;
@@ -151,7 +154,9 @@ impl AuditedDomain {
             entrance: entrance(plan),
             groups,
             found_by,
-            scheduling: inheritance.scheduling,
+            scheduling: inheritance
+                .scheduling
+                .filter(|setting| is_real_time(*setting)),
             band: None,
             budget: interface.budget,
             period: interface.period,

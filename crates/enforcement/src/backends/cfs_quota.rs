@@ -1,14 +1,14 @@
 //! `cfs-quota`: a cap on the CPU time of SCHED_OTHER, in whichever cgroup hierarchy has the cpu
 //! controller. It guarantees nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tailbound_linux::{HostCapabilities, capabilities::Feature};
 use tailbound_model::BackendKind;
 
-use super::target::not_supported;
-use super::{Members, check_range, lacking, legacy_group, own_group, whole_microseconds};
-use crate::error::{AdmissionError, EnforcementError, PlanError};
+use super::cpu_group::CpuGroup;
+use super::{Members, check_range, lacking, whole_microseconds};
+use crate::error::{AdmissionError, EnforcementError};
 use crate::kernel::KernelView;
 use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site};
 
@@ -21,13 +21,7 @@ impl Backend for CfsQuota {
     }
 
     fn missing(&self, host: &HostCapabilities) -> Vec<MissingRequirement> {
-        if host.has(Feature::CpuV2) {
-            return Vec::new();
-        }
-        let needed = "the cpu controller in cgroup v1 or v2";
-        lacking(host, Feature::QuotaV1, needed)
-            .into_iter()
-            .collect()
+        CpuGroup::missing(host)
     }
 
     fn missing_for(
@@ -69,33 +63,25 @@ impl Backend for CfsQuota {
 
     fn plan(&self, request: &ReservationRequest, site: Site<'_>) -> Result<Plan, EnforcementError> {
         let Site { host, view } = site;
-        let v2_root = host.cgroup_v2_root.as_deref();
-        let members = Members::with_descendants(request, v2_root, view)?;
+        let members = Members::with_descendants(request, host.cgroup_v2_root.as_deref(), view)?;
         let interface = &request.interface;
         let limit = Limit::of(request)?;
-        let v1_root = host.cgroup_v1_roots.get("cpu");
-        let v1_root = v1_root.filter(|_| host.has(Feature::QuotaV1));
-        let (mut changes, directory) = match (v1_root, v2_root) {
-            (Some(root), _) => in_v1(request, root, &members, &limit, view)?,
-            (None, Some(root)) => in_v2(request, root, &members, &limit, view)?,
-            (None, None) => {
-                return Err(not_supported(
-                    request,
-                    "finds no cgroup hierarchy with the cpu controller",
-                    "see tailbound doctor",
-                )
-                .into());
-            }
-        };
+        let group = CpuGroup::of(request, &members, site)?;
+        let mut changes = group.changes;
+        if group.is_their_own {
+            changes.extend(limit.own_burst_away(&group.directory, view));
+        }
+        changes.extend(limit.writes(&group.directory, group.legacy));
+        changes.extend(group.moves);
         changes.extend(members.affinity_changes(&interface.cpus));
         Ok(Plan {
             request: request.clone(),
             changes,
             managers: Vec::new(),
-            mapping: limit.mapping(request, v1_root.is_some()),
+            mapping: limit.mapping(request, group.legacy),
             inheritance: Inheritance {
                 pids: members.heirs(request),
-                cgroups: vec![directory],
+                cgroups: vec![group.directory],
                 scheduling: None,
                 affinity: Some(interface.cpus.clone()),
             },
@@ -123,6 +109,13 @@ impl Limit {
             period_us: whole_microseconds(request, interface.period)?,
             burst_us: request.options.burst.map(pool).transpose()?,
         })
+    }
+
+    /// The change without which the kernel may refuse the quota: a burst of the container's own may not exceed it.
+    fn own_burst_away(&self, cgroup: &Path, view: &dyn KernelView) -> Option<Change> {
+        let burst = view.read_file(&cgroup.join("cpu.max.burst")).ok()?;
+        let burst_us: u64 = burst.trim().parse().ok()?;
+        (burst_us > self.quota_us).then(|| Change::write(cgroup, "cpu.max.burst", "0"))
     }
 
     /// The changes that set it, the burst last: a quota may not fall below its burst.
@@ -171,61 +164,4 @@ const fn burst_file(legacy: bool) -> &'static str {
         true => "cpu.cfs_burst_us",
         false => "cpu.max.burst",
     }
-}
-
-fn in_v1(
-    request: &ReservationRequest,
-    root: &Path,
-    members: &Members,
-    limit: &Limit,
-    view: &dyn KernelView,
-) -> Result<(Vec<Change>, PathBuf), PlanError> {
-    let single = request.target.single_threads().is_some();
-    if !single {
-        members.check_unsplit(request, root, view)?;
-    }
-    let directory = legacy_group(root, &request.domain);
-    let mut changes = vec![Change::mkdir(&directory)];
-    changes.extend(limit.writes(&directory, true));
-    changes.extend(members.moves(single, &directory));
-    Ok((changes, directory))
-}
-
-fn in_v2(
-    request: &ReservationRequest,
-    root: &Path,
-    members: &Members,
-    limit: &Limit,
-    view: &dyn KernelView,
-) -> Result<(Vec<Change>, PathBuf), PlanError> {
-    if let Some(cgroup) = members.cgroup.clone() {
-        let mut changes = Vec::new();
-        // A burst of the container's own may not exceed the new quota.
-        let burst = view.read_file(&cgroup.join("cpu.max.burst"));
-        let burst_us = burst.ok().and_then(|text| text.trim().parse().ok());
-        if burst_us.is_some_and(|burst_us: u64| burst_us > limit.quota_us) {
-            changes.push(Change::write(&cgroup, "cpu.max.burst", "0"));
-        }
-        changes.extend(limit.writes(&cgroup, false));
-        return Ok((changes, cgroup));
-    }
-    if request.target.single_threads().is_some() {
-        return Err(not_supported(
-            request,
-            "limits whole processes in cgroup v2",
-            "name the process, or use ds-freeze",
-        ));
-    }
-    members.check_unsplit(request, root, view)?;
-    let parent = own_group(root);
-    let directory = parent.join(&request.domain);
-    let mut changes = vec![
-        Change::write(root, "cgroup.subtree_control", "+cpu"),
-        Change::mkdir(&parent),
-        Change::write(&parent, "cgroup.subtree_control", "+cpu"),
-        Change::mkdir(&directory),
-    ];
-    changes.extend(limit.writes(&directory, false));
-    changes.extend(members.moves(false, &directory));
-    Ok((changes, directory))
 }

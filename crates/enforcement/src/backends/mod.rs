@@ -1,12 +1,16 @@
 //! The back ends: pure planners, one file each.
 
 mod cfs_quota;
+mod cpu_group;
 pub(crate) mod deadline;
 mod dedicated;
 mod ds_freeze;
+mod fifo;
+mod nice;
 mod none;
 mod rt_group;
 mod target;
+mod weight;
 mod xen_rtds;
 
 use std::path::{Path, PathBuf};
@@ -20,9 +24,12 @@ pub use cfs_quota::CfsQuota;
 pub use deadline::Deadline;
 pub use dedicated::Dedicated;
 pub use ds_freeze::DsFreeze;
+pub use fifo::Fifo;
+pub use nice::Nice;
 pub use none::Unreserved;
 pub use rt_group::RtGroup;
 pub(crate) use target::{Members, descendants, descendants_that};
+pub use weight::Weight;
 pub use xen_rtds::XenRtds;
 pub(crate) use xen_rtds::admit_vcpus;
 
@@ -35,11 +42,14 @@ use crate::{Backend, Change, MissingRequirement, ReservationRequest};
 pub(crate) const THREADED_ROOT_PREFIX: &str = ".threads-";
 
 /// All back ends, the default first.
-pub const ALL: [&dyn Backend; 7] = [
+pub const ALL: [&dyn Backend; 10] = [
     &DsFreeze,
     &Deadline,
     &RtGroup,
     &CfsQuota,
+    &Fifo,
+    &Nice,
+    &Weight,
     &Dedicated,
     &Unreserved,
     &XenRtds,
@@ -52,6 +62,9 @@ pub fn backend(kind: BackendKind) -> &'static dyn Backend {
         BackendKind::Deadline => &Deadline,
         BackendKind::RtGroup => &RtGroup,
         BackendKind::CfsQuota => &CfsQuota,
+        BackendKind::Fifo => &Fifo,
+        BackendKind::Nice => &Nice,
+        BackendKind::Weight => &Weight,
         BackendKind::Dedicated => &Dedicated,
         BackendKind::None => &Unreserved,
         BackendKind::XenRtds => &XenRtds,

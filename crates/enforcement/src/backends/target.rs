@@ -57,6 +57,16 @@ impl Members {
         threads.map(move |&tid| Change::SetScheduling { tid, setting })
     }
 
+    /// The changes that give a policy to those threads of which something is true.
+    pub fn policy_changes_where(
+        &self,
+        setting: SchedulingSetting,
+        chosen: impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = Change> {
+        let threads = self.threads.iter().filter(move |&&tid| chosen(tid));
+        threads.map(move |&tid| Change::SetScheduling { tid, setting })
+    }
+
     /// The processes whose later threads belong to the domain: none where it has single threads.
     pub fn heirs(self, request: &ReservationRequest) -> Vec<u32> {
         match request.target.single_threads() {

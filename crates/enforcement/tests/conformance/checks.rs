@@ -19,7 +19,7 @@ pub const DOMAIN: &str = "conformance";
 type Check = fn(&Bench<'_>) -> Result<Outcome, String>;
 
 /// All checks, by name.
-pub const ALL: [(&str, Check); 12] = [
+pub const ALL: [(&str, Check); 13] = [
     ("gives_the_budget", gives_the_budget),
     ("replenishes_on_a_grid", replenishes_on_a_grid),
     ("serves_a_domain_that_blocks", serves_a_domain_that_blocks),
@@ -29,6 +29,7 @@ pub const ALL: [(&str, Check); 12] = [
     ("reserves_a_single_thread", reserves_a_single_thread),
     ("changes_its_interface", changes_its_interface),
     ("saves_up_for_bursts", saves_up_for_bursts),
+    ("comes_before_others", comes_before_others),
     ("reverting_leaves_no_trace", reverting_leaves_no_trace),
     ("gives_back_what_it_held", gives_back_what_it_held),
     (
@@ -39,6 +40,8 @@ pub const ALL: [(&str, Check); 12] = [
 
 /// Shares may be off by this factor: the machine is busy with other things.
 const MARGIN: f64 = 0.12;
+/// Two programs that are alike get half of a CPU each.
+const LEAST_SHARE_OF_FIRST: f64 = 0.7;
 /// How often a timing is taken before it counts as wrong.
 const ATTEMPTS: u32 = 3;
 
@@ -461,6 +464,30 @@ fn saves_up_for_bursts(bench: &Bench<'_>) -> Result<Outcome, String> {
         true => Ok(Outcome::Holds(format!("the kernel has {} us", seen[0]))),
         false => Err(format!("{seen:?}, and {before:#?}\nbecame\n{after:#?}")),
     }
+}
+
+/// What has neither a budget nor a CPU of its own gets by far the larger part of a CPU beside an ordinary program.
+fn comes_before_others(bench: &Bench<'_>) -> Result<Outcome, String> {
+    let kind = bench.back_end.kind();
+    if kind.has_budget() || kind.gives_whole_cpus() || !kind.enforces() {
+        return Ok(Outcome::Declared("it ranks no domain before others"));
+    }
+    patiently(|| {
+        let (start, end) = bench.schedule();
+        let _hog = bench.hog(end);
+        let busy = Program::start(bench.spinning(1), end + bench.period * 10, &[]);
+        let (mut enforcer, _directory) = bench.enforcer();
+        let request = bench.request(Target::Processes(vec![busy.pid()]));
+        enforcer
+            .apply(&[request])
+            .map_err(|error| error.to_string())?;
+        let share = bench.share(&[busy.pid()], start, end);
+        enforcer.revert_all().map_err(|error| error.to_string())?;
+        match share > LEAST_SHARE_OF_FIRST {
+            true => Ok(Outcome::Holds(format!("share {share:.3}"))),
+            false => Err(format!("share {share:.3}: no more than beside an equal")),
+        }
+    })
 }
 
 /// A process with settings that are nobody's default.

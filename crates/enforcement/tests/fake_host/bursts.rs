@@ -14,6 +14,7 @@ use super::stage::*;
 fn bursting(target: Target, cpus: &[u32], burst_ms: u64) -> ReservationRequest {
     let options = BackendOptions {
         burst: Some(Duration::from_millis(burst_ms)),
+        ..BackendOptions::default()
     };
     ReservationRequest {
         options,

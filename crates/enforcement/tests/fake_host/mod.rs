@@ -8,6 +8,7 @@ mod full_disk;
 mod journals;
 mod machines;
 mod members;
+mod peers;
 mod refusals;
 mod registry;
 mod replacements;

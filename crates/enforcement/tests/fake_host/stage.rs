@@ -87,11 +87,14 @@ pub fn request(
     }
 }
 
-pub const KINDS: [BackendKind; 6] = [
+pub const KINDS: [BackendKind; 9] = [
     BackendKind::DsFreeze,
     BackendKind::Deadline,
     BackendKind::RtGroup,
     BackendKind::CfsQuota,
+    BackendKind::Fifo,
+    BackendKind::Nice,
+    BackendKind::Weight,
     BackendKind::Dedicated,
     BackendKind::None,
 ];

@@ -296,10 +296,13 @@ fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
         )
     };
     let cpu = |files: &[&str]| v1_files(hierarchies, "cpu", files);
-    let burst = match host.cgroup_v1_roots.contains_key("cpu") {
-        true => cpu(&["cpu.cfs_burst_us"]),
-        false => burst_v2(hierarchies),
+    let in_v1 = host.cgroup_v1_roots.contains_key("cpu");
+    let of_groups = |legacy: &str, file: &str| match in_v1 {
+        true => cpu(&[legacy]),
+        false => v2_file(hierarchies, file),
     };
+    let burst = of_groups("cpu.cfs_burst_us", "cpu.max.burst");
+    let idle = of_groups("cpu.idle", "cpu.idle");
     let exclusive = ["cpuset.cpu_exclusive", "cpuset.sched_load_balance"];
     let cpuset = v1_files(hierarchies, "cpuset", &exclusive);
     let real_time = cpu(&["cpu.rt_runtime_us", "cpu.rt_period_us"]);
@@ -307,19 +310,21 @@ fn probe_cgroup_v1(host: &mut HostCapabilities, hierarchies: &[Hierarchy]) {
     host.note(Feature::RtRuntimeV1, real_time, RT);
     let remedy = "it takes Linux 5.14 and the cpu controller";
     host.note(Feature::QuotaBurst, burst, remedy);
+    let remedy = "it takes Linux 5.15 and the cpu controller";
+    host.note(Feature::IdleGroups, idle, remedy);
     host.note(Feature::CpusetV1, cpuset, &mount("cpuset"));
 }
 
 /// A group of cgroup v2 shows the files of a controller only where its parent hands the controller down, which
 /// the groups below the root are asked for.
-fn burst_v2(hierarchies: &[Hierarchy]) -> Result<String, String> {
+fn v2_file(hierarchies: &[Hierarchy], file: &str) -> Result<String, String> {
     let unified = hierarchies.iter().find(|hierarchy| hierarchy.unified);
     let root = unified.ok_or("no cgroup hierarchy with the cpu controller is mounted")?;
     let groups = cgroup::cgroups_below(&root.root).map_err(|error| error.to_string())?;
     let has = |file: &str| groups.iter().any(|group| group.join(file).exists());
-    match (has("cpu.max"), has("cpu.max.burst")) {
-        (_, true) => Ok("groups have cpu.max.burst".into()),
-        (true, false) => Err("groups have cpu.max and no cpu.max.burst".into()),
+    match (has("cpu.max"), has(file)) {
+        (_, true) => Ok(format!("groups have {file}")),
+        (true, false) => Err(format!("groups have cpu.max and no {file}")),
         (false, false) => Err(format!(
             "no group below {} has the cpu controller yet",
             root.root.display()

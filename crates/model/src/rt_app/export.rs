@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json, json};
 use tailbound_time::Duration;
 
-use crate::BackendKind;
 use crate::description::{Arrivals, Builtin, Description, Domain, ExecutionTime, Task};
+use crate::{BackendKind, NiceValue};
 
 /// Why a description is no workload of rt-app's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -132,6 +132,15 @@ fn scheduling(
             );
         }
         (BackendKind::None, ..) => {}
+        (BackendKind::Fifo, ..) => {
+            properties.insert("policy".into(), json!("SCHED_FIFO"));
+            properties.insert("priority".into(), json!(reservation.priority.0));
+        }
+        (BackendKind::Nice, ..) => {
+            let NiceValue(nice) = reservation.options.nice.unwrap_or(NiceValue::FIRST);
+            properties.insert("policy".into(), json!("SCHED_OTHER"));
+            properties.insert("priority".into(), json!(nice));
+        }
         (BackendKind::DsFreeze | BackendKind::RtGroup | BackendKind::Deadline, ..) => {
             properties.insert("policy".into(), json!("SCHED_FIFO"));
             properties.insert("priority".into(), json!(reservation.priority.0));
@@ -139,7 +148,13 @@ fn scheduling(
                 "domain {name} has its priority but no budget: rt-app cannot limit it"
             ));
         }
-        (BackendKind::CfsQuota | BackendKind::Dedicated | BackendKind::XenRtds, ..) => {
+        (
+            BackendKind::CfsQuota
+            | BackendKind::Weight
+            | BackendKind::Dedicated
+            | BackendKind::XenRtds,
+            ..,
+        ) => {
             comments.push(format!(
                 "domain {name} has its CPUs but no reservation: rt-app cannot make one"
             ));

@@ -1,12 +1,14 @@
 //! Reservations, on their own.
 
+use tailbound_time::Duration;
+
 use super::domains::within_host;
 use super::{Check, given};
 use crate::description::{Domain, DomainKind, Reservation, Scheduling};
 use crate::host::{HostScheduling, Placement};
 use crate::interface::ServerKind;
 use crate::parser::Place;
-use crate::{BackendKind, CpuPromise, Precedence};
+use crate::{BackendKind, BackendOptions, CpuPromise, Precedence};
 
 /// Checks every reservation, those of the modes included.
 pub(super) fn reservations(check: &mut Check<'_>) {
@@ -47,6 +49,7 @@ fn amounts(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
     if !reservation.backend.has_budget() {
         let what = match reservation.backend.promise() {
             CpuPromise::WholeCpus => "a dedicated CPU has no budget",
+            _ if reservation.backend.enforces() => "this back end enforces no budget",
             _ => "without a back end there is no budget",
         };
         let server = reservation.server.map(|_| "server");
@@ -100,18 +103,35 @@ fn options(check: &mut Check<'_>, place: &Place, reservation: &Reservation) {
             );
         }
     }
+    let here = place.key("options");
     if let Some(burst) = reservation.options.burst {
-        let here = place.key("options").key("burst");
-        check.above_zero(&here, "the burst", burst);
-        if let Some(budget) = reservation.budget.filter(|budget| burst > *budget) {
-            check.error(
-                &here,
-                format!("burst {burst} is longer than the budget {budget}"),
-                format!(
-                    "the kernel lets no group save more than its quota; write at most \"{budget}\""
-                ),
-            );
-        }
+        burst_within_budget(check, &here.key("burst"), burst, reservation.budget);
+    }
+    let BackendOptions { weight, idle, .. } = reservation.options;
+    if weight.is_some() && idle == Some(true) {
+        check.error(
+            &here.key("idle"),
+            "a domain that runs only while nothing else does has no weight",
+            "leave `weight` or `idle` out",
+        );
+    }
+}
+
+fn burst_within_budget(
+    check: &mut Check<'_>,
+    here: &Place,
+    burst: Duration,
+    budget: Option<Duration>,
+) {
+    check.above_zero(here, "the burst", burst);
+    if let Some(budget) = budget.filter(|budget| burst > *budget) {
+        check.error(
+            here,
+            format!("burst {burst} is longer than the budget {budget}"),
+            format!(
+                "the kernel lets no group save more than its quota; write at most \"{budget}\""
+            ),
+        );
     }
 }
 

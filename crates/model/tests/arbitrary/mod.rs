@@ -8,10 +8,10 @@ use proptest::option;
 use proptest::prelude::*;
 use tailbound_model::{
     Agent, AgentLink, AgentPlace, Arrivals, BackendKind, BackendOptions, Bin, Builtin,
-    ChangePolicy, Cpu, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps, Host,
-    LocalMode, Metric, Mode, ModeChanges, Percent, PercentagePoints, Percentile, Placement,
-    PoissonState, Priority, Protocol, Request, RequestsMeanwhile, Reservation, Scheduling,
-    Sections, Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
+    ChangePolicy, Cpu, CpuWeight, Description, Domain, DomainKind, ExecutionTime, Experiment, Gaps,
+    Host, LocalMode, Metric, Mode, ModeChanges, NiceValue, Percent, PercentagePoints, Percentile,
+    Placement, PoissonState, Precedence, Priority, Protocol, Request, RequestsMeanwhile,
+    Reservation, Scheduling, Sections, Service, Slo, Task, TaskStart, Trigger, Variant, WhenEmpty,
 };
 use tailbound_time::{Duration, Rate};
 
@@ -283,12 +283,14 @@ fn command_domain() -> impl Strategy<Value = Domain> {
 }
 
 fn reservation() -> impl Strategy<Value = Reservation> {
-    use BackendKind::{CfsQuota, Deadline, Dedicated, DsFreeze, None as Nothing, RtGroup};
-    let backend = prop::sample::select(vec![
-        DsFreeze, Deadline, RtGroup, CfsQuota, Dedicated, Nothing,
-    ]);
+    use BackendKind::{CfsQuota, Nice, Weight};
+    let on_hosts = |kind: &BackendKind| kind.precedence() != Precedence::Hypervisor;
+    let backend = prop::sample::select(Vec::from_iter(
+        BackendKind::ALL.into_iter().filter(on_hosts),
+    ));
     (backend, ordered(), 1..=90_u8).prop_map(|(backend, (budget, period), priority)| {
-        let has_budget = !matches!(backend, Dedicated | Nothing);
+        let has_budget = backend.has_budget();
+        let has_options = priority % 2 == 0;
         Reservation {
             backend,
             budget: has_budget.then_some(budget),
@@ -302,7 +304,11 @@ fn reservation() -> impl Strategy<Value = Reservation> {
             when_empty: [None, Some(WhenEmpty::Release), Some(WhenEmpty::Keep)]
                 [usize::from(priority % 3)],
             options: BackendOptions {
-                burst: (backend == CfsQuota && priority % 2 == 0).then_some(budget),
+                burst: (backend == CfsQuota && has_options).then_some(budget),
+                nice: (backend == Nice && has_options).then_some(NiceValue(priority as i8 % 20)),
+                weight: (backend == Weight && has_options)
+                    .then_some(CpuWeight(u32::from(priority) * 100)),
+                idle: (backend == Weight && !has_options).then_some(priority % 3 == 0),
             },
         }
     })

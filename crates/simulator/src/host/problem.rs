@@ -33,7 +33,7 @@ pub enum HostError {
         /// The domain.
         domain: String,
     },
-    /// An option of a reservation that simulation does not follow.
+    /// A back end, or an option of one, that simulation does not follow.
     #[error("{place}: {why}; leave it out, or measure instead")]
     NotSimulated {
         /// The key.

@@ -41,16 +41,10 @@ impl Mapping<'_> {
         let Some(reservation) = &domain.reservation else {
             return Ok((group, Supply::Rest));
         };
-        for option in reservation.options.given() {
-            if let Some(why) = option.not_simulated {
-                return Err(HostError::NotSimulated {
-                    place: format!("domains.{name}.reservation.options.{}", option.key),
-                    why,
-                });
-            }
-        }
+        simulated(name, reservation)?;
         self.budget(name, reservation, &mut group)?;
-        if reservation.backend.promise() == CpuPromise::Nothing {
+        let backend = reservation.backend;
+        if backend.promise() == CpuPromise::Nothing && !backend.is_real_time_without_budget() {
             return Ok((group, Supply::Rest));
         }
         group.rank = self.rank_of(reservation, within, group.period);
@@ -113,5 +107,23 @@ impl Mapping<'_> {
             _ if earliest => Rank::Deadline(period),
             _ => Rank::Fixed(BEHIND_DEADLINES + u64::from(u8::MAX - reservation.priority.0)),
         }
+    }
+}
+
+/// Refuses a reservation of which simulation does not follow the back end, or an option.
+fn simulated(domain: &str, reservation: &Reservation) -> Result<(), HostError> {
+    let options = reservation.options.given();
+    let options = options.iter().map(|option| {
+        let key = format!("options.{}", option.key);
+        (key, option.not_simulated)
+    });
+    let backend = reservation.backend.traits();
+    let mut all = options.chain([("backend".to_owned(), backend.not_simulated)]);
+    match all.find_map(|(key, why)| Some((key, why?))) {
+        None => Ok(()),
+        Some((key, why)) => Err(HostError::NotSimulated {
+            place: format!("domains.{domain}.reservation.{key}"),
+            why,
+        }),
     }
 }
