@@ -282,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_limit_reads_as_it_is_written(billionths in 1..MOST_CPUS * CPU, quota_us in 1_000_u64..u64::from(u32::MAX), period_us in 1_000_u64..1_000_000) {
+        fn a_limit_reads_as_it_is_written(billionths in 1..MOST_CPUS * CPU, quota_us in 1_000_u64..1_000_000_000, period_us in 1_000_u64..1_000_000) {
             let quota = CpuLimit::Quota {
                 quota: Duration::from_micros(quota_us),
                 period: Duration::from_micros(period_us),
