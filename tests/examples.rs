@@ -614,7 +614,8 @@ fn check_bands(example: &Shortened, report: &Value, printed: &str) {
     }
 }
 
-/// What was measured has the intervals of the queue that the band is of, or a warning that it is another queue's.
+/// What was measured has the intervals of the queue that the band is of, or those of its batches and a warning that
+/// it is another queue's.
 fn check_intervals(band: &Value, report: &Value, printed: &str) {
     let mut variants = report["variants"].as_array().unwrap().iter();
     let is_it = |one: &&Value| {
@@ -623,18 +624,19 @@ fn check_intervals(band: &Value, report: &Value, printed: &str) {
             .all(|key| one[*key] == band[*key])
     };
     let variant = variants.find(is_it).unwrap();
-    let none = Vec::new();
-    let intervals = variant["intervals"].as_array().unwrap_or(&none);
-    let refused = report["warnings"]
-        .to_string()
-        .contains("take its requests for independent");
-    assert!(!intervals.is_empty() || refused, "no interval: {printed}");
+    let intervals = variant["intervals"].as_array().unwrap();
+    assert!(!intervals.is_empty(), "no interval: {printed}");
+    let refused = report["warnings"].to_string().contains(&format!(
+        "no queue fits what was measured of {} of variant {}:",
+        band["service"].as_str().unwrap(),
+        band["variant"].as_str().unwrap()
+    ));
     for interval in intervals {
         let (low, high) = (interval["low_ns"].as_u64().unwrap(), &interval["high_ns"]);
         assert!(high.as_u64().is_none_or(|high| low <= high), "{interval}");
     }
-    let expected = if intervals.is_empty() {
-        "order-statistics"
+    let expected = if refused {
+        "batch-means"
     } else {
         "fitted-queue"
     };

@@ -130,9 +130,9 @@ impl Tally {
                 let share = self.interval.entry(name.clone()).or_default();
                 share.count(holds(interval.ends()));
             }
-            let plain = query.measured.confidence_interval(probability, CONFIDENCE);
+            let plain = query.measured.quantile_interval(probability, CONFIDENCE);
             let share = self.order_statistics.entry(name).or_default();
-            share.count(holds(plain.unwrap()));
+            share.count(holds(plain.unwrap().ends()));
         }
     }
 

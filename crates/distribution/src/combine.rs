@@ -35,7 +35,8 @@ pub enum MergeError {
     },
 }
 
-/// All samples of `parts` together, censored ones included; every value has the same weight.
+/// All samples of `parts` together, censored ones included; every value has the same weight. The order of arrival
+/// stays known where it is known of every part, each run apart.
 ///
 /// # Errors
 /// [`MergeError::WeightUnknown`] for curves and brackets, which [`mixture`] takes;
@@ -43,11 +44,15 @@ pub enum MergeError {
 pub fn merge(parts: &[&Distribution]) -> Result<Distribution, MergeError> {
     let provenances: Vec<&Provenance> = parts.iter().map(|part| &part.provenance).collect();
     let provenance = Provenance::joined(&provenances).ok_or(MergeError::Nothing)?;
+    if let Some(index) = parts.iter().position(|part| part.count().is_none()) {
+        return Err(MergeError::WeightUnknown { index });
+    }
+    let runs: Option<Vec<_>> = parts.iter().map(|part| part.runs()).collect();
+    if let Some(runs) = runs {
+        return Ok(Distribution::from_runs(provenance, &runs.concat()));
+    }
     let (mut samples, mut censored) = (Vec::new(), Vec::new());
-    for (index, part) in parts.iter().enumerate() {
-        if part.count().is_none() {
-            return Err(MergeError::WeightUnknown { index });
-        }
+    for part in parts {
         samples.extend_from_slice(part.samples());
         censored.extend_from_slice(part.censored());
     }
@@ -101,7 +106,11 @@ pub fn mixture(parts: &[(f64, &Distribution)]) -> Result<Distribution, MergeErro
             pessimistic,
         }
     };
-    Ok(Distribution { provenance, shape })
+    Ok(Distribution {
+        provenance,
+        shape,
+        arrival_order: None,
+    })
 }
 
 /// The sum of `functions`, each times its share; the shares add up to 1.

@@ -12,15 +12,17 @@
 //! The header line says what the rows are: `latency_ns` samples; `latency_ns,censored` samples, of
 //! which those marked 1 are known only to be at least so long; `latency_ns,cumulative` a
 //! distribution function; `latency_ns,cumulative_low,cumulative_high` two that enclose it, with an
-//! empty cell where a function has no step.
+//! empty cell where a function has no step. A comment `# order: arrival` says that the samples of one run stand in
+//! the order in which they arrived; otherwise they are sorted, and their order of arrival is not known.
 
 use std::fmt::Write as _;
 
 use tailbound_time::{ClockId, Duration};
 
-use crate::{Distribution, Evidence, Provenance, Shape, StepCdf, StepCdfError};
+use crate::{Arrival, Distribution, Evidence, Provenance, Shape, StepCdf, StepCdfError};
 
 const TITLE: &str = "tailbound distribution 1";
+const ORDER: &str = "order: arrival";
 const SAMPLES: &str = "latency_ns";
 const CENSORED: &str = "latency_ns,censored";
 const CURVE: &str = "latency_ns,cumulative";
@@ -85,6 +87,10 @@ impl Distribution {
     /// The distribution as CSV, all values exact; see the head of this file for the format.
     pub fn to_csv(&self) -> String {
         let mut out = provenance_lines(&self.provenance);
+        if let Some([run]) = self.runs().as_deref() {
+            arrival_rows(&mut out, run, !self.censored().is_empty());
+            return out;
+        }
         match &self.shape {
             Shape::Samples(samples) => {
                 line(&mut out, format_args!("{SAMPLES}"));
@@ -125,11 +131,13 @@ impl Distribution {
             .lines()
             .enumerate()
             .map(|(index, row)| (index + 1, row.trim()));
+        let mut in_order = false;
         let header = loop {
             let Some((number, row)) = rows.next() else {
                 return Err(CsvError::HeaderMissing);
             };
             match row.strip_prefix('#') {
+                Some(comment) if comment.trim() == ORDER => in_order = true,
                 Some(comment) => read_comment(&mut provenance, comment.trim(), number)?,
                 None if row.is_empty() => {}
                 None => break (number, row),
@@ -139,8 +147,16 @@ impl Distribution {
         let cells: Vec<&str> = names.split(',').map(str::trim).collect();
         let rows = rows.filter(|(_, row)| !row.is_empty() && !row.starts_with('#'));
         let shape = match cells.join(",").as_str() {
-            SAMPLES => read_samples(rows)?,
-            CENSORED => read_censored(rows)?,
+            SAMPLES | CENSORED => {
+                let arrivals = match cells.len() {
+                    1 => read_samples(rows)?,
+                    _ => read_censored(rows)?,
+                };
+                return Ok(match in_order {
+                    true => Self::from_arrivals(provenance, arrivals),
+                    false => Self::from_unordered(provenance, arrivals),
+                });
+            }
             CURVE => read_curve(rows)?,
             BRACKET => read_bracket(rows)?,
             _ => {
@@ -150,13 +166,35 @@ impl Distribution {
                 });
             }
         };
-        Ok(Self { provenance, shape })
+        Ok(Self {
+            provenance,
+            shape,
+            arrival_order: None,
+        })
     }
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     let _written = writeln!(out, "{text}");
+}
+
+fn arrival_rows(out: &mut String, run: &[Arrival], with_marks: bool) {
+    line(out, format_args!("# {ORDER}"));
+    line(
+        out,
+        format_args!("{}", if with_marks { CENSORED } else { SAMPLES }),
+    );
+    for arrival in run {
+        let (value, mark) = match arrival {
+            Arrival::Known(value) => (value.as_nanos(), 0),
+            Arrival::AtLeast(value) => (value.as_nanos(), 1),
+        };
+        match with_marks {
+            true => line(out, format_args!("{value},{mark}")),
+            false => line(out, format_args!("{value}")),
+        }
+    }
 }
 
 fn bracket_rows(out: &mut String, low: &[(Duration, f64)], high: &[(Duration, f64)]) {
@@ -355,37 +393,34 @@ fn probability(cell: &str, line: usize) -> Result<f64, CsvError> {
         })
 }
 
-fn read_samples<'a>(rows: impl Iterator<Item = (usize, &'a str)>) -> Result<Shape, CsvError> {
-    let mut samples = Vec::new();
-    for (line, row) in rows {
+fn read_samples<'a>(
+    rows: impl Iterator<Item = (usize, &'a str)>,
+) -> Result<Vec<Arrival>, CsvError> {
+    let read = rows.map(|(line, row)| {
         let [value] = cells(row, line)?;
-        samples.push(latency(value, line)?);
-    }
-    samples.sort_unstable();
-    Ok(Shape::Samples(samples))
+        Ok(Arrival::Known(latency(value, line)?))
+    });
+    read.collect()
 }
 
-fn read_censored<'a>(rows: impl Iterator<Item = (usize, &'a str)>) -> Result<Shape, CsvError> {
-    let (mut samples, mut censored) = (Vec::new(), Vec::new());
-    for (line, row) in rows {
+fn read_censored<'a>(
+    rows: impl Iterator<Item = (usize, &'a str)>,
+) -> Result<Vec<Arrival>, CsvError> {
+    let read = rows.map(|(line, row)| {
         let [value, mark] = cells(row, line)?;
         let value = latency(value, line)?;
         match mark {
-            "0" => samples.push(value),
-            "1" => censored.push(value),
-            _ => {
-                return Err(CsvError::Cell {
-                    line,
-                    column: "mark of a censored value",
-                    found: shown(mark),
-                    right: "0 for a known value, 1 for one that is at least so long",
-                });
-            }
+            "0" => Ok(Arrival::Known(value)),
+            "1" => Ok(Arrival::AtLeast(value)),
+            _ => Err(CsvError::Cell {
+                line,
+                column: "mark of a censored value",
+                found: shown(mark),
+                right: "0 for a known value, 1 for one that is at least so long",
+            }),
         }
-    }
-    samples.sort_unstable();
-    censored.sort_unstable();
-    Ok(Shape::Censored { samples, censored })
+    });
+    read.collect()
 }
 
 fn read_curve<'a>(rows: impl Iterator<Item = (usize, &'a str)>) -> Result<Shape, CsvError> {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use tailbound_time::{Duration, nanoseconds};
 
+use crate::arrival::{ArrivalOrder, DistributionDocument};
 use crate::step::PROBABILITY_TOLERANCE;
 use crate::{Provenance, StepCdf};
 
@@ -12,11 +13,15 @@ use crate::{Provenance, StepCdf};
 ///
 /// As JSON all times are integers of nanoseconds in fields whose names end in `_ns`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "DistributionDocument")]
 pub struct Distribution {
     /// What it is and where it comes from.
     pub provenance: Provenance,
     /// Its values.
     pub shape: Shape,
+    /// The order in which its values arrived, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) arrival_order: Option<Box<ArrivalOrder>>,
 }
 
 /// The values of a distribution.
@@ -96,6 +101,7 @@ impl Distribution {
         Self {
             provenance,
             shape: Shape::Samples(samples),
+            arrival_order: None,
         }
     }
 
@@ -114,6 +120,7 @@ impl Distribution {
         Self {
             provenance,
             shape: Shape::Censored { samples, censored },
+            arrival_order: None,
         }
     }
 
@@ -122,6 +129,7 @@ impl Distribution {
         Self {
             provenance,
             shape: Shape::Curve(curve),
+            arrival_order: None,
         }
     }
 
@@ -133,6 +141,7 @@ impl Distribution {
                 optimistic,
                 pessimistic,
             },
+            arrival_order: None,
         }
     }
 
@@ -336,13 +345,14 @@ impl Distribution {
         Some(Self {
             provenance: self.provenance.clone(),
             shape,
+            arrival_order: None,
         })
     }
 }
 
 /// The index, from 0, of the value at `probability` among `count` sorted ones by nearest rank.
 /// A product that misses an integer only by the rounding of floats counts as that integer.
-fn nearest_rank(probability: f64, count: usize) -> Option<usize> {
+pub(crate) fn nearest_rank(probability: f64, count: usize) -> Option<usize> {
     if count == 0 || probability.is_nan() {
         return None;
     }

@@ -6,16 +6,21 @@
 //! Where a value is not known (a request that was never answered, the tail of a curve beyond its
 //! last step) the upper end is `None` or the mass is missing; nothing is ever made up.
 
+mod arrival;
 mod combine;
 mod confidence;
 mod csv;
+mod dependence;
 mod distance;
 mod distribution;
 mod hdr;
 mod provenance;
 mod step;
+mod student;
 
+pub use arrival::{Arrival, ArrivalOrder};
 pub use combine::{MergeError, merge, mixture};
+pub use confidence::{IntervalMethod, LEAST_BEYOND, QuantileInterval, WANTED_WIDTH};
 pub use csv::CsvError;
 pub use distance::{
     DistanceError, Wasserstein1, kolmogorov_smirnov, wasserstein1, wasserstein1_up_to,

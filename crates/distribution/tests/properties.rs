@@ -187,7 +187,7 @@ fn empty_samples_answer_nothing() {
     assert_eq!((empty.mean(), empty.min(), empty.max()), (None, None, None));
     assert_eq!((empty.count(), empty.cdf(NS(5))), (Some(0), (0.0, 1.0)));
     assert!(empty.decimate(10).is_none());
-    assert!(empty.confidence_interval(0.5, 0.95).is_none());
+    assert!(empty.quantile_interval(0.5, 0.95).is_none());
     assert!(wasserstein1(&empty, &sampled(&[1])).is_err());
     assert!(kolmogorov_smirnov(&sampled(&[1]), &empty).is_err());
 }

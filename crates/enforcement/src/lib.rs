@@ -41,7 +41,7 @@ pub use error::{AdmissionError, AdmissionRefusal, EnforcementError, PlanError};
 pub use journal::state_directory;
 pub use kernel::{KernelState, KernelView};
 pub use linux_kernel::LinuxKernel;
-pub use managers::{FreezeManagers, LedgerSummary, Managers};
+pub use managers::{FreezeManagers, LedgerSummary, Managers, first_budget};
 pub use recovery::{Recovery, recover, standing_reservations};
 pub use registry::HostRegistry;
 pub use tailbound_linux::scheduling::SchedulingSetting;

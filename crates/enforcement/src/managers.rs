@@ -255,6 +255,17 @@ fn all_done(failures: Vec<String>) -> Result<(), String> {
     }
 }
 
+/// The instant by which a reservation that was put into force by `now` has given its first budget: at the next
+/// point of the grid that is common to the host, where the back end keeps one, else within a period.
+pub fn first_budget(request: &ReservationRequest, now: Instant) -> Instant {
+    let (traits, period) = (request.backend.traits(), request.interface.period);
+    match (traits.has_budget, traits.fixed_grid) {
+        (false, _) => now,
+        (true, true) => next_grid_point(now, period),
+        (true, false) => now.saturating_add(period),
+    }
+}
+
 /// The next multiple of `period` after `now`.
 fn next_grid_point(now: Instant, period: Duration) -> Instant {
     let period_ns = period.as_nanos().max(1);
@@ -396,6 +407,32 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
     use proptest::prelude::*;
+    use tailbound_model::{BackendKind, BackendOptions, Priority};
+
+    use crate::Target;
+
+    #[test]
+    fn the_first_budget_comes_on_the_grid_where_there_is_one() {
+        let now = Instant::from_nanos(1_007_000_000);
+        let after = |backend| {
+            let request = ReservationRequest {
+                domain: "one".into(),
+                target: Target::Processes(vec![1]),
+                interface: ResourceInterface {
+                    budget: Duration::from_millis(2),
+                    period: Duration::from_millis(10),
+                    priority: Priority(50),
+                    cpus: [Cpu(0)].into(),
+                },
+                backend,
+                options: BackendOptions::default(),
+            };
+            first_budget(&request, now).saturating_since(now).as_nanos() / 1_000_000
+        };
+        assert_eq!(after(BackendKind::DsFreeze), 3);
+        assert_eq!(after(BackendKind::CfsQuota), 10);
+        assert_eq!(after(BackendKind::Weight), 0);
+    }
 
     proptest! {
         #[test]

@@ -1,6 +1,6 @@
 //! Prediction bands of the runs that are about to be measured, from what calibration saw of the host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain};
 use tailbound_assessment::band::{
@@ -9,13 +9,12 @@ use tailbound_assessment::band::{
     affordable_runs, measured_intervals, predict_band,
 };
 use tailbound_assessment::execution_times::Known;
-use tailbound_distribution::{Distribution, merge};
+use tailbound_distribution::Distribution;
 use tailbound_measurement::supply::LOOK_DISTANCE;
 use tailbound_measurement::{Calibration, CalibrationRound, RoundRequest, SupplyTrace};
 use tailbound_model::{Cpu, Description, InputFiles, ReservationServer, Service, Variant};
 use tailbound_report::{
-    CONFIDENCE, HistoryNote, MeasuredRun, PERCENTILES, ServiceBand, VariantResult, forecast_line,
-    readable,
+    CONFIDENCE, HistoryNote, MeasuredRun, ServiceBand, VariantResult, forecast_line, readable,
 };
 use tailbound_simulator::workload::{Release, releases};
 use tailbound_time::{Duration, Instant};
@@ -24,6 +23,7 @@ use crate::ExperimentError;
 use crate::band_history::BandHistory;
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Condition;
+use crate::measured_sample::MeasuredSample;
 use crate::repetition::Bench;
 
 /// The service whose band is wanted, in a variant.
@@ -230,39 +230,19 @@ impl ServiceQueue {
         &self,
         service: &Service,
         inputs: &InputFiles,
-        result: &VariantResult,
+        (result, sample): (&VariantResult, &MeasuredSample),
         seed: u64,
     ) -> Result<Vec<MeasuredInterval>, BandError> {
-        let whole = result.measured.iter().all(|run| run.interrupted.is_none());
-        let (Some(measured), true) = (result.measured_together(), whole) else {
-            return Ok(Vec::new());
-        };
-        let tasks: BTreeSet<&String> = result
-            .measured
-            .iter()
-            .flat_map(|run| run.per_task.keys())
-            .collect();
-        let tasks = tasks.into_iter().filter_map(|task| {
-            let parts = result.measured.iter();
-            let parts: Vec<&Distribution> =
-                parts.filter_map(|run| run.per_task.get(task)).collect();
-            Some((task.as_str(), merge(&parts).ok()?))
-        });
-        let tasks: Vec<(&str, Distribution)> = tasks.collect();
+        let tasks = sample.tasks.iter();
         let tasks: Vec<(&str, &Distribution)> =
-            tasks.iter().map(|(task, all)| (*task, all)).collect();
+            tasks.map(|(task, all)| (task.as_str(), all)).collect();
         let requests = result.measured.iter().map(|run| run.sent).max();
-        let promised = service.slos.iter().map(|slo| slo.percentile.0);
-        let shown = PERCENTILES.iter().map(|(_, share)| share * 100.0);
-        let mut percentiles: Vec<f64> = shown.chain(promised).collect();
-        percentiles.sort_by(f64::total_cmp);
-        percentiles.dedup_by(|one, other| (*one - *other).abs() < 1e-9);
         measured_intervals(&IntervalQuery {
             setting: self.setting(service),
             inputs,
-            measured: &measured,
+            measured: &sample.overall,
             tasks: &tasks,
-            percentiles: &percentiles,
+            percentiles: &sample.percentiles,
             confidence: CONFIDENCE,
             runs: affordable_runs(requests.unwrap_or(0) as usize),
             seed,

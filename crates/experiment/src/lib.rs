@@ -15,6 +15,7 @@ pub mod host_set;
 mod host_sizing;
 pub mod load_run;
 mod loss_watch;
+mod measured_sample;
 pub mod mode_changes;
 mod observer;
 pub mod programs;

@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time;
 
 use tailbound_control::{Client, Lease, Selection, StartOptions};
-use tailbound_enforcement::{LedgerSummary, ReservationRequest};
+use tailbound_enforcement::{LedgerSummary, ReservationRequest, first_budget};
+use tailbound_linux::clock::Monotonic;
 use tailbound_modes::control::ModesClient;
 use tailbound_modes::table::ModeTable;
-use tailbound_time::Duration;
+use tailbound_time::{Clock, Duration};
 
 use crate::ExperimentError;
 use crate::loss_watch::LossWatch;
 
 /// How often a wait looks whether the user wants to end.
-const LOOK_EVERY: time::Duration = time::Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Reservations that stand. Whatever happens, they are taken back: by [`ReservationLease::release`], or by
 /// the daemon when the connection in here closes.
@@ -105,16 +106,14 @@ impl ReservationLease {
 }
 
 fn await_first_budget(requests: &[ReservationRequest], stop: &AtomicBool) {
-    let with_budget = requests
-        .iter()
-        .filter(|request| request.backend.has_budget());
-    let longest = with_budget
-        .map(|request| request.interface.period)
-        .max()
-        .unwrap_or(Duration::ZERO);
-    let until = time::Instant::now() + time::Duration::from_nanos(longest.as_nanos());
-    while time::Instant::now() < until && !stop.load(Ordering::SeqCst) {
-        let left = until.saturating_duration_since(time::Instant::now());
-        std::thread::sleep(left.min(LOOK_EVERY));
+    let now = Monotonic.now();
+    let given = requests.iter().map(|request| first_budget(request, now));
+    let until = given.max().unwrap_or(now);
+    while !stop.load(Ordering::SeqCst) {
+        let left = until.saturating_since(Monotonic.now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(time::Duration::from_nanos(left.min(LOOK_EVERY).as_nanos()));
     }
 }

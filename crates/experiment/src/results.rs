@@ -20,6 +20,7 @@ use crate::bands::{ServiceQueue, VariantBands, forecast_lines, judge};
 use crate::calibration_record::CalibrationRecord;
 use crate::calibrations::Calibrations;
 use crate::campaign::{CampaignOptions, host};
+use crate::measured_sample::MeasuredSample;
 use crate::mode_changes::{Course, SeenChange};
 use crate::repetition::{Bench, Repetition};
 use crate::result_folder::{requests_path, write_calibrations, write_record, write_requests};
@@ -61,6 +62,8 @@ pub struct Findings<'a> {
     bands: Vec<ServiceBand>,
     /// The queues of which there are bands.
     queues: Vec<ServiceQueue>,
+    /// How long a repetition is.
+    duration: Duration,
     /// What earlier bands of this host were worth.
     pub history: BandHistory,
     /// What may spoil the result.
@@ -97,6 +100,7 @@ impl<'a> Findings<'a> {
             mode_changes: Vec::new(),
             bands: Vec::new(),
             queues: Vec::new(),
+            duration: Duration::ZERO,
             history: BandHistory::default(),
             warnings: Vec::new(),
             interrupted: None,
@@ -146,6 +150,7 @@ impl<'a> Findings<'a> {
         known: &BTreeMap<String, Known>,
         bench: &Bench<'_>,
     ) -> Result<(), ExperimentError> {
+        self.duration = bench.duration;
         let span = SimulatedSpan {
             warm_up: bench.warm_up,
             duration: bench.duration,
@@ -341,27 +346,35 @@ impl<'a> Findings<'a> {
         self.bands.iter().flat_map(of_band).collect()
     }
 
-    /// Finds the intervals of what was measured, where there is a queue to fit.
+    /// Finds the intervals of what was measured: by a queue where there is one that fits, else by batches of requests.
     fn find_intervals(&mut self) {
         for result in &mut self.results {
+            let service = self.loaded.description.services.get(&result.service);
+            let sample = service.and_then(|service| MeasuredSample::of(result, service));
+            let (Some(service), Some(sample)) = (service, sample) else {
+                continue;
+            };
             let mut queues = self.queues.iter();
             let queue =
                 queues.find(|one| one.variant == result.variant && one.service == result.service);
-            let service = self.loaded.description.services.get(&result.service);
-            let (Some(queue), Some(service), false) = (queue, service, result.measured.is_empty())
-            else {
-                continue;
+            let fitted = queue.map(|queue| {
+                queue.measured_intervals(service, self.inputs, (result, &sample), self.seed)
+            });
+            result.intervals = match fitted {
+                Some(Ok(intervals)) => intervals,
+                Some(Err(error)) => {
+                    self.warnings.push(Warning {
+                        what: format!(
+                            "no queue fits what was measured of {} of variant {}: {error}",
+                            result.service, result.variant
+                        ),
+                        advice: "its confidence intervals come from batches of its requests, and are wider"
+                            .into(),
+                    });
+                    sample.intervals(self.duration)
+                }
+                None => sample.intervals(self.duration),
             };
-            match queue.measured_intervals(service, self.inputs, result, self.seed) {
-                Ok(intervals) => result.intervals = intervals,
-                Err(error) => self.warnings.push(Warning {
-                    what: format!(
-                        "the confidence intervals of {} of variant {} take its requests for independent: {error}",
-                        result.service, result.variant
-                    ),
-                    advice: "they are too narrow where requests queue; trust only clear verdicts".into(),
-                }),
-            }
         }
     }
 
@@ -376,12 +389,12 @@ impl<'a> Findings<'a> {
             let verdicts = service.slos.iter().map(|slo| {
                 // A service with one task has the latencies of that one alone, under no name.
                 let task = slo.task.as_deref().filter(|_| result.has_tasks());
-                let fitted = result.interval(task, slo.percentile.0);
+                let interval = result.interval(task, slo.percentile.0);
                 match &slo.task {
-                    None => Verdict::decide(slo, predicted, overall.as_ref(), fitted),
+                    None => Verdict::decide(slo, predicted, overall.as_ref(), interval),
                     Some(task) => {
                         let measured = pooled_task(&result.measured, task);
-                        Verdict::decide(slo, None, measured.as_ref(), fitted)
+                        Verdict::decide(slo, None, measured.as_ref(), interval)
                     }
                 }
             });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::Distribution;
+use tailbound_distribution::{Arrival, Distribution};
 use tailbound_time::{ClockId, Duration, Instant};
 
 /// How many requests there were, after the warm-up, and what became of them.
@@ -68,6 +68,15 @@ impl Record {
     pub fn latency(&self) -> Duration {
         self.replied.saturating_since(self.intended)
     }
+
+    /// The latency as a value of a distribution; `None` for an error, whose latency is none.
+    pub fn arrival(&self) -> Option<Arrival> {
+        match self.outcome {
+            RecordOutcome::Answered => Some(Arrival::Known(self.latency())),
+            RecordOutcome::Unanswered => Some(Arrival::AtLeast(self.latency())),
+            RecordOutcome::Refused => None,
+        }
+    }
 }
 
 /// How far a measurement is.
@@ -127,22 +136,25 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// From the first request after the warm-up that was due to the last.
+    pub fn span(&self) -> Duration {
+        let mut counted = self.records.iter().filter(|record| !record.warm_up);
+        let first = counted.next().map(|record| record.intended);
+        let last = counted.next_back().map(|record| record.intended);
+        first
+            .zip(last)
+            .map_or(Duration::ZERO, |(first, last)| last.saturating_since(first))
+    }
+
     /// The latencies of those requests after the warm-up that were due at certain instants: `subject`
     /// tells which.
     pub fn of_instants(&self, subject: &str, due: impl Fn(Instant) -> bool) -> Distribution {
-        let (mut answered, mut unanswered) = (Vec::new(), Vec::new());
         let counted = self.records.iter().filter(|record| !record.warm_up);
-        for record in counted.filter(|record| due(record.intended)) {
-            match record.outcome {
-                RecordOutcome::Answered => answered.push(record.latency()),
-                RecordOutcome::Unanswered => unanswered.push(record.latency()),
-                // As in all of them: the latency of an error is none.
-                RecordOutcome::Refused => {}
-            }
-        }
+        let due = counted.filter(|record| due(record.intended));
+        let arrivals = due.filter_map(Record::arrival);
         let mut provenance = self.overall.provenance.clone();
         provenance.subject = format!("{}, {subject}", provenance.subject);
-        Distribution::from_censored(provenance, answered, unanswered)
+        Distribution::from_arrivals(provenance, arrivals.collect())
     }
 
     /// Writes the raw records as CSV: `task,client,intended_ns,taken_up_ns,sent_ns,replied_ns,

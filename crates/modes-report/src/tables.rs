@@ -15,7 +15,7 @@ pub(super) fn latencies(report: &RunReport) -> Table {
     for result in &report.variants {
         let parts = result.measured.iter().flat_map(|run| &run.per_mode);
         for (_, mode, measured) in merge_by_name(parts) {
-            let mut row = quantile_row(result, mode, &measured, RowIntervals::OrderStatistics);
+            let mut row = quantile_row(result, mode, &measured, RowIntervals::OfSample);
             row.push(late(result, &measured));
             rows.push(row);
         }

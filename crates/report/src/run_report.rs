@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tailbound_analysis::Outlook;
 use tailbound_assessment::band::MeasuredInterval;
-use tailbound_distribution::{Distribution, Interval, merge};
+use tailbound_distribution::{Distribution, Interval, IntervalMethod, merge};
 use tailbound_model::{BackendKind, ResourceInterface, Slo};
 use tailbound_time::{Duration, nanoseconds};
 
@@ -110,8 +110,9 @@ pub struct VariantResult {
     pub simulated: Option<Distribution>,
     /// The measured latencies, one per repetition.
     pub measured: Vec<MeasuredRun>,
-    /// The intervals of measured percentiles by the scatter of the queue that was fitted to the run; empty where
-    /// there is no such queue, and order statistics have to do.
+    /// The intervals of measured percentiles, of all requests and of each task: by the scatter of the queue that was
+    /// fitted to the run, or where there is no such queue, by batches of its requests. Empty in documents from before
+    /// these were, where order statistics have to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<MeasuredInterval>,
     /// The verdicts on the service's promises, over all repetitions.
@@ -130,7 +131,7 @@ impl VariantResult {
         self.measured.iter().any(|run| !run.per_task.is_empty())
     }
 
-    /// The interval of a percentile, of a task or of all, by the queue that was fitted to the measurement.
+    /// The interval of a percentile, of a task or of all.
     pub fn interval(&self, task: Option<&str>, percentile: f64) -> Option<&MeasuredInterval> {
         let is_it = |one: &&MeasuredInterval| {
             one.task.as_deref() == task && (one.percentile - percentile).abs() < 1e-9
@@ -223,18 +224,6 @@ pub struct Verdict {
     pub method: IntervalMethod,
     /// The outcome.
     pub outcome: Outcome,
-}
-
-/// How the confidence interval of a measured percentile comes about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IntervalMethod {
-    /// By order statistics, which take latencies for independent of each other: where requests queue, the interval
-    /// is too narrow.
-    #[default]
-    OrderStatistics,
-    /// By the scatter, from run to run, of the queue that was fitted to the measurement.
-    FittedQueue,
 }
 
 /// The outcome of a promise.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use tailbound_assessment::band::{MeasuredInterval, WANTED_WIDTH};
-use tailbound_distribution::{Distribution, Interval, merge};
+use tailbound_assessment::band::MeasuredInterval;
+use tailbound_distribution::{
+    Distribution, Interval, IntervalMethod, QuantileInterval, WANTED_WIDTH, merge,
+};
 
 use crate::comparison::PERCENTILES;
 use crate::wording::{
@@ -223,7 +225,9 @@ fn latencies(report: &RunReport) -> Table {
              were lost, to bound it from above. {}",
             confidence_percent(),
             interval_methods(report)
-        ),
+        )
+        .trim_end()
+        .to_owned(),
         columns: columns(&["Service", "Variant", "Source"], &quantile_names()),
         rows,
     }
@@ -259,27 +263,54 @@ fn tasks(report: &RunReport) -> Table {
 }
 
 /// How the confidence intervals of a report came about.
-fn interval_methods(report: &RunReport) -> &'static str {
+fn interval_methods(report: &RunReport) -> String {
     let measured = |result: &&VariantResult| !result.measured.is_empty();
-    let mut fitted = report.variants.iter().filter(measured);
-    let some = report.variants.iter().any(|one| !one.intervals.is_empty());
-    match (fitted.all(|one| !one.intervals.is_empty()), some) {
-        (true, true) => {
-            "The intervals are the scatter from run to run of the queue that was fitted to the measurement."
+    let of_result = |result: &VariantResult| {
+        let mut methods = result.intervals.iter().map(|one| one.method);
+        methods.next().unwrap_or_default()
+    };
+    let measured = report.variants.iter().filter(measured);
+    let methods: Vec<(IntervalMethod, &str)> = measured
+        .map(|result| (of_result(result), result.variant.as_str()))
+        .collect();
+    let Some((first, _)) = methods.first() else {
+        return String::new();
+    };
+    if methods.iter().all(|(method, _)| method == first) {
+        return format!("They come from {}.", method_words(*first));
+    }
+    let kinds = [
+        IntervalMethod::FittedQueue,
+        IntervalMethod::BatchMeans,
+        IntervalMethod::OrderStatistics,
+    ];
+    let sentences = kinds.into_iter().filter_map(|kind| {
+        let own = methods.iter().filter(|(method, _)| *method == kind);
+        let mut variants: Vec<&str> = own.map(|(_, variant)| *variant).collect();
+        variants.dedup();
+        let words = method_words(kind);
+        (!variants.is_empty())
+            .then(|| format!("In {} they come from {words}.", variants.join(", ")))
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// What an interval comes from.
+fn method_words(method: IntervalMethod) -> &'static str {
+    match method {
+        IntervalMethod::FittedQueue => {
+            "the scatter from run to run of the queue that was fitted to the measurement"
         }
-        (false, true) => {
-            "Where \u{201c}How long a run must be\u{201d} has a row, they are the scatter from run to run of the \
-             queue that was fitted to the measurement; elsewhere they are order statistics, which take \
-             requests for independent and are too narrow where requests queue."
+        IntervalMethod::BatchMeans => {
+            "batches of consecutive requests, which show how much latencies depend on each other"
         }
-        (_, false) => {
-            "They are order statistics, which take requests for independent and are too narrow where requests \
-             queue."
+        IntervalMethod::OrderStatistics => {
+            "order statistics, which take requests for independent and are too narrow where requests queue"
         }
     }
 }
 
-/// How long runs must be for narrow intervals, where a queue was fitted to what was measured.
+/// How long runs must be for narrow intervals.
 fn run_lengths(report: &RunReport) -> Table {
     let with_intervals = |result: &&VariantResult| !result.intervals.is_empty();
     let rows = report.variants.iter().filter(with_intervals).map(|result| {
@@ -304,9 +335,10 @@ fn run_lengths(report: &RunReport) -> Table {
         title: "How long a run must be",
         note: format!(
             "The length of a run whose {}% confidence interval reaches {}% to either side of the measured \
-             percentile. One run of the length that was measured is too short for a percentile beyond which \
-             fewer than ten of its requests lie, or whose ends are more than a factor of four apart. Further \
-             repetitions have the same arrivals, and make no interval narrower.",
+             percentile, as far as this run can tell. One of the length that was measured is too short for a \
+             percentile without an upper end, or beyond which fewer than ten of its requests lie, or where a \
+             queue was fitted, whose ends are more than a factor of four apart. Further \
+             repetitions have the same arrivals, and hardly make an interval narrower.",
             confidence_percent(),
             WANTED_WIDTH * 100.0
         ),
@@ -320,10 +352,10 @@ fn run_lengths(report: &RunReport) -> Table {
 pub enum RowIntervals<'a> {
     /// None: the row is no sample of the host.
     Absent,
-    /// Those of order statistics.
-    OrderStatistics,
-    /// Those of the queue that was fitted to the measurement, of a task or of all; where there are none, those of
-    /// order statistics.
+    /// Those that the sample itself says.
+    OfSample,
+    /// Those that were found of the measurement, of a task or of all; where there are none, those that the sample
+    /// itself says.
     Of(Option<&'a str>),
 }
 
@@ -340,10 +372,13 @@ pub fn quantile_row(
         about,
     ];
     for (_, probability) in PERCENTILES {
-        let plain = || distribution.confidence_interval(probability, CONFIDENCE);
+        let plain = || {
+            let interval = distribution.quantile_interval(probability, CONFIDENCE);
+            interval.as_ref().map(QuantileInterval::ends)
+        };
         let interval = match intervals {
             RowIntervals::Absent => None,
-            RowIntervals::OrderStatistics => plain(),
+            RowIntervals::OfSample => plain(),
             RowIntervals::Of(task) => {
                 let fitted = result.interval(task, probability * 100.0);
                 fitted.map(MeasuredInterval::ends).or_else(plain)

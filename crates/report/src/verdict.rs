@@ -5,7 +5,7 @@ use tailbound_assessment::band::MeasuredInterval;
 use tailbound_distribution::{Distribution, Interval};
 use tailbound_model::Slo;
 
-use crate::{IntervalMethod, Outcome, Verdict};
+use crate::{Outcome, Verdict};
 
 /// The probability with which a confidence interval in a report holds the true percentile.
 pub const CONFIDENCE: f64 = 0.95;
@@ -16,22 +16,22 @@ impl Verdict {
     ///
     /// The promise is met if the whole confidence interval lies within it, missed if the whole
     /// interval lies beyond, and undecided otherwise; a measurement that is too short to bound its
-    /// percentile never meets a promise. Without a sample nothing was measured. The interval is the one that the
-    /// queue gives which was `fitted` to the measurement, else that of order statistics.
+    /// percentile never meets a promise. Without a sample nothing was measured. The interval is the one that was
+    /// found, by a queue that fits the measurement or by batches of its requests, else what the sample itself says.
     pub fn decide(
         slo: &Slo,
         predicted: Option<&Distribution>,
         measured: Option<&Distribution>,
-        fitted: Option<&MeasuredInterval>,
+        interval: Option<&MeasuredInterval>,
     ) -> Self {
         let probability = slo.percentile.probability();
-        let (method, interval) = match (measured, fitted) {
-            (Some(_), Some(fitted)) => (IntervalMethod::FittedQueue, Some(fitted.ends())),
-            (measured, _) => (
-                IntervalMethod::OrderStatistics,
-                measured.and_then(|all| all.confidence_interval(probability, CONFIDENCE)),
-            ),
+        let plain = || {
+            let interval = measured?.quantile_interval(probability, CONFIDENCE)?;
+            Some((interval.method, interval.ends()))
         };
+        let interval = interval.filter(|_| measured.is_some());
+        let interval = interval.map(|interval| (interval.method, interval.ends()));
+        let (method, interval) = interval.or_else(plain).unzip();
         Self {
             slo: slo.clone(),
             predicted: predicted.and_then(|distribution| distribution.quantile(probability)),
@@ -39,7 +39,7 @@ impl Verdict {
             quantile: measured.and_then(|distribution| distribution.quantile(probability)),
             measured: interval,
             confidence: CONFIDENCE,
-            method,
+            method: method.unwrap_or_default(),
             outcome: outcome(slo, interval),
         }
     }
@@ -70,7 +70,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
     use super::*;
     use proptest::prelude::*;
-    use tailbound_distribution::{Evidence, Provenance};
+    use tailbound_distribution::{Arrival, Evidence, IntervalMethod, Provenance};
     use tailbound_model::Percentile;
     use tailbound_time::Duration;
 
@@ -108,7 +108,8 @@ mod tests {
             percentile: 90.0,
             low: Duration::from_nanos(700),
             high: Some(Duration::from_nanos(1_100)),
-            log_deviation: 0.1,
+            method: IntervalMethod::FittedQueue,
+            log_deviation: Some(0.1),
             too_short: false,
             needed: Duration::from_secs(90),
         };
@@ -118,6 +119,20 @@ mod tests {
         // Without a measurement there is nothing that an interval could be of.
         let verdict = Verdict::decide(&promise(90.0, 950), None, None, Some(&fitted));
         assert_eq!(verdict.outcome, Outcome::NotMeasured);
+    }
+
+    /// A thousand values that come in stretches of fifty say as much as some twenty.
+    #[test]
+    fn latencies_that_depend_on_each_other_decide_less() {
+        let values = (0..1_000_u64).map(|index| index / 50 * 7 % 20 * 50 + index % 50);
+        let arrivals = values.map(|value| Arrival::Known(Duration::from_nanos(value)));
+        let provenance = Provenance::new(Evidence::Sample, "s", "m");
+        let measured = Distribution::from_arrivals(provenance, arrivals.collect());
+        assert_eq!(decided(950, &sampled(0..1_000)), Outcome::Met);
+        let verdict = Verdict::decide(&promise(90.0, 950), None, Some(&measured), None);
+        assert_eq!(verdict.outcome, Outcome::Undecided);
+        assert_eq!(verdict.method, IntervalMethod::BatchMeans);
+        assert_eq!(decided(200, &measured), Outcome::Missed);
     }
 
     #[test]

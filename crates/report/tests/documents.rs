@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tailbound_assessment::band::MeasuredInterval;
-use tailbound_distribution::{Distribution, Evidence, Provenance, StepCdf};
+use tailbound_distribution::{Distribution, Evidence, IntervalMethod, Provenance, StepCdf};
 use tailbound_report::{
     Axis, Outcome, ReportError, RunReport, Scale, Theme, plots, render_html, render_svg,
     render_svg_on, tables,
@@ -381,14 +381,21 @@ fn intervals_of_the_fitted_queue_stand_in_the_tables() {
         percentile: 90.0,
         low: Duration::from_millis(3),
         high: Some(Duration::from_millis(70)),
-        log_deviation: 0.5,
+        method: IntervalMethod::FittedQueue,
+        log_deviation: Some(0.5),
         too_short: true,
         needed: Duration::from_secs(90),
     }];
     let (by_queue, note) = measured(&report);
     assert_eq!(by_queue, "3.00\u{2013}70.0 ms");
     assert_ne!(by_queue, by_order);
-    assert!(note.contains("has a row"), "{note}");
+    assert!(note.contains("the queue that was fitted"), "{note}");
+    report.variants[0].intervals[0].method = IntervalMethod::BatchMeans;
+    assert!(
+        measured(&report)
+            .1
+            .contains("batches of consecutive requests")
+    );
     let needed = cell(&report, "run-lengths", 0, 3).unwrap();
     assert_eq!(needed.text, "90.0 s");
     assert_eq!(needed.detail.as_deref(), Some("this one was too short"));

@@ -51,7 +51,7 @@ pub(super) enum ResponseSource {
     },
     /// A distribution with two ends, and the mean where it is known more sharply than from those.
     Bracket {
-        distribution: Distribution,
+        distribution: Box<Distribution>,
         mean: Option<Interval>,
     },
 }
@@ -209,7 +209,7 @@ impl ResponseTimes {
         probabilities: &[f64],
     ) -> Result<Distribution, AnalysisError> {
         if let ResponseSource::Bracket { distribution, .. } = &self.source {
-            let mut distribution = distribution.clone();
+            let mut distribution = Distribution::clone(distribution);
             distribution.provenance.subject = subject.into();
             return Ok(distribution);
         }

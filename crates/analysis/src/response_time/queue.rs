@@ -61,7 +61,7 @@ impl PoissonQueue {
         if single && let Some(found) = self.on_a_grid(Duration::ZERO) {
             return found.map(|found| ResponseTimes {
                 source: ResponseSource::Bracket {
-                    distribution: found.distribution,
+                    distribution: Box::new(found.distribution),
                     mean: Some(found.mean),
                 },
                 utilisation: found.utilisation,
@@ -144,7 +144,7 @@ impl PoissonQueue {
         Ok(ResponseTimes {
             source: ResponseSource::Bracket {
                 mean: Some(found.mean),
-                distribution: found.overall.into_distribution(provenance),
+                distribution: Box::new(found.overall.into_distribution(provenance)),
             },
             utilisation: self.utilisation(),
             bandwidth: bandwidth(self.server),

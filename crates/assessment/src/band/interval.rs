@@ -9,7 +9,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
-use tailbound_distribution::{Distribution, Interval};
+use tailbound_distribution::{Distribution, Interval, IntervalMethod, LEAST_BEYOND, WANTED_WIDTH};
 use tailbound_model::InputFiles;
 use tailbound_simulator::workload::{Release, releases};
 use tailbound_time::{Duration, nanoseconds};
@@ -18,10 +18,6 @@ use super::correction::log_of;
 use super::simulated_run::{Ingredients, SimulatedRun, sorted_quantile};
 use super::{BandError, RunSetting};
 
-/// The relative width on either side to which [`MeasuredInterval::needed`] refers.
-pub const WANTED_WIDTH: f64 = 0.1;
-/// A run with fewer requests beyond a quantile than this says nothing reliable of it.
-const LEAST_BEYOND: f64 = 10.0;
 /// An interval with more than this factor between its ends says that the run is too short.
 const WIDEST: f64 = 4.0;
 /// Runs that are simulated to fit the level.
@@ -66,10 +62,14 @@ pub struct MeasuredInterval {
     /// The upper end; `None` where the run is too short for one.
     #[serde(rename = "high_ns", with = "nanoseconds::optional")]
     pub high: Option<Duration>,
-    /// The standard deviation of the logarithm of the quantile from run to run.
-    pub log_deviation: f64,
-    /// Whether the run is too short for its claim: too few requests lie beyond the quantile, or the interval
-    /// is wider than a factor of four.
+    /// The standard deviation of the logarithm of the quantile from run to run, of a fitted queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_deviation: Option<f64>,
+    /// How it came about.
+    #[serde(default = "fitted_queue")]
+    pub method: IntervalMethod,
+    /// Whether the run is too short for its claim: too few requests lie beyond the quantile, or the interval of a
+    /// fitted queue is wider than a factor of four.
     pub too_short: bool,
     /// How long a run must be for an interval of 10% on either side.
     #[serde(rename = "needed_ns", with = "nanoseconds")]
@@ -77,6 +77,28 @@ pub struct MeasuredInterval {
 }
 
 impl MeasuredInterval {
+    /// The interval of a percentile of what was measured in runs of a duration, by the order in which requests
+    /// arrived, without a queue that fits; `None` where nothing was measured.
+    pub fn of_sample(
+        (task, percentile): (Option<&str>, f64),
+        measured: &Distribution,
+        confidence: f64,
+        duration: Duration,
+    ) -> Option<Self> {
+        let interval = measured.quantile_interval(percentile / 100.0, confidence)?;
+        let seconds = duration.as_secs_f64() * interval.length_factor;
+        Some(Self {
+            task: task.map(str::to_owned),
+            percentile,
+            low: interval.low,
+            high: interval.high,
+            method: interval.method,
+            log_deviation: None,
+            too_short: interval.too_short,
+            needed: Duration::from_secs_f64_nearest(seconds),
+        })
+    }
+
     /// Its ends.
     pub fn ends(&self) -> Interval {
         Interval {
@@ -84,6 +106,11 @@ impl MeasuredInterval {
             high: self.high,
         }
     }
+}
+
+/// How the intervals of documents came about that do not say so.
+fn fitted_queue() -> IntervalMethod {
+    IntervalMethod::FittedQueue
 }
 
 /// The intervals of the quantiles of a measured run, those of all requests first. Further runs with the same
@@ -161,7 +188,8 @@ impl ScatteredQuantiles<'_> {
             percentile,
             low,
             high: high.filter(|_| beyond >= LEAST_BEYOND),
-            log_deviation,
+            method: IntervalMethod::FittedQueue,
+            log_deviation: Some(log_deviation),
             too_short,
             needed: Duration::from_secs_f64_nearest(query.setting.duration.as_secs_f64() * longer),
         })

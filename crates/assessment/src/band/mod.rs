@@ -29,7 +29,7 @@ use tailbound_time::{Duration, nanoseconds};
 
 pub use correction::{BandCorrection, PastQuantile};
 pub use explanation::{FailedAssumption, RunRecord, failed_assumptions};
-pub use interval::{IntervalQuery, MeasuredInterval, WANTED_WIDTH, measured_intervals};
+pub use interval::{IntervalQuery, MeasuredInterval, measured_intervals};
 pub use service_process::{LevelVariation, ProcessRound, RequestTime, ServiceProcess};
 use simulated_run::{Ingredients, SimulatedRun};
 pub use supply_process::{LateLook, SupplyProcess};

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+use tailbound_assessment::band::MeasuredInterval;
 use tailbound_distribution::{Distribution, read_hdr_log, write_hdr_log};
 use tailbound_experiment::load_run::{LoadRun, generator_cpu};
 use tailbound_experiment::{Observer, Step};
 use tailbound_measurement::Measurement;
 use tailbound_model::{Arrivals, Cpu, Description, LoadedDescription};
-use tailbound_report::{CONFIDENCE, PERCENTILES};
+use tailbound_report::{CONFIDENCE, PERCENTILES, readable};
 use tailbound_time::Duration;
 
 use crate::arguments::MeasureArguments;
@@ -39,8 +41,23 @@ pub fn carry_out(arguments: &MeasureArguments, output: &Output) -> Result<(), Fa
     if let Some(lateness) = lateness {
         output.note(format!("the load generator's own lateness: p99 {lateness}"));
     }
-    let header = ["percentile", "latency", "95% from", "95% to"];
-    output.rows(&header, &quantile_rows(&measurement.overall), &measurement)?;
+    let intervals = percentile_intervals(&measurement);
+    let header = [
+        "percentile",
+        "latency",
+        "95% from",
+        "95% to",
+        "\u{b1}10% takes",
+    ];
+    let rows = quantile_rows(&measurement.overall, &intervals);
+    for remark in short_run_remarks(&measurement, &intervals) {
+        output.note(remark);
+    }
+    let document = MeasureDocument {
+        measurement: &measurement,
+        intervals: &intervals,
+    };
+    output.rows(&header, &rows, &document)?;
     match &measurement.interrupted {
         Some(why) => Err(Failure::error(format!(
             "the measurement ended early: {why}"
@@ -139,20 +156,56 @@ fn override_rate(
     }
 }
 
-fn quantile_rows(latency: &Distribution) -> Vec<Vec<String>> {
+/// What was measured, in machine output.
+#[derive(Serialize)]
+struct MeasureDocument<'a> {
+    #[serde(flatten)]
+    measurement: &'a Measurement,
+    /// The confidence intervals of the percentiles.
+    intervals: &'a [MeasuredInterval],
+}
+
+/// The confidence intervals of the percentiles that are shown.
+fn percentile_intervals(measurement: &Measurement) -> Vec<MeasuredInterval> {
+    let latency = &measurement.overall;
+    let intervals = PERCENTILES.iter().filter_map(|(_, probability)| {
+        let about = (None, probability * 100.0);
+        MeasuredInterval::of_sample(about, latency, CONFIDENCE, measurement.span())
+    });
+    intervals.collect()
+}
+
+fn quantile_rows(latency: &Distribution, intervals: &[MeasuredInterval]) -> Vec<Vec<String>> {
     let text =
         |value: Option<Duration>| value.map_or_else(|| "unknown".into(), |value| value.to_string());
     let rows = PERCENTILES.iter().map(|&(label, probability)| {
         let value = latency.quantile(probability).and_then(|one| one.high);
-        let interval = latency.confidence_interval(probability, CONFIDENCE);
+        let about = |one: &&MeasuredInterval| (one.percentile - probability * 100.0).abs() < 1e-9;
+        let interval = intervals.iter().find(about);
         vec![
             label.into(),
             text(value),
             text(interval.map(|interval| interval.low)),
             text(interval.and_then(|interval| interval.high)),
+            interval.map_or_else(|| "unknown".into(), |one| readable(one.needed)),
         ]
     });
     rows.collect()
+}
+
+/// What to know of percentiles of which the run says too little.
+fn short_run_remarks(measurement: &Measurement, intervals: &[MeasuredInterval]) -> Vec<String> {
+    let seconds = measurement.span().as_secs_f64().max(f64::MIN_POSITIVE);
+    let rate = measurement.counts.released as f64 / seconds;
+    let remarks = intervals.iter().filter(|one| one.too_short).map(|one| {
+        let requests = (rate * one.needed.as_secs_f64()).ceil();
+        format!(
+            "note: the run is too short to bound p{} from above; within 10% takes about {}, or {requests} requests",
+            one.percentile,
+            readable(one.needed),
+        )
+    });
+    remarks.collect()
 }
 
 fn export(arguments: &MeasureArguments, measurement: &Measurement) -> Result<(), Failure> {

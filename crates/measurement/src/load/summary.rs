@@ -101,19 +101,21 @@ fn latencies<'a>(
     subject: &str,
     records: impl Iterator<Item = &'a Record>,
 ) -> Distribution {
-    let mut answered = Vec::new();
-    let mut unanswered = Vec::new();
-    let mut refused = 0_u64;
-    for record in records.filter(|record| !record.warm_up) {
-        match record.outcome {
-            RecordOutcome::Answered => answered.push(record.latency()),
-            RecordOutcome::Unanswered => unanswered.push(record.latency()),
-            RecordOutcome::Refused => refused += 1,
-        }
-    }
+    let counted: Vec<&Record> = records.filter(|record| !record.warm_up).collect();
+    let ended = |outcome| {
+        counted
+            .iter()
+            .filter(move |one| one.outcome == outcome)
+            .count()
+    };
+    let (unanswered, refused) = (
+        ended(RecordOutcome::Unanswered),
+        ended(RecordOutcome::Refused),
+    );
     let mut provenance = provenance(plan, format!("latency of {subject}"), METHOD);
-    provenance.assumptions = assumptions(plan, unanswered.len(), refused);
-    Distribution::from_censored(provenance, answered, unanswered)
+    provenance.assumptions = assumptions(plan, unanswered, refused as u64);
+    let arrivals = counted.into_iter().filter_map(Record::arrival);
+    Distribution::from_arrivals(provenance, arrivals.collect())
 }
 
 fn assumptions(plan: &LoadPlan, unanswered: usize, refused: u64) -> Vec<String> {
