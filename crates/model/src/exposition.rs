@@ -24,7 +24,7 @@ struct Bucket<'a> {
     /// The labels without the bound, as they stand in the file.
     series: String,
     /// In the unit of the metric; infinite for the last one.
-    bound: f64,
+    end: f64,
     count: u64,
     span: Range<usize>,
 }
@@ -114,7 +114,7 @@ fn bucket(line: &str, span: Range<usize>) -> Result<Option<Bucket<'_>>, (String,
     Ok(Some(Bucket {
         metric,
         series: series.collect(),
-        bound,
+        end: bound,
         count,
         span,
     }))
@@ -156,7 +156,7 @@ fn chosen<'a>(
     let mut names: Vec<&str> = buckets.iter().map(|bucket| bucket.metric).collect();
     names.sort_unstable();
     names.dedup();
-    let known = match names.is_empty() {
+    let present = match names.is_empty() {
         true => "the file has none: histograms have lines NAME_bucket{le=\"...\"}".to_owned(),
         false => format!("it has {}", names.join(", ")),
     };
@@ -171,7 +171,7 @@ fn chosen<'a>(
                 Some(asked) => format!("there is no histogram {asked}"),
                 None => "which histogram is meant is not clear".into(),
             };
-            problems.fail(0..0, message, &format!("name one of the file: {known}"));
+            problems.fail(0..0, message, &format!("name one of the file: {present}"));
         }
         return None;
     };
@@ -192,7 +192,7 @@ fn add_series(
     bins: &mut BTreeMap<(Duration, Duration), u64>,
     problems: &mut Lines<'_>,
 ) {
-    series.sort_by(|a, b| a.bound.total_cmp(&b.bound));
+    series.sort_by(|a, b| a.end.total_cmp(&b.end));
     let (mut from, mut below) = (Duration::ZERO, 0);
     for bucket in series.iter() {
         let Some(count) = bucket.count.checked_sub(below) else {
@@ -207,7 +207,7 @@ fn add_series(
             );
             return;
         };
-        if bucket.bound.is_infinite() {
+        if bucket.end.is_infinite() {
             if count > 0 {
                 let message = format!("{count} observations lie above {from}, the last bound");
                 let remedy = "give the histogram a bucket above its longest observation: nothing is known of how long \
@@ -216,7 +216,7 @@ fn add_series(
             }
             return;
         }
-        let to = Duration::from_secs_f64_nearest(bucket.bound * nanoseconds / 1e9);
+        let to = Duration::from_secs_f64_nearest(bucket.end * nanoseconds / 1e9);
         if count > 0 {
             *bins.entry((from, to)).or_default() += count;
         }
