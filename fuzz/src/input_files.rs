@@ -1,12 +1,13 @@
 //! Files of jobs, releases, samples and histograms that descriptions name.
 
-use tailbound_model::{Problems, parse_histogram, parse_jobs, parse_samples, parse_trace};
+use tailbound_model::{Problems, parse_exposition, parse_histogram, parse_jobs, parse_samples, parse_trace};
 
 /// Lists are in the order that they promise, and both readers of releases agree.
 pub fn check(bytes: &[u8]) {
     let Some(text) = crate::text(bytes) else {
         return;
     };
+    check_exposition(text);
     let jobs = places(text, parse_jobs(text, "jobs.csv"));
     let releases = places(text, parse_trace(text, "jobs.csv"));
     assert_eq!(jobs.is_some(), releases.is_some());
@@ -28,6 +29,14 @@ pub fn check(bytes: &[u8]) {
         assert!(samples.iter().all(|sample| sample.count > 0));
     }
     if let Some(bins) = places(text, parse_histogram(text, "histogram.csv")) {
+        assert!(!bins.is_empty());
+        assert!(bins.iter().all(|bin| bin.from <= bin.to && bin.count > 0));
+    }
+}
+
+/// Expositions have bins with observations.
+fn check_exposition(text: &str) {
+    if let Some(bins) = places(text, parse_exposition(text, None, "metrics.txt")) {
         assert!(!bins.is_empty());
         assert!(bins.iter().all(|bin| bin.from <= bin.to && bin.count > 0));
     }

@@ -1,5 +1,7 @@
 //! The response times that analysis predicts for the services of a description.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tailbound_analysis::resolution::{Deployment, only_simulated};
 use tailbound_analysis::response_time::PoissonQueue;
@@ -9,9 +11,10 @@ use tailbound_analysis::{
 };
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{
-    Description, InputFiles, Percentile, ReservationServer, Service, Slo, Variant,
+    Arrivals, Bin, Description, ExecutionTime, InputFiles, Percentile, ReservationServer, Service,
+    Slo, Task, Variant,
 };
-use tailbound_time::{Duration, nanoseconds};
+use tailbound_time::{Duration, Rate, nanoseconds};
 
 use crate::AssessmentError;
 use crate::error::named;
@@ -507,12 +510,22 @@ pub fn predict_queue(
     let mut points = query.points();
     let promised = slos.iter().map(|slo| slo.percentile.probability());
     points.probabilities.extend(promised);
-    match queue.predict(QUEUE.0, &points) {
+    let from = "execution times as given";
+    answer_of_queue(queue.predict(QUEUE.0, &points), (from, supply), slos, query)
+}
+
+/// The answer of what was found for a queue. A load that is too much is an answer, too.
+fn answer_of_queue(
+    prediction: Result<Prediction, AnalysisError>,
+    (from, supply): (&str, QueueSupply),
+    slos: &[Slo],
+    query: &PredictionQuery<'_>,
+) -> Result<PredictionAnswer, AnalysisError> {
+    match prediction {
         Ok(mut prediction) => {
             if supply == QueueSupply::Capped {
                 prediction.assume_of_cap();
             }
-            let from = "execution times as given";
             Ok(PredictionAnswer::of(QUEUE, from, prediction, slos, query))
         }
         Err(error @ AnalysisError::Overloaded { .. }) => {
@@ -520,6 +533,34 @@ pub fn predict_queue(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Predicts a queue whose execution times are known by the bins of a histogram, and judges promises about it. Whatever
+/// the law within the bins, its response times lie between those that are told.
+///
+/// # Errors
+/// The queue makes no sense, or no method holds for it.
+pub fn predict_binned_queue(
+    (rate, bins): (Rate, Vec<Bin>),
+    (server, supply): (ReservationServer, QueueSupply),
+    slos: &[Slo],
+    query: &PredictionQuery<'_>,
+) -> Result<PredictionAnswer, AnalysisError> {
+    let times = ExecutionTime::Histogram { bins, file: None };
+    let task = Task::of(Arrivals::Poisson { rate }, times);
+    let service = Service::of(QUEUE.0, "", [("request", task)]);
+    let mut points = query.points();
+    let promised = slos.iter().map(|slo| slo.percentile.probability());
+    points.probabilities.extend(promised);
+    let question = ServiceQuery {
+        name: QUEUE.0,
+        service: &service,
+        execution_times: BTreeMap::new(),
+        server,
+        dispatch_overhead: Duration::ZERO,
+    };
+    let from = "histogram of execution times";
+    answer_of_queue(predict_at(&question, &points), (from, supply), slos, query)
 }
 
 /// Predicts every chosen service of a description in every chosen variant, from its described execution times.

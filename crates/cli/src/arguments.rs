@@ -5,6 +5,7 @@ mod busy_host;
 mod calibrated_run;
 mod descriptions;
 mod frequency;
+mod histogram_file;
 mod history;
 mod interface;
 mod limit_stanza;
@@ -34,6 +35,7 @@ pub use descriptions::{
 pub use frequency::{
     FrequencyArguments, FrequencyChoice, FrequencyModelArguments, ModelArguments, ModelWhat,
 };
+pub use histogram_file::HistogramFile;
 pub use history::HistoryArguments;
 pub use interface::{ComponentScheduling, InterfaceArguments, ModelName};
 pub use limit_stanza::LimitStanza;
@@ -292,6 +294,15 @@ pub struct LoadArguments {
         conflicts_with = "execution_time"
     )]
     pub execution_time_samples: Option<PathBuf>,
+    /// A histogram of execution times in Prometheus's text format, and its name where the file has several, in place of
+    /// --execution-time.
+    #[arg(
+        long,
+        value_name = "FILE[:METRIC]",
+        requires = "rate",
+        conflicts_with_all = ["execution_time", "execution_time_samples", "batch"]
+    )]
+    pub execution_time_histogram: Option<HistogramFile>,
     /// With a FILE: only this service.
     #[arg(long, value_name = "NAME", conflicts_with = "rate")]
     pub service: Option<String>,

@@ -185,11 +185,20 @@ fn read(path: &Path) -> Result<String, (String, String)> {
 
 /// The lines of a file that say something, with their places; `#` begins a comment.
 fn lines(text: &str) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
+    lines_with(text, Some('#'))
+}
+
+/// The same of a file in which `comment` begins a comment anywhere, if it is one.
+pub(crate) fn lines_with(
+    text: &str,
+    comment: Option<char>,
+) -> impl Iterator<Item = (std::ops::Range<usize>, &str)> {
     let mut start = 0;
     text.split_inclusive('\n').filter_map(move |line| {
         let begin = start;
         start += line.len();
-        let content = line.split_once('#').map_or(line, |(content, _)| content);
+        let before_comment = comment.and_then(|comment| line.split_once(comment));
+        let content = before_comment.map_or(line, |(content, _)| content);
         let trimmed = content.trim();
         let begin = begin + (content.len() - content.trim_start().len());
         (!trimmed.is_empty()).then_some((begin..begin + trimmed.len(), trimmed))
@@ -351,20 +360,25 @@ fn column(header: &str, name: &str) -> Option<usize> {
 }
 
 /// Collects what is wrong in the lines of a file.
-struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     source: Source<'a>,
-    problems: Vec<Problem>,
+    pub(crate) problems: Vec<Problem>,
 }
 
 impl<'a> Lines<'a> {
-    fn new(text: &'a str, file: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str, file: &'a str) -> Self {
         Self {
             source: Source { file, text },
             problems: Vec::new(),
         }
     }
 
-    fn fail(&mut self, span: std::ops::Range<usize>, message: impl Into<String>, remedy: &str) {
+    pub(crate) fn fail(
+        &mut self,
+        span: std::ops::Range<usize>,
+        message: impl Into<String>,
+        remedy: &str,
+    ) {
         // Counting lines costs time in long files, so only the kept ones are placed.
         if self.problems.len() < MOST_PROBLEMS {
             let problem = self
@@ -440,7 +454,7 @@ impl<'a> Lines<'a> {
         })
     }
 
-    fn outcome<T>(self, value: T) -> Result<T, Problems> {
+    pub(crate) fn outcome<T>(self, value: T) -> Result<T, Problems> {
         match self.problems.is_empty() {
             true => Ok(value),
             false => Err(Problems::new(self.problems)),

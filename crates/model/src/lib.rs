@@ -7,6 +7,7 @@
 mod aperiodic;
 mod backend;
 pub mod description;
+mod exposition;
 pub mod host;
 mod in_mode;
 mod inputs;
@@ -34,6 +35,7 @@ pub use backend::{
     Precedence, UnknownBackend,
 };
 pub use description::*;
+pub use exposition::parse_exposition;
 pub use host::{Host, HostOverheads, HostScheduling, HostTick, Placement, Window};
 pub use in_mode::ReservedBy;
 pub use inputs::{

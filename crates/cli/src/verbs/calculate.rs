@@ -1,26 +1,41 @@
 //! `tailbound predict` without a file: the response times of one queue, from the command line.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{CpuLimit, Promise, Quota};
-use tailbound_assessment::prediction::{PredictionAnswer, QueueSupply, predict_queue};
-use tailbound_model::{ReservationServer, ServerKind, Slo};
+use tailbound_assessment::prediction::{
+    PredictionAnswer, QueueSupply, predict_binned_queue, predict_queue,
+};
+use tailbound_model::{Bin, ReservationServer, ServerKind, Slo, parse_exposition};
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
-use crate::arguments::{LoadArguments, PredictArguments, QueueArguments};
+use crate::arguments::{HistogramFile, LoadArguments, PredictArguments, QueueArguments};
 use crate::failure::Failure;
 use crate::output::read_file;
 
 /// Predicts the queue of the arguments.
 pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
-    let queue = described_queue(arguments)?;
     let supply = match arguments.queue.limit {
         Some(_) => QueueSupply::Capped,
         None => QueueSupply::Guaranteed,
     };
+    let load = &arguments.queue.load;
+    if let (Some(rate), Some(histogram)) = (load.rate, &load.execution_time_histogram) {
+        let server = server(&arguments.queue)?;
+        let question = (rate, bins(histogram)?);
+        let answer = predict_binned_queue(
+            question,
+            (server, supply),
+            &slos(arguments),
+            &arguments.query(),
+        );
+        return answer.map_err(Failure::from_error);
+    }
+    let queue = described_queue(arguments)?;
     let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query());
     answer.map_err(Failure::from_error)
 }
@@ -46,15 +61,22 @@ pub fn queue(
             "name a FILE, or give --rate 200/s --execution-time 2ms",
         )
     })?;
-    let execution_times = match (&arguments.execution_time, &arguments.execution_time_samples) {
-        (Some(text), None) => execution_times(text).map_err(|error| {
+    let given = (
+        &arguments.execution_time,
+        &arguments.execution_time_samples,
+        &arguments.execution_time_histogram,
+    );
+    let execution_times = match given {
+        (Some(text), None, None) => execution_times(text).map_err(|error| {
             Failure::with_help(format!("--execution-time: {}", error.what), error.right)
         })?,
-        (None, Some(file)) => samples(file)?,
+        (None, Some(file), None) => samples(file)?,
+        (None, None, Some(histogram)) => longest_of_bins(&bins(histogram)?),
         _ => {
             return Err(Failure::with_help(
-                "one of --execution-time and --execution-time-samples is needed",
-                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5 or --execution-time-samples FILE",
+                "one of --execution-time, --execution-time-samples and --execution-time-histogram is needed",
+                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5, --execution-time-samples FILE or \
+                 --execution-time-histogram FILE",
             ));
         }
     };
@@ -96,11 +118,36 @@ fn quota(limit: CpuLimit, period: Option<Duration>) -> Result<Quota, Failure> {
     quota.map_err(|error| Failure::with_help(format!("--limit: {}", error.what), error.right))
 }
 
+/// The bins of a histogram.
+fn bins(histogram: &HistogramFile) -> Result<Vec<Bin>, Failure> {
+    let text = read_file(&histogram.file)?;
+    let shown = histogram.file.display().to_string();
+    let bins = parse_exposition(&text, histogram.metric.as_deref(), &shown);
+    bins.map_err(|problems| Failure::Description { problems, text })
+}
+
+/// The execution times in which every request takes the longest time of its bin: a budget for these is enough for
+/// those that were observed.
+fn longest_of_bins(bins: &[Bin]) -> Vec<(Duration, f64)> {
+    let mut counted = BTreeMap::new();
+    for bin in bins {
+        *counted.entry(bin.to).or_insert(0_u64) += bin.count;
+    }
+    shares(counted)
+}
+
+/// The share of each value.
+fn shares(counted: BTreeMap<Duration, u64>) -> Vec<(Duration, f64)> {
+    let total: u64 = counted.values().sum();
+    let share = |(value, count): (Duration, u64)| (value, count as f64 / total as f64);
+    counted.into_iter().map(share).collect()
+}
+
 /// Measured execution times: one per line, with a unit, or in nanoseconds as Tailbound writes them.
 fn samples(file: &Path) -> Result<Vec<(Duration, f64)>, Failure> {
     let shown = file.display();
     let text = read_file(file)?;
-    let mut counted = std::collections::BTreeMap::new();
+    let mut counted = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -124,6 +171,5 @@ fn samples(file: &Path) -> Result<Vec<(Duration, f64)>, Failure> {
             "give at least two, better hundreds; a constant one goes to --execution-time",
         ));
     }
-    let share = |(value, count): (Duration, u64)| (value, count as f64 / total as f64);
-    Ok(counted.into_iter().map(share).collect())
+    Ok(shares(counted))
 }
