@@ -16,12 +16,14 @@ COMPUTING_TESTS := analysis assessment cli daemon distribution enforcement execu
 	modes modes_report report reservation simulator tidy
 # By another name, since `make -n` carries out what names $(MAKE).
 SUBMAKE := $(MAKE)
+# cargo would take make's jobs for its own.
+unexport MAKEFLAGS
 # Property tests draw their cases from this seed here, so that what a commit gives depends on the commit
 # alone. `make test PROPTEST_RNG_SEED=$$RANDOM` draws others; plain `cargo test` always does.
 export PROPTEST_RNG_SEED ?= 20071121
 
 .PHONY: help setup setup-demo demo build test waiting-tests waiting-programs java-tests python-packages \
-	computing-tests unit-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench install clean
+	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,25 +50,26 @@ test: setup ## What CI runs: formatting, clippy, tidiness, every test, every doc
 	@$(SUBMAKE) --no-print-directory --jobs waiting-tests computing-tests
 	@tools/check-advisories
 
-# Without make's list of jobs, which cargo would take for its own.
 waiting-tests: waiting-programs java-tests
-	@env -u MAKEFLAGS tools/test-programs run $(LOGS)/waiting-programs
+	@tools/test-programs run $(LOGS)/waiting-programs
 
 waiting-programs: format
-	@env -u MAKEFLAGS nice tools/test-programs build $(LOGS)/waiting-programs $(FLAGS) --bins $(WAITING_TESTS:%=--test %)
+	@nice tools/test-programs build $(LOGS)/waiting-programs $(FLAGS) --bins $(WAITING_TESTS:%=--test %)
 
 java-tests:
-	@env -u MAKEFLAGS tools/logged $(LOGS)/java.log tools/java
+	@tools/logged $(LOGS)/java.log tools/java
 
 python-packages:
-	@env -u MAKEFLAGS tools/logged $(LOGS)/python-packages.log tools/python --install
+	@tools/logged $(LOGS)/python-packages.log tools/python --install
 
 computing-tests: waiting-programs python-packages
-	@env -u MAKEFLAGS tools/logged $(LOGS)/computing.log nice -n 19 $(SUBMAKE) --no-print-directory \
-		unit-tests loom python clippy
+	@tools/logged $(LOGS)/computing.log nice -n 19 $(SUBMAKE) --no-print-directory --jobs --output-sync=target \
+		unit-tests doc-tests loom python clippy
 
 unit-tests:
 	$(CARGO) test $(FLAGS) --no-fail-fast --lib --bins $(COMPUTING_TESTS:%=--test %)
+
+doc-tests:
 	$(CARGO) test $(FLAGS) --no-fail-fast --doc
 
 lint: format clippy
