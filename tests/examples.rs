@@ -614,7 +614,7 @@ fn check_bands(example: &Shortened, report: &Value, printed: &str) {
     }
 }
 
-/// What was measured has the intervals of the queue that the band is of, or those of its batches and a warning that
+/// A measurement has the intervals of the queue that the band is of, or those of its batches and a warning that
 /// it is another queue's.
 fn check_intervals(band: &Value, report: &Value, printed: &str) {
     let mut variants = report["variants"].as_array().unwrap().iter();

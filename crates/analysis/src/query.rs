@@ -69,7 +69,7 @@ pub struct Prediction {
     pub method: String,
     /// The assumptions of the method.
     pub assumptions: Vec<String>,
-    /// What is taken for granted of a cap, where the domain has no more than one; in words it stands among the
+    /// The assumptions about a cap, where the domain has no more than one; in words they stand among the
     /// assumptions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cap_assumptions: Vec<CapAssumption>,

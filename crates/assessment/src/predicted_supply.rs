@@ -21,7 +21,7 @@ pub(crate) enum PredictedSupply {
 }
 
 impl PredictedSupply {
-    /// What a domain of a deployment gets.
+    /// The supply of a domain of a deployment.
     pub(crate) fn of(deployment: &Deployment, domain: &str) -> Self {
         let resolved = deployment.reserved.get(domain);
         let Some(resolved) = resolved else {
@@ -47,7 +47,7 @@ impl PredictedSupply {
     }
 }
 
-/// What is taken for granted of a domain that others may come before, if any may.
+/// The assumption of an answer for a domain that others may come before, if any may.
 pub(crate) fn assumption_of_precedence(behind: &[String]) -> Option<String> {
     let names = behind.join(", ");
     (!behind.is_empty()).then(|| {

@@ -399,7 +399,7 @@ pub struct PredictedResponses {
     pub method: String,
     /// The assumptions of the method.
     pub assumptions: Vec<String>,
-    /// What is taken for granted of a cap, where the domain has no more than one.
+    /// The assumptions about a cap, where the domain has no more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cap_assumptions: Vec<CapAssumption>,
     /// The distribution's provenance and values.

@@ -73,7 +73,7 @@ fn provenance() -> Provenance {
     Provenance::new(Evidence::Sample, "queue", "drawn")
 }
 
-/// What became of the intervals of a percentile in many runs.
+/// The counts of what became of a percentile's intervals in many runs.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     runs: u64,

@@ -75,7 +75,7 @@ impl Queue {
     }
 }
 
-/// What became of the intervals of a percentile in many runs.
+/// The counts of what became of a percentile's intervals in many runs.
 #[derive(Debug, Default)]
 struct Tally {
     runs: u32,

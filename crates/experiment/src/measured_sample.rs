@@ -1,4 +1,4 @@
-//! What was measured of a service in one variant, as the intervals of its percentiles are asked for.
+//! The latencies of a service in one variant, as the intervals of its percentiles are asked for.
 
 use std::collections::BTreeSet;
 

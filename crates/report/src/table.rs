@@ -295,7 +295,7 @@ fn interval_methods(report: &RunReport) -> String {
     sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// What an interval comes from.
+/// The source of an interval.
 fn method_words(method: IntervalMethod) -> &'static str {
     match method {
         IntervalMethod::FittedQueue => {

@@ -101,7 +101,7 @@ pub struct Sizing {
     pub evidence: Evidence,
     /// What is taken for granted.
     pub assumptions: Vec<String>,
-    /// What of it is taken for granted of a cap, where the budgets are quotas.
+    /// The assumptions about a cap, where the budgets are quotas.
     pub cap_assumptions: Vec<CapAssumption>,
 }
 

@@ -1,4 +1,4 @@
-//! What sets the CPU limit of a container or a unit.
+//! The lines of a manifest, a unit or a command that set a CPU limit.
 
 use clap::ValueEnum;
 use tailbound_analysis::{CpuLimit, USUAL_QUOTA_PERIOD};

@@ -156,7 +156,7 @@ fn override_rate(
     }
 }
 
-/// What was measured, in machine output.
+/// The measurement, in machine output.
 #[derive(Serialize)]
 struct MeasureDocument<'a> {
     #[serde(flatten)]
@@ -193,7 +193,7 @@ fn quantile_rows(latency: &Distribution, intervals: &[MeasuredInterval]) -> Vec<
     rows.collect()
 }
 
-/// What to know of percentiles of which the run says too little.
+/// The note about percentiles of which the run says too little.
 fn short_run_remarks(measurement: &Measurement, intervals: &[MeasuredInterval]) -> Vec<String> {
     let seconds = measurement.span().as_secs_f64().max(f64::MIN_POSITIVE);
     let rate = measurement.counts.released as f64 / seconds;

@@ -18,14 +18,14 @@ pub(super) struct CpuGroup {
     pub legacy: bool,
     /// Whether it is the container's own, with settings of its own.
     pub is_their_own: bool,
-    /// What makes it.
+    /// The changes that make it.
     pub changes: Vec<Change>,
-    /// What puts the members into it, once its settings are made.
+    /// The moves of the members into it, once its settings are made.
     pub moves: Vec<Change>,
 }
 
 impl CpuGroup {
-    /// What the host lacks for it.
+    /// The requirements that the host lacks for it.
     pub fn missing(host: &HostCapabilities) -> Vec<MissingRequirement> {
         if host.has(Feature::CpuV2) {
             return Vec::new();

@@ -53,8 +53,7 @@ impl Members {
 
     /// The changes that give the threads a policy.
     pub fn policy_changes(&self, setting: SchedulingSetting) -> impl Iterator<Item = Change> {
-        let threads = self.threads.iter();
-        threads.map(move |&tid| Change::SetScheduling { tid, setting })
+        self.policy_changes_where(setting, |_| true)
     }
 
     /// The changes that give a policy to those threads of which something is true.

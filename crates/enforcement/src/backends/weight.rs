@@ -11,7 +11,7 @@ use crate::change::cpu_list;
 use crate::error::EnforcementError;
 use crate::{Backend, Change, Inheritance, MissingRequirement, Plan, ReservationRequest, Site};
 
-/// What cgroup v1 calls the default weight.
+/// The default weight, as cgroup v1 counts it.
 const DEFAULT_SHARES: u32 = 1_024;
 
 /// A weight, or what runs only while nothing else wants the CPU.
@@ -69,7 +69,7 @@ impl Backend for Weight {
     }
 }
 
-/// What the group is set to.
+/// The setting of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GroupShare {
     Weight(CpuWeight),

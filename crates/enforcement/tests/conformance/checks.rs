@@ -466,7 +466,7 @@ fn saves_up_for_bursts(bench: &Bench<'_>) -> Result<Outcome, String> {
     }
 }
 
-/// What has neither a budget nor a CPU of its own gets by far the larger part of a CPU beside an ordinary program.
+/// A domain with a priority or a share, and no budget, gets by far the larger part of a CPU beside an ordinary program.
 fn comes_before_others(bench: &Bench<'_>) -> Result<Outcome, String> {
     let kind = bench.back_end.kind();
     if kind.has_budget() || kind.gives_whole_cpus() || !kind.enforces() {
