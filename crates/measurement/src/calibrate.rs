@@ -3,6 +3,7 @@
 //! Machines have good and bad minutes. A calibration is therefore made of short rounds, apart in
 //! time, of which those that were disturbed do not count; see [`Calibration::of_rounds`].
 
+mod busy;
 mod rounds;
 mod session;
 
@@ -15,23 +16,9 @@ use tailbound_model::{Cpu, Service};
 use tailbound_time::Duration;
 
 use crate::{Endpoint, MeasurementError};
+pub use busy::BusyRate;
 pub use rounds::{CalibrationRound, RoundRequest, alike, counting, spread_per_cent};
 use session::CalibrationSession;
-
-/// How many iterations of the loop in a `{busy:...}` request take how long.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BusyRate {
-    /// Iterations per millisecond of the service's CPU time.
-    pub iterations_per_millisecond: f64,
-}
-
-impl BusyRate {
-    /// The iterations that take `length`, to the nearest; at least one.
-    pub fn iterations_for(&self, length: Duration) -> u64 {
-        let iterations = self.iterations_per_millisecond * length.as_millis_f64();
-        (iterations.round() as u64).max(1)
-    }
-}
 
 /// One round of a calibration: what to measure, and how long.
 #[derive(Clone, Debug)]

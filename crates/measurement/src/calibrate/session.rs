@@ -25,13 +25,6 @@ const SETTLE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 /// Trivial requests that are counted, after a few that are not.
 const TRIVIAL_REQUESTS: u32 = 20;
-/// The execution time at which the count of busy iterations is large enough to be measured.
-const BUSY_TARGET: Duration = Duration::from_millis(2);
-/// Requests per count of busy iterations. The shortest counts: a loop always takes as long, and
-/// whatever else there is on the machine can only prolong it.
-const BUSY_REQUESTS: usize = 15;
-/// The largest count of busy iterations tried.
-const BUSY_MOST_ITERATIONS: u64 = 1 << 32;
 
 /// A round under way.
 pub(super) struct CalibrationSession<'a> {
@@ -221,39 +214,17 @@ impl<'a> CalibrationSession<'a> {
         cpu_time_of_process(self.process?).ok()
     }
 
-    /// Finds the rate of busy iterations: doubles the count until it takes long enough, then takes
-    /// the slope between that and twice as many, which leaves out what every request costs.
+    /// The rate of the first task that asks for one, if any does.
     fn busy_rate(&mut self) -> Result<Option<BusyRate>, MeasurementError> {
         let service = &self.plan.service;
-        let mut found = None;
         for name in service.tasks.keys() {
             let template = RequestTemplate::of_task(service, name)?;
             if template.needs_busy_rate() {
-                found = Some((name.clone(), template));
-                break;
+                return BusyRate::find(name, |iterations| self.busy_time(&template, iterations))
+                    .map(Some);
             }
         }
-        let Some((name, template)) = found else {
-            return Ok(None);
-        };
-        let mut iterations = 1_000;
-        let mut time = self.busy_time(&template, iterations)?;
-        while time < BUSY_TARGET {
-            iterations *= 2;
-            if iterations > BUSY_MOST_ITERATIONS {
-                return Err(busy_without_effect(&name));
-            }
-            time = self.busy_time(&template, iterations)?;
-        }
-        let twice = self.busy_time(&template, iterations * 2)?;
-        let slope = twice.saturating_sub(time);
-        // Twice the iterations should take about twice as long.
-        if slope < time / 4 {
-            return Err(busy_without_effect(&name));
-        }
-        Ok(Some(BusyRate {
-            iterations_per_millisecond: iterations as f64 / slope.as_millis_f64(),
-        }))
+        Ok(None)
     }
 
     fn busy_time(
@@ -261,13 +232,9 @@ impl<'a> CalibrationSession<'a> {
         template: &RequestTemplate,
         iterations: u64,
     ) -> Result<Duration, MeasurementError> {
-        let mut shortest = Duration::MAX;
-        for _ in 0..BUSY_REQUESTS {
-            let busy = Busy::Iterations(iterations);
-            let sample = self.sample(template, busy, Duration::ZERO, "finding the busy rate")?;
-            shortest = shortest.min(sample.process.unwrap_or(sample.round_trip));
-        }
-        Ok(shortest)
+        let busy = Busy::Iterations(iterations);
+        let sample = self.sample(template, busy, Duration::ZERO, "finding the busy rate")?;
+        Ok(sample.process.unwrap_or(sample.round_trip))
     }
 }
 
@@ -277,13 +244,4 @@ fn usual_gap(service: &Service) -> Duration {
     let together: f64 = rates.map(Rate::as_per_second).sum();
     // No rate at all makes the longest gap.
     Duration::from_secs_f64_nearest(1.0 / together)
-}
-
-fn busy_without_effect(task: &str) -> MeasurementError {
-    MeasurementError::BadPlan {
-        what: format!("the {{busy:...}} of task {task} does not change how long its request takes"),
-        remedy: "let the request loop so many times, such as EVAL \"for i = 1, ARGV[1] do end\" 0 \
-                 {busy:2ms}"
-            .into(),
-    }
 }

@@ -88,6 +88,17 @@ final class Ensemble implements AutoCloseable {
     }
   }
 
+  /** The newest lines that each server which is alive has logged, for the message of a test that failed. */
+  String lastWords(int lines) throws IOException {
+    StringBuilder words = new StringBuilder();
+    for (ServerProcess server : servers.stream().filter(ServerProcess::alive).toList()) {
+      List<String> log = Files.readAllLines(server.log());
+      words.append("\nserver ").append(server.id()).append(":\n");
+      log.subList(Math.max(0, log.size() - lines), log.size()).forEach(line -> words.append(line).append('\n'));
+    }
+    return words.toString();
+  }
+
   String connectString() {
     return servers.stream().map(s -> "127.0.0.1:" + s.clientPort())
         .reduce((a, b) -> a + "," + b).orElseThrow();

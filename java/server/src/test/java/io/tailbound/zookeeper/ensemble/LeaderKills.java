@@ -14,6 +14,7 @@ import org.apache.zookeeper.ZooKeeper;
 final class LeaderKills {
 
   private static final long LIMIT_NS = TimeUnit.MINUTES.toNanos(1);
+  private static final int LINES_OF_LOGS = 60;
 
   private final Ensemble ensemble;
   private final List<Long> recoveriesNs = new ArrayList<>();
@@ -35,11 +36,12 @@ final class LeaderKills {
     leader.start();
   }
 
-  private void awaitOtherLeader(ServerProcess killed) throws InterruptedException {
+  private void awaitOtherLeader(ServerProcess killed) throws Exception {
     long end = System.nanoTime() + LIMIT_NS;
     while (ensemble.leader().filter(l -> l != killed).isEmpty()) {
       if (System.nanoTime() - end > 0) {
-        throw new AssertionError("no leader within a minute after server " + killed.id() + " was killed");
+        throw new AssertionError("no leader within a minute after server " + killed.id() + " was killed"
+            + ensemble.lastWords(LINES_OF_LOGS));
       }
       Thread.sleep(2);
     }

@@ -1,0 +1,123 @@
+//! The rate of a loop: how many iterations take how long.
+
+use serde::{Deserialize, Serialize};
+use tailbound_time::Duration;
+
+use crate::MeasurementError;
+
+/// The execution time at which a count of iterations is large enough to be measured.
+const TARGET: Duration = Duration::from_millis(2);
+/// Requests per count while a count is looked for, which need not be exact.
+const REQUESTS_TO_SEARCH: usize = 3;
+/// Pairs of requests that the rate is taken from.
+const PAIRS: usize = 15;
+/// The largest count of iterations tried.
+const MOST_ITERATIONS: u64 = 1 << 32;
+
+/// How many iterations of the loop in a `{busy:...}` request take how long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BusyRate {
+    /// Iterations per millisecond of the service's CPU time.
+    pub iterations_per_millisecond: f64,
+}
+
+impl BusyRate {
+    /// The iterations that take `length`, to the nearest; at least one.
+    pub fn iterations_for(&self, length: Duration) -> u64 {
+        let iterations = self.iterations_per_millisecond * length.as_millis_f64();
+        (iterations.round() as u64).max(1)
+    }
+
+    /// Finds the rate: doubles the count until it takes long enough, then takes the slope between that
+    /// and twice as many, which leaves out what every request costs. `time_of` answers with what one
+    /// request with so many iterations takes.
+    ///
+    /// A loop always takes as long, and whatever else there is on the machine can only prolong it: the
+    /// shortest counts. The two counts take turns, so that a slow phase of the machine is one for both.
+    pub(super) fn find(
+        task: &str,
+        mut time_of: impl FnMut(u64) -> Result<Duration, MeasurementError>,
+    ) -> Result<Self, MeasurementError> {
+        let mut iterations = 1_000;
+        while shortest(REQUESTS_TO_SEARCH, || time_of(iterations))? < TARGET {
+            iterations *= 2;
+            if iterations > MOST_ITERATIONS {
+                return Err(without_effect(task));
+            }
+        }
+        let (mut once, mut twice) = (Duration::MAX, Duration::MAX);
+        for _ in 0..PAIRS {
+            once = once.min(time_of(iterations)?);
+            twice = twice.min(time_of(iterations * 2)?);
+        }
+        let slope = twice.saturating_sub(once);
+        // Twice the iterations should take about twice as long.
+        if slope < once / 4 {
+            return Err(without_effect(task));
+        }
+        Ok(Self {
+            iterations_per_millisecond: iterations as f64 / slope.as_millis_f64(),
+        })
+    }
+}
+
+fn shortest(
+    requests: usize,
+    mut time: impl FnMut() -> Result<Duration, MeasurementError>,
+) -> Result<Duration, MeasurementError> {
+    (0..requests).try_fold(Duration::MAX, |least, _| Ok(least.min(time()?)))
+}
+
+fn without_effect(task: &str) -> MeasurementError {
+    MeasurementError::BadPlan {
+        what: format!("the {{busy:...}} of task {task} does not change how long its request takes"),
+        remedy: "let the request loop so many times, such as EVAL \"for i = 1, ARGV[1] do end\" 0 \
+                 {busy:2ms}"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loop of 50 ns an iteration in requests that cost 40 us.
+    fn loop_time(iterations: u64) -> Duration {
+        Duration::from_micros(40) + Duration::from_nanos(50) * iterations
+    }
+
+    fn rate(time_of: impl FnMut(u64) -> Result<Duration, MeasurementError>) -> f64 {
+        let found = BusyRate::find("t", time_of).unwrap();
+        found.iterations_per_millisecond
+    }
+
+    #[test]
+    fn what_a_request_costs_is_not_of_the_rate() {
+        assert_eq!(rate(|iterations| Ok(loop_time(iterations))), 20_000.0);
+    }
+
+    #[test]
+    fn a_slow_phase_does_not_change_it() {
+        // Wherever the phase begins: all that is asked in the phase takes three times as long.
+        for begin in 0..70 {
+            let mut asked = 0;
+            let found = rate(|iterations| {
+                asked += 1;
+                let slow = (begin..begin + 20).contains(&asked);
+                Ok(loop_time(iterations) * if slow { 3 } else { 1 })
+            });
+            assert_eq!(found, 20_000.0, "phase from request {begin}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_does_not_loop_is_refused() {
+        for time in [Duration::from_micros(40), Duration::from_millis(3)] {
+            let error = BusyRate::find("t", |_| Ok(time)).unwrap_err().to_string();
+            assert!(
+                error.contains("does not change how long its request takes"),
+                "{error}"
+            );
+        }
+    }
+}
