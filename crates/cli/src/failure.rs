@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use tailbound_assessment::AssessmentError;
-use tailbound_model::Problems;
+use tailbound_enforcement::binding::BindingError;
+use tailbound_model::{LoadedDescription, Place, Problems};
 
 /// Why a verb did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +61,24 @@ impl Failure {
     /// An error of a library, with all its causes.
     pub fn from_error(error: impl std::error::Error) -> Self {
         Self::error(chain(&error))
+    }
+
+    /// Why a description is nothing of this host, at the line that says so.
+    pub fn from_binding(error: BindingError, loaded: &LoadedDescription) -> Self {
+        let BindingError::Name {
+            domain,
+            key,
+            source,
+        } = error
+        else {
+            return Self::from_error(error);
+        };
+        let place = Place::root().key("domains").key(domain).key(key);
+        let problem = loaded.problem(&place, source.to_string(), source.remedy().to_owned());
+        Self::Description {
+            problems: Problems::new(vec![problem]),
+            text: loaded.text.clone(),
+        }
     }
 
     /// Why a question about a description has no answer, and what would be right.

@@ -319,7 +319,7 @@ impl<R: Reservations + Send + 'static> Service<R> {
                 Target::Machine(machine) => {
                     machine.vcpus.contains(&watchdog) || machine.emulator.contains(&watchdog)
                 }
-                Target::Cgroup(_) | Target::XenDomain(_) => false,
+                Target::Cgroup(_) | Target::NamedCgroup(_) | Target::XenDomain(_) => false,
             };
             if is_target {
                 return Err(Refusal::new(

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tailbound_control::{Client, Lease, Presence, Selection};
-use tailbound_enforcement::{ReservationRequest, Target};
+use tailbound_enforcement::{
+    CgroupName, KernelView, LinuxKernel, NamedCgroup, ReservationRequest, Target,
+};
 use tailbound_linux::HostCapabilities;
 use tailbound_linux::cgroup;
 use tailbound_linux::clock::cpu_time_of_process;
@@ -28,6 +30,10 @@ const EXECS: usize = 20;
 /// A busy container of one runtime.
 struct Container {
     engine: &'static str,
+    /// The name that its runtime knows it by.
+    name: String,
+    /// The directory in which its runtime keeps its state; the runtime's own if none.
+    state: Option<PathBuf>,
     folder: tempfile::TempDir,
     group: PathBuf,
 }
@@ -60,6 +66,8 @@ impl Container {
         fs::write(bundle.join("config.json"), configuration(&name)).unwrap();
         let container = Self {
             engine,
+            name: "box".into(),
+            state: Some(folder.path().join("state")),
             folder,
             group,
         };
@@ -81,10 +89,11 @@ impl Container {
             IN_PURE_V2,
             "sh",
         ]);
-        command
-            .args([self.engine, "--root"])
-            .arg(self.folder.path().join("state"))
-            .args(arguments);
+        command.arg(self.engine);
+        if let Some(state) = &self.state {
+            command.arg("--root").arg(state);
+        }
+        command.args(arguments);
         // A container keeps the streams that it was started with.
         let log = fs::File::create(self.folder.path().join("log")).unwrap();
         command
@@ -119,12 +128,23 @@ impl Container {
             "--detach",
             "--bundle",
             bundle.to_str().unwrap(),
-            "box",
+            &self.name,
         ]);
     }
 
+    /// Has its runtime make another group for it the next time.
+    fn leave_group(&mut self) {
+        let name = format!(
+            "{}-again",
+            self.group.file_name().unwrap().to_str().unwrap()
+        );
+        let bundle = self.folder.path().join("bundle");
+        fs::write(bundle.join("config.json"), configuration(&name)).unwrap();
+        self.group.set_file_name(name);
+    }
+
     fn delete(&self) {
-        self.succeeds(&["delete", "--force", "box"]);
+        self.succeeds(&["delete", "--force", &self.name]);
         assert!(!self.group.exists(), "{} removes its group", self.engine);
     }
 
@@ -151,7 +171,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        let _deleted_already = self.command(&["delete", "--force", "box"]);
+        let _deleted_already = self.command(&["delete", "--force", &self.name]);
     }
 }
 
@@ -291,4 +311,52 @@ fn a_container_of_runc_lives_with_its_runtime() {
 #[test]
 fn a_container_of_crun_lives_with_its_runtime() {
     lives_with_its_runtime("crun", "a_container_of_crun_lives_with_its_runtime");
+}
+
+/// A container that is reserved by its name is found again in another group, as an engine makes one for each start.
+fn is_found_by_its_name(engine: &'static str, test: &str) {
+    let Some(mut stage) = Stage::set(test) else {
+        return;
+    };
+    let Some(mut container) = Container::of(engine, test) else {
+        return;
+    };
+    container.state = None;
+    container.name = format!("tailbound-test-{}", std::process::id());
+    let name = CgroupName::Container(container.name.clone());
+    let kernel = LinuxKernel::new().unwrap();
+    let refusal = kernel.named_cgroup(&name).unwrap_err();
+    assert!(refusal.to_string().contains(&container.name), "{refusal}");
+    container.start();
+    let named = NamedCgroup::of(name.clone(), &kernel).unwrap();
+    assert_eq!(kernel.named_cgroup(&name).unwrap(), container.group);
+    let mut request = request_for(stage.busy.id());
+    request.target = Target::NamedCgroup(named);
+    let domain = request.domain.clone();
+    let mut client = stage.client();
+    client.apply(&[request], Lease::Persistent).unwrap();
+    stage.watchdog(&mut client);
+    holds(&stage, &mut client, &container, &domain, 1);
+    // Its first process is in a group of ours by now, and the name still that of the runtime's group.
+    assert_eq!(kernel.named_cgroup(&name).unwrap(), container.group);
+
+    container.delete();
+    container.leave_group();
+    container.start();
+    holds(&stage, &mut client, &container, &domain, 1);
+    client.revert(Selection::All).unwrap();
+    let members = container.processes(false);
+    assert_eq!(members.len(), 1);
+    assert!(!stage.state_of(members[0]).is_real_time());
+    container.delete();
+}
+
+#[test]
+fn a_container_of_runc_is_found_by_its_name() {
+    is_found_by_its_name("runc", "a_container_of_runc_is_found_by_its_name");
+}
+
+#[test]
+fn a_container_of_crun_is_found_by_its_name() {
+    is_found_by_its_name("crun", "a_container_of_crun_is_found_by_its_name");
 }

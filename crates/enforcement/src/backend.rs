@@ -1,9 +1,10 @@
 //! What a back end is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tailbound_linux::HostCapabilities;
+use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{BackendKind, BackendOptions, Cpu, CpuSet, ResourceInterface};
 
 use crate::error::{AdmissionError, EnforcementError};
@@ -22,6 +23,8 @@ pub enum Target {
     Machine(MachineThreads),
     /// Everything in a cgroup, relative to the cgroup v2 root, such as a running container's.
     Cgroup(PathBuf),
+    /// Everything in the cgroup that belongs to a name, which may be another one later.
+    NamedCgroup(NamedCgroup),
     /// The virtual CPUs of a Xen domain, by its name in `xl list`.
     XenDomain(String),
 }
@@ -37,13 +40,58 @@ pub struct MachineThreads {
     pub emulator_cpus: CpuSet,
 }
 
+/// A cgroup that a service manager or a container runtime has made for what it calls by a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCgroup {
+    /// The name.
+    pub name: CgroupName,
+    /// The cgroup that belonged to the name when it was last asked, relative to the cgroup v2 root.
+    pub cgroup: PathBuf,
+}
+
+impl NamedCgroup {
+    /// The cgroup that belongs to `name` now.
+    ///
+    /// # Errors
+    /// The name is that of nothing that runs, or of several.
+    pub fn of(name: CgroupName, view: &dyn KernelView) -> Result<Self, NameError> {
+        let directory = view.named_cgroup(&name)?;
+        let root = view.unified_root().unwrap_or_default();
+        let cgroup = directory.strip_prefix(root).unwrap_or(&directory);
+        Ok(Self {
+            name,
+            cgroup: cgroup.to_owned(),
+        })
+    }
+}
+
+/// A name that the host gives to a cgroup.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CgroupName {
+    /// That of a unit of systemd.
+    Unit(String),
+    /// The name or identifier of a container.
+    Container(String),
+}
+
 impl Target {
+    /// The cgroup that it is, relative to the cgroup v2 root.
+    pub fn cgroup(&self) -> Option<&Path> {
+        match self {
+            Self::Cgroup(cgroup) | Self::NamedCgroup(NamedCgroup { cgroup, .. }) => Some(cgroup),
+            Self::Processes(_) | Self::Threads(_) | Self::Machine(_) | Self::XenDomain(_) => None,
+        }
+    }
+
     /// Single threads that it is for, if it is not for whole processes.
     pub fn single_threads(&self) -> Option<&[u32]> {
         match self {
             Self::Threads(tids) => Some(tids),
             Self::Machine(machine) => Some(&machine.vcpus),
-            Self::Processes(_) | Self::Cgroup(_) | Self::XenDomain(_) => None,
+            Self::Processes(_) | Self::Cgroup(_) | Self::NamedCgroup(_) | Self::XenDomain(_) => {
+                None
+            }
         }
     }
 }

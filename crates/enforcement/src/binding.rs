@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use tailbound_analysis::resolution::{Deployment, ResolvedDomain, unenforceable};
+use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{Description, Members};
 
-use crate::backend::{ReservationRequest, Target};
+use crate::LinuxKernel;
+use crate::backend::{CgroupName, NamedCgroup, ReservationRequest, Target};
 use crate::virtual_machine::{self, MachineError};
 
 /// Why a described domain is nothing of this host that can have a reservation.
@@ -24,6 +26,16 @@ pub enum BindingError {
     NotStarted {
         /// The domain.
         domain: String,
+    },
+    /// The name of a unit or container is not that of one cgroup of this host.
+    #[error("domain \"{domain}\": {source}; {}", .source.remedy())]
+    Name {
+        /// The domain.
+        domain: String,
+        /// The key of the domain that has the name.
+        key: &'static str,
+        /// Why not.
+        source: NameError,
     },
     /// The virtual machine does not say which threads its virtual CPUs are.
     #[error("domain \"{domain}\": {source}")]
@@ -56,6 +68,8 @@ pub fn target(
         Members::Simulated => return Ok(None),
         Members::Processes(pids) => Target::Processes(pids.to_vec()),
         Members::Cgroup(cgroup) => Target::Cgroup(cgroup.to_owned()),
+        Members::Unit(unit) => named(name, CgroupName::Unit(unit.to_owned()))?,
+        Members::Container(container) => named(name, CgroupName::Container(container.to_owned()))?,
         Members::XenDomain(name) => Target::XenDomain(name.to_owned()),
         Members::Started { .. } => {
             let started = started.ok_or_else(|| BindingError::NotStarted {
@@ -72,6 +86,27 @@ pub fn target(
         }
     };
     Ok(Some(target))
+}
+
+/// The cgroup that belongs to a name of a domain.
+fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
+    let key = match &name {
+        CgroupName::Unit(_) => "unit",
+        CgroupName::Container(_) => "container",
+    };
+    let found = match LinuxKernel::new() {
+        Ok(kernel) => NamedCgroup::of(name, &kernel),
+        Err(_) => {
+            let (CgroupName::Unit(name) | CgroupName::Container(name)) = &name;
+            Err(NameError::without_hierarchy(key, name))
+        }
+    };
+    let named = found.map_err(|source| BindingError::Name {
+        domain: domain.to_owned(),
+        key,
+        source,
+    })?;
+    Ok(Target::NamedCgroup(named))
 }
 
 /// The reservations of a deployment, for the members that its domains have on this host. Domains with the

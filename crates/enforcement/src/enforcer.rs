@@ -21,13 +21,13 @@ use crate::confinement::with_cpuset;
 use crate::error::{EnforcementError, PlanError};
 use crate::executor::{carry_out, members, take_back};
 use crate::journal::{self, Disk, HeldDomain, Journal, PATIENCE, Turn, room_for};
-use crate::kernel::KernelState;
+use crate::kernel::{KernelState, KernelView};
 use crate::linux_kernel::LinuxKernel;
 use crate::managers::{FreezeManagers, LedgerSummary, Managers};
 use crate::recovery::{Recovery, held_by_others, recover_in_turn};
 use crate::registry::{HeldElsewhere, HostRegistry};
 use crate::virtual_machine::with_emulator;
-use crate::{Change, Plan, ReservationRequest, Site, Target};
+use crate::{Change, NamedCgroup, Plan, ReservationRequest, Site, Target};
 
 /// Everything that is enforced by one [`Enforcer`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -175,8 +175,11 @@ impl Enforcer {
         requests: &[ReservationRequest],
         from: Instant,
     ) -> Result<(Vec<Plan>, Instant), EnforcementError> {
-        let requested = requests.iter().cloned().map(Standing::from_start);
-        let requested: Vec<Standing> = requested.collect();
+        let view = self.kernel.as_ref();
+        let requested = requests.iter().map(|request| named_now(request, view));
+        let requested: Vec<Standing> = requested
+            .map(|request| request.map(Standing::from_start))
+            .collect::<Result<_, _>>()?;
         let active = self.active(None)?;
         // A change leaves a reservation on its CPUs, with the company that it was admitted with.
         check_company(&active, &requested)?;
@@ -567,4 +570,21 @@ impl Drop for Enforcer {
         // Whoever wants to know calls `revert_all`; what fails stays in the journal.
         let _told_by_revert_all = self.revert_all();
     }
+}
+
+/// The same request, for the cgroup that belongs to its name now.
+fn named_now(
+    request: &ReservationRequest,
+    view: &dyn KernelView,
+) -> Result<ReservationRequest, PlanError> {
+    let mut request = request.clone();
+    if let Target::NamedCgroup(named) = &request.target {
+        let now = NamedCgroup::of(named.name.clone(), view);
+        let now = now.map_err(|source| PlanError::Name {
+            domain: request.domain.clone(),
+            source,
+        })?;
+        request.target = Target::NamedCgroup(now);
+    }
+    Ok(request)
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub use tailbound_analysis::admission::AdmissionRefusal;
+use tailbound_linux::named_cgroup::NameError;
 use tailbound_model::{BackendKind, Cpu};
 use tailbound_time::Duration;
 
@@ -288,6 +289,14 @@ pub enum PlanError {
         domain: String,
         /// The process or thread.
         id: u32,
+    },
+    /// The name of the target is not that of one cgroup.
+    #[error("domain \"{domain}\": {source}; {}", .source.remedy())]
+    Name {
+        /// The domain.
+        domain: String,
+        /// Why not.
+        source: NameError,
     },
     /// The target names nobody.
     #[error("domain \"{0}\": its target names no process, thread or cgroup with members")]

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_model::CpuSet;
 use tailbound_time::Instant;
 
-use crate::SchedulingSetting;
+use crate::{CgroupName, SchedulingSetting};
 
 /// Reads the kernel's state; changes nothing.
 ///
@@ -93,6 +94,12 @@ pub trait KernelView {
     /// # Errors
     /// `NotFound` if it has gone, `InvalidInput` if `like` is in no hierarchy.
     fn cgroup_of(&self, tid: u32, like: &Path) -> io::Result<PathBuf>;
+
+    /// The cgroup that belongs to a name now, absolute.
+    ///
+    /// # Errors
+    /// The name is that of nothing that runs, or of several.
+    fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError>;
 
     /// The processes in a cgroup, not those below it.
     ///

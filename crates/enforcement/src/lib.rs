@@ -30,8 +30,8 @@ mod thaw;
 
 pub use audit::AuditSummary;
 pub use backend::{
-    Backend, Inheritance, MachineThreads, Manager, MissingRequirement, Plan, ReservationRequest,
-    Site, Target,
+    Backend, CgroupName, Inheritance, MachineThreads, Manager, MissingRequirement, NamedCgroup,
+    Plan, ReservationRequest, Site, Target,
 };
 pub use change::Change;
 pub use enforcer::{

@@ -7,15 +7,16 @@ use std::thread::sleep;
 
 use tailbound_linux::cgroup::{self, Hierarchy};
 use tailbound_linux::clock::{Monotonic, sleep_until};
+use tailbound_linux::named_cgroup::{self, NameError};
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
 use tailbound_linux::{process, scheduling, xen};
 use tailbound_model::{Cpu, CpuSet};
 use tailbound_time::{Clock, Instant};
 
-use crate::SchedulingSetting;
 use crate::backends::deadline;
 use crate::kernel::{KernelState, KernelView};
+use crate::{CgroupName, SchedulingSetting};
 
 /// How often, and how long apart, what the kernel refuses only for a moment is tried again.
 const RETRIES: u32 = 60;
@@ -107,6 +108,20 @@ impl KernelView for LinuxKernel {
             )
         })?;
         hierarchy.cgroup_of(tid)
+    }
+
+    fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError> {
+        let unified = self.hierarchies.iter().find(|one| one.unified);
+        match (name, unified) {
+            (CgroupName::Unit(unit), Some(hierarchy)) => named_cgroup::unit(hierarchy, unit),
+            (CgroupName::Container(container), Some(hierarchy)) => {
+                named_cgroup::container(hierarchy, Path::new("/"), container)
+            }
+            (CgroupName::Unit(unit), None) => Err(NameError::without_hierarchy("unit", unit)),
+            (CgroupName::Container(container), None) => {
+                Err(NameError::without_hierarchy("container", container))
+            }
+        }
     }
 
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {

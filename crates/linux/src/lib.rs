@@ -10,6 +10,7 @@ pub mod control_socket;
 pub mod file_room;
 pub mod host_facts;
 pub mod memory;
+pub mod named_cgroup;
 pub mod namespaces;
 pub mod own_directory;
 pub mod perf;

@@ -122,6 +122,14 @@ pub struct Domain {
     /// The cgroup of a running container, relative to the cgroup v2 root (kind `container`).
     #[serde(default)]
     pub cgroup: Option<PathBuf>,
+    /// The running unit of systemd, such as "redis.service", in place of `cgroup` (kind `container`). A name without
+    /// a type is that of a service.
+    #[serde(default)]
+    pub unit: Option<String>,
+    /// The running container, in place of `cgroup`: its name or identifier in podman, docker, nerdctl, runc or crun,
+    /// or the beginning of an identifier (kind `container`).
+    #[serde(default)]
+    pub container: Option<String>,
     /// The virtual machine that runs already (kinds `qemu-vm` and `libvirt-vm`); without it such a domain
     /// is only simulated.
     #[serde(default)]
@@ -207,6 +215,8 @@ impl Domain {
             builtin: None,
             pids: Vec::new(),
             cgroup: None,
+            unit: None,
+            container: None,
             machine: None,
             instances: 1,
             cpus: CpuSet::new(),
@@ -310,8 +320,8 @@ pub struct Reservation {
     #[schemars(range(min = 1, max = 1024))]
     pub vcpus: Option<u32>,
     /// The fate of the reservation under `apply` once the domain has no members; by default `keep`
-    /// for a domain with `cgroup`, which may come back under that path, and `release` for all
-    /// others, which cannot.
+    /// for a domain of kind `container`, which may come back under its path or name, and `release`
+    /// for all others, which cannot.
     #[serde(default)]
     pub when_empty: Option<WhenEmpty>,
     /// The options that only some back ends have.

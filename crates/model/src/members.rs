@@ -17,6 +17,10 @@ pub enum Members<'a> {
     Processes(&'a [u32]),
     /// The processes in the cgroup of a running container, relative to the cgroup v2 root.
     Cgroup(&'a Path),
+    /// The processes in the cgroup of the unit of systemd that has this name.
+    Unit(&'a str),
+    /// The processes in the cgroup of the container that has this name or identifier.
+    Container(&'a str),
     /// The virtual CPUs of a virtual machine of this host.
     Machine(&'a Machine),
     /// The virtual CPUs of the Xen domain of this name.
@@ -34,8 +38,13 @@ impl Domain {
         match self.kind {
             DomainKind::XenVm => Members::XenDomain(name),
             DomainKind::Container => {
-                let cgroup = self.cgroup.as_deref();
-                cgroup.map_or(Members::Simulated, Members::Cgroup)
+                let cgroup = self.cgroup.as_deref().map(Members::Cgroup);
+                let unit = || self.unit.as_deref().map(Members::Unit);
+                let container = || self.container.as_deref().map(Members::Container);
+                cgroup
+                    .or_else(unit)
+                    .or_else(container)
+                    .unwrap_or(Members::Simulated)
             }
             DomainKind::QemuVm | DomainKind::LibvirtVm | DomainKind::TimePartition => {
                 Members::Simulated

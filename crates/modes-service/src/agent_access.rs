@@ -35,9 +35,11 @@ pub(crate) fn authority(
                 let started = started.get(domain);
                 pids.contains(&peer.pid) && started.is_some_and(|them| is_same(peer.pid, them))
             }
-            Target::Threads(_) | Target::Machine(_) | Target::Cgroup(_) | Target::XenDomain(_) => {
-                false
-            }
+            Target::Threads(_)
+            | Target::Machine(_)
+            | Target::Cgroup(_)
+            | Target::NamedCgroup(_)
+            | Target::XenDomain(_) => false,
         };
         match peer.uid == 0 || peer.uid == own || is_member {
             true => Ok(()),

@@ -83,7 +83,7 @@ fn missing_members(name: &str, domain: &Domain) -> Option<String> {
             Some("nothing tells which virtual machine it is; give `machine`")
         }
         (Members::Simulated, DomainKind::Container) => {
-            Some("nothing tells its cgroup; give `cgroup`")
+            Some("nothing tells which one it is; give `container`, `unit` or `cgroup`")
         }
         (Members::Simulated, DomainKind::Process) => {
             Some("it has no program; give `command`, `builtin` or `pids`")

@@ -3,7 +3,6 @@
 pub(super) mod modes;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use tailbound_analysis::resolution::Deployment;
 use tailbound_control::{Client, Lease, StartOptions};
@@ -12,7 +11,7 @@ use tailbound_enforcement::{Enforcer, ReservationRequest, state_directory};
 use tailbound_experiment::host_check::{Obstacle, obstacle_of_run};
 use tailbound_experiment::host_set::{HostSet, part_of_this_machine};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{Description, Variant, WhenEmpty};
+use tailbound_model::{Description, LoadedDescription, Variant, WhenEmpty};
 use tailbound_modes::table::ModeTable;
 
 use crate::arguments::ApplyArguments;
@@ -26,8 +25,8 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
     loaded.description = part_of(&loaded.description, arguments.host.as_deref())?;
     let table = modes::of(&loaded.description)?;
     let requests = match &table {
-        None => requests(&deployed(&loaded.description, None)?, &arguments.file)?,
-        Some(table) => initial_requests(&loaded.description, table, &arguments.file)?,
+        None => requests(&deployed(&loaded.description, None)?, &loaded)?,
+        Some(table) => initial_requests(&loaded, table)?,
     };
     refuse_misfit(&loaded.description, &Variant::as_described())?;
     if arguments.dry_run {
@@ -130,13 +129,12 @@ pub(super) fn deployed(
 /// The requests of the initial mode. Those of all modes are made, so that none turns out to be
 /// impossible only when it is asked for.
 fn initial_requests(
-    description: &Description,
+    loaded: &LoadedDescription,
     table: &ModeTable,
-    file: &Path,
 ) -> Result<Vec<ReservationRequest>, Failure> {
     let mut initial = Vec::new();
     for mode in table.names() {
-        let requests = requests(&deployed(description, Some(mode))?, file)?;
+        let requests = requests(&deployed(&loaded.description, Some(mode))?, loaded)?;
         if mode == table.initial() {
             initial = requests;
         }
@@ -148,18 +146,18 @@ fn initial_requests(
 /// A request per reserved domain; they must run already, since nothing is started here.
 pub(super) fn requests(
     deployment: &Deployment,
-    file: &Path,
+    loaded: &LoadedDescription,
 ) -> Result<Vec<ReservationRequest>, Failure> {
     let found = binding::requests(deployment, &StartedProcesses::new());
     let requests = found.map_err(|error| match error {
         BindingError::NotStarted { .. } => Failure::with_help(
             error.to_string(),
             format!(
-                "give its `pids` (or the `cgroup` of a container) to `apply`, or use `tailbound run {}`",
-                file.display()
+                "give its `pids` (or the name of a `unit` or `container`) to `apply`, or use `tailbound run {}`",
+                loaded.path.display()
             ),
         ),
-        other => Failure::from_error(other),
+        other => Failure::from_binding(other, loaded),
     })?;
     if requests.is_empty() {
         return Err(Failure::with_help(

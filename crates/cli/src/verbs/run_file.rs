@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_analysis::resolution::Deployment;
 use tailbound_enforcement::binding::{self, StartedProcesses};
-use tailbound_experiment::{CampaignOptions, run};
+use tailbound_experiment::{CampaignOptions, ExperimentError, run};
 use tailbound_model::{LoadedDescription, Members};
 use tailbound_modes::table::ModeTable;
 use tailbound_modes_report::{ModeChange, ModesSection};
@@ -43,7 +43,10 @@ pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failur
     let mut progress = Progress::new(output);
     let results = run(&loaded, &inputs, &options, &stop, &mut progress);
     drop(progress);
-    let mut results = results.map_err(Failure::from_error)?;
+    let mut results = results.map_err(|error| match error {
+        ExperimentError::Binding(error) => Failure::from_binding(error, &loaded),
+        other => Failure::from_error(other),
+    })?;
     let changes = results.mode_changes.iter().map(super::mode::in_report);
     let changes: Vec<ModeChange> = changes.collect();
     ModesSection::put(&mut results.report, &changes).map_err(Failure::from_error)?;
@@ -145,7 +148,8 @@ fn dry_run(loaded: &LoadedDescription, output: &Output) -> Result<(), Failure> {
             held.push(stand_in);
         }
     }
-    let requests = binding::requests(&deployment, &started).map_err(Failure::from_error)?;
+    let requests = binding::requests(&deployment, &started);
+    let requests = requests.map_err(|error| Failure::from_binding(error, loaded))?;
     super::apply::dry_run(&requests, output)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time;
 
-use tailbound_enforcement::{KernelView, LinuxKernel, Probe, ReservationRequest, Target};
+use tailbound_enforcement::{KernelView, LinuxKernel, Probe, ReservationRequest};
 use tailbound_linux::clock::Monotonic;
 use tailbound_model::WhenEmpty;
 use tailbound_time::{Clock, Instant};
@@ -119,9 +119,9 @@ impl<R: Reservations + Send + 'static> Service<R> {
             return Rule::Hold;
         }
         let given = self.members.lock().rules.get(&probe.domain).copied();
-        let by_target = match probe.target {
-            Target::Cgroup(_) => WhenEmpty::Keep,
-            _ => WhenEmpty::Release,
+        let by_target = match probe.target.cgroup() {
+            Some(_) => WhenEmpty::Keep,
+            None => WhenEmpty::Release,
         };
         match given.unwrap_or(by_target) {
             WhenEmpty::Release => Rule::Release,

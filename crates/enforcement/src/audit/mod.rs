@@ -30,7 +30,7 @@ pub use rules::{Rules, is_real_time};
 
 use crate::confinement::is_of_cpuset;
 use crate::journal::{HeldDomain, Previous};
-use crate::{Change, Inheritance, Plan, SchedulingSetting, Target};
+use crate::{Change, Inheritance, Plan, SchedulingSetting};
 
 /// What audits of one domain found since its reservation began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,8 +169,8 @@ impl AuditedDomain {
 
 /// Where others put processes that belong to the domain, and where they are to be.
 fn entrance(plan: &Plan) -> Option<(PathBuf, PathBuf)> {
-    match (&plan.request.target, plan.managers.as_slice()) {
-        (Target::Cgroup(_), [manager]) => {
+    match (plan.request.target.cgroup(), plan.managers.as_slice()) {
+        (Some(_), [manager]) => {
             let above = manager.cgroup.parent()?;
             Some((above.to_owned(), manager.cgroup.clone()))
         }

@@ -55,7 +55,7 @@ impl Backend for DsFreeze {
         request: &ReservationRequest,
         _: &HostCapabilities,
     ) -> Result<(), AdmissionError> {
-        if let Target::Processes(_) | Target::Cgroup(_) = request.target {
+        if let Target::Processes(_) | Target::Cgroup(_) | Target::NamedCgroup(_) = request.target {
             cpu_of_group(request)?;
         }
         check_range(
@@ -81,7 +81,7 @@ impl Backend for DsFreeze {
                 groups_of_threads(request, root, &members, view, &mut changes)?
             }
             // What Xen runs has no members here, so that it has been refused by now.
-            Target::Cgroup(_) | Target::XenDomain(_) => {
+            Target::Cgroup(_) | Target::NamedCgroup(_) | Target::XenDomain(_) => {
                 let cpu = cpu_of_group(request)?;
                 group_below_container(request, cpu, root, &members, view, &mut changes)?
             }

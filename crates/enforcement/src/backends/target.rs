@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tailbound_model::CpuSet;
 
-use crate::backend::{ReservationRequest, Target};
+use crate::backend::{NamedCgroup, ReservationRequest, Target};
 use crate::error::PlanError;
 use crate::kernel::KernelView;
 use crate::{Change, SchedulingSetting};
@@ -107,7 +107,9 @@ impl Members {
             Target::Processes(pids) => Self::of_processes(request, pids, view)?,
             Target::Threads(tids) => Self::of_threads(request, tids, view)?,
             Target::Machine(machine) => Self::of_threads(request, &machine.vcpus, view)?,
-            Target::Cgroup(path) => Self::of_cgroup(request, path, v2_root, view)?,
+            Target::Cgroup(path) | Target::NamedCgroup(NamedCgroup { cgroup: path, .. }) => {
+                Self::of_cgroup(request, path, v2_root, view)?
+            }
             Target::XenDomain(name) => {
                 return Err(not_supported(
                     request,

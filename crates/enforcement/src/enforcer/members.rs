@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tailbound_model::CpuSet;
 
-use super::{Enforcer, all_restored};
+use super::{Enforcer, all_restored, named_now};
 use crate::error::EnforcementError;
 use crate::journal::{HeldDomain, Record, room_for};
 use crate::kernel::KernelView;
@@ -43,14 +43,13 @@ pub struct Probe {
 impl Probe {
     fn of(held: &HeldDomain, v2_root: Option<&Path>) -> Option<Self> {
         let request = &held.request;
-        let home = match &request.target {
-            Target::XenDomain(_) => return None,
-            Target::Cgroup(path) => v2_root.map(|root| {
-                let below = path.strip_prefix("/").unwrap_or(path);
-                root.join(below)
-            }),
-            _ => None,
-        };
+        if matches!(request.target, Target::XenDomain(_)) {
+            return None;
+        }
+        let home = v2_root.zip(request.target.cgroup()).map(|(root, path)| {
+            let below = path.strip_prefix("/").unwrap_or(path);
+            root.join(below)
+        });
         let subjects = held.entries.iter().filter_map(|entry| {
             let subject = entry.change.subject()?;
             Some((subject, entry.started?))
@@ -89,7 +88,10 @@ impl Probe {
             return if lives { Sight::Members } else { Sight::Nobody };
         };
         if !any_below(home, kernel, &mut |_| true) {
-            return Sight::Nobody;
+            return match self.has_moved(home, kernel) {
+                true => Sight::Strangers,
+                false => Sight::Nobody,
+            };
         }
         // Whoever was there from the start, or inherited from one who was.
         let is_at_home = |tid: u32| {
@@ -104,6 +106,15 @@ impl Probe {
             true => Sight::Members,
             false => Sight::Strangers,
         }
+    }
+
+    /// Whether its name is that of another cgroup by now, which has members.
+    fn has_moved(&self, home: &Path, kernel: &dyn KernelView) -> bool {
+        let Target::NamedCgroup(named) = &self.target else {
+            return false;
+        };
+        let now = kernel.named_cgroup(&named.name);
+        now.is_ok_and(|now| now != home && any_below(&now, kernel, &mut |_| true))
     }
 
     fn has_inherited(&self, tid: u32, kernel: &dyn KernelView) -> bool {
@@ -160,7 +171,8 @@ impl Enforcer {
     }
 
     fn bind_request(&mut self, request: &ReservationRequest) -> Result<Plan, EnforcementError> {
-        let plan = self.plan_for(request)?;
+        let request = named_now(request, self.kernel.as_ref())?;
+        let plan = self.plan_for(&request)?;
         let plans = std::slice::from_ref(&plan);
         self.check_disjoint(plans)?;
         self.enter_registry()?;

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::fake_kernel::{FakeKernel, V2_ROOT};
-use tailbound_enforcement::{Enforcer, ReservationRequest, SchedulingSetting, Sight, Target};
+use tailbound_enforcement::{
+    CgroupName, Enforcer, NamedCgroup, ReservationRequest, SchedulingSetting, Sight, Target,
+};
 use tailbound_model::BackendKind;
 
 use super::stage::*;
@@ -195,5 +197,84 @@ fn the_group_that_a_container_s_processes_are_in_is_not_stopped_itself() {
         assert_eq!(kernel.snapshot().cgroups[&home], before.cgroups[&home]);
         enforcer.revert_all().unwrap();
         assert_eq!(kernel.snapshot(), before, "{name}");
+    }
+}
+
+/// Has a name belong to a cgroup below the root, with a process in it.
+fn start_named(kernel: &FakeKernel, name: &CgroupName, cgroup: &str, pid: u32) {
+    kernel.add_process(pid, 50, &[pid]);
+    kernel.alter(|state| {
+        let v2 = Path::new(V2_ROOT);
+        let (files, directory) = (state.cgroups[v2].clone(), v2.join(cgroup));
+        state.cgroups.insert(directory.clone(), files);
+        let thread = state.threads.get_mut(&pid).unwrap();
+        thread.cgroups.insert(v2.into(), directory.clone());
+        state.names.insert(name.clone(), directory);
+    });
+}
+
+/// Has nothing run under a name any more.
+fn end_named(kernel: &FakeKernel, name: &CgroupName, pid: u32) {
+    kernel.end_process(pid);
+    kernel.alter(|state| {
+        state.names.remove(name);
+    });
+}
+
+#[test]
+fn a_named_container_is_found_in_the_cgroup_of_its_name() {
+    for kind in KINDS_FOR_CONTAINERS {
+        let (kernel, directory) = (host(), state_directory());
+        let name = CgroupName::Container("redis".into());
+        let mut enforcer = enforcer(&kernel, directory.path());
+        let mut request = container(kind);
+        // Whoever asks may have looked the name up too early.
+        request.target = Target::NamedCgroup(NamedCgroup {
+            name: name.clone(),
+            cgroup: "machine/before".into(),
+        });
+        let refusal = enforcer.apply(std::slice::from_ref(&request)).unwrap_err();
+        assert!(refusal.to_string().contains("redis"), "{refusal}");
+        start_named(&kernel, &name, "machine/first", 500);
+        let before = kernel.snapshot();
+        let plans = enforcer.apply(&[request]).unwrap();
+        let found = plans[0].request.target.cgroup();
+        assert_eq!(found, Some(Path::new("machine/first")));
+        assert_eq!(sight(&enforcer, &kernel), Sight::Members);
+        enforcer.revert_all().unwrap();
+        assert_eq!(kernel.snapshot(), before, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_named_container_that_is_started_anew_elsewhere_gets_its_reservation_anew() {
+    for kind in KINDS_FOR_CONTAINERS {
+        let (kernel, directory) = (host(), state_directory());
+        let name = CgroupName::Container("redis".into());
+        start_named(&kernel, &name, "machine/first", 500);
+        let mut enforcer = enforcer(&kernel, directory.path());
+        let mut request = container(kind);
+        request.target = Target::NamedCgroup(NamedCgroup {
+            name: name.clone(),
+            cgroup: "machine/first".into(),
+        });
+        enforcer.apply(&[request]).unwrap();
+        end_named(&kernel, &name, 500);
+        assert_eq!(sight(&enforcer, &kernel), Sight::Nobody);
+        enforcer.detach("container").unwrap();
+        assert_eq!(sight(&enforcer, &kernel), Sight::Nobody);
+        // There is nothing to be bound to: the budget stays booked.
+        enforcer.bind("container").unwrap_err();
+        assert_eq!(sight(&enforcer, &kernel), Sight::Nobody);
+
+        start_named(&kernel, &name, "machine/second", 600);
+        let fresh = kernel.snapshot();
+        assert_eq!(sight(&enforcer, &kernel), Sight::Strangers, "{kind:?}");
+        let plan = enforcer.bind("container").unwrap();
+        let found = plan.request.target.cgroup();
+        assert_eq!(found, Some(Path::new("machine/second")));
+        assert_eq!(sight(&enforcer, &kernel), Sight::Members, "{kind:?}");
+        enforcer.revert_all().unwrap();
+        assert_eq!(kernel.snapshot(), fresh, "{kind:?}");
     }
 }

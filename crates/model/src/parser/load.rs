@@ -1,6 +1,5 @@
 //! From a text or a file to a description.
 
-use std::cell::LazyCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -31,6 +30,17 @@ pub struct LoadedDescription {
 }
 
 impl LoadedDescription {
+    /// A problem with what is written at `place`, which something outside of the file shows.
+    pub fn problem(&self, place: &Place, message: String, remedy: String) -> Problem {
+        let file = self.path.display().to_string();
+        let source = Source {
+            file: &file,
+            text: &self.text,
+        };
+        let span = Tree::parse(&self.text).0.span(place);
+        source.problem(Severity::Error, span, place.to_string(), message, remedy)
+    }
+
     /// The folder that relative paths in the description start from.
     pub fn base(&self) -> &Path {
         match self.path.parent() {
@@ -45,20 +55,10 @@ impl LoadedDescription {
     /// All that is malformed, with the file and line of each; a missing file at the line of the
     /// description that names it.
     pub fn inputs(&self) -> Result<InputFiles, Problems> {
-        let file = self.path.display().to_string();
-        let source = Source {
-            file: &file,
-            text: &self.text,
-        };
-        // Read once more only for the place of a problem.
-        let tree = LazyCell::new(|| Tree::parse(&self.text).0);
         load_each(
             &self.description,
             self.base(),
-            |place, message, remedy, _| {
-                let span = tree.span(place);
-                source.problem(Severity::Error, span, place.to_string(), message, remedy)
-            },
+            |place, message, remedy, _| self.problem(place, message, remedy),
         )
     }
 }

@@ -95,13 +95,9 @@ own",
             "give exactly one of `command`, `builtin` and `pids`",
         ),
     }
-    if domain.cgroup.is_some() {
-        check.error(
-            &place.key("cgroup"),
-            "`cgroup` is for containers",
-            "leave it out, or set kind = \"container\"",
-        );
-    }
+    let message = |key: &str| format!("`{key}` is for containers and units");
+    let remedy = "leave it out, or set kind = \"container\"";
+    check.none_of(place, &running(domain), message, remedy);
     if domain.command.first().is_some_and(String::is_empty) {
         check.error(
             &place.key("command").index(0),
@@ -130,16 +126,74 @@ fn container(check: &mut Check<'_>, place: &Place, name: &str, domain: &Domain) 
         |key: &str| format!("`{key}` is for processes; something else runs the container");
     let remedy = "leave it out, or set kind = \"process\"";
     check.none_of(place, &started(domain), message, remedy);
-    match &domain.cgroup {
-        None if check.is_described_within(name, domain) => {}
-        None => check.error(
+    match given(&running(domain)).as_slice() {
+        [_] => {}
+        [] if check.is_described_within(name, domain) => {}
+        [] => check.error(
             place,
-            "the container's cgroup is not told",
-            "add `cgroup`, its folder relative to the cgroup v2 root; or, to simulate it, `tasks` of \
-its own",
+            "nothing tells which container or unit it is",
+            "give exactly one of `container`, `unit` and `cgroup`; or, to simulate it, `tasks` of its own",
         ),
-        Some(path) => below_root(check, &place.key("cgroup"), path, "docker-1f.scope"),
+        several => check.error(
+            place,
+            format!("{} contradict each other", several.join(" and ")),
+            "give exactly one of `container`, `unit` and `cgroup`",
+        ),
     }
+    if let Some(path) = &domain.cgroup {
+        below_root(check, &place.key("cgroup"), path, "docker-1f.scope");
+    }
+    if let Some(unit) = domain.unit.as_ref().filter(|unit| !is_unit(unit)) {
+        check.error(
+            &place.key("unit"),
+            format!("{unit:?} is no unit that processes run in"),
+            "name a service, scope or slice as `systemctl status` does, such as \"redis.service\"",
+        );
+    }
+    if let Some(container) = domain.container.as_ref().filter(|one| !is_container(one)) {
+        check.error(
+            &place.key("container"),
+            format!("{container:?} is neither a name nor an identifier of a container"),
+            "write letters, digits, `_`, `.` and `-`, as `podman ps` or `docker ps` prints them",
+        );
+    }
+}
+
+/// Whether it may be the name of a unit with processes: of those types, or of a service without its type.
+fn is_unit(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte);
+    let kind = name.rsplit_once('.').map(|(_, kind)| kind);
+    let has_no_processes = [
+        "automount",
+        "device",
+        "mount",
+        "path",
+        "socket",
+        "swap",
+        "target",
+        "timer",
+    ];
+    (1..=255).contains(&name.len())
+        && name.bytes().all(allowed)
+        && !name.starts_with('.')
+        && !kind.is_some_and(|kind| has_no_processes.contains(&kind))
+}
+
+/// Whether it may be a name or identifier, as podman, docker, containerd, runc and crun allow them.
+fn is_container(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+-".contains(&byte);
+    (1..=1024).contains(&name.len())
+        && name.bytes().all(allowed)
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+}
+
+/// The keys that name what something else runs, and whether they are given.
+fn running(domain: &Domain) -> [(&'static str, bool); 3] {
+    [
+        ("container", domain.container.is_some()),
+        ("unit", domain.unit.is_some()),
+        ("cgroup", domain.cgroup.is_some()),
+    ]
 }
 
 /// The keys that say how the processes of a domain come about, and whether they are given.
@@ -156,8 +210,7 @@ fn programs(check: &mut Check<'_>, place: &Place, domain: &Domain, why: &str) {
     let message = |key: &str| format!("`{key}` is for processes and containers; {why}");
     let remedy = "leave it out, and describe `tasks`, or write cpu_bound = true";
     check.none_of(place, &started(domain), message, remedy);
-    let cgroup = [("cgroup", domain.cgroup.is_some())];
-    check.none_of(place, &cgroup, message, remedy);
+    check.none_of(place, &running(domain), message, remedy);
 }
 
 /// Refuses the path of a cgroup that leaves the root of cgroup v2; `example` is a good one in `system.slice`.

@@ -232,6 +232,12 @@ fn best_effort() -> impl Strategy<Value = Domain> {
                 ..domain(cpus)
             })
         }),
+        (cpus(), "[a-z]{1,9}", any::<bool>()).prop_map(|(cpus, name, is_unit)| Domain {
+            kind: DomainKind::Container,
+            unit: is_unit.then(|| format!("{name}.service")),
+            container: (!is_unit).then_some(name),
+            ..domain(cpus)
+        }),
     ]
 }
 

@@ -116,7 +116,7 @@ fn admitted(
     let description = &loaded.description;
     let is_new = |mode: &str| added.iter().any(|one| one == mode);
     for mode in added {
-        apply::requests(&apply::deployed(description, Some(mode))?, &loaded.path)?;
+        apply::requests(&apply::deployed(description, Some(mode))?, loaded)?;
     }
     let hosts = HostSet::with_only_here(description, host);
     let unfit = unfit_modes(description, &hosts, is_new).map_err(Failure::from_error)?;

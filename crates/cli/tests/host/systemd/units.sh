@@ -85,7 +85,7 @@ tailbound revert --all >/dev/null 2>&1
 # A service is reserved as a whole; it is restarted, killed, frozen, reloaded by its manager.
 systemd-run --quiet --unit fourth -p Restart=always -p RestartSec=50ms -p StartLimitIntervalSec=0 sh -c 'while : fourth; do :; done'
 describe 'kind = "container"
-cgroup = "system.slice/fourth.service"' >/fourth.toml
+unit = "fourth.service"' >/fourth.toml
 tailbound apply /fourth.toml >/out/fourth 2>&1
 until_true main_is_reserved fourth && found fourth reserved
 for _ in 1 2 3 4 5; do

@@ -14,6 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailbound_linux::named_cgroup::NameError;
 use tailbound_linux::process::RunTimes;
 use tailbound_linux::scheduling::{RESET_ON_FORK, parse_cpu_list};
 use tailbound_linux::xen::{Pool, Vcpu, VcpuSetting};
@@ -23,8 +24,8 @@ use tailbound_time::Instant;
 
 pub use self::disk::FakeDisk;
 pub use self::managers::FakeManagers;
-use tailbound_enforcement::SchedulingSetting;
 use tailbound_enforcement::kernel::{KernelState, KernelView};
+use tailbound_enforcement::{CgroupName, SchedulingSetting};
 
 /// The roots of the hierarchies that there are.
 pub const V2_ROOT: &str = "/v2";
@@ -64,6 +65,8 @@ pub struct FakeState {
     pub threads: BTreeMap<u32, FakeThread>,
     /// Virtual CPUs of Xen domains.
     pub vcpus: Vec<Vcpu>,
+    /// The cgroups of units and containers.
+    pub names: BTreeMap<CgroupName, PathBuf>,
 }
 
 #[derive(Debug, Default)]
@@ -412,6 +415,16 @@ impl KernelView for FakeKernel {
             .get(&root_of(like)?)
             .cloned();
         found.ok_or(io::ErrorKind::InvalidInput.into())
+    }
+
+    fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError> {
+        let found = self.lock().state.names.get(name).cloned();
+        let (CgroupName::Unit(text) | CgroupName::Container(text)) = name;
+        found.ok_or_else(|| NameError::NotRunning {
+            kind: "container",
+            name: text.clone(),
+            place: String::new(),
+        })
     }
 
     fn processes_in(&self, cgroup: &Path) -> io::Result<Vec<u32>> {

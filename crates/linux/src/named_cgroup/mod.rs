@@ -1,0 +1,251 @@
+//! Cgroups by the names that a service manager or a container runtime gives them.
+//!
+//! systemd names the cgroup of a unit like the unit. A container's cgroup is told by the state that its OCI runtime
+//! keeps (runc, crun), and the container's name by the state of the engine above (podman, docker, nerdctl). All of it
+//! is read from files, so that no program is run, and only from directories in which root alone writes: anybody may
+//! call a container of his own like one of root's.
+
+mod engines;
+mod oci_state;
+mod units;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use crate::cgroup::Hierarchy;
+use engines::EngineName;
+use oci_state::OciState;
+
+/// The longest file of a runtime that is read, in bytes: a state with a hundred mounts has 100 kB.
+const LONGEST_STATE: u64 = 4 << 20;
+/// The most names that an error lists.
+const MOST_CANDIDATES: usize = 8;
+/// The digits of an identifier by which people name a container.
+const SHOWN_DIGITS: usize = 12;
+
+/// Why a name is not that of one cgroup.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// Nothing has the name.
+    #[error("there is no {kind} \"{name}\" that runs{}", listed(.candidates))]
+    Absent {
+        /// What was looked for: a container or a unit.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// What runs.
+        candidates: Vec<String>,
+        /// What would be right.
+        remedy: String,
+    },
+    /// Something has the name and does not run.
+    #[error("{kind} \"{name}\" does not run{place}")]
+    NotRunning {
+        /// What was looked for.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The engine that knows the name, in brackets.
+        place: String,
+    },
+    /// Several have the name.
+    #[error("{kind} \"{name}\" may be any of: {}", .candidates.join(", "))]
+    Ambiguous {
+        /// What was looked for.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// Those that it may be.
+        candidates: Vec<String>,
+    },
+    /// Cgroup v2, in which the groups are, is not mounted.
+    #[error("there is no cgroup v2 here, in which {kind} \"{name}\" could be found")]
+    NoHierarchy {
+        /// What was looked for.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+}
+
+impl NameError {
+    /// The error that nothing of a kind can be found by its name.
+    pub fn without_hierarchy(kind: &'static str, name: &str) -> Self {
+        Self::NoHierarchy {
+            kind,
+            name: name.to_owned(),
+        }
+    }
+
+    /// What would be right.
+    pub fn remedy(&self) -> &str {
+        match self {
+            Self::Absent { remedy, .. } => remedy,
+            Self::NotRunning { .. } => "start it first",
+            Self::Ambiguous { .. } => "write more of the identifier, or the whole name",
+            Self::NoHierarchy { .. } => "see tailbound doctor",
+        }
+    }
+}
+
+fn listed(candidates: &[String]) -> String {
+    match candidates.len() {
+        0 => String::new(),
+        1..=MOST_CANDIDATES => format!("; there is {}", candidates.join(", ")),
+        all => {
+            let first = candidates[..MOST_CANDIDATES].join(", ");
+            format!("; there is {first} and {} more", all - MOST_CANDIDATES)
+        }
+    }
+}
+
+/// The directory of the unit of the system's service manager that has a name, in the hierarchy of cgroup v2.
+///
+/// # Errors
+/// [`NameError`]: no such unit has a cgroup.
+pub fn unit(hierarchy: &Hierarchy, name: &str) -> Result<PathBuf, NameError> {
+    units::directory(&hierarchy.root, name)
+}
+
+/// The directory of the container that has a name or identifier, in the hierarchy of cgroup v2. `host` is the root of
+/// the file system that has the states of the runtimes.
+///
+/// # Errors
+/// [`NameError`]: there is no such container, or several, or it does not run.
+pub fn container(hierarchy: &Hierarchy, host: &Path, name: &str) -> Result<PathBuf, NameError> {
+    let states = oci_state::all(host);
+    let names = engines::names(host);
+    let state = chosen(&states, &names, host, name)?;
+    let directory = hierarchy.cgroup_of(state.init);
+    let directory = directory.map_err(|_| NameError::NotRunning {
+        kind: "container",
+        name: name.to_owned(),
+        place: String::new(),
+    })?;
+    Ok(state.own_directory(&hierarchy.root, &directory))
+}
+
+/// The container that is meant: one of that name, or of that identifier, or of one that begins so.
+fn chosen<'a>(
+    states: &'a [OciState],
+    names: &[EngineName],
+    host: &Path,
+    name: &str,
+) -> Result<&'a OciState, NameError> {
+    let named: Vec<&EngineName> = names.iter().filter(|one| one.name == name).collect();
+    let is_named = |state: &&OciState| named.iter().any(|one| one.id == state.id);
+    let by_name: Vec<&OciState> = states.iter().filter(is_named).collect();
+    let by_id = || -> Vec<&OciState> { states.iter().filter(|state| state.id == name).collect() };
+    let by_digits = || -> Vec<&OciState> {
+        let begins = |state: &&OciState| state.id.starts_with(name);
+        states.iter().filter(begins).collect()
+    };
+    let found = [by_name, by_id(), by_digits()];
+    let Some(found) = found.into_iter().find(|found| !found.is_empty()) else {
+        return Err(absent(states, names, host, name, &named));
+    };
+    let running: Vec<&OciState> = found.iter().copied().filter(|one| one.runs()).collect();
+    match running.as_slice() {
+        [one] => Ok(one),
+        [] => Err(NameError::NotRunning {
+            kind: "container",
+            name: name.to_owned(),
+            place: format!(" ({})", shown(found[0], names)),
+        }),
+        several => Err(NameError::Ambiguous {
+            kind: "container",
+            name: name.to_owned(),
+            candidates: several.iter().map(|one| shown(one, names)).collect(),
+        }),
+    }
+}
+
+fn absent(
+    states: &[OciState],
+    names: &[EngineName],
+    host: &Path,
+    name: &str,
+    named: &[&EngineName],
+) -> NameError {
+    if let Some(known) = named.first() {
+        return NameError::NotRunning {
+            kind: "container",
+            name: name.to_owned(),
+            place: format!(
+                " under runc or crun ({} knows it as {})",
+                known.engine,
+                short(&known.id)
+            ),
+        };
+    }
+    let running = states.iter().filter(|state| state.runs());
+    let remedy = match oci_state::has_rootless(host) {
+        true => {
+            "containers of ordinary users have no name here, since anybody may take any name: give the `cgroup` of \
+             such a one (the line of /proc/PID/cgroup that begins with 0::)"
+        }
+        false => {
+            "write a name or identifier as `podman ps`, `docker ps`, `runc list` or `crun list` shows it; of another \
+             runtime's container, give its `cgroup`"
+        }
+    };
+    NameError::Absent {
+        kind: "container",
+        name: name.to_owned(),
+        candidates: running.map(|state| shown(state, names)).collect(),
+        remedy: remedy.into(),
+    }
+}
+
+/// A container as an error names it.
+fn shown(state: &OciState, names: &[EngineName]) -> String {
+    match names.iter().find(|one| one.id == state.id) {
+        Some(known) => format!("{} ({} {})", known.name, known.engine, short(&state.id)),
+        None => format!("{} ({})", short(&state.id), state.runtime),
+    }
+}
+
+/// An identifier of 64 digits as the engines show it; any other one whole.
+fn short(id: &str) -> &str {
+    match id.len() == 64 && id.is_ascii() {
+        true => &id[..SHOWN_DIGITS],
+        false => id,
+    }
+}
+
+/// A file of JSON; `None` where it is none, is no regular file, or is too long.
+fn json(path: &Path) -> Option<Json> {
+    let text = text(path).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut text = String::new();
+    file.take(LONGEST_STATE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// What is in a directory, sorted; nothing where it is not there.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let Ok(listed) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut found: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+/// The last part of a path, where it is text.
+fn file_name(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::process::process_started;
+
+const FIRST: &str = "713f58d9551edff1c750f4ab2c1b68d53ca22a1156d85cc9184e73db63fe96f8";
+const SECOND: &str = "71aad989dc888fc4df0d4dcad8a97617666752cc55eb456b342db57f7b873aaa";
+
+/// The files of a host's runtimes, and a hierarchy.
+struct Host {
+    folder: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn root(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A container of crun, whose first process is this one, or one that has ended.
+    fn crun(&self, id: &str, runs: bool) {
+        let (pid, started) = this_process();
+        let started = if runs { started } else { started + 1 };
+        let status = format!(
+            r#"{{"pid": {pid}, "process-start-time": {started}, "cgroup-path": "/box/{id}", "bundle": "/b"}}"#
+        );
+        self.write(&format!("run/crun/{id}/status"), status);
+    }
+
+    /// A container of runc in a state directory.
+    fn runc(&self, root: &str, id: &str) {
+        let (pid, started) = this_process();
+        let state = format!(
+            r#"{{"id":"{id}","init_process_pid":{pid},"init_process_start":{started},"cgroup_paths":{{"":"/sys/fs/cgroup/box/{id}"}}}}"#
+        );
+        self.write(&format!("{root}/{id}/state.json"), state);
+    }
+
+    fn podman(&self, containers: &[(&str, &str)]) {
+        let listed = containers.iter().map(|(id, name)| {
+            format!(r#"{{"id":"{id}","names":["{name}"],"image":"","flags":{{}}}}"#)
+        });
+        let text = format!("[{}]", listed.collect::<Vec<_>>().join(","));
+        let path = "var/lib/containers/storage/overlay-containers/containers.json";
+        self.write(path, text);
+    }
+
+    /// The identifier of the container that is meant.
+    fn chosen(&self, name: &str) -> Result<String, NameError> {
+        let (states, names) = (oci_state::all(self.root()), engines::names(self.root()));
+        chosen(&states, &names, self.root(), name).map(|state| state.id.clone())
+    }
+}
+
+fn this_process() -> (u32, u64) {
+    let pid = std::process::id();
+    (pid, process_started(pid).unwrap())
+}
+
+#[test]
+fn names_identifiers_and_their_beginnings_are_found() {
+    let host = Host::new();
+    host.crun(FIRST, true);
+    host.crun(SECOND, true);
+    host.podman(&[(FIRST, "redis"), (SECOND, "web")]);
+    assert_eq!(host.chosen("redis").unwrap(), FIRST);
+    assert_eq!(host.chosen("web").unwrap(), SECOND);
+    assert_eq!(host.chosen(FIRST).unwrap(), FIRST);
+    assert_eq!(host.chosen("713").unwrap(), FIRST);
+    let refusal = host.chosen("71").unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "container \"71\" may be any of: redis (podman 713f58d9551e), web (podman 71aad989dc88)"
+    );
+    let refusal = host.chosen("other").unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "there is no container \"other\" that runs; there is redis (podman 713f58d9551e), web (podman 71aad989dc88)"
+    );
+}
+
+#[test]
+fn every_engine_and_runtime_is_asked() {
+    let host = Host::new();
+    host.runc("run/runc", "plain");
+    host.runc("run/docker/runtime-runc/moby", FIRST);
+    host.runc("run/containerd/runc/default", SECOND);
+    let configuration = r#"{"State":{"Running":true},"Name":"/redis"}"#;
+    let path = format!("var/lib/docker/containers/{FIRST}/config.v2.json");
+    host.write(&path, configuration);
+    host.write("var/lib/nerdctl/1935db59/names/default/web", SECOND);
+    assert_eq!(host.chosen("plain").unwrap(), "plain");
+    assert_eq!(host.chosen("redis").unwrap(), FIRST);
+    assert_eq!(host.chosen("web").unwrap(), SECOND);
+}
+
+#[test]
+fn a_name_goes_before_the_beginning_of_an_identifier() {
+    let host = Host::new();
+    host.crun(FIRST, true);
+    host.crun(SECOND, true);
+    host.podman(&[(FIRST, "web"), (SECOND, "713f")]);
+    assert_eq!(host.chosen("713f").unwrap(), SECOND);
+}
+
+#[test]
+fn a_container_that_does_not_run_is_told_from_one_that_is_not_there() {
+    let host = Host::new();
+    host.crun("ended", false);
+    host.podman(&[(FIRST, "stopped")]);
+    let refusal = |name: &str| host.chosen(name).unwrap_err();
+    assert_eq!(
+        refusal("ended").to_string(),
+        "container \"ended\" does not run (ended (crun))"
+    );
+    assert_eq!(
+        refusal("stopped").to_string(),
+        "container \"stopped\" does not run under runc or crun (podman knows it as 713f58d9551e)"
+    );
+    assert!(!refusal("nobody").remedy().contains("ordinary users"));
+    fs::create_dir_all(host.root().join("run/user/1000/crun")).unwrap();
+    let rootless = refusal("nobody");
+    assert!(rootless.remedy().contains("ordinary users"), "{rootless}");
+}
+
+#[test]
+fn a_user_s_container_of_the_same_name_is_none() {
+    let host = Host::new();
+    let (pid, started) = this_process();
+    let status = format!(
+        r#"{{"pid": {pid}, "process-start-time": {started}, "cgroup-path": "/user.slice/mine"}}"#
+    );
+    host.write("run/user/1000/crun/redis/status", status);
+    assert!(matches!(
+        host.chosen("redis"),
+        Err(NameError::Absent { .. })
+    ));
+}
+
+#[test]
+fn the_group_of_the_runtime_is_found_above_the_process() {
+    let host = Host::new();
+    host.runc("run/runc", "one");
+    let states = oci_state::all(host.root());
+    let own = |below: &str| {
+        let root = Path::new("/sys/fs/cgroup/unified");
+        states[0].own_directory(root, &root.join(below))
+    };
+    let group = Path::new("/sys/fs/cgroup/unified/box/one");
+    assert_eq!(own("box/one"), group);
+    assert_eq!(own("box/one/tailbound"), group);
+    assert_eq!(own("box/one/init.scope"), group);
+    // The runtime has said nothing that is true of it.
+    let elsewhere = Path::new("/sys/fs/cgroup/unified/elsewhere");
+    assert_eq!(own("elsewhere"), elsewhere);
+}
+
+#[test]
+fn a_unit_is_found_below_slices_alone() {
+    let host = Host::new();
+    for path in [
+        "system.slice/redis.service/tailbound",
+        "system.slice/system-getty.slice/getty@tty1.service",
+        "user.slice/user-1000.slice/user@1000.service/app.slice/web.service",
+        "machine.slice/libpod-1f.scope",
+        "tailbound",
+    ] {
+        fs::create_dir_all(host.root().join(path)).unwrap();
+    }
+    let unit = |name: &str| units::directory(host.root(), name);
+    let redis = host.root().join("system.slice/redis.service");
+    assert_eq!(unit("redis.service").unwrap(), redis);
+    assert_eq!(unit("redis").unwrap(), redis);
+    let slice = host.root().join("system.slice/system-getty.slice");
+    assert_eq!(unit("system-getty.slice").unwrap(), slice);
+    assert_eq!(
+        unit("getty@tty1").unwrap(),
+        slice.join("getty@tty1.service")
+    );
+    unit("libpod-1f.scope").unwrap();
+    // Whoever logs in may start a unit of any name.
+    unit("web.service").unwrap_err();
+    let refusal = unit("redis-server").unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "there is no unit \"redis-server.service\" that runs; there is redis.service"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_state_of_a_runtime_panics(status in ".{0,80}", state in "[{}\":,0-9a-z_\\[\\]]{0,80}", listed in ".{0,80}") {
+        let host = Host::new();
+        host.write("run/crun/one/status", status);
+        host.write("run/runc/two/state.json", state);
+        host.write("var/lib/containers/storage/overlay-containers/containers.json", &listed);
+        host.write("var/lib/docker/containers/three/config.v2.json", &listed);
+        let _found = host.chosen("one");
+    }
+}

@@ -1,0 +1,61 @@
+//! Units of the system's service manager: their cgroups are called like them, below those of their slices.
+
+use std::path::{Path, PathBuf};
+
+use super::{NameError, file_name};
+use crate::cgroup::cgroups_below;
+
+/// The types of units that have processes, as names end.
+const KINDS: [&str; 3] = [".service", ".scope", ".slice"];
+
+/// The directory of a unit below the root of cgroup v2.
+pub(super) fn directory(root: &Path, name: &str) -> Result<PathBuf, NameError> {
+    let full = match KINDS.iter().any(|kind| name.ends_with(kind)) {
+        true => name.to_owned(),
+        false => format!("{name}.service"),
+    };
+    let mut found = Vec::new();
+    collect(root, &mut found);
+    let unit = found.iter().find(|path| file_name(path) == Some(&full));
+    unit.cloned().ok_or_else(|| NameError::Absent {
+        kind: "unit",
+        candidates: similar(&full, &found),
+        name: full,
+        remedy: "a unit has a cgroup while it runs: start it, and write its name as `systemctl status` shows it".into(),
+    })
+}
+
+/// The units below a directory. Only slices hold units of this manager: what is below a service or scope is its own
+/// affair, such as the units of a user's manager, which may have any name.
+fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
+    for path in cgroups_below(directory).unwrap_or_default() {
+        let Some(name) = file_name(&path) else {
+            continue;
+        };
+        let (is_unit, is_slice) = (
+            KINDS.iter().any(|kind| name.ends_with(kind)),
+            name.ends_with(".slice"),
+        );
+        if is_slice {
+            collect(&path, found);
+        }
+        if is_unit {
+            found.push(path);
+        }
+    }
+}
+
+/// The units whose names have something in common with a name.
+fn similar(name: &str, found: &[PathBuf]) -> Vec<String> {
+    let stem = |name: &str| {
+        let end = name.find(['.', '@', '-']).unwrap_or(name.len());
+        name[..end].to_owned()
+    };
+    let wanted = stem(name);
+    let names = found.iter().filter_map(|path| file_name(path));
+    let alike = names.filter(|known| {
+        let known = stem(known);
+        !known.is_empty() && (known.starts_with(&wanted) || wanted.starts_with(&known))
+    });
+    alike.map(str::to_owned).collect()
+}
