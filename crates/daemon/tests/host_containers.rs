@@ -52,7 +52,9 @@ impl Container {
             return lacks("busybox-static");
         }
         let folder = tempfile::tempdir().unwrap();
-        let name = format!("tailbound-test-{engine}-{}", std::process::id());
+        // Tests of one runtime go side by side.
+        let unique = folder.path().file_name().unwrap().to_str().unwrap();
+        let name = format!("tailbound-test-{engine}-{}", unique.trim_start_matches('.'));
         let group = root.join(&name);
         let bundle = folder.path().join("bundle");
         for directory in ["bin", "proc", "dev"] {
@@ -322,7 +324,7 @@ fn is_found_by_its_name(engine: &'static str, test: &str) {
         return;
     };
     container.state = None;
-    container.name = format!("tailbound-test-{}", std::process::id());
+    container.name = container.group.file_name().unwrap().to_str().unwrap().into();
     let name = CgroupName::Container(container.name.clone());
     let kernel = LinuxKernel::new().unwrap();
     let refusal = kernel.named_cgroup(&name).unwrap_err();

@@ -238,8 +238,8 @@ fn a_named_container_is_found_in_the_cgroup_of_its_name() {
         start_named(&kernel, &name, "machine/first", 500);
         let before = kernel.snapshot();
         let plans = enforcer.apply(&[request]).unwrap();
-        let found = plans[0].request.target.cgroup();
-        assert_eq!(found, Some(Path::new("machine/first")));
+        let cgroup = plans[0].request.target.cgroup();
+        assert_eq!(cgroup, Some(Path::new("machine/first")));
         assert_eq!(sight(&enforcer, &kernel), Sight::Members);
         enforcer.revert_all().unwrap();
         assert_eq!(kernel.snapshot(), before, "{kind:?}");
@@ -271,8 +271,8 @@ fn a_named_container_that_is_started_anew_elsewhere_gets_its_reservation_anew() 
         let fresh = kernel.snapshot();
         assert_eq!(sight(&enforcer, &kernel), Sight::Strangers, "{kind:?}");
         let plan = enforcer.bind("container").unwrap();
-        let found = plan.request.target.cgroup();
-        assert_eq!(found, Some(Path::new("machine/second")));
+        let cgroup = plan.request.target.cgroup();
+        assert_eq!(cgroup, Some(Path::new("machine/second")));
         assert_eq!(sight(&enforcer, &kernel), Sight::Members, "{kind:?}");
         enforcer.revert_all().unwrap();
         assert_eq!(kernel.snapshot(), fresh, "{kind:?}");

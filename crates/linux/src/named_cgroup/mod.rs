@@ -143,17 +143,17 @@ fn chosen<'a>(
         let begins = |state: &&OciState| state.id.starts_with(name);
         states.iter().filter(begins).collect()
     };
-    let found = [by_name, by_id(), by_digits()];
-    let Some(found) = found.into_iter().find(|found| !found.is_empty()) else {
+    let meanings = [by_name, by_id(), by_digits()];
+    let Some(meant) = meanings.into_iter().find(|states| !states.is_empty()) else {
         return Err(absent(states, names, host, name, &named));
     };
-    let running: Vec<&OciState> = found.iter().copied().filter(|one| one.runs()).collect();
+    let running: Vec<&OciState> = meant.iter().copied().filter(|one| one.runs()).collect();
     match running.as_slice() {
         [one] => Ok(one),
         [] => Err(NameError::NotRunning {
             kind: "container",
             name: name.to_owned(),
-            place: format!(" ({})", shown(found[0], names)),
+            place: format!(" ({})", shown(meant[0], names)),
         }),
         several => Err(NameError::Ambiguous {
             kind: "container",
@@ -170,14 +170,14 @@ fn absent(
     name: &str,
     named: &[&EngineName],
 ) -> NameError {
-    if let Some(known) = named.first() {
+    if let Some(given) = named.first() {
         return NameError::NotRunning {
             kind: "container",
             name: name.to_owned(),
             place: format!(
                 " under runc or crun ({} knows it as {})",
-                known.engine,
-                short(&known.id)
+                given.engine,
+                short(&given.id)
             ),
         };
     }
@@ -203,7 +203,7 @@ fn absent(
 /// A container as an error names it.
 fn shown(state: &OciState, names: &[EngineName]) -> String {
     match names.iter().find(|one| one.id == state.id) {
-        Some(known) => format!("{} ({} {})", known.name, known.engine, short(&state.id)),
+        Some(given) => format!("{} ({} {})", given.name, given.engine, short(&state.id)),
         None => format!("{} ({})", short(&state.id), state.runtime),
     }
 }
@@ -237,9 +237,9 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     let Ok(listed) = std::fs::read_dir(directory) else {
         return Vec::new();
     };
-    let mut found: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
-    found.sort();
-    found
+    let mut paths: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
 }
 
 /// The last part of a path, where it is text.

@@ -34,7 +34,7 @@ impl OciState {
         let below = directory.strip_prefix(root).unwrap_or(directory);
         let is_of_runtime = |path: &&Path| {
             let is_root = path.as_os_str().is_empty();
-            !is_root && self.cgroups.iter().any(|known| known.ends_with(path))
+            !is_root && self.cgroups.iter().any(|cgroup| cgroup.ends_with(path))
         };
         let own = below.ancestors().find(is_of_runtime);
         own.map_or_else(|| directory.to_owned(), |own| root.join(own))

@@ -14,12 +14,12 @@ pub(super) fn directory(root: &Path, name: &str) -> Result<PathBuf, NameError> {
         true => name.to_owned(),
         false => format!("{name}.service"),
     };
-    let mut found = Vec::new();
-    collect(root, &mut found);
-    let unit = found.iter().find(|path| file_name(path) == Some(&full));
+    let mut units = Vec::new();
+    collect(root, &mut units);
+    let unit = units.iter().find(|path| file_name(path) == Some(&full));
     unit.cloned().ok_or_else(|| NameError::Absent {
         kind: "unit",
-        candidates: similar(&full, &found),
+        candidates: similar(&full, &units),
         name: full,
         remedy: "a unit has a cgroup while it runs: start it, and write its name as `systemctl status` shows it".into(),
     })
@@ -27,7 +27,7 @@ pub(super) fn directory(root: &Path, name: &str) -> Result<PathBuf, NameError> {
 
 /// The units below a directory. Only slices hold units of this manager: what is below a service or scope is its own
 /// affair, such as the units of a user's manager, which may have any name.
-fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
+fn collect(directory: &Path, units: &mut Vec<PathBuf>) {
     for path in cgroups_below(directory).unwrap_or_default() {
         let Some(name) = file_name(&path) else {
             continue;
@@ -37,25 +37,25 @@ fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
             name.ends_with(".slice"),
         );
         if is_slice {
-            collect(&path, found);
+            collect(&path, units);
         }
         if is_unit {
-            found.push(path);
+            units.push(path);
         }
     }
 }
 
 /// The units whose names have something in common with a name.
-fn similar(name: &str, found: &[PathBuf]) -> Vec<String> {
+fn similar(name: &str, units: &[PathBuf]) -> Vec<String> {
     let stem = |name: &str| {
         let end = name.find(['.', '@', '-']).unwrap_or(name.len());
         name[..end].to_owned()
     };
     let wanted = stem(name);
-    let names = found.iter().filter_map(|path| file_name(path));
-    let alike = names.filter(|known| {
-        let known = stem(known);
-        !known.is_empty() && (known.starts_with(&wanted) || wanted.starts_with(&known))
+    let names = units.iter().filter_map(|path| file_name(path));
+    let alike = names.filter(|other| {
+        let other = stem(other);
+        !other.is_empty() && (other.starts_with(&wanted) || wanted.starts_with(&other))
     });
     alike.map(str::to_owned).collect()
 }
