@@ -324,7 +324,13 @@ fn is_found_by_its_name(engine: &'static str, test: &str) {
         return;
     };
     container.state = None;
-    container.name = container.group.file_name().unwrap().to_str().unwrap().into();
+    container.name = container
+        .group
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .into();
     let name = CgroupName::Container(container.name.clone());
     let kernel = LinuxKernel::new().unwrap();
     let refusal = kernel.named_cgroup(&name).unwrap_err();

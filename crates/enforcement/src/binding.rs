@@ -94,14 +94,14 @@ fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
         CgroupName::Unit(_) => "unit",
         CgroupName::Container(_) => "container",
     };
-    let found = match LinuxKernel::new() {
+    let group = match LinuxKernel::new() {
         Ok(kernel) => NamedCgroup::of(name, &kernel),
         Err(_) => {
             let (CgroupName::Unit(name) | CgroupName::Container(name)) = &name;
             Err(NameError::without_hierarchy(key, name))
         }
     };
-    let named = found.map_err(|source| BindingError::Name {
+    let named = group.map_err(|source| BindingError::Name {
         domain: domain.to_owned(),
         key,
         source,

@@ -418,9 +418,9 @@ impl KernelView for FakeKernel {
     }
 
     fn named_cgroup(&self, name: &CgroupName) -> Result<PathBuf, NameError> {
-        let found = self.lock().state.names.get(name).cloned();
+        let directory = self.lock().state.names.get(name).cloned();
         let (CgroupName::Unit(text) | CgroupName::Container(text)) = name;
-        found.ok_or_else(|| NameError::NotRunning {
+        directory.ok_or_else(|| NameError::NotRunning {
             kind: "container",
             name: text.clone(),
             place: String::new(),
