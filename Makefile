@@ -1,8 +1,8 @@
 # What people and CI type. Each target is thin: the work is in tools/ and in cargo.
 #
 # There is one build profile, cargo's `dev` (optimised where computing is, overflow checks on), for the
-# tests and the demo, so that nothing is compiled twice. Only `make bench` and `make install`
-# compile with optimisation for release.
+# tests and the demo, so that nothing is compiled twice; only test programs that compute little are compiled
+# without optimisation. `make bench` and `make install` compile with optimisation for release.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -46,6 +46,7 @@ demo: setup-demo ## A Redis under a reservation beside batch jobs: predicted, me
 test: export TAILBOUND_BIN_DIR := $(BINARIES)
 # Files for incremental compilation cost a tenth of a build from nothing, which is what CI does.
 test: export CARGO_INCREMENTAL := $(if $(wildcard $(BINARIES)/incremental),1,0)
+test: export RUSTC_WRAPPER := $(CURDIR)/tools/rustc-for-tests
 test: setup ## What CI runs: formatting, clippy, tidiness, every test, every document, Python, Java
 	@$(SUBMAKE) --no-print-directory --jobs waiting-tests computing-tests
 	@tools/check-advisories

@@ -23,9 +23,9 @@ class ElectionPortTest {
   private static final long PROTOCOL = -65536L;
   private static final int STRANGER = 99;
 
-  private static Socket connect(int port, long claimedId) throws IOException {
+  private static Socket connect(InetSocketAddress server, long claimedId) throws IOException {
     Socket socket = new Socket();
-    socket.connect(new InetSocketAddress("127.0.0.1", port), 2_000);
+    socket.connect(server, 2_000);
     socket.setSoTimeout(3_000);
     byte[] address = "127.0.0.1:1".getBytes(StandardCharsets.US_ASCII);
     DataOutputStream out = new DataOutputStream(socket.getOutputStream());
@@ -52,15 +52,15 @@ class ElectionPortTest {
 
   @Test
   void strangersGetNothingAndGarbageStopsNoElection(@TempDir Path directory) throws Exception {
-    try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> "")) {
+    try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> Ensemble.UNREHEARSED)) {
       ensemble.awaitHealth(MINUTE_NS);
-      try (Socket stranger = connect(ensemble.electionPort(1), STRANGER)) {
+      try (Socket stranger = connect(ensemble.electionAddress(1), STRANGER)) {
         send(stranger, notification("version=0"));
         assertEquals(-1, stranger.getInputStream().read(), "a server that is not configured was answered");
       }
       Random random = new Random(11);
       for (int round = 0; round < 30; round++) {
-        garbage(ensemble.electionPort(1 + random.nextInt(3)), random);
+        garbage(ensemble.electionAddress(1 + random.nextInt(3)), random);
       }
       // The configuration that ends the stock server's receiving thread with an unchecked exception.
       for (int id = 1; id <= 2; id++) {
@@ -81,7 +81,7 @@ class ElectionPortTest {
     long end = System.nanoTime() + MINUTE_NS;
     while (!ensemble.server(id).logText().contains("whose configuration cannot be read")) {
       assertFalse(System.nanoTime() - end > 0, "server " + id + " never read the message");
-      try (Socket socket = connect(ensemble.electionPort(id), 3)) {
+      try (Socket socket = connect(ensemble.electionAddress(id), 3)) {
         send(socket, message);
         Thread.sleep(200);
       } catch (IOException closedByTheServer) {
@@ -90,8 +90,8 @@ class ElectionPortTest {
     }
   }
 
-  private static void garbage(int port, Random random) {
-    try (Socket socket = connect(port, random.nextInt(5))) {
+  private static void garbage(InetSocketAddress server, Random random) {
+    try (Socket socket = connect(server, random.nextInt(5))) {
       for (int i = 0; i < 20; i++) {
         byte[] bytes = new byte[random.nextInt(200)];
         random.nextBytes(bytes);

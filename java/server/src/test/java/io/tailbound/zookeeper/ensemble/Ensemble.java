@@ -2,6 +2,7 @@ package io.tailbound.zookeeper.ensemble;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
@@ -11,13 +12,26 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.IntFunction;
 
-/** An ensemble of server processes on this host, ended when closed. */
+/**
+ * An ensemble of server processes on this host, ended when closed. It has a loopback address of its own, since a
+ * connection to 127.0.0.1 may be given the port of a server that does not listen now: who is elected next could
+ * not listen for its followers as long as that connection lasts.
+ */
 final class Ensemble implements AutoCloseable {
+
+  /** A line of zoo.cfg for servers of which nothing is timed: rehearsals take most of the time of a start. */
+  static final String UNREHEARSED = "tailbound.leader.rehearsals=0\n";
 
   private final List<ServerProcess> servers = new ArrayList<>();
   private final List<Integer> electionPorts = new ArrayList<>();
+  private final String host;
+
+  private Ensemble(String host) {
+    this.host = host;
+  }
 
   /**
    * @param directory an empty folder
@@ -37,11 +51,12 @@ final class Ensemble implements AutoCloseable {
   /** As {@link #start}, but no server runs yet. */
   static Ensemble prepare(Path directory, int size, IntFunction<String> mainClass, IntFunction<String> settings)
       throws IOException {
-    Ensemble ensemble = new Ensemble();
-    int[] ports = freePorts(3 * size);
+    ThreadLocalRandom random = ThreadLocalRandom.current();
+    Ensemble ensemble = new Ensemble("127." + random.nextInt(64, 192) + "." + random.nextInt(256) + ".1");
+    int[] ports = freePorts(ensemble.host, 3 * size);
     StringBuilder members = new StringBuilder();
     for (int id = 1; id <= size; id++) {
-      members.append("server.").append(id).append("=127.0.0.1:").append(ports[3 * id - 3])
+      members.append("server.").append(id).append('=').append(ensemble.host).append(':').append(ports[3 * id - 3])
           .append(':').append(ports[3 * id - 2]).append('\n');
     }
     for (int id = 1; id <= size; id++) {
@@ -52,14 +67,15 @@ final class Ensemble implements AutoCloseable {
           syncLimit=5
           dataDir=%s
           clientPort=%d
-          clientPortAddress=127.0.0.1
+          clientPortAddress=%s
           admin.enableServer=false
           4lw.commands.whitelist=*
           %s
           %s
-          """.formatted(own.resolve("data"), ports[3 * id - 1], settings.apply(id), members));
+          """.formatted(own.resolve("data"), ports[3 * id - 1], ensemble.host, settings.apply(id), members));
       Files.writeString(Files.createDirectories(own.resolve("data")).resolve("myid"), id + "\n");
-      ensemble.servers.add(new ServerProcess(id, mainClass.apply(id), own, ports[3 * id - 1]));
+      ensemble.servers.add(new ServerProcess(
+          id, mainClass.apply(id), own, new InetSocketAddress(ensemble.host, ports[3 * id - 1])));
       ensemble.electionPorts.add(ports[3 * id - 2]);
     }
     return ensemble;
@@ -73,8 +89,8 @@ final class Ensemble implements AutoCloseable {
     return servers.get(id - 1);
   }
 
-  int electionPort(int id) {
-    return electionPorts.get(id - 1);
+  InetSocketAddress electionAddress(int id) {
+    return new InetSocketAddress(host, electionPorts.get(id - 1));
   }
 
   /** Waits until what a server has logged contains the text. */
@@ -100,7 +116,7 @@ final class Ensemble implements AutoCloseable {
   }
 
   String connectString() {
-    return servers.stream().map(s -> "127.0.0.1:" + s.clientPort())
+    return servers.stream().map(ServerProcess::connectString)
         .reduce((a, b) -> a + "," + b).orElseThrow();
   }
 
@@ -128,7 +144,7 @@ final class Ensemble implements AutoCloseable {
   /** Answer to a four-letter word, empty if there is none. */
   static String ask(ServerProcess server, String word) {
     try (Socket socket = new Socket()) {
-      socket.connect(new InetSocketAddress("127.0.0.1", server.clientPort()), 500);
+      socket.connect(server.clientAddress(), 500);
       socket.setSoTimeout(500);
       socket.getOutputStream().write(word.getBytes(StandardCharsets.US_ASCII));
       socket.getOutputStream().flush();
@@ -140,12 +156,12 @@ final class Ensemble implements AutoCloseable {
   }
 
   /** Ports that were free a moment ago; all are held at once, so that they differ. */
-  private static int[] freePorts(int count) throws IOException {
+  private static int[] freePorts(String host, int count) throws IOException {
     List<ServerSocket> held = new ArrayList<>();
     try {
       int[] ports = new int[count];
       for (int i = 0; i < count; i++) {
-        held.add(new ServerSocket(0));
+        held.add(new ServerSocket(0, 1, InetAddress.getByName(host)));
         ports[i] = held.get(i).getLocalPort();
       }
       return ports;

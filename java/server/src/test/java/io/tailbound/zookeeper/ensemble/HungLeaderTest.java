@@ -15,7 +15,8 @@ class HungLeaderTest {
   @Test
   void theFollowersElectAnotherAndTheOldOneFollowsWhenItWakes(@TempDir Path directory) throws Exception {
     // Upstream's limit is far beyond the waiting time of this test: only heartbeats can help.
-    try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> "syncLimit=60")) {
+    try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.OURS,
+        id -> Ensemble.UNREHEARSED + "syncLimit=60")) {
       ServerProcess hung = ensemble.awaitHealth(MINUTE_NS);
       LeaderKills writes = new LeaderKills(ensemble);
       writes.writeAndCheck();

@@ -17,7 +17,7 @@ class LostEpochsTest {
   @Test
   void aServerWithoutEpochsAsksTheOthersAndJoins(@TempDir Path directory) throws Exception {
     try (Ensemble ensemble =
-        Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> "tailbound.ensemble=blue")) {
+        Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> Ensemble.UNREHEARSED + "tailbound.ensemble=blue")) {
       LeaderKills kills = new LeaderKills(ensemble);
       kills.trial();
       ensemble.awaitHealth(MINUTE_NS);
@@ -40,7 +40,7 @@ class LostEpochsTest {
   @Test
   void aServerThatAcceptedALaterEpochJoinsARunningLeader(@TempDir Path directory) throws Exception {
     try (Ensemble ensemble =
-        Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> "tailbound.leader.rehearsals=0")) {
+        Ensemble.start(directory, 3, id -> ServerProcess.OURS, id -> Ensemble.UNREHEARSED)) {
       ensemble.awaitHealth(MINUTE_NS);
       ServerProcess ahead = ensemble.server(1);
       ahead.kill();

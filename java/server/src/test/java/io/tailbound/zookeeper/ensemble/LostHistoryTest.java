@@ -23,7 +23,7 @@ class LostHistoryTest {
   @Test
   void aServerWithAGapInItsLogCopiesTheDataOfTheLeader(@TempDir Path directory) throws Exception {
     try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.OURS,
-        id -> "tailbound.leader.rehearsals=0")) {
+        id -> Ensemble.UNREHEARSED)) {
       LeaderKills kills = new LeaderKills(ensemble);
       kills.trial();
       kills.trial();

@@ -14,7 +14,7 @@ class MixedEnsembleTest {
 
   @Test
   void serversAreReplacedOneByOneAndBackWithoutLoss(@TempDir Path directory) throws Exception {
-    try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.STOCK, id -> "")) {
+    try (Ensemble ensemble = Ensemble.start(directory, 3, id -> ServerProcess.STOCK, id -> Ensemble.UNREHEARSED)) {
       ensemble.awaitHealth(MINUTE_NS);
       LeaderKills writes = new LeaderKills(ensemble);
       writes.writeAndCheck();

@@ -21,7 +21,8 @@ class SecuredChannelTest {
   private Path directory;
 
   private void recovers(List<String> jvmOptions, String settings) throws Exception {
-    try (Ensemble ensemble = Ensemble.prepare(directory, 3, id -> ServerProcess.OURS, id -> settings)) {
+    try (Ensemble ensemble = Ensemble.prepare(directory, 3, id -> ServerProcess.OURS,
+        id -> Ensemble.UNREHEARSED + settings)) {
       for (ServerProcess server : ensemble.servers()) {
         server.withJvmOptions(jvmOptions);
         server.start();

@@ -1,6 +1,7 @@
 package io.tailbound.zookeeper.ensemble;
 
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,23 +21,28 @@ final class ServerProcess {
   private String mainClass;
   private List<String> jvmOptions = List.of();
   private final Path directory;
-  private final int clientPort;
+  private final InetSocketAddress clientAddress;
   private Process process;
   private int starts;
 
-  ServerProcess(int id, String mainClass, Path directory, int clientPort) {
+  ServerProcess(int id, String mainClass, Path directory, InetSocketAddress clientAddress) {
     this.id = id;
     this.mainClass = mainClass;
     this.directory = directory;
-    this.clientPort = clientPort;
+    this.clientAddress = clientAddress;
   }
 
   int id() {
     return id;
   }
 
-  int clientPort() {
-    return clientPort;
+  InetSocketAddress clientAddress() {
+    return clientAddress;
+  }
+
+  /** The server as clients name it. */
+  String connectString() {
+    return clientAddress.getHostString() + ":" + clientAddress.getPort();
   }
 
   Path directory() {

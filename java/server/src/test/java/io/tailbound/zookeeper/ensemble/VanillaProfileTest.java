@@ -35,7 +35,7 @@ class VanillaProfileTest {
       first.kill();
       ServerProcess second = ensemble.awaitHealth(MINUTE_NS);
       assertNotEquals(first.id(), second.id());
-      try (ZooKeeper client = new ZooKeeper("127.0.0.1:" + second.clientPort(), 30_000, event -> {})) {
+      try (ZooKeeper client = new ZooKeeper(second.connectString(), 30_000, event -> {})) {
         assertEquals(1, client.getData("/a", false, null)[0]);
       }
     }
