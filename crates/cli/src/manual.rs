@@ -36,6 +36,7 @@ pub struct ManualError {
 
 /// `Program` is a program with the section of the manual that its page belongs to.
 struct Program {
+    name: &'static str,
     command: Command,
     section: &'static str,
 }
@@ -44,14 +45,17 @@ struct Program {
 fn programs() -> [Program; 3] {
     [
         Program {
+            name: "tailbound",
             command: subsystems::with_verbs(Arguments::command()),
             section: "1",
         },
         Program {
+            name: "tailboundd",
             command: DaemonArguments::command(),
             section: "8",
         },
         Program {
+            name: "tailbound-agent",
             command: agent_options::command(),
             section: "8",
         },
@@ -66,7 +70,7 @@ pub fn write(share: &Path, date: &str) -> Result<(), ManualError> {
         let mut command = program.command.clone().disable_help_subcommand(true);
         command.build();
         write_pages(&command, program.section, date, &folder)?;
-        write_completions(program.command, share)?;
+        write_completions(&program, share)?;
     }
     Ok(())
 }
@@ -98,23 +102,34 @@ fn write_pages(
 }
 
 /// Writes the completions of a program for every shell.
-fn write_completions(mut command: Command, share: &Path) -> Result<(), ManualError> {
-    let name = command.get_name().to_owned();
+fn write_completions(program: &Program, share: &Path) -> Result<(), ManualError> {
+    let name = program.name;
+    let mut command = visible_part(program);
     for (shell, folder) in COMPLETIONS {
         let folder = share.join(folder);
         create(&folder)?;
-        let written = clap_complete::generate_to(shell, &mut command, &name, &folder);
+        let written = clap_complete::generate_to(shell, &mut command, name, &folder);
         let path = written.map_err(|source| ManualError {
             path: folder.clone(),
             source,
         })?;
         // The loader of bash-completion looks for a file that has the name of the program.
         if shell == Shell::Bash {
-            let renamed = fs::rename(&path, folder.join(&name));
+            let renamed = fs::rename(&path, folder.join(name));
             renamed.map_err(|source| ManualError { path, source })?;
         }
     }
     Ok(())
+}
+
+/// A program without its hidden verbs, which the completions of bash would offer.
+fn visible_part(program: &Program) -> Command {
+    let command = &program.command;
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    Command::new(program.name)
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments())
+        .subcommands(verbs)
 }
 
 fn create(folder: &Path) -> Result<(), ManualError> {
@@ -145,8 +160,7 @@ mod tests {
         write(share.path(), DATE).unwrap();
         let mut pages = Vec::new();
         for program in programs() {
-            let name = program.command.get_name();
-            names(&program.command, name, program.section, &mut pages);
+            names(&program.command, program.name, program.section, &mut pages);
         }
         assert!(pages.contains(&"tailbound-predict-recovery.1".to_owned()));
         assert!(pages.contains(&"tailbound-mode-set.1".to_owned()));
@@ -168,7 +182,8 @@ mod tests {
         let share = tempfile::tempdir().unwrap();
         write(share.path(), DATE).unwrap();
         for program in programs() {
-            let name = program.command.get_name();
+            let name = program.name;
+            assert_eq!(name, program.command.get_name());
             for file in [
                 format!("bash-completion/completions/{name}"),
                 format!("zsh/site-functions/_{name}"),
