@@ -34,27 +34,27 @@ pub struct ManualError {
     source: io::Error,
 }
 
-/// `Program` is a program with the section of the manual that its page belongs to.
-struct Program {
+/// `InstalledProgram` is a program with the section of the manual that its page belongs to.
+struct InstalledProgram {
     name: &'static str,
     command: Command,
     section: &'static str,
 }
 
 /// The programs that are installed.
-fn programs() -> [Program; 3] {
+fn programs() -> [InstalledProgram; 3] {
     [
-        Program {
+        InstalledProgram {
             name: "tailbound",
             command: subsystems::with_verbs(Arguments::command()),
             section: "1",
         },
-        Program {
+        InstalledProgram {
             name: "tailboundd",
             command: DaemonArguments::command(),
             section: "8",
         },
-        Program {
+        InstalledProgram {
             name: "tailbound-agent",
             command: agent_options::command(),
             section: "8",
@@ -102,7 +102,7 @@ fn write_pages(
 }
 
 /// Writes the completions of a program for every shell.
-fn write_completions(program: &Program, share: &Path) -> Result<(), ManualError> {
+fn write_completions(program: &InstalledProgram, share: &Path) -> Result<(), ManualError> {
     let name = program.name;
     let mut command = visible_part(program);
     for (shell, folder) in COMPLETIONS {
@@ -123,7 +123,7 @@ fn write_completions(program: &Program, share: &Path) -> Result<(), ManualError>
 }
 
 /// A program without its hidden verbs, which the completions of bash would offer.
-fn visible_part(program: &Program) -> Command {
+fn visible_part(program: &InstalledProgram) -> Command {
     let command = &program.command;
     let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     Command::new(program.name)
