@@ -1,4 +1,4 @@
-//! Files of jobs, releases, samples and histograms that descriptions name.
+//! Files of jobs, releases, samples and histograms that descriptions name, and manifests of containers.
 
 use tailbound_model::{Problems, parse_exposition, parse_histogram, parse_jobs, parse_samples, parse_trace};
 
@@ -8,6 +8,8 @@ pub fn check(bytes: &[u8]) {
         return;
     };
     check_exposition(text);
+    let limit = places(text, tailbound_manifest::container_limit(text, None, "deployment.yaml"));
+    assert!(limit.is_none_or(|limit| limit.billionths() > 0));
     let jobs = places(text, parse_jobs(text, "jobs.csv"));
     let releases = places(text, parse_trace(text, "jobs.csv"));
     assert_eq!(jobs.is_some(), releases.is_some());

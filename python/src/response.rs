@@ -212,11 +212,11 @@ type Law<T> = Vec<(T, f64)>;
 /// # Errors
 /// What the analysis refuses; a budget or period that is missing, or is there without a server.
 #[pyfunction]
-#[pyo3(signature = (per_second, service_ns, batches, server, budget_ns, period_ns))]
+#[pyo3(signature = (per_second, execution_time_ns, batches, server, budget_ns, period_ns))]
 pub fn predict(
     python: Python<'_>,
     per_second: f64,
-    service_ns: Law<u64>,
+    execution_time_ns: Law<u64>,
     batches: Law<u32>,
     server: &str,
     budget_ns: Option<u64>,
@@ -225,7 +225,7 @@ pub fn predict(
     let queue = |server| {
         Ok(Question::Queue(PoissonQueue {
             rate: rate(python, per_second)?,
-            execution_times: execution_times(&service_ns),
+            execution_times: execution_times(&execution_time_ns),
             batches: batches.clone(),
             server,
         }))
@@ -235,7 +235,7 @@ pub fn predict(
             let reason = format!("batches on a {server} server");
             return Err(refused(python, &Refused::NotAnalysed { reason }));
         }
-        let law = ExecutionLaw::new(execution_times(&service_ns))
+        let law = ExecutionLaw::new(execution_times(&execution_time_ns))
             .map_err(|error| refused(python, &error))?;
         let query = SlottedQuery::new(rate(python, per_second)?, law, budget, period);
         Ok(Question::Slotted(Box::new(query), solve))
@@ -326,7 +326,7 @@ pub fn rate(python: Python<'_>, per_second: f64) -> PyResult<Rate> {
 }
 
 /// Execution times with probabilities, as the analysis takes them.
-pub fn execution_times(service_ns: &[(u64, f64)]) -> Vec<(Duration, f64)> {
+pub fn execution_times(execution_time_ns: &[(u64, f64)]) -> Vec<(Duration, f64)> {
     let one = |(time_ns, probability): &(u64, f64)| (Duration::from_nanos(*time_ns), *probability);
-    service_ns.iter().map(one).collect()
+    execution_time_ns.iter().map(one).collect()
 }

@@ -35,14 +35,14 @@ pub type Found = (
 /// # Errors
 /// What the analysis refuses, and a server that is not sized.
 #[pyfunction]
-#[pyo3(signature = (per_second, service_ns, batches, promises_ns, server, periods_ns, margin_points))]
+#[pyo3(signature = (per_second, execution_time_ns, batches, slo_ns, server, periods_ns, margin_points))]
 #[allow(clippy::too_many_arguments)]
 pub fn size(
     python: Python<'_>,
     per_second: f64,
-    service_ns: Vec<(u64, f64)>,
+    execution_time_ns: Vec<(u64, f64)>,
     batches: Vec<(u32, f64)>,
-    promises_ns: Vec<(f64, u64)>,
+    slo_ns: Vec<(f64, u64)>,
     server: &str,
     periods_ns: Vec<u64>,
     margin_points: f64,
@@ -54,11 +54,11 @@ pub fn size(
     let query = SizingQuery {
         queue: PoissonQueue {
             rate: rate(python, per_second)?,
-            execution_times: execution_times(&service_ns),
+            execution_times: execution_times(&execution_time_ns),
             batches,
             server: ReservationServer::Dedicated,
         },
-        promises: promises_ns.into_iter().map(promise).collect(),
+        promises: slo_ns.into_iter().map(promise).collect(),
         kind: kind(python, server)?,
         periods: periods_ns.into_iter().map(Duration::from_nanos).collect(),
         margin: PercentagePoints(margin_points),

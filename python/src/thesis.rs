@@ -48,12 +48,12 @@ impl Discretised {
 /// # Errors
 /// What the analysis refuses.
 #[pyfunction]
-#[pyo3(signature = (per_second, service_ns, budget_ns, period_ns, slots, workloads, tolerance))]
+#[pyo3(signature = (per_second, execution_time_ns, budget_ns, period_ns, slots, workloads, tolerance))]
 #[allow(clippy::too_many_arguments)]
 pub fn discretised(
     python: Python<'_>,
     per_second: f64,
-    service_ns: u64,
+    execution_time_ns: u64,
     budget_ns: u64,
     period_ns: u64,
     slots: u32,
@@ -62,7 +62,7 @@ pub fn discretised(
 ) -> PyResult<Discretised> {
     let query = ThesisQuery {
         rate: rate(python, per_second)?,
-        execution_time: Duration::from_nanos(service_ns),
+        execution_time: Duration::from_nanos(execution_time_ns),
         budget: Duration::from_nanos(budget_ns),
         period: Duration::from_nanos(period_ns),
         slots_per_execution: slots,

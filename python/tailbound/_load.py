@@ -18,11 +18,11 @@ from ._times import (
     refuse,
 )
 
-Service = Union[Time, Mapping[Any, float]]
+ExecutionTime = Union[Time, Mapping[Any, float]]
 """An execution time, or several with their probabilities: ``{"1ms": 0.5, "3ms": 0.5}``, or as on the
 command line ``"1ms:0.5,3ms:0.5"``."""
 
-ServiceNs = Union[int, Mapping[int, float]]
+ExecutionTimeNs = Union[int, Mapping[int, float]]
 """The same in nanoseconds."""
 
 Batch = Union[int, Mapping[int, float]]
@@ -39,46 +39,50 @@ def _probability(value: object, of: str) -> float:
     return number
 
 
-def service_law(
-    service: Optional[Service],
-    service_ns: Optional[ServiceNs],
+def execution_time_law(
+    execution_time: Optional[ExecutionTime],
+    execution_time_ns: Optional[ExecutionTimeNs],
     samples: Optional[Times],
     samples_ns: Optional[Nanoseconds],
 ) -> list[tuple[int, float]]:
     """Execution times in nanoseconds with their probabilities."""
-    ways = [
-        given for given in (service, service_ns, samples, samples_ns) if given is not None
-    ]
-    if len(ways) != 1:
+    ways = (execution_time, execution_time_ns, samples, samples_ns)
+    if sum(way is not None for way in ways) != 1:
         raise refuse(
-            'give one of service="2ms", service={"1ms": 0.5, "3ms": 0.5} and '
-            "service_samples=[...], or the same with _ns"
+            'give one of execution_time="2ms", execution_time={"1ms": 0.5, "3ms": 0.5} and '
+            "execution_time_samples=[...], or the same with _ns"
         )
     if samples is not None or samples_ns is not None:
-        values, single = many_nanoseconds(samples, samples_ns, "service_samples")
+        values, single = many_nanoseconds(samples, samples_ns, "execution_time_samples")
         if single or len(values) < 2:
             raise refuse(
                 "fewer than two samples say nothing of their spread; give more, or the constant "
-                "as service"
+                "as execution_time"
             )
         counted = sorted(Counter(values).items())
         return [(value, count / len(values)) for value, count in counted]
-    if isinstance(service, Mapping):
+    if isinstance(execution_time, Mapping):
         return [
-            (nanoseconds(value, None, "service"), _probability(share, f"service {value!r}"))
-            for value, share in service.items()
+            (
+                nanoseconds(value, None, "execution_time"),
+                _probability(share, f"execution_time {value!r}"),
+            )
+            for value, share in execution_time.items()
         ]
-    if isinstance(service_ns, Mapping):
+    if isinstance(execution_time_ns, Mapping):
         return [
-            (nanoseconds(None, value, "service"), _probability(share, f"service_ns {value!r}"))
-            for value, share in service_ns.items()
+            (
+                nanoseconds(None, value, "execution_time"),
+                _probability(share, f"execution_time_ns {value!r}"),
+            )
+            for value, share in execution_time_ns.items()
         ]
-    if isinstance(service, str):
+    if isinstance(execution_time, str):
         try:
-            return _native.parse_execution_times(service)
+            return _native.parse_execution_times(execution_time)
         except AnalysisError as error:
-            raise refuse(f"service: {error}") from None
-    return [(nanoseconds(service, service_ns, "service"), 1.0)]
+            raise refuse(f"execution_time: {error}") from None
+    return [(nanoseconds(execution_time, execution_time_ns, "execution_time"), 1.0)]
 
 
 def batch_law(batch: Batch) -> list[tuple[int, float]]:

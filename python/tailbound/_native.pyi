@@ -91,7 +91,7 @@ def parse_execution_times(text: str) -> list[tuple[int, float]]: ...
 def format_duration(nanoseconds: int) -> str: ...
 def predict(
     per_second: float,
-    service_ns: Sequence[tuple[int, float]],
+    execution_time_ns: Sequence[tuple[int, float]],
     batches: Sequence[tuple[int, float]],
     server: str,
     budget_ns: Optional[int],
@@ -164,9 +164,9 @@ def compare(
 ) -> tuple[_Ends, _Ends, tuple[int, int, int], tuple[float, float]]: ...
 def size(
     per_second: float,
-    service_ns: Sequence[tuple[int, float]],
+    execution_time_ns: Sequence[tuple[int, float]],
     batches: Sequence[tuple[int, float]],
-    promises_ns: Sequence[tuple[float, int]],
+    slo_ns: Sequence[tuple[float, int]],
     server: str,
     periods_ns: Sequence[int],
     margin_points: float,
@@ -189,7 +189,7 @@ def earliest_deadline_first(
 ) -> str: ...
 def discretised(
     per_second: float,
-    service_ns: int,
+    execution_time_ns: int,
     budget_ns: int,
     period_ns: int,
     slots: int,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._load import Batch, Service, ServiceNs, batch_law, service_law
+from ._load import Batch, ExecutionTime, ExecutionTimeNs, batch_law, execution_time_law
 from ._optional import frame
 from ._plots import Curve, Picture, unit_for
 from ._times import (
@@ -300,20 +300,22 @@ class Comparison:
 def predict_queue(
     *,
     rate: str,
-    service: Optional[Service] = None,
+    execution_time: Optional[ExecutionTime] = None,
     budget: Optional[Time] = None,
     period: Optional[Time] = None,
     server: Server = "deferrable",
     batch: Batch = 1,
-    service_samples: Optional[Times] = None,
-    service_ns: Optional[ServiceNs] = None,
-    service_samples_ns: Optional[Nanoseconds] = None,
+    execution_time_samples: Optional[Times] = None,
+    execution_time_ns: Optional[ExecutionTimeNs] = None,
+    execution_time_samples_ns: Optional[Nanoseconds] = None,
     budget_ns: Optional[int] = None,
     period_ns: Optional[int] = None,
 ) -> ResponseTimes:
     """What :func:`tailbound.predict` answers for a queue."""
     rate_per_second = per_second(rate)
-    law = service_law(service, service_ns, service_samples, service_samples_ns)
+    law = execution_time_law(
+        execution_time, execution_time_ns, execution_time_samples, execution_time_samples_ns
+    )
     budget_value = optional_nanoseconds(budget, budget_ns, "budget")
     period_value = optional_nanoseconds(period, period_ns, "period")
     if not isinstance(server, str):

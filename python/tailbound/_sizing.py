@@ -11,7 +11,7 @@ import numpy as np
 from . import _native
 from ._native import AnalysisError
 from ._description import description_of
-from ._load import Batch, Service, ServiceNs, batch_law, service_law
+from ._load import Batch, ExecutionTime, ExecutionTimeNs, batch_law, execution_time_law
 from ._optional import frame
 from ._plots import Curve, Picture, unit_for
 from ._response import Backend
@@ -192,18 +192,18 @@ def size_description(
 def size_load(
     *,
     rate: Optional[str] = None,
-    service: Optional[Service] = None,
-    promises: Optional[Promises] = None,
+    execution_time: Optional[ExecutionTime] = None,
+    slo: Optional[Promises] = None,
     tasks: Optional[Tasks] = None,
     periods: Optional[Times] = None,
     points: int = 20,
     server: SizedServer = "deferrable",
     batch: Batch = 1,
     margin_points: float = 5.0,
-    service_samples: Optional[Times] = None,
-    service_ns: Optional[ServiceNs] = None,
-    service_samples_ns: Optional[Nanoseconds] = None,
-    promises_ns: Optional[Mapping[float, int]] = None,
+    execution_time_samples: Optional[Times] = None,
+    execution_time_ns: Optional[ExecutionTimeNs] = None,
+    execution_time_samples_ns: Optional[Nanoseconds] = None,
+    slo_ns: Optional[Mapping[float, int]] = None,
     periods_ns: Optional[Nanoseconds] = None,
 ) -> Sizing:
     """What :func:`tailbound.size` answers for a queue, or for tasks."""
@@ -211,11 +211,11 @@ def size_load(
     if not isinstance(server, str):
         raise refuse(f'server is {server!r}; give a name such as "deferrable"')
     if tasks is not None:
-        of_queue = (rate, service, service_samples, promises, service_ns, service_samples_ns)
-        if any(one is not None for one in (*of_queue, promises_ns)) or batch != 1:
+        times = (execution_time, execution_time_samples, execution_time_ns, execution_time_samples_ns)
+        if any(one is not None for one in (rate, *times, slo, slo_ns)) or batch != 1:
             raise refuse(
                 "tasks come with their own releases and execution times, and run as on a CPU of "
-                "their own; give either tasks, or a rate, a service and promises"
+                "their own; give either tasks, or a rate, an execution_time and an slo"
             )
         if server != "deferrable":
             raise refuse(f'tasks are sized for a deferrable server, not for "{server}"')
@@ -225,9 +225,11 @@ def size_load(
     batches = batch_law(batch)
     answer = _native.size(
         per_second(rate),
-        service_law(service, service_ns, service_samples, service_samples_ns),
+        execution_time_law(
+            execution_time, execution_time_ns, execution_time_samples, execution_time_samples_ns
+        ),
         batches,
-        _promised(promises, promises_ns),
+        _promised(slo, slo_ns),
         server,
         values,
         _points(margin_points),
@@ -274,42 +276,42 @@ def _range(periods: object) -> tuple[int, int]:
 
 
 def _promised(
-    promises: Optional[Promises], promises_ns: Optional[Mapping[float, int]]
+    slo: Optional[Promises], slo_ns: Optional[Mapping[float, int]]
 ) -> list[tuple[float, int]]:
-    if (promises is None) == (promises_ns is None):
-        raise refuse('give promises={0.99: "80ms"}, or promises_ns={0.99: 80_000_000}')
-    if promises is not None and not isinstance(promises, Mapping):
-        return _written(promises)
-    given: Mapping[float, Any] = promises if promises is not None else promises_ns or {}
+    if (slo is None) == (slo_ns is None):
+        raise refuse('give slo={0.99: "80ms"}, or slo_ns={0.99: 80_000_000}')
+    if slo is not None and not isinstance(slo, Mapping):
+        return _written(slo)
+    given: Mapping[float, Any] = slo if slo is not None else slo_ns or {}
     if not isinstance(given, Mapping):
-        raise refuse(f"promises_ns is {given!r}; give shares with latencies: {{0.99: 80_000_000}}")
+        raise refuse(f"slo_ns is {given!r}; give shares with latencies: {{0.99: 80_000_000}}")
     found: list[tuple[float, int]] = []
     for share, latency in given.items():
         if isinstance(share, bool) or not isinstance(share, Real) or not 0.0 < share < 1.0:
             raise refuse(f"a promise is for a share between 0 and 1, not {share!r}; p99 is 0.99")
-        if promises is not None:
-            found.append((float(share), nanoseconds(latency, None, "promises")))
+        if slo is not None:
+            found.append((float(share), nanoseconds(latency, None, "slo")))
         else:
-            found.append((float(share), nanoseconds(None, latency, "promises")))
+            found.append((float(share), nanoseconds(None, latency, "slo")))
     return found
 
 
-def _written(promises: Any) -> list[tuple[float, int]]:
+def _written(slo: Any) -> list[tuple[float, int]]:
     """Promises as texts."""
-    texts = promises.split(",") if isinstance(promises, str) else promises
+    texts = slo.split(",") if isinstance(slo, str) else slo
     if not isinstance(texts, Iterable):
         texts = [texts]
     found = []
     for text in texts:
         if not isinstance(text, str):
             raise refuse(
-                f"promises is {promises!r}; give shares with latencies, such as "
+                f"slo is {slo!r}; give shares with latencies, such as "
                 '{0.99: "80ms"}, or texts such as "p99=80ms"'
             )
         try:
             found.append(_native.parse_promise(text))
         except AnalysisError as error:
-            raise refuse(f"promises: {error}") from None
+            raise refuse(f"slo: {error}") from None
     return found
 
 

@@ -12,7 +12,7 @@ from ._description import (
     is_description,
     predict_description,
 )
-from ._load import Batch, Service, ServiceNs
+from ._load import Batch, ExecutionTime, ExecutionTimeNs
 from ._response import ResponseTimes, Server, predict_queue
 from ._sizing import (
     Promises,
@@ -83,14 +83,14 @@ def predict(
 def predict(
     *,
     rate: str,
-    service: Optional[Service] = None,
+    execution_time: Optional[ExecutionTime] = None,
     budget: Optional[Time] = None,
     period: Optional[Time] = None,
     server: Server = "deferrable",
     batch: Batch = 1,
-    service_samples: Optional[Times] = None,
-    service_ns: Optional[ServiceNs] = None,
-    service_samples_ns: Optional[Nanoseconds] = None,
+    execution_time_samples: Optional[Times] = None,
+    execution_time_ns: Optional[ExecutionTimeNs] = None,
+    execution_time_samples_ns: Optional[Nanoseconds] = None,
     budget_ns: Optional[int] = None,
     period_ns: Optional[int] = None,
 ) -> ResponseTimes: ...
@@ -99,7 +99,7 @@ def predict(
 def predict(
     description: Optional[DescriptionLike] = None,
     *,
-    service: Any = None,
+    service: Optional[str] = None,
     variant: Optional[str] = None,
     p: Optional[Sequence[float]] = None,
     rate: Optional[str] = None,
@@ -121,10 +121,10 @@ def predict(
         Of a description: the probabilities at which bounds are as sharp as the methods allow.
     rate:
         How often jobs, or batches of them, come: ``"200/s"``, ``"0.4/ms"``.
-    service (of a queue):
-        The execution time, ``"2ms"``, or several with their probabilities,
+    execution_time:
+        The execution time of a job, ``"2ms"``, or several with their probabilities,
         ``{"1ms": 0.5, "3ms": 0.5}``.
-    service_samples:
+    execution_time_samples:
         Measured execution times instead, a list or array; each counts the same.
     budget, period:
         The reservation: so much CPU time in every period.
@@ -142,11 +142,11 @@ def predict(
         help.
     """
     if description is None:
-        if variant is not None or p is not None:
-            raise refuse("variant and p belong to a description; leave them out")
+        if service is not None or variant is not None or p is not None:
+            raise refuse("service, variant and p belong to a description; leave them out")
         if rate is None:
             raise refuse('rate is missing; give rate="200/s", or a description')
-        return predict_queue(rate=rate, service=service, **queue)
+        return predict_queue(rate=rate, **queue)
     if rate is not None or queue:
         raise refuse("a description has loads and reservations of its own; give either it, or a queue")
     return predict_description(description, service, variant, p)
@@ -168,18 +168,18 @@ def size(
 def size(
     *,
     rate: Optional[str] = None,
-    service: Optional[Service] = None,
-    promises: Optional[Promises] = None,
+    execution_time: Optional[ExecutionTime] = None,
+    slo: Optional[Promises] = None,
     tasks: Optional[Tasks] = None,
     periods: Optional[Times] = None,
     points: int = 20,
     server: SizedServer = "deferrable",
     batch: Batch = 1,
     margin_points: float = 5.0,
-    service_samples: Optional[Times] = None,
-    service_ns: Optional[ServiceNs] = None,
-    service_samples_ns: Optional[Nanoseconds] = None,
-    promises_ns: Any = None,
+    execution_time_samples: Optional[Times] = None,
+    execution_time_ns: Optional[ExecutionTimeNs] = None,
+    execution_time_samples_ns: Optional[Nanoseconds] = None,
+    slo_ns: Any = None,
     periods_ns: Optional[Nanoseconds] = None,
 ) -> Sizing: ...
 
@@ -187,7 +187,7 @@ def size(
 def size(
     description: Optional[DescriptionLike] = None,
     *,
-    service: Any = None,
+    service: Optional[str] = None,
     periods: Any = None,
     points: int = 20,
     margin_points: float = 5.0,
@@ -202,10 +202,11 @@ def size(
         A :class:`Description`, the path of its file (TOML), or a :class:`TaskSet`: every service in every
         mode, and the tasks that domains have of their own, for a host with the kernel's defaults. Periods
         are then a range, and are chosen by the description if left out.
-    rate, service, service_samples, batch:
-        The load of a queue, as of :func:`tailbound.predict`. Of a description ``service`` is the name of
-        the only service to size.
-    promises:
+    service:
+        Of a description: only the service of this name.
+    rate, execution_time, execution_time_samples, batch:
+        The load of a queue, as of :func:`tailbound.predict`.
+    slo:
         Shares of responses with their latencies: ``{0.9: "80ms", 0.99: "200ms"}``, or as on the
         command line ``"p90=80ms,p99=200ms"``.
     tasks:
@@ -228,9 +229,9 @@ def size(
         no error: ``Sizing.infeasible`` proves it.
     """
     if description is None:
-        return size_load(
-            service=service, periods=periods, points=points, margin_points=margin_points, **load
-        )
+        if service is not None:
+            raise refuse("service belongs to a description; leave it out")
+        return size_load(periods=periods, points=points, margin_points=margin_points, **load)
     server = load.pop("server", None)
     if load:
         raise refuse("a description has loads and promises of its own; give either it, or a queue")

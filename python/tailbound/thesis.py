@@ -55,13 +55,13 @@ class Discretised:
 def discretised(
     *,
     rate: str,
-    service: Optional[Time] = None,
+    execution_time: Optional[Time] = None,
     budget: Optional[Time] = None,
     period: Optional[Time] = None,
     slots: int = 20,
     workloads: int = 400,
     tolerance: float = 1e-10,
-    service_ns: Optional[int] = None,
+    execution_time_ns: Optional[int] = None,
     budget_ns: Optional[int] = None,
     period_ns: Optional[int] = None,
 ) -> Discretised:
@@ -73,7 +73,7 @@ def discretised(
     """
     found = _native.discretised(
         per_second(rate),
-        nanoseconds(service, service_ns, "service"),
+        nanoseconds(execution_time, execution_time_ns, "execution_time"),
         nanoseconds(budget, budget_ns, "budget"),
         nanoseconds(period, period_ns, "period"),
         count(slots, "slots", 1),

@@ -77,7 +77,7 @@ def test_a_service_is_predicted_as_on_the_command_line(path: Path) -> None:
     at_99 = there["quantiles"][1]  # type: ignore[index]
     assert (p99.lower_ns, p99.upper_ns) == (at_99["low_ns"], at_99["high_ns"])
     # The same queue by its numbers has the same bounds.
-    queue = tailbound.predict(rate="400/s", service="1ms", budget="2800us", period="4ms")
+    queue = tailbound.predict(rate="400/s", execution_time="1ms", budget="2800us", period="4ms")
     assert queue.quantile(0.99) == p99
     frame = found.to_frame()
     assert list(frame.columns) == ["service", "variant", "source", "refused", "p50", "p99"]
@@ -156,7 +156,7 @@ def test_equal_results_are_equal() -> None:
     one, same = (tailbound.simulate(tasks, "1s") for _ in range(2))
     assert one == same and one.tasks[0] == same.tasks[0] and len({one.tasks[0], same.tasks[0]}) == 1
     assert one.tasks[0] != tailbound.simulate(tasks, "2s").tasks[0]
-    promised = dict(rate="0.4/s", service="1s", promises={0.99: "3s"}, periods=["2s"])
+    promised = dict(rate="0.4/s", execution_time="1s", slo={0.99: "3s"}, periods=["2s"])
     refused, again = (tailbound.size(**promised) for _ in range(2))  # type: ignore[call-overload]
     assert refused == again and refused.infeasible
 

@@ -18,20 +18,20 @@ from tailbound import Task
 
 matplotlib.use("Agg")
 
-BASE: dict[str, Any] = {"rate": "0.4/s", "service": "1s", "budget": "1.2s", "period": "2s"}
+BASE: dict[str, Any] = {"rate": "0.4/s", "execution_time": "1s", "budget": "1.2s", "period": "2s"}
 
 
 @functools.lru_cache(maxsize=1)
 def results() -> dict[str, Any]:
     found = tailbound.predict(**BASE)
-    own = tailbound.predict(rate="0.4/s", service="1s", server="dedicated")
+    own = tailbound.predict(rate="0.4/s", execution_time="1s", server="dedicated")
     tasks = [Task("4ms", "20ms"), Task("6ms", "30ms")]
     return {
         "response times": found,
         "comparison": found.compare(own, steps=100),
         "comparison with samples": found.compare(own.quantile([0.2, 0.5, 0.9]).upper, steps=100),
         "sizing": tailbound.size(
-            rate="0.4/s", service="1s", promises={0.9: "3s"}, periods=["2s", "4s"]
+            rate="0.4/s", execution_time="1s", slo={0.9: "3s"}, periods=["2s", "4s"]
         ),
         "bandwidth curve": tailbound.bandwidth_curve(tasks, ["60ms", "20ms", "40ms"]),
     }

@@ -13,7 +13,7 @@ import tailbound
 from tailbound import AnalysisError
 
 # The thesis's base condition, figure 4.10, in seconds.
-BASE: dict[str, Any] = {"rate": "0.4/s", "service": "1s", "budget": "1.2s", "period": "2s"}
+BASE: dict[str, Any] = {"rate": "0.4/s", "execution_time": "1s", "budget": "1.2s", "period": "2s"}
 
 
 def md1_share(load: float, at: float) -> float:
@@ -29,7 +29,7 @@ def md1_share(load: float, at: float) -> float:
 
 
 def test_a_dedicated_cpu_is_md1() -> None:
-    found = tailbound.predict(rate="0.4/s", service="1s", server="dedicated")
+    found = tailbound.predict(rate="0.4/s", execution_time="1s", server="dedicated")
     at = [1.0, 1.5, 2.0, 3.5, 5.0]
     bounds = found.cdf([f"{one}s" for one in at])
     expected = np.array([md1_share(0.4, one) for one in at])
@@ -39,14 +39,14 @@ def test_a_dedicated_cpu_is_md1() -> None:
 
 
 def test_the_mean_of_md1() -> None:
-    found = tailbound.predict(rate="0.4/s", service="1s", server="dedicated").mean
+    found = tailbound.predict(rate="0.4/s", execution_time="1s", server="dedicated").mean
     exact_ns = int((1 + 0.4 / (2 * 0.6)) * 1e9)
     assert found.lower_ns <= exact_ns + 1 and exact_ns <= found.upper_ns + 1
     assert found.upper_ns - found.lower_ns < 10_000
 
 
 def test_the_slo_example_of_the_thesis_is_just_missed() -> None:
-    found = tailbound.predict(rate="0.4/s", service="1s", budget="2.8s", period="4s")
+    found = tailbound.predict(rate="0.4/s", execution_time="1s", budget="2.8s", period="4s")
     share = found.cdf("3s")
     assert 0.8915 < share.lower <= share.upper < 0.8925
     assert abs(found.quantile(0.9).seconds - 3.107) < 1e-3
@@ -98,14 +98,14 @@ def test_columns_and_arrays_of_times() -> None:
 
 def test_nanoseconds_or_a_time_are_the_same_reservation() -> None:
     found = tailbound.predict(
-        rate="0.4/s", service_ns=10**9, budget_ns=1_200_000_000, period_ns=np.int64(2 * 10**9)
+        rate="0.4/s", execution_time_ns=10**9, budget_ns=1_200_000_000, period_ns=np.int64(2 * 10**9)
     )
     assert found.quantile(0.9).lower == tailbound.predict(**BASE).quantile(0.9).lower
 
 
 @pytest.mark.parametrize("server", ["deferrable", "periodic", "polling", "constant-bandwidth"])
 def test_no_server_is_faster_than_a_cpu_of_its_own(server: Any) -> None:
-    own = tailbound.predict(rate="0.4/s", service="1s", server="dedicated")
+    own = tailbound.predict(rate="0.4/s", execution_time="1s", server="dedicated")
     found = tailbound.predict(**BASE, server=server)
     at = [f"{one}s" for one in (1.5, 2.0, 4.0, 8.0)]
     assert np.all(found.cdf(at).lower <= own.cdf(at).upper + 1e-9)
@@ -115,16 +115,16 @@ def test_no_server_is_faster_than_a_cpu_of_its_own(server: Any) -> None:
 
 def test_laws_and_batches() -> None:
     mixed = tailbound.predict(
-        rate="0.2/s", service={"1s": 0.5, "2s": 0.5}, budget="1.4s", period="2s"
+        rate="0.2/s", execution_time={"1s": 0.5, "2s": 0.5}, budget="1.4s", period="2s"
     )
     samples = tailbound.predict(
-        rate="0.2/s", service_samples=["1s", "2s", "1s", "2s"], budget="1.4s", period="2s"
+        rate="0.2/s", execution_time_samples=["1s", "2s", "1s", "2s"], budget="1.4s", period="2s"
     )
     assert mixed.quantile(0.9).lower == samples.quantile(0.9).lower
     assert mixed.utilisation == pytest.approx(0.3)
-    pairs = tailbound.predict(rate="0.1/s", service="1s", budget="1.2s", period="2s", batch=2)
+    pairs = tailbound.predict(rate="0.1/s", execution_time="1s", budget="1.2s", period="2s", batch=2)
     drawn = tailbound.predict(
-        rate="0.1/s", service="1s", budget="1.2s", period="2s", batch={1: 0.5, 3: 0.5}
+        rate="0.1/s", execution_time="1s", budget="1.2s", period="2s", batch={1: 0.5, 3: 0.5}
     )
     assert pairs.utilisation == pytest.approx(0.2)
     assert drawn.mean.lower > pairs.mean.upper
@@ -138,7 +138,7 @@ def test_a_frame_holds_bounds_by_probability() -> None:
 
 
 REFUSED = [
-    ({"service": 5}, "unit, not 5"),
+    ({"execution_time": 5}, "unit, not 5"),
     ({"budget": "3s"}, "budget of 3s in 2s"),
     ({"budget": "0s"}, "budget of 0ns"),
     ({"budget": "0.7s"}, "more than 40.00 %"),
@@ -155,10 +155,10 @@ REFUSED = [
     ({"rate": "0.4"}, "has no unit"),
     ({"rate": 0.4}, "rate takes a text"),
     ({"rate": "0/s"}, "not above zero"),
-    ({"service": {"1s": 0.5}}, "sum up to 0.5"),
-    ({"service": {"1s": float("nan")}}, "above 0"),
-    ({"service": None}, "give one of service"),
-    ({"service": None, "service_samples": ["1s"]}, "fewer than two"),
+    ({"execution_time": {"1s": 0.5}}, "sum up to 0.5"),
+    ({"execution_time": {"1s": float("nan")}}, "above 0"),
+    ({"execution_time": None}, "give one of execution_time"),
+    ({"execution_time": None, "execution_time_samples": ["1s"]}, "fewer than two"),
     ({"batch": 0}, "batch is 0; give a whole number from 1"),
     ({"batch": 1.5}, "batch is 1.5; give a whole number"),
     ({"server": "sporadic"}, "there is no server"),
@@ -205,7 +205,7 @@ def test_comparing_with_itself_is_near_nothing() -> None:
 
 def test_comparing_two_servers() -> None:
     deferrable = tailbound.predict(**BASE)
-    own = tailbound.predict(rate="0.4/s", service="1s", server="dedicated")
+    own = tailbound.predict(rate="0.4/s", execution_time="1s", server="dedicated")
     found = deferrable.compare(own, steps=300)
     distance = found.wasserstein1
     assert distance.lower <= distance.middle <= distance.upper

@@ -126,7 +126,7 @@ def test_a_queue_answers_as_the_analysis_says(tmp_path: Path) -> None:
         write(tmp_path, QUEUE), "200000s", warm_up="1000s", percentiles=[50, 90]
     )
     (task,) = found.tasks
-    exact = tailbound.predict(rate="0.4/s", service="1s", server="dedicated")
+    exact = tailbound.predict(rate="0.4/s", execution_time="1s", server="dedicated")
     for percentile, interval in task.percentiles:
         assert interval.seconds == pytest.approx(exact.quantile(percentile / 100).seconds, rel=0.03)
 
@@ -172,7 +172,7 @@ def test_simulated_response_times_stand_beside_predicted_ones() -> None:
     description = tailbound.Description.parse(RESERVED_QUEUE)
     simulated = tailbound.simulate(description, "1000s").tasks[0].response_times
     assert simulated is not None and simulated.evidence == "estimate"
-    predicted = tailbound.predict(rate="400/s", service="1ms", budget="2800us", period="4ms")
+    predicted = tailbound.predict(rate="400/s", execution_time="1ms", budget="2800us", period="4ms")
     found = predicted.compare(simulated, p=[0.5, 0.9])
     # The distance is small against the mean of 1.6 ms.
     assert found.wasserstein1.middle < np.timedelta64(100, "us")

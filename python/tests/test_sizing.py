@@ -10,11 +10,11 @@ import pytest
 import tailbound
 from tailbound import AnalysisError
 
-LOAD: dict[str, Any] = {"rate": "0.4/s", "service": "1s"}
+LOAD: dict[str, Any] = {"rate": "0.4/s", "execution_time": "1s"}
 
 
 def test_the_budget_keeps_the_promise_and_less_than_it_does_not() -> None:
-    found = tailbound.size(**LOAD, promises={0.9: "3s"}, periods=["2s", "4s"])
+    found = tailbound.size(**LOAD, slo={0.9: "3s"}, periods=["2s", "4s"])
     for choice in found.choices:
         assert choice.budget is not None
         enough = tailbound.predict(**LOAD, budget=choice.budget, period=choice.period)
@@ -26,7 +26,7 @@ def test_the_budget_keeps_the_promise_and_less_than_it_does_not() -> None:
 
 def test_best_front_and_margin() -> None:
     found = tailbound.size(
-        **LOAD, promises={0.9: "3s", 0.5: "2s"}, periods=["1s", "2s", "4s", "8s"]
+        **LOAD, slo={0.9: "3s", 0.5: "2s"}, periods=["1s", "2s", "4s", "8s"]
     )
     assert found.best is not None and found.best in found.front
     assert found.best.bandwidth == min(one.bandwidth or 2.0 for one in found.choices)
@@ -43,7 +43,7 @@ def test_best_front_and_margin() -> None:
 
 @pytest.mark.parametrize("server", ["periodic", "polling", "constant-bandwidth"])
 def test_every_server_with_a_budget_is_sized(server: Any) -> None:
-    promised: dict[str, Any] = {"promises": {0.9: "4s"}, "periods": ["2s"], "server": server}
+    promised: dict[str, Any] = {"slo": {0.9: "4s"}, "periods": ["2s"], "server": server}
     found = tailbound.size(**LOAD, **promised)
     assert found.best is not None and found.best.budget is not None
     told = {"period": "2s", "server": server}
@@ -66,21 +66,21 @@ def test_a_question_is_written_as_on_the_command_line() -> None:
     # --points 3
     text = tailbound.size(
         rate="0.2/s",
-        service="1s:0.5,2s:0.5",
-        promises="p90=6s,p50=3s",
+        execution_time="1s:0.5,2s:0.5",
+        slo="p90=6s,p50=3s",
         periods="2s..8s",
         points=3,
     )
     typed = tailbound.size(
         rate="0.2/s",
-        service={"1s": 0.5, "2s": 0.5},
-        promises={0.9: "6s", 0.5: "3s"},
+        execution_time={"1s": 0.5, "2s": 0.5},
+        slo={0.9: "6s", 0.5: "3s"},
         periods=["2s", "4s", "8s"],
     )
     assert text == typed and text.best is not None
-    listed = {"promises": ["p90=6s", "p50=3s"], "periods": ["2s", "4s", "8s"]}
-    assert tailbound.size(rate="0.2/s", service="1s:0.5,2s:0.5", **listed) == typed
-    one: dict[str, Any] = {"promises": {0.9: "3s"}}
+    listed = {"slo": ["p90=6s", "p50=3s"], "periods": ["2s", "4s", "8s"]}
+    assert tailbound.size(rate="0.2/s", execution_time="1s:0.5,2s:0.5", **listed) == typed
+    one: dict[str, Any] = {"slo": {0.9: "3s"}}
     assert tailbound.size(**LOAD, **one, periods="2s") == tailbound.size(
         **LOAD, **one, periods=["2s"]
     )
@@ -113,7 +113,7 @@ def test_tasks_and_a_queue_are_two_questions(arguments: Any, message: str) -> No
 
 
 def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
-    found = tailbound.size(**LOAD, promises={0.99: "3s"}, periods=["2s"])
+    found = tailbound.size(**LOAD, slo={0.99: "3s"}, periods=["2s"])
     assert found.best is None and found.front == []
     (proof,) = found.infeasible
     assert proof.share_at_most < 0.99
@@ -126,20 +126,20 @@ def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"promises": {}}, "nothing is promised"),
-        ({"promises": None}, "give promises="),
-        ({"promises": {99: "3s"}}, "p99 is 0.99"),
-        ({"promises": {None: "3s"}}, "p99 is 0.99"),
-        ({"promises": {0.9: 3}}, "with a unit"),
-        ({"promises": [("0.9", "3s")]}, "shares with latencies"),
-        ({"promises": 0.9}, "shares with latencies"),
-        ({"promises": "90=3s"}, "no p at its start"),
-        ({"promises": ["p90=3s", "p100=4s"]}, "100 is out of range"),
-        ({"promises": None, "promises_ns": "p90=3s"}, "80_000_000"),
+        ({"slo": {}}, "nothing is promised"),
+        ({"slo": None}, "give slo="),
+        ({"slo": {99: "3s"}}, "p99 is 0.99"),
+        ({"slo": {None: "3s"}}, "p99 is 0.99"),
+        ({"slo": {0.9: 3}}, "with a unit"),
+        ({"slo": [("0.9", "3s")]}, "shares with latencies"),
+        ({"slo": 0.9}, "shares with latencies"),
+        ({"slo": "90=3s"}, "no p at its start"),
+        ({"slo": ["p90=3s", "p100=4s"]}, "100 is out of range"),
+        ({"slo": None, "slo_ns": "p90=3s"}, "80_000_000"),
         ({"periods": "2s..1s"}, "periods: the range from 2s to 1s falls"),
         ({"periods": "0s..1s"}, "above zero"),
         ({"periods": "1s..2s", "points": 0}, "points is 0"),
-        ({"service": "1s:0.5,2s"}, "service: .2s. has no probability"),
+        ({"execution_time": "1s:0.5,2s"}, "execution_time: .2s. has no probability"),
         ({"periods": []}, "no period"),
         ({"periods": ["0s"]}, "one of zero"),
         ({"server": "dedicated"}, "no budget to size"),
@@ -152,6 +152,6 @@ def test_a_promise_that_no_cpu_keeps_is_proved_impossible() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(change: Any, message: str) -> None:
-    arguments = {**LOAD, "promises": {0.9: "3s"}, "periods": ["2s"], **change}
+    arguments = {**LOAD, "slo": {0.9: "3s"}, "periods": ["2s"], **change}
     with pytest.raises(AnalysisError, match=message):
         tailbound.size(**arguments)

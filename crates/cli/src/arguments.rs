@@ -10,6 +10,7 @@ mod history;
 mod interface;
 mod limit_stanza;
 mod modes;
+mod predict_subject;
 mod values;
 
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
+pub use predict_subject::PredictSubject;
 use values::{back_end, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -207,8 +209,9 @@ pub struct PredictArguments {
     /// Something other than response times.
     #[command(subcommand)]
     pub what: Option<PredictWhat>,
-    /// The description (TOML); without it, the queue that the options describe.
-    #[arg(conflicts_with_all = ["rate", "slos", "budget", "period", "execution_time_samples"])]
+    /// The description (TOML), or a manifest of Kubernetes or Docker Compose (YAML, JSON) with the CPU limit of the queue
+    /// that the options describe; without it, that queue alone.
+    #[arg(conflicts_with_all = ["budget", "limit"])]
     pub file: Option<PathBuf>,
     /// The queue.
     #[command(flatten)]
@@ -222,8 +225,8 @@ pub struct PredictArguments {
     /// Times for which the share of responses within is told.
     #[arg(long, value_delimiter = ',', value_name = "TIMES")]
     pub at: Vec<Duration>,
-    /// A promise to judge, such as p99=30ms. With a FILE: its SLOs are judged.
-    #[arg(long = "slo", value_delimiter = ',', requires = "rate")]
+    /// A promise to judge, such as p99=30ms. With a description: its SLOs are judged.
+    #[arg(long = "slo", value_delimiter = ',')]
     pub slos: Vec<Promise>,
     /// The run on a calibrated host.
     #[command(flatten)]
@@ -264,7 +267,7 @@ pub struct QueueArguments {
     #[arg(short, long, requires = "rate")]
     pub budget: Option<Duration>,
     /// Period of the server, or of the quota of a limit (100ms if left out).
-    #[arg(short, long, requires = "rate")]
+    #[arg(short, long)]
     pub period: Option<Duration>,
     /// In place of a server, a CPU limit (a CFS quota) as Kubernetes, Docker, systemd or cpu.max has it: 130m, 0.13, 13%,
     /// 13ms/100ms or "13000 100000".
@@ -303,8 +306,8 @@ pub struct LoadArguments {
         conflicts_with_all = ["execution_time", "execution_time_samples", "batch"]
     )]
     pub execution_time_histogram: Option<HistogramFile>,
-    /// With a FILE: only this service.
-    #[arg(long, value_name = "NAME", conflicts_with = "rate")]
+    /// With a FILE: only this service; of a manifest this container, or WORKLOAD/CONTAINER.
+    #[arg(long, value_name = "NAME")]
     pub service: Option<String>,
     /// So many requests come at a time.
     #[arg(long, requires = "rate", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]

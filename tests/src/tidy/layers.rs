@@ -9,7 +9,7 @@ pub const LAYERS: [&[&str]; 12] = [
     &["model"],
     &["distribution", "execution-time", "reservation"],
     &["analysis", "simulator"],
-    &["assessment", "linux", "sweep"],
+    &["assessment", "linux", "manifest", "sweep"],
     &["enforcement", "measurement", "trace", "pubsub"],
     &["control"],
     &["modes", "fleet", "report", "subsystem", "top"],

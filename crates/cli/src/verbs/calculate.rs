@@ -17,15 +17,18 @@ use crate::arguments::{HistogramFile, LoadArguments, PredictArguments, QueueArgu
 use crate::failure::Failure;
 use crate::output::read_file;
 
-/// Predicts the queue of the arguments.
-pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure> {
-    let supply = match arguments.queue.limit {
+/// Predicts the queue of the arguments, under a CPU limit if there is one.
+pub fn answer(
+    arguments: &PredictArguments,
+    limit: Option<CpuLimit>,
+) -> Result<PredictionAnswer, Failure> {
+    let supply = match limit {
         Some(_) => QueueSupply::Capped,
         None => QueueSupply::Guaranteed,
     };
     let load = &arguments.queue.load;
     if let (Some(rate), Some(histogram)) = (load.rate, &load.execution_time_histogram) {
-        let server = server(&arguments.queue)?;
+        let server = server(&arguments.queue, limit)?;
         let question = (rate, bins(histogram)?);
         let answer = predict_binned_queue(
             question,
@@ -35,7 +38,7 @@ pub fn answer(arguments: &PredictArguments) -> Result<PredictionAnswer, Failure>
         );
         return answer.map_err(Failure::from_error);
     }
-    let queue = described_queue(arguments)?;
+    let queue = queue(load, server(&arguments.queue, limit)?)?;
     let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query());
     answer.map_err(Failure::from_error)
 }
@@ -47,7 +50,7 @@ pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
 
 /// The queue of the arguments, on their server.
 pub fn described_queue(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
-    queue(&arguments.queue.load, server(&arguments.queue)?)
+    queue(&arguments.queue.load, server(&arguments.queue, None)?)
 }
 
 /// The queue that the arguments describe, on `server`.
@@ -58,7 +61,7 @@ pub fn queue(
     let rate = arguments.rate.ok_or_else(|| {
         Failure::with_help(
             "neither a description nor a rate is given",
-            "name a FILE, or give --rate 200/s --execution-time 2ms",
+            "name a description, or give --rate 200/s --execution-time 2ms",
         )
     })?;
     let given = (
@@ -88,8 +91,11 @@ pub fn queue(
     })
 }
 
-fn server(arguments: &QueueArguments) -> Result<ReservationServer, Failure> {
-    if let Some(limit) = arguments.limit {
+fn server(
+    arguments: &QueueArguments,
+    limit: Option<CpuLimit>,
+) -> Result<ReservationServer, Failure> {
+    if let Some(limit) = limit {
         return Ok(quota(limit, arguments.period)?.rule());
     }
     let lacking = || {

@@ -2,16 +2,17 @@
 
 use std::path::Path;
 
-use tailbound_analysis::Outlook;
+use tailbound_analysis::{CpuLimit, Outlook};
 use tailbound_assessment::band::Forecast;
 use tailbound_assessment::prediction::predict;
 use tailbound_experiment::{CalibrationRecord, HostPrediction, predict_on_host};
+use tailbound_manifest::container_limit;
 use tailbound_report::{ServiceBand, forecast_line};
 
 use super::predict_answer::{export_html, print, promise};
-use crate::arguments::{PredictArguments, PredictWhat};
+use crate::arguments::{PredictArguments, PredictSubject, PredictWhat};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, read_file};
 
 /// Predicts every chosen service in every chosen variant, or one queue without a file; status 2 if the first of
 /// these variants is predicted to miss a promise.
@@ -20,17 +21,20 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
         return super::predict_recovery::carry_out(recovery, output);
     }
     let output = &output.exporting(&arguments.export);
+    let subject = arguments.subject()?;
     let clocks = &arguments.clocks;
     if let (Some(model), Some(counters)) = (&clocks.frequency_model, &clocks.counters) {
         return super::predict_frequency::carry_out(model, counters, arguments, output);
     }
     arguments.on_host.check()?;
-    let (title, prediction) = match &arguments.file {
-        Some(file) => of_file(file, arguments, output)?,
-        None => {
-            let answers = vec![super::calculate::answer(arguments)?];
-            ("A queue".into(), answers.into())
+    let (title, prediction) = match subject {
+        PredictSubject::Description(file) => of_file(file, arguments, output)?,
+        PredictSubject::Manifest(file) => {
+            let limit = limit_in(file, arguments)?;
+            output.note(format!("the container's CPU limit is {limit}"));
+            of_queue(arguments, Some(limit))?
         }
+        PredictSubject::Queue => of_queue(arguments, arguments.queue.limit)?,
     };
     prediction
         .remarks
@@ -43,6 +47,23 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
     )?;
     print(&prediction, arguments, output)?;
     judge(&prediction)
+}
+
+/// The answer for the queue of the options.
+fn of_queue(
+    arguments: &PredictArguments,
+    limit: Option<CpuLimit>,
+) -> Result<(String, HostPrediction), Failure> {
+    let answers = vec![super::calculate::answer(arguments, limit)?];
+    Ok(("A queue".into(), answers.into()))
+}
+
+/// The CPU limit of the container in a manifest.
+fn limit_in(manifest: &Path, arguments: &PredictArguments) -> Result<CpuLimit, Failure> {
+    let text = read_file(manifest)?;
+    let container = arguments.queue.load.service.as_deref();
+    let limit = container_limit(&text, container, &manifest.display().to_string());
+    limit.map_err(|problems| Failure::Description { problems, text })
 }
 
 /// The name of the description, and the answers for its services.

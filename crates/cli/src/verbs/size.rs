@@ -9,7 +9,7 @@ use crate::output::Output;
 pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
     let output = &output.exporting(&arguments.export);
     check(arguments)?;
-    match &arguments.file {
+    match arguments.description()? {
         Some(file) => size_file::carry_out(file, arguments, output),
         None => size_queue::carry_out(arguments, output),
     }

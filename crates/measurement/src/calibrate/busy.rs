@@ -88,8 +88,8 @@ mod tests {
     }
 
     fn rate(time_of: impl FnMut(u64) -> Result<Duration, MeasurementError>) -> f64 {
-        let found = BusyRate::find("t", time_of).unwrap();
-        found.iterations_per_millisecond
+        let busy = BusyRate::find("t", time_of).unwrap();
+        busy.iterations_per_millisecond
     }
 
     #[test]
@@ -102,12 +102,12 @@ mod tests {
         // Wherever the phase begins: all that is asked in the phase takes three times as long.
         for begin in 0..70 {
             let mut asked = 0;
-            let found = rate(|iterations| {
+            let per_millisecond = rate(|iterations| {
                 asked += 1;
                 let slow = (begin..begin + 20).contains(&asked);
                 Ok(loop_time(iterations) * if slow { 3 } else { 1 })
             });
-            assert_eq!(found, 20_000.0, "phase from request {begin}");
+            assert_eq!(per_millisecond, 20_000.0, "phase from request {begin}");
         }
     }
 
