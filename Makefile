@@ -109,10 +109,13 @@ bench: ## Side-by-side comparisons with peers; each prints a table and writes JS
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
 
-install: ## Install tailbound, tailboundd and tailbound-agent below PREFIX (/usr/local)
+# The day of the commit, so that a commit always gives the same pages.
+install: PAGE_DATE = $(shell tools/release-date +%F)
+install: ## Install the programs, their manual pages and completions below PREFIX (/usr/local)
 	$(CARGO) build --locked --release --workspace --bins
 	install -d $(DESTDIR)$(PREFIX)/bin
 	install -m 0755 $(addprefix target/release/,tailbound tailboundd tailbound-agent) $(DESTDIR)$(PREFIX)/bin
+	target/release/tailbound internal manual --date $(PAGE_DATE) $(DESTDIR)$(PREFIX)/share
 
 clean: ## Remove what was built
 	$(CARGO) clean

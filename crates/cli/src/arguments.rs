@@ -141,7 +141,7 @@ pub enum Verb {
     Import(ImportArguments),
     /// Draw random sets of tasks, as descriptions or as rows.
     Generate(GenerateArguments),
-    /// Programs of ours that run inside domains.
+    /// Programs of ours that run inside domains, and the one that makes manual pages.
     #[command(hide = true)]
     Internal(InternalArguments),
 }
@@ -574,7 +574,7 @@ pub struct InternalArguments {
     pub program: InternalProgram,
 }
 
-/// Programs that run inside domains.
+/// Programs that run inside domains, and the one that makes manual pages.
 #[derive(Debug, Subcommand)]
 pub enum InternalProgram {
     /// The synthetic service.
@@ -585,6 +585,14 @@ pub enum InternalProgram {
         /// The order in which it serves jobs.
         #[arg(long, value_parser = scheduling)]
         scheduling: tailbound_model::Scheduling,
+    },
+    /// Write the manual pages and the completions of all our programs.
+    Manual {
+        /// The folder, such as /usr/local/share: pages go into man, completions to where each shell looks.
+        folder: PathBuf,
+        /// The date of the pages, such as 2026-11-26; the release has it, so that its files are the same anywhere.
+        #[arg(long)]
+        date: String,
     },
     /// A loop that uses all the CPU that it gets.
     CpuHog,

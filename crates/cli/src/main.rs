@@ -5,6 +5,7 @@ mod excerpt;
 mod failure;
 mod held_command;
 mod interrupts;
+mod manual;
 mod output;
 mod progress;
 mod subsystems;

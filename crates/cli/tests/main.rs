@@ -3,5 +3,6 @@
 
 mod cases;
 mod interface;
+mod manual;
 mod sizing_stanza;
 mod sweep;

@@ -6,11 +6,13 @@
 //! - [`frame`]: messages on a stream of bytes, for every protocol of ours; [`control_frame`]: those of the
 //!   control socket;
 //! - [`protocol`]: requests and answers; [`subsystem_request`]: those that a subsystem brings with it;
+//! - [`daemon_arguments`]: the command line of the daemon;
 //! - [`launch`], [`standstill`], [`takeover`]: a daemon that is not there yet, or stands still;
 //! - [`reservation_control`]: how reservations that are in force are changed, for whatever serves requests.
 
 pub mod client;
 pub mod control_frame;
+pub mod daemon_arguments;
 pub mod deadline;
 pub mod frame;
 pub mod launch;

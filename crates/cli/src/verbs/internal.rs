@@ -1,4 +1,4 @@
-//! `tailbound internal`: programs of ours that run inside domains.
+//! `tailbound internal`: programs of ours that run inside domains, and the one that makes manual pages.
 
 use tailbound_measurement::synthetic::{self, ServeOptions};
 use tailbound_measurement::{Endpoint, hog};
@@ -7,6 +7,7 @@ use crate::arguments::{InternalArguments, InternalProgram};
 use crate::failure::Failure;
 use crate::held_command;
 use crate::interrupts;
+use crate::manual;
 
 /// Runs the program until it is told to end.
 pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
@@ -20,6 +21,9 @@ pub fn carry_out(arguments: &InternalArguments) -> Result<(), Failure> {
             let options = ServeOptions::new(endpoint, *scheduling);
             let stop = interrupts::watch()?;
             synthetic::serve(&options, &stop).map_err(Failure::from_error)
+        }
+        InternalProgram::Manual { folder, date } => {
+            manual::write(folder, date).map_err(Failure::from_error)
         }
         InternalProgram::CpuHog => {
             let stop = interrupts::watch()?;

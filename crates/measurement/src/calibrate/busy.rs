@@ -80,7 +80,6 @@ fn without_effect(task: &str) -> MeasurementError {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     /// A loop of 50 ns an iteration in requests that cost 40 us.
