@@ -23,7 +23,7 @@ unexport MAKEFLAGS
 export PROPTEST_RNG_SEED ?= 20071121
 
 .PHONY: help setup setup-demo demo build test waiting-tests waiting-programs java-tests python-packages \
-	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench install clean
+	computing-tests unit-tests doc-tests lint format clippy loom python zookeeper test-xen test-agent-static fuzz bench dist install clean
 
 help: ## Say what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -108,6 +108,12 @@ bench: ## Side-by-side comparisons with peers; each prints a table and writes JS
 	@tools/setup build demo test bench
 	$(CARGO) build $(FLAGS) --release --bins --examples
 	@tools/bench $(CURDIR)/$(or $(CARGO_TARGET_DIR),target)/release
+
+dist: ## Make the files of a release in target/dist, and try them in a Debian of their own
+	@tools/setup build dist
+	$(CARGO) build $(FLAGS) --release --bins
+	tools/dist $(or $(CARGO_TARGET_DIR),target)/release $(or $(CARGO_TARGET_DIR),target)/dist
+	tools/try-dist $(or $(CARGO_TARGET_DIR),target)/dist
 
 # The day of the commit, so that a commit always gives the same pages.
 install: PAGE_DATE = $(shell tools/release-date +%F)
