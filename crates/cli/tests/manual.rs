@@ -15,7 +15,7 @@ fn share() -> TempDir {
     share
 }
 
-/// What a program says of a file; nothing where the program is not installed.
+/// The output of a program for a file; `None` where the program is not installed.
 fn judgement(program: &str, arguments: &[&str], file: &Path) -> Option<Output> {
     match Command::new(program).args(arguments).arg(file).output() {
         Ok(output) => Some(output),

@@ -69,7 +69,7 @@ impl NamedCgroup {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CgroupName {
-    /// That of a unit of systemd.
+    /// The name of a unit of systemd.
     Unit(String),
     /// The name or identifier of a container.
     Container(String),

@@ -32,19 +32,19 @@ pub enum NameError {
     /// Nothing has the name.
     #[error("there is no {kind} \"{name}\" that runs{}", listed(.candidates))]
     Absent {
-        /// What was looked for: a container or a unit.
+        /// The kind of thing that has such names: a container or a unit.
         kind: &'static str,
         /// The name.
         name: String,
-        /// What runs.
+        /// The names of those that run.
         candidates: Vec<String>,
-        /// What would be right.
+        /// The advice for the user.
         remedy: String,
     },
     /// Something has the name and does not run.
     #[error("{kind} \"{name}\" does not run{place}")]
     NotRunning {
-        /// What was looked for.
+        /// The kind of thing that has such names.
         kind: &'static str,
         /// The name.
         name: String,
@@ -54,7 +54,7 @@ pub enum NameError {
     /// Several have the name.
     #[error("{kind} \"{name}\" may be any of: {}", .candidates.join(", "))]
     Ambiguous {
-        /// What was looked for.
+        /// The kind of thing that has such names.
         kind: &'static str,
         /// The name.
         name: String,
@@ -64,7 +64,7 @@ pub enum NameError {
     /// Cgroup v2, in which the groups are, is not mounted.
     #[error("there is no cgroup v2 here, in which {kind} \"{name}\" could be found")]
     NoHierarchy {
-        /// What was looked for.
+        /// The kind of thing that has such names.
         kind: &'static str,
         /// The name.
         name: String,
@@ -80,7 +80,7 @@ impl NameError {
         }
     }
 
-    /// What would be right.
+    /// The advice for the user.
     pub fn remedy(&self) -> &str {
         match self {
             Self::Absent { remedy, .. } => remedy,
