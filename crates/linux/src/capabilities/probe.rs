@@ -205,13 +205,19 @@ fn v1_root(hierarchies: &[Hierarchy], controller: &str) -> Option<PathBuf> {
     found.map(|hierarchy| hierarchy.root.clone())
 }
 
+/// How the names of the cgroups of probes begin; the numbers of the process and of the thread follow.
+const PROBE_GROUP: &str = "tailbound-probe-";
+/// An age that no group of a probe under way has: a probe takes milliseconds.
+const LEFT_BEHIND: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// A cgroup that is removed when this goes.
 struct ProbeGroup(PathBuf);
 
 impl ProbeGroup {
     fn make(root: &Path) -> io::Result<Self> {
+        remove_leftovers(root);
         let thread = crate::process::own_thread();
-        let directory = root.join(format!("tailbound-probe-{}-{thread}", std::process::id()));
+        let directory = root.join(format!("{PROBE_GROUP}{}-{thread}", std::process::id()));
         cgroup::make(&directory)?;
         Ok(Self(directory))
     }
@@ -221,6 +227,27 @@ impl Drop for ProbeGroup {
     fn drop(&mut self) {
         // Nothing is ever put into it, so this only fails if it has gone already.
         let _gone = cgroup::remove(&self.0);
+    }
+}
+
+/// Removes the groups of probes that were killed. A process of another PID namespace may have a number that nobody has
+/// here, so the group has to be old as well.
+fn remove_leftovers(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let numbers = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(PROBE_GROUP));
+        let Some((process, _)) = numbers.and_then(|numbers| numbers.split_once('-')) else {
+            continue;
+        };
+        let lives = Path::new("/proc").join(process).exists();
+        let made = entry.metadata().and_then(|group| group.modified());
+        let is_old = made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > LEFT_BEHIND));
+        if !lives && is_old {
+            // Another probe may remove it at the same time.
+            let _gone = cgroup::remove(&entry.path());
+        }
     }
 }
 
@@ -507,6 +534,30 @@ mod tests {
         for root in roots {
             assert!(!root.join(&mine).exists(), "{}", root.display());
         }
+    }
+
+    #[test]
+    fn groups_of_killed_probes_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let (nobody, own) = (u32::MAX, std::process::id());
+        let long_ago = std::time::SystemTime::now() - LEFT_BEHIND * 2;
+        let group = |name: String, is_old: bool| {
+            let path = root.path().join(name);
+            fs::create_dir(&path).unwrap();
+            if is_old {
+                File::open(&path).unwrap().set_modified(long_ago).unwrap();
+            }
+            path
+        };
+        let killed = group(format!("{PROBE_GROUP}{nobody}-1"), true);
+        let kept = [
+            group(format!("{PROBE_GROUP}{nobody}-2"), false),
+            group(format!("{PROBE_GROUP}{own}-1"), true),
+            group(format!("service-{nobody}-1"), true),
+        ];
+        remove_leftovers(root.path());
+        assert!(!killed.exists());
+        assert!(kept.iter().all(|path| path.exists()), "{kept:?}");
     }
 
     proptest! {
