@@ -11,6 +11,7 @@ mod interface;
 mod limit_stanza;
 mod modes;
 mod predict_subject;
+mod reservation;
 mod values;
 
 #[cfg(test)]
@@ -23,7 +24,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tailbound_analysis::notation::{PeriodRange, percentile};
 use tailbound_analysis::{CpuLimit, Promise};
 use tailbound_assessment::prediction::PredictionQuery;
-use tailbound_model::{BackendKind, Percentile};
+use tailbound_model::Percentile;
 use tailbound_reservation::Rule;
 use tailbound_time::{Duration, Rate};
 
@@ -45,7 +46,8 @@ pub use modes::{
     ModeWhat,
 };
 pub use predict_subject::PredictSubject;
-use values::{back_end, probability, scale, scheduling, server_rule};
+pub use reservation::ReservationArguments;
+use values::{probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
 ///
@@ -119,7 +121,7 @@ pub enum Verb {
     Simulate(SimulateArguments),
     /// Simulate a description with keys of it varied, on all cores.
     Sweep(SweepArguments),
-    /// Put the reservations of a description into force until `revert`.
+    /// Put the reservations of a description, or that of a unit or container, into force until `revert`.
     Apply(ApplyArguments),
     /// Take reservations back and restore what they changed.
     Revert(RevertArguments),
@@ -419,10 +421,23 @@ pub struct SimulateArguments {
 /// Arguments of `apply`.
 #[derive(Debug, Args)]
 pub struct ApplyArguments {
-    /// The description (TOML); its reserved domains need `pids` or a `cgroup`.
-    pub file: PathBuf,
+    /// The description (TOML); its reserved domains need `pids`, or a `unit`, `container` or `cgroup`.
+    #[arg(required_unless_present = "subject", conflicts_with = "subject")]
+    pub file: Option<PathBuf>,
+    /// In place of a description, a unit of systemd that runs: a service, scope or slice.
+    #[arg(long, value_name = "NAME", group = "subject")]
+    pub unit: Option<String>,
+    /// In place of a description, a container that runs, by its name or identifier.
+    #[arg(long, value_name = "NAME", group = "subject")]
+    pub container: Option<String>,
+    /// The reservation of the unit or container.
+    #[command(flatten)]
+    pub reservation: ReservationArguments,
+    /// What `status` and `revert` call the reservation; like the unit or container if left out.
+    #[arg(long, value_name = "DOMAIN", requires = "subject")]
+    pub name: Option<String>,
     /// The host of the description that this machine is; what is on its other hosts is left alone.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "subject")]
     pub host: Option<String>,
     /// Change nothing; print every change in the kernel's words.
     #[arg(long)]
@@ -455,21 +470,9 @@ pub struct RunArguments {
     /// The description (TOML) whose experiment is run.
     #[arg(required_unless_present = "command", conflicts_with = "command")]
     pub file: Option<PathBuf>,
-    /// Budget of the command's reservation.
-    #[arg(short, long, requires = "command")]
-    pub budget: Option<Duration>,
-    /// Period of the command's reservation.
-    #[arg(short, long, requires = "command")]
-    pub period: Option<Duration>,
-    /// CPU of the command's reservation.
-    #[arg(short, long, requires = "command", default_value = "0")]
-    pub cpus: u32,
-    /// Fixed priority of the command's reservation, 1 to 90.
-    #[arg(long, requires = "command", default_value_t = 90)]
-    pub priority: u8,
-    /// What enforces the command's reservation.
-    #[arg(long, requires = "command", default_value_t, value_parser = back_end)]
-    pub backend: BackendKind,
+    /// The reservation of the command.
+    #[command(flatten)]
+    pub reservation: ReservationArguments,
     /// What becomes of the command if its reservation ends before it does, by somebody else's `revert`
     /// or with the daemon: it is said either way.
     #[arg(long, requires = "command", value_enum, default_value_t = OnLoss::Continue)]
@@ -497,7 +500,7 @@ pub struct RunArguments {
     #[arg(long)]
     pub simulate_only: bool,
     /// The command and its arguments.
-    #[arg(last = true)]
+    #[arg(last = true, group = "subject")]
     pub command: Vec<String>,
 }
 

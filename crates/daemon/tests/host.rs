@@ -1,6 +1,7 @@
 //! The daemon on this host. Each test has the host to itself, one after the other.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod container;
 mod gate;
 mod host_containers;
 mod host_directories;

@@ -3,193 +3,21 @@
 //! Needs what the ds-freeze back end needs, one of the runtimes, busybox and root; skips aloud where something is
 //! missing. The runtimes see pure cgroup v2 in a mount namespace of their own.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
 use tailbound_control::{Client, Lease, Presence, Selection};
 use tailbound_enforcement::{
     CgroupName, KernelView, LinuxKernel, NamedCgroup, ReservationRequest, Target,
 };
-use tailbound_linux::HostCapabilities;
-use tailbound_linux::cgroup;
 use tailbound_linux::clock::cpu_time_of_process;
-use tailbound_linux::process::{die_with_parent, send_signal};
+use tailbound_linux::process::send_signal;
 use tailbound_time::Duration;
 
+use crate::container::Container;
 use crate::stage::{Stage, eventually, request_for};
 
 const SIGKILL: i32 = 9;
-const BUSYBOX: &str = "/bin/busybox";
-/// Mounts cgroup v2 where runtimes look for it, and becomes the runtime.
-const IN_PURE_V2: &str = "umount -lR /sys/fs/cgroup; mkdir -p /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec \"$@\"";
 /// How often somebody else's command enters a container. The chance that none of so many meets it while it stands
 /// still is nil: 70 of 100 failed where the runtime's own freezer was used.
 const EXECS: usize = 20;
-
-/// A busy container of one runtime.
-struct Container {
-    engine: &'static str,
-    /// The name that its runtime knows it by.
-    name: String,
-    /// The directory in which its runtime keeps its state; the runtime's own if none.
-    state: Option<PathBuf>,
-    folder: tempfile::TempDir,
-    group: PathBuf,
-}
-
-impl Container {
-    /// `None`, said aloud, where something is missing.
-    fn of(engine: &'static str, test: &str) -> Option<Self> {
-        let lacks = |what: &str| {
-            eprintln!("SKIP {test}: needs {what}");
-            None
-        };
-        let Some(root) = HostCapabilities::probe().cgroup_v2_root else {
-            return lacks("cgroup v2");
-        };
-        if !Path::new(BUSYBOX).exists() {
-            return lacks("busybox-static");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        // Tests of one runtime go side by side.
-        let unique = folder.path().file_name().unwrap().to_str().unwrap();
-        let name = format!("tailbound-test-{engine}-{}", unique.trim_start_matches('.'));
-        let group = root.join(&name);
-        let bundle = folder.path().join("bundle");
-        for directory in ["bin", "proc", "dev"] {
-            fs::create_dir_all(bundle.join("rootfs").join(directory)).unwrap();
-        }
-        let programs = bundle.join("rootfs/bin");
-        fs::copy(BUSYBOX, programs.join("busybox")).unwrap();
-        for program in ["sh", "sleep", "true"] {
-            std::os::unix::fs::symlink("busybox", programs.join(program)).unwrap();
-        }
-        fs::write(bundle.join("config.json"), configuration(&name)).unwrap();
-        let container = Self {
-            engine,
-            name: "box".into(),
-            state: Some(folder.path().join("state")),
-            folder,
-            group,
-        };
-        match container.command(&["--version"]) {
-            Some(output) if output.status.success() => Some(container),
-            _ => lacks(engine),
-        }
-    }
-
-    /// Runs a command of the runtime to its end; `None` where there is no such program.
-    fn command(&self, arguments: &[&str]) -> Option<Output> {
-        let mut command = Command::new("unshare");
-        command.args([
-            "--mount",
-            "--propagation",
-            "private",
-            "sh",
-            "-c",
-            IN_PURE_V2,
-            "sh",
-        ]);
-        command.arg(self.engine);
-        if let Some(state) = &self.state {
-            command.arg("--root").arg(state);
-        }
-        command.args(arguments);
-        // A container keeps the streams that it was started with.
-        let log = fs::File::create(self.folder.path().join("log")).unwrap();
-        command
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log);
-        let status = die_with_parent(&mut command).status().ok()?;
-        let text = fs::read(self.folder.path().join("log")).unwrap();
-        Some(Output {
-            status,
-            stdout: text,
-            stderr: Vec::new(),
-        })
-    }
-
-    #[track_caller]
-    fn succeeds(&self, arguments: &[&str]) -> String {
-        let output = self.command(arguments).expect("the runtime is there");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "{} {arguments:?}: {text}",
-            self.engine
-        );
-        text
-    }
-
-    fn start(&self) {
-        let bundle = self.folder.path().join("bundle");
-        self.succeeds(&[
-            "run",
-            "--detach",
-            "--bundle",
-            bundle.to_str().unwrap(),
-            &self.name,
-        ]);
-    }
-
-    /// Has its runtime make another group for it the next time.
-    fn leave_group(&mut self) {
-        let name = format!(
-            "{}-again",
-            self.group.file_name().unwrap().to_str().unwrap()
-        );
-        let bundle = self.folder.path().join("bundle");
-        fs::write(bundle.join("config.json"), configuration(&name)).unwrap();
-        self.group.set_file_name(name);
-    }
-
-    fn delete(&self) {
-        self.succeeds(&["delete", "--force", &self.name]);
-        assert!(!self.group.exists(), "{} removes its group", self.engine);
-    }
-
-    /// The processes that its runtime has put into its group, or those of them that have the reservation.
-    fn processes(&self, reserved: bool) -> Vec<u32> {
-        let group = match reserved {
-            true => self.group.join("tailbound"),
-            false => self.group.clone(),
-        };
-        let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-        text.lines().map(|line| line.parse().unwrap()).collect()
-    }
-
-    /// CPU time that the container has used.
-    fn used(&self) -> Duration {
-        let text = cgroup::read_control(&self.group.join("cpu.stat")).unwrap();
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("usage_usec "))
-            .unwrap();
-        Duration::from_micros(line.parse().unwrap())
-    }
-}
-
-impl Drop for Container {
-    fn drop(&mut self) {
-        let _deleted_already = self.command(&["delete", "--force", &self.name]);
-    }
-}
-
-fn configuration(cgroup: &str) -> String {
-    let namespaces = ["pid", "mount", "ipc", "uts"]
-        .map(|kind| format!(r#"{{"type":"{kind}"}}"#))
-        .join(",");
-    format!(
-        r#"{{"ociVersion":"1.0.2","root":{{"path":"rootfs","readonly":true}},"hostname":"box",
-        "process":{{"terminal":false,"user":{{"uid":0,"gid":0}},"args":["/bin/sh","-c","while :; do :; done"],
-            "env":["PATH=/bin"],"cwd":"/","noNewPrivileges":true}},
-        "mounts":[{{"destination":"/proc","type":"proc","source":"proc"}},
-            {{"destination":"/dev","type":"tmpfs","source":"tmpfs","options":["nosuid","mode=755"]}}],
-        "linux":{{"cgroupsPath":"/{cgroup}","namespaces":[{namespaces}],"resources":{{}}}}}}"#
-    )
-}
 
 /// Waits until the reservation holds for so many processes that the runtime has started, and `status` says so.
 #[track_caller]
@@ -320,17 +148,9 @@ fn is_found_by_its_name(engine: &'static str, test: &str) {
     let Some(mut stage) = Stage::set(test) else {
         return;
     };
-    let Some(mut container) = Container::of(engine, test) else {
+    let Some(mut container) = Container::findable(engine, test) else {
         return;
     };
-    container.state = None;
-    container.name = container
-        .group
-        .file_name()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .into();
     let name = CgroupName::Container(container.name.clone());
     let kernel = LinuxKernel::new().unwrap();
     let refusal = kernel.named_cgroup(&name).unwrap_err();

@@ -89,7 +89,10 @@ pub fn target(
 }
 
 /// The cgroup that belongs to a name of a domain.
-fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
+///
+/// # Errors
+/// [`BindingError::Name`], where the name is that of nothing that runs, or of several.
+pub fn named(domain: &str, name: CgroupName) -> Result<Target, BindingError> {
     let key = match &name {
         CgroupName::Unit(_) => "unit",
         CgroupName::Container(_) => "container",

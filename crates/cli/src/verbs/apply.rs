@@ -1,13 +1,16 @@
-//! `tailbound apply`: put the reservations of a description into force, and make its modes known.
+//! `tailbound apply`: put the reservations of a description into force, and make its modes known; or that of one
+//! unit or container.
 
 pub(super) mod modes;
+mod named_cgroup;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use tailbound_analysis::resolution::Deployment;
 use tailbound_control::{Client, Lease, StartOptions};
 use tailbound_enforcement::binding::{self, BindingError, StartedProcesses};
-use tailbound_enforcement::{Enforcer, ReservationRequest, state_directory};
+use tailbound_enforcement::{CgroupName, Enforcer, Plan, ReservationRequest, state_directory};
 use tailbound_experiment::host_check::{Obstacle, obstacle_of_run};
 use tailbound_experiment::host_set::{HostSet, part_of_this_machine};
 use tailbound_linux::HostCapabilities;
@@ -18,10 +21,27 @@ use crate::arguments::ApplyArguments;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Applies with a persistent lease, or prints what that would change. A description with modes is
-/// applied as its initial mode says.
+/// Applies with a persistent lease, or prints what that would change.
 pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Failure> {
-    let mut loaded = super::load(&arguments.file, output)?;
+    let unit = arguments.unit.clone().map(CgroupName::Unit);
+    let container = arguments.container.clone().map(CgroupName::Container);
+    match (unit.or(container), &arguments.file) {
+        (Some(name), _) => named_cgroup::carry_out(arguments, name, output),
+        (None, Some(file)) => apply_description(file, arguments, output),
+        (None, None) => Err(Failure::with_help(
+            "nothing to apply",
+            "give a FILE, a --unit or a --container",
+        )),
+    }
+}
+
+/// Applies what is described, a description with modes as its initial mode says.
+fn apply_description(
+    file: &Path,
+    arguments: &ApplyArguments,
+    output: &Output,
+) -> Result<(), Failure> {
+    let mut loaded = super::load(file, output)?;
     loaded.description = part_of(&loaded.description, arguments.host.as_deref())?;
     let table = modes::of(&loaded.description)?;
     let requests = match &table {
@@ -44,11 +64,7 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
             when_empty(&loaded.description),
         )
         .map_err(Failure::from_error)?;
-    for plan in &plans {
-        for line in &plan.mapping {
-            output.detail(line);
-        }
-    }
+    tell_mapping(&plans, output);
     if let Some(table) = &table {
         modes::load(&mut client, table, &loaded, &requests, output)?;
     }
@@ -61,6 +77,13 @@ pub fn carry_out(arguments: &ApplyArguments, output: &Output) -> Result<(), Fail
         names.join(", ")
     ));
     Ok(())
+}
+
+/// Says, to who wants more, what the reservations are in the kernel's words.
+fn tell_mapping(plans: &[Plan], output: &Output) {
+    for line in plans.iter().flat_map(|plan| &plan.mapping) {
+        output.detail(line);
+    }
 }
 
 /// What of a description is on this machine.

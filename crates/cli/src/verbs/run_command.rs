@@ -8,7 +8,7 @@ use std::time::{Duration as Pause, Instant};
 use tailbound_control::{Client, Lease, RefusalKind, Selection, StartOptions};
 use tailbound_enforcement::{LedgerSummary, ReservationRequest, Target, state_directory};
 use tailbound_experiment::LossWatch;
-use tailbound_model::{BackendOptions, Cpu, Priority, ResourceInterface};
+use tailbound_model::{BackendOptions, ResourceInterface};
 
 use crate::arguments::{OnLoss, RunArguments};
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ const ENDED_BY_SIGNAL: i32 = 128;
 
 /// Starts the command held, puts it under the reservation, lets it go, and ends with its exit status.
 pub fn carry_out(arguments: &RunArguments, output: &Output) -> Result<(), Failure> {
-    let interface = interface(arguments)?;
+    let interface = arguments.reservation.interface()?;
     let request = |pid| request(arguments, interface, pid);
     if arguments.dry_run {
         plan(arguments, request, output)
@@ -42,12 +42,18 @@ fn plan(
     request: impl FnOnce(u32) -> ReservationRequest,
     output: &Output,
 ) -> Result<(), Failure> {
-    let held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
+    let held = held(arguments)?;
     output.note(format!(
         "nothing is changed and the command does not run: process {} stood for it",
         held.pid()
     ));
     super::apply::dry_run(&[request(held.pid())], output)
+}
+
+/// The command, held on the CPUs of its reservation.
+fn held(arguments: &RunArguments) -> Result<HeldCommand, Failure> {
+    let cpus = arguments.reservation.cpus.iter().copied().collect();
+    HeldCommand::start(&arguments.command, &cpus)
 }
 
 fn run(
@@ -56,7 +62,7 @@ fn run(
     output: &Output,
 ) -> Result<(), Failure> {
     let stop = interrupts::watch()?;
-    let mut held = HeldCommand::start(&arguments.command, &[arguments.cpus].into())?;
+    let mut held = held(arguments)?;
     interrupts::kill_at_abort(&held);
     let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
         .map_err(Failure::from_error)?;
@@ -162,42 +168,12 @@ fn told(ledger: &LedgerSummary) -> String {
     )
 }
 
-fn interface(arguments: &RunArguments) -> Result<ResourceInterface, Failure> {
-    let backend = arguments.backend;
-    let (priority, cpus) = (Priority(arguments.priority), [Cpu(arguments.cpus)].into());
-    match (arguments.budget, arguments.period) {
-        (None, None) if !backend.has_budget() => {
-            Ok(ResourceInterface::without_budget(priority, cpus))
-        }
-        _ if !backend.has_budget() => Err(Failure::with_help(
-            format!("back end {backend} enforces no budget"),
-            "leave --budget and --period out, or choose another back end",
-        )),
-        (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
-            Err(Failure::with_help(
-                format!("a budget of {budget} does not fit in a period of {period}"),
-                "a budget lies above zero and at most at its period",
-            ))
-        }
-        (Some(budget), Some(period)) => Ok(ResourceInterface {
-            budget,
-            period,
-            priority,
-            cpus,
-        }),
-        _ => Err(Failure::with_help(
-            "a command needs a budget and a period",
-            "for example: tailbound run -b 2ms -p 10ms -- COMMAND",
-        )),
-    }
-}
-
 fn request(arguments: &RunArguments, interface: ResourceInterface, pid: u32) -> ReservationRequest {
     ReservationRequest {
         domain: format!("run-{}", std::process::id()),
         target: Target::Processes(vec![pid]),
         interface,
-        backend: arguments.backend,
+        backend: arguments.reservation.backend,
         options: BackendOptions::default(),
     }
 }

@@ -6,6 +6,9 @@
 
 mod bench;
 mod commands;
+#[path = "../../../daemon/tests/container/mod.rs"]
+mod container;
+mod containers;
 mod deaths;
 mod faults;
 mod kernel_trace;

@@ -112,8 +112,20 @@ fn units_of_systemd_live_with_their_manager() {
     let mut fourth = vec!["reserved"];
     fourth.extend(["reserved again"; 5]);
     fourth.extend(["reserved after SIGKILL", "reserved after a reload"]);
+    fourth.push("reserved still");
     fourth.extend(["ordinary after SIGKILL of the daemon", "runs on"]);
     assert_eq!(values("fourth"), fourth);
     assert_eq!(values("fourth-frozen"), ["0"]);
+    assert_eq!(
+        values("fifth"),
+        [
+            "reserved",
+            "/system.slice/fifth.service/tailbound/fifth",
+            "reserved again",
+            "shown",
+            "ordinary",
+            "/system.slice/fifth.service"
+        ]
+    );
     assert_eq!(values("left"), ["nothing"]);
 }

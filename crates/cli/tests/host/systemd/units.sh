@@ -100,6 +100,20 @@ systemctl daemon-reload
 main_is_reserved fourth && found fourth "reserved after a reload"
 systemctl freeze fourth && found fourth-frozen "$(stands_still fourth)"
 systemctl thaw fourth
+
+# A service is reserved by its name alone, beside the other, and is given back alone.
+systemd-run --quiet --unit fifth sh -c 'while : fifth; do :; done'
+tailbound apply --unit fifth --budget 1ms --period 10ms --cpus 1 --priority 40 >/out/fifth 2>&1
+main_is_reserved fifth && found fifth reserved
+found fifth "$(group_of "$(main_of fifth)")"
+systemctl restart fifth
+until_true main_is_reserved fifth && found fifth "reserved again"
+tailbound status --format csv | grep -q '^fifth,ds-freeze,' && found fifth shown
+tailbound revert fifth >>/out/fifth 2>&1
+main_is_reserved fifth || found fifth ordinary
+found fifth "$(group_of "$(main_of fifth)")"
+main_is_reserved fourth && found fourth "reserved still"
+
 pkill -KILL -f 'tailboundd --state-dir'
 is_ordinary() { ! main_is_reserved fourth; }
 until_true is_ordinary && found fourth "ordinary after SIGKILL of the daemon"

@@ -1,0 +1,72 @@
+//! The reservation of one subject, as options.
+
+use clap::Args;
+use tailbound_model::{BackendKind, Cpu, Priority, ResourceInterface};
+use tailbound_time::Duration;
+
+use super::values::back_end;
+use crate::failure::Failure;
+
+/// `ReservationArguments` are the options of a reservation without a description. The verb that has them puts the
+/// arguments that name a subject (a command, a unit, a container) into the group `subject`.
+#[derive(Debug, Args)]
+pub struct ReservationArguments {
+    /// Budget of the reservation.
+    #[arg(short, long, requires = "subject")]
+    pub budget: Option<Duration>,
+    /// Period of the reservation.
+    #[arg(short, long, requires = "subject")]
+    pub period: Option<Duration>,
+    /// CPUs of the reservation, such as `0` or `0,1` where the back end takes several.
+    #[arg(
+        short,
+        long,
+        requires = "subject",
+        default_value = "0",
+        value_delimiter = ','
+    )]
+    pub cpus: Vec<u32>,
+    /// Fixed priority of the reservation, 1 to 90.
+    #[arg(long, requires = "subject", default_value_t = 90)]
+    pub priority: u8,
+    /// What enforces the reservation.
+    #[arg(long, requires = "subject", default_value_t, value_parser = back_end)]
+    pub backend: BackendKind,
+}
+
+impl ReservationArguments {
+    /// The budget of the back end in its period, on its CPUs.
+    ///
+    /// # Errors
+    /// The back end needs a budget that is not given, has none, or the budget does not fit in its period.
+    pub fn interface(&self) -> Result<ResourceInterface, Failure> {
+        let backend = self.backend;
+        let priority = Priority(self.priority);
+        let cpus = self.cpus.iter().copied().map(Cpu).collect();
+        match (self.budget, self.period) {
+            (None, None) if !backend.has_budget() => {
+                Ok(ResourceInterface::without_budget(priority, cpus))
+            }
+            _ if !backend.has_budget() => Err(Failure::with_help(
+                format!("back end {backend} enforces no budget"),
+                "leave --budget and --period out, or choose another back end",
+            )),
+            (Some(budget), Some(period)) if budget.is_zero() || budget > period => {
+                Err(Failure::with_help(
+                    format!("a budget of {budget} does not fit in a period of {period}"),
+                    "a budget lies above zero and at most at its period",
+                ))
+            }
+            (Some(budget), Some(period)) => Ok(ResourceInterface {
+                budget,
+                period,
+                priority,
+                cpus,
+            }),
+            _ => Err(Failure::with_help(
+                format!("a reservation of {backend} needs a budget and a period"),
+                "for example: --budget 2ms --period 10ms",
+            )),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `tailbound apply --unit NAME` and `--container NAME`: the reservation of what runs already, without a description.
+
+use tailbound_control::{Client, Lease, StartOptions};
+use tailbound_enforcement::binding::{self, BindingError};
+use tailbound_enforcement::{CgroupName, ReservationRequest, state_directory};
+use tailbound_model::BackendOptions;
+
+use crate::arguments::ApplyArguments;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Applies the one reservation with a persistent lease, or prints what that would change.
+pub fn carry_out(
+    arguments: &ApplyArguments,
+    name: CgroupName,
+    output: &Output,
+) -> Result<(), Failure> {
+    let request = request(arguments, name)?;
+    if arguments.dry_run {
+        return super::dry_run(&[request], output);
+    }
+    let mut client = Client::connect_or_start(&state_directory(), &StartOptions::default())
+        .map_err(Failure::from_error)?;
+    let plans = client
+        .apply(std::slice::from_ref(&request), Lease::Persistent)
+        .map_err(Failure::from_error)?;
+    super::tell_mapping(&plans, output);
+    let domain = request.domain;
+    output.note(format!("in force until `tailbound revert {domain}`"));
+    Ok(())
+}
+
+fn request(arguments: &ApplyArguments, name: CgroupName) -> Result<ReservationRequest, Failure> {
+    let interface = arguments.reservation.interface()?;
+    let domain = arguments.name.clone();
+    let domain = domain.unwrap_or_else(|| domain_of(&name));
+    let target = binding::named(&domain, name).map_err(|error| match error {
+        BindingError::Name { source, .. } => Failure::with_help(&source, source.remedy()),
+        other => Failure::from_error(other),
+    })?;
+    Ok(ReservationRequest {
+        domain,
+        target,
+        interface,
+        backend: arguments.reservation.backend,
+        options: BackendOptions::default(),
+    })
+}
+
+/// The domain of a unit or container: its name, with a dash for what no domain's name may have.
+fn domain_of(name: &CgroupName) -> String {
+    let (CgroupName::Unit(name) | CgroupName::Container(name)) = name;
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let letters = name.chars();
+    let letters = letters.map(|letter| if allowed(letter) { letter } else { '-' });
+    letters.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_called_like_its_unit_or_container() {
+        let unit = |name: &str| domain_of(&CgroupName::Unit(name.into()));
+        assert_eq!(unit("redis.service"), "redis.service");
+        assert_eq!(
+            unit("postgresql@15-main.service"),
+            "postgresql-15-main.service"
+        );
+        assert_eq!(unit("a\\x2db:c.scope"), "a-x2db-c.scope");
+        let container = domain_of(&CgroupName::Container("web+1".into()));
+        assert_eq!(container, "web-1");
+    }
+}
