@@ -1,5 +1,7 @@
 //! `tailbound apply --container NAME`, on a container of runc.
 
+use std::time::{Duration, Instant};
+
 use tailbound_linux::scheduling::{SchedulingSetting, scheduling_of};
 
 use crate::bench::Bench;
@@ -11,10 +13,11 @@ fn a_container_is_reserved_by_its_name_alone() {
     let Some(bench) = Bench::enforcing(test) else {
         return;
     };
-    let Some(container) = Container::findable("runc", test) else {
+    let Some(mut container) = Container::findable("runc", test) else {
         return;
     };
-    let name = container.name.as_str();
+    let name = container.name.clone();
+    let name = name.as_str();
     let apply = ["apply", "--container", name, "-b", "3ms", "-p", "10ms"];
     let on_its_cpu = ["--cpus", "1", "--priority", "50"];
     let apply: Vec<&str> = apply.into_iter().chain(on_its_cpu).collect();
@@ -22,29 +25,43 @@ fn a_container_is_reserved_by_its_name_alone() {
     bench.run(&apply).expect(1, &[&absent, "podman ps"]);
 
     container.start();
-    let reserved = || container.processes(true);
     let dry: Vec<&str> = apply.iter().copied().chain(["--dry-run"]).collect();
     bench.run(&dry).expect(0, &["SCHED_FIFO", name]);
-    assert!(reserved().is_empty(), "a dry run changes nothing");
+    assert!(
+        container.processes(true).is_empty(),
+        "a dry run changes nothing"
+    );
     let in_force = format!("in force until `tailbound revert {name}`");
     bench.run(&apply).expect(0, &[&in_force]);
-    let members = reserved();
-    assert_eq!(members.len(), 1);
-    let policy = |pid: u32| scheduling_of(pid).unwrap();
-    assert!(matches!(
-        policy(members[0]),
-        SchedulingSetting::Fifo { .. }
-    ));
+    let is_reserved = |container: &Container| {
+        let members = container.processes(true);
+        let fifo = |&pid: &u32| matches!(scheduling_of(pid), Ok(SchedulingSetting::Fifo { .. }));
+        members.len() == 1 && members.iter().all(fifo)
+    };
+    assert!(is_reserved(&container));
+    let used = container.used();
+    until("it runs under the reservation", || container.used() > used);
     bench.run(&["status"]).expect(0, &[name, "3ms", "in force"]);
+    container.delete();
+    container.leave_group();
+    container.start();
+    until("the reservation follows it", || is_reserved(&container));
 
-    bench
-        .run(&["revert", name])
-        .expect(0, &[&format!("taken back: {name}")]);
-    assert!(reserved().is_empty());
-    assert!(matches!(
-        policy(members[0]),
-        SchedulingSetting::Other { .. }
-    ));
+    let taken_back = format!("taken back: {name}");
+    bench.run(&["revert", name]).expect(0, &[&taken_back]);
+    assert!(container.processes(true).is_empty());
+    let ordinary = scheduling_of(container.processes(false)[0]).unwrap();
+    assert!(matches!(ordinary, SchedulingSetting::Other { .. }));
     container.delete();
     bench.assert_clean(name);
+}
+
+/// Waits until something has become true.
+#[track_caller]
+fn until(what: &str, is_true: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
