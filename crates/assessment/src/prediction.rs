@@ -535,13 +535,13 @@ fn answer_of_queue(
     }
 }
 
-/// Predicts a queue whose execution times are known by the bins of a histogram, and judges promises about it. Whatever
+/// Predicts a queue whose execution times are known by bins, which come `from` a histogram or a log, and judges promises about it. Whatever
 /// the law within the bins, its response times lie between those that are told.
 ///
 /// # Errors
 /// The queue makes no sense, or no method holds for it.
 pub fn predict_binned_queue(
-    (rate, bins): (Rate, Vec<Bin>),
+    (rate, bins, from): (Rate, Vec<Bin>, &str),
     (server, supply): (ReservationServer, QueueSupply),
     slos: &[Slo],
     query: &PredictionQuery<'_>,
@@ -559,7 +559,6 @@ pub fn predict_binned_queue(
         server,
         dispatch_overhead: Duration::ZERO,
     };
-    let from = "histogram of execution times";
     answer_of_queue(predict_at(&question, &points), (from, supply), slos, query)
 }
 

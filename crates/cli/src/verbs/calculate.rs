@@ -6,30 +6,34 @@ use std::path::Path;
 use tailbound_analysis::notation::execution_times;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{CpuLimit, Promise, Quota};
+use tailbound_assessment::observed_load::ObservedLoad;
 use tailbound_assessment::prediction::{
     PredictionAnswer, QueueSupply, predict_binned_queue, predict_queue,
 };
-use tailbound_model::{Bin, ReservationServer, ServerKind, Slo, parse_exposition};
+use tailbound_model::{
+    Bin, Problems, ReservationServer, ServerKind, Slo, parse_exposition, parse_request_log,
+};
 use tailbound_reservation::Rule;
-use tailbound_time::Duration;
+use tailbound_time::{Duration, Rate};
 
-use crate::arguments::{HistogramFile, LoadArguments, PredictArguments, QueueArguments};
+use crate::arguments::{FilePart, LoadArguments, PredictArguments, QueueArguments};
 use crate::failure::Failure;
-use crate::output::read_file;
+use crate::output::{Output, read_file};
 
 /// Predicts the queue of the arguments, under a CPU limit if there is one.
 pub fn answer(
     arguments: &PredictArguments,
     limit: Option<CpuLimit>,
+    output: &Output,
 ) -> Result<PredictionAnswer, Failure> {
     let supply = match limit {
         Some(_) => QueueSupply::Capped,
         None => QueueSupply::Guaranteed,
     };
     let load = &arguments.queue.load;
-    if let (Some(rate), Some(histogram)) = (load.rate, &load.execution_time_histogram) {
+    if let Some(BinnedLoad { rate, bins, from }) = binned_load(load, output)? {
         let server = server(&arguments.queue, limit)?;
-        let question = (rate, bins(histogram)?);
+        let question = (rate, bins, from);
         let answer = predict_binned_queue(
             question,
             (server, supply),
@@ -38,7 +42,7 @@ pub fn answer(
         );
         return answer.map_err(Failure::from_error);
     }
-    let queue = queue(load, server(&arguments.queue, limit)?)?;
+    let queue = queue(load, server(&arguments.queue, limit)?, output)?;
     let answer = predict_queue((&queue, supply), &slos(arguments), &arguments.query());
     answer.map_err(Failure::from_error)
 }
@@ -49,37 +53,45 @@ pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
 }
 
 /// The queue of the arguments, on their server.
-pub fn described_queue(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
-    queue(&arguments.queue.load, server(&arguments.queue, None)?)
+pub fn described_queue(
+    arguments: &PredictArguments,
+    output: &Output,
+) -> Result<PoissonQueue, Failure> {
+    let server = server(&arguments.queue, None)?;
+    queue(&arguments.queue.load, server, output)
 }
 
 /// The queue that the arguments describe, on `server`.
 pub fn queue(
     arguments: &LoadArguments,
     server: ReservationServer,
+    output: &Output,
 ) -> Result<PoissonQueue, Failure> {
+    if let Some(load) = binned_load(arguments, output)? {
+        return Ok(PoissonQueue {
+            rate: load.rate,
+            execution_times: longest_of_bins(&load.bins),
+            batches: vec![(arguments.batch, 1.0)],
+            server,
+        });
+    }
     let rate = arguments.rate.ok_or_else(|| {
         Failure::with_help(
             "neither a description nor a rate is given",
-            "name a description, or give --rate 200/s --execution-time 2ms",
+            "name a description, or give --rate 200/s --execution-time 2ms or --request-log FILE",
         )
     })?;
-    let given = (
-        &arguments.execution_time,
-        &arguments.execution_time_samples,
-        &arguments.execution_time_histogram,
-    );
+    let given = (&arguments.execution_time, &arguments.execution_time_samples);
     let execution_times = match given {
-        (Some(text), None, None) => execution_times(text).map_err(|error| {
+        (Some(text), None) => execution_times(text).map_err(|error| {
             Failure::with_help(format!("--execution-time: {}", error.what), error.right)
         })?,
-        (None, Some(file), None) => samples(file)?,
-        (None, None, Some(histogram)) => longest_of_bins(&bins(histogram)?),
+        (None, Some(file)) => samples(file)?,
         _ => {
             return Err(Failure::with_help(
-                "one of --execution-time, --execution-time-samples and --execution-time-histogram is needed",
-                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5, --execution-time-samples FILE or \
-                 --execution-time-histogram FILE",
+                "one of --execution-time, --execution-time-samples, --execution-time-histogram and --request-log is needed",
+                "give --execution-time 2ms, --execution-time 1ms:0.5,3ms:0.5, --execution-time-samples FILE, \
+                 --execution-time-histogram FILE or --request-log FILE",
             ));
         }
     };
@@ -124,12 +136,47 @@ fn quota(limit: CpuLimit, period: Option<Duration>) -> Result<Quota, Failure> {
     quota.map_err(|error| Failure::with_help(format!("--limit: {}", error.what), error.right))
 }
 
-/// The bins of a histogram.
-fn bins(histogram: &HistogramFile) -> Result<Vec<Bin>, Failure> {
-    let text = read_file(&histogram.file)?;
-    let shown = histogram.file.display().to_string();
-    let bins = parse_exposition(&text, histogram.metric.as_deref(), &shown);
-    bins.map_err(|problems| Failure::Description { problems, text })
+/// `BinnedLoad` is a load whose execution times are known by bins.
+struct BinnedLoad {
+    rate: Rate,
+    bins: Vec<Bin>,
+    /// Whence they are.
+    from: &'static str,
+}
+
+/// The load of a histogram or of a log, if the arguments name one; what it rests on is noted.
+fn binned_load(arguments: &LoadArguments, output: &Output) -> Result<Option<BinnedLoad>, Failure> {
+    if let Some(log) = &arguments.request_log {
+        let log = read_part(log, parse_request_log)?;
+        let observed = ObservedLoad::of(&log).map_err(Failure::from_assessment)?;
+        let remarks = observed.remarks();
+        remarks.iter().for_each(|remark| output.note(remark));
+        return Ok(Some(BinnedLoad {
+            rate: arguments.rate.unwrap_or(observed.rate),
+            bins: observed.bins,
+            from: "log of requests",
+        }));
+    }
+    let (Some(rate), Some(histogram)) = (arguments.rate, &arguments.execution_time_histogram)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(BinnedLoad {
+        rate,
+        bins: read_part(histogram, parse_exposition)?,
+        from: "histogram of execution times",
+    }))
+}
+
+/// What `parse` reads from the part of a file.
+fn read_part<T>(
+    part: &FilePart,
+    parse: fn(&str, Option<&str>, &str) -> Result<T, Problems>,
+) -> Result<T, Failure> {
+    let text = read_file(&part.file)?;
+    let shown = part.file.display().to_string();
+    let read = parse(&text, part.part.as_deref(), &shown);
+    read.map_err(|problems| Failure::Description { problems, text })
 }
 
 /// The execution times in which every request takes the longest time of its bin: a budget for these is enough for
