@@ -206,6 +206,9 @@ impl SlotPlan {
     /// A plan on which nothing is rounded, if there is one and it costs not too much.
     fn exact(query: &SlottedQuery, cost: impl Fn(&Self) -> f64) -> Option<Self> {
         let aim = aimed_at(query);
+        if query.execution_times.is_range() {
+            return None;
+        }
         let grains = coarsest_exact(query).filter(|count| *count <= MOST)?;
         let mut refinement = aim.div_ceil(grains).min(MOST / grains).max(1);
         loop {
@@ -274,8 +277,8 @@ impl SlotPlan {
             per_budget,
         };
         let mut sizes: Vec<f64> = Vec::new();
-        let mut exact = true;
-        for (value, probability) in query.execution_times.atoms() {
+        let mut exact = !query.execution_times.is_range();
+        for (value, probability) in query.execution_times.atoms_rounded(rounding) {
             let (whole, moved) = rounding.whole(*value, grains, slots.budget_ns);
             if whole * refinement as u128 >= u128::from(LONGEST_JOB) {
                 return Err(AnalysisError::NotAnalysed {
@@ -379,7 +382,7 @@ fn aimed_at(query: &SlottedQuery) -> usize {
 /// Up to `most`, how many grains of a budget round the execution times by the least in the mean: the fewest for which
 /// rounding hardly matters, if there are such.
 fn least_rounded(query: &SlottedQuery, rounding: SlotRounding, most: usize) -> usize {
-    let atoms = query.execution_times.atoms();
+    let atoms = query.execution_times.atoms_rounded(rounding);
     if atoms.len() > FEW_ATOMS {
         return most;
     }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tailbound_analysis::notation::execution_times;
+use tailbound_analysis::notation::ExecutionNotation;
 use tailbound_analysis::response_time::PoissonQueue;
 use tailbound_analysis::{CpuLimit, Promise, Quota};
 use tailbound_assessment::prediction::{
-    PredictionAnswer, QueueSupply, predict_binned_queue, predict_queue,
+    PredictionAnswer, QueueSupply, described_queue, predict_described_queue, predict_queue,
 };
-use tailbound_model::{Bin, ReservationServer, ServerKind, Slo, parse_exposition};
+use tailbound_model::{Bin, ExecutionTime, ReservationServer, ServerKind, Slo, parse_exposition};
 use tailbound_reservation::Rule;
 use tailbound_time::Duration;
 
@@ -27,11 +27,10 @@ pub fn answer(
         None => QueueSupply::Guaranteed,
     };
     let load = &arguments.queue.load;
-    if let (Some(rate), Some(histogram)) = (load.rate, &load.execution_time_histogram) {
+    if let (Some(rate), Some(times)) = (load.rate, described_times(load)?) {
         let server = server(&arguments.queue, limit)?;
-        let question = (rate, bins(histogram)?);
-        let answer = predict_binned_queue(
-            question,
+        let answer = predict_described_queue(
+            (rate, times),
             (server, supply),
             &slos(arguments),
             &arguments.query(),
@@ -48,8 +47,36 @@ pub fn slos(arguments: &PredictArguments) -> Vec<Slo> {
     arguments.slos.iter().map(Promise::as_slo).collect()
 }
 
+/// The execution times of the arguments, where a description could have them: a histogram, or a law.
+fn described_times(load: &LoadArguments) -> Result<Option<ExecutionTime>, Failure> {
+    if let Some(histogram) = &load.execution_time_histogram {
+        let bins = bins(histogram)?;
+        return Ok(Some(ExecutionTime::Histogram { bins, file: None }));
+    }
+    match notation(load)? {
+        Some(ExecutionNotation::Law(_)) if load.batch != 1 => Err(Failure::with_help(
+            format!(
+                "--batch {} is for execution times that are listed, and here they have a law",
+                load.batch
+            ),
+            "give times with probabilities, such as --execution-time 1ms:0.5,3ms:0.5",
+        )),
+        Some(ExecutionNotation::Law(law)) => Ok(Some(law)),
+        _ => Ok(None),
+    }
+}
+
+/// The execution times that the arguments write out.
+fn notation(load: &LoadArguments) -> Result<Option<ExecutionNotation>, Failure> {
+    let text = load.execution_time.as_deref();
+    let read = text.map(str::parse::<ExecutionNotation>).transpose();
+    read.map_err(|error| {
+        Failure::with_help(format!("--execution-time: {}", error.what), error.right)
+    })
+}
+
 /// The queue of the arguments, on their server.
-pub fn described_queue(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
+pub fn queue_of_arguments(arguments: &PredictArguments) -> Result<PoissonQueue, Failure> {
     queue(&arguments.queue.load, server(&arguments.queue, None)?)
 }
 
@@ -64,17 +91,12 @@ pub fn queue(
             "name a description, or give --rate 200/s --execution-time 2ms",
         )
     })?;
-    let given = (
-        &arguments.execution_time,
-        &arguments.execution_time_samples,
-        &arguments.execution_time_histogram,
-    );
-    let execution_times = match given {
-        (Some(text), None, None) => execution_times(text).map_err(|error| {
-            Failure::with_help(format!("--execution-time: {}", error.what), error.right)
-        })?,
-        (None, Some(file), None) => samples(file)?,
-        (None, None, Some(histogram)) => longest_of_bins(&bins(histogram)?),
+    if let Some(times) = described_times(arguments)? {
+        return described_queue(rate, times, server).map_err(Failure::from_error);
+    }
+    let execution_times = match (notation(arguments)?, &arguments.execution_time_samples) {
+        (Some(ExecutionNotation::Values(values)), None) => values,
+        (None, Some(file)) => samples(file)?,
         _ => {
             return Err(Failure::with_help(
                 "one of --execution-time, --execution-time-samples and --execution-time-histogram is needed",
@@ -130,16 +152,6 @@ fn bins(histogram: &HistogramFile) -> Result<Vec<Bin>, Failure> {
     let shown = histogram.file.display().to_string();
     let bins = parse_exposition(&text, histogram.metric.as_deref(), &shown);
     bins.map_err(|problems| Failure::Description { problems, text })
-}
-
-/// The execution times in which every request takes the longest time of its bin: a budget for these is enough for
-/// those that were observed.
-fn longest_of_bins(bins: &[Bin]) -> Vec<(Duration, f64)> {
-    let mut counted = BTreeMap::new();
-    for bin in bins {
-        *counted.entry(bin.to).or_insert(0_u64) += bin.count;
-    }
-    shares(counted)
 }
 
 /// The share of each value.
