@@ -64,9 +64,10 @@ fn law_row(number: u64, setting: &LawSetting, jobs: usize) -> Value {
     let seconds = begin.elapsed().as_secs_f64();
     let comparison = predicted.and_then(|_| {
         let first = setting.compare((jobs, number))?;
-        match first.wrong().next() {
-            None => Ok(first),
-            Some(_) => setting.compare((jobs * AGAIN, number + (1 << 32))),
+        let is_contradicted = first.wrong().next().is_some();
+        match is_contradicted {
+            false => Ok(first),
+            true => setting.compare((jobs * AGAIN, number + (1 << 32))),
         }
     });
     let comparison = comparison.map(|comparison| (comparison, seconds));

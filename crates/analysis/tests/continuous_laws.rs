@@ -13,8 +13,8 @@ use crate::random_queues::{LawSetting, RULES, SettingRanges};
 use tailbound_analysis::response_time::PoissonQueue;
 
 /// How many settings there are, and how many jobs of each.
-const SETTINGS: u64 = 40;
-const JOBS: usize = 100_000;
+const SETTINGS: u64 = 25;
+const JOBS: usize = 80_000;
 /// A contradicted bound is simulated again, with so many times as many jobs and another seed.
 const AGAIN: usize = 20;
 /// Settings whose predictions take little time.
@@ -60,9 +60,9 @@ fn no_simulation_contradicts_a_bound_of_a_continuous_law() {
 
 /// An exponential law of mean 2 ms on a server, at a share of its bandwidth.
 fn exponential(server: ReservationServer, load: f64) -> LawSetting {
-    let bandwidth = server
-        .budget_and_period()
-        .map_or(1.0, |(budget, period)| budget.as_secs_f64() / period.as_secs_f64());
+    let bandwidth = server.budget_and_period().map_or(1.0, |(budget, period)| {
+        budget.as_secs_f64() / period.as_secs_f64()
+    });
     LawSetting {
         queue: PoissonQueue {
             rate: Rate::per_second(load * bandwidth / 2e-3).unwrap(),
@@ -97,7 +97,10 @@ fn an_exponential_law_on_a_cpu_of_its_own_is_between_the_bounds_of_the_closed_fo
             let truth = -mean * (1.0 - probability).ln();
             let bounds = prediction.overall.quantile(probability).unwrap();
             let (low, high) = (bounds.low.as_secs_f64(), bounds.high.unwrap().as_secs_f64());
-            assert!(low <= truth && truth <= high, "{load}, {probability}: {bounds:?}");
+            assert!(
+                low <= truth && truth <= high,
+                "{load}, {probability}: {bounds:?}"
+            );
             if load <= 0.8 && (0.5..0.9999).contains(&probability) {
                 assert!(high / low < 1.15, "{load}, {probability}: {bounds:?}");
             }
@@ -123,7 +126,10 @@ fn every_server_bounds_nine_nines_of_an_exponential_law() {
         let prediction = setting.predict(&points).unwrap();
         let nine = prediction.overall.quantile(0.999_999_999).unwrap();
         let half = prediction.overall.quantile(0.5).unwrap();
-        assert!(nine.high.is_some() && half.high < nine.high, "{setting:?}: {nine:?}");
+        assert!(
+            nine.high.is_some() && half.high < nine.high,
+            "{setting:?}: {nine:?}"
+        );
         assert!(prediction.mean().unwrap().high.is_some(), "{setting:?}");
     }
 }

@@ -11,8 +11,8 @@ use tailbound_analysis::{
 };
 use tailbound_distribution::{Distribution, Evidence, Interval};
 use tailbound_model::{
-    Arrivals, Description, ExecutionTime, InputFiles, Percentile, ReservationServer, Service,
-    Slo, Task, Variant,
+    Arrivals, Description, ExecutionTime, InputFiles, Percentile, ReservationServer, Service, Slo,
+    Task, Variant,
 };
 use tailbound_time::{Duration, Rate, nanoseconds};
 

@@ -48,8 +48,7 @@ fn execution_law(kind: &str, text: &str) -> Result<ExecutionTime, NotationError>
         })?;
         times.insert(key.trim(), time(value, EXECUTION)?);
     }
-    let missing =
-        |key: &str| NotationError::new(format!("the {kind} law has no {key}"), EXECUTION);
+    let missing = |key: &str| NotationError::new(format!("the {kind} law has no {key}"), EXECUTION);
     let min = times.remove("min");
     let max = times.remove("max");
     let least = min.unwrap_or(Duration::ZERO);
@@ -72,7 +71,10 @@ fn execution_law(kind: &str, text: &str) -> Result<ExecutionTime, NotationError>
                 p99,
                 max,
             };
-            (law, vec![Some(least), Some(median), Some(p99.min(max.unwrap_or(p99)))])
+            (
+                law,
+                vec![Some(least), Some(median), Some(p99.min(max.unwrap_or(p99)))],
+            )
         }
         _ => {
             let max = max.ok_or_else(|| missing("max"))?;
@@ -101,10 +103,7 @@ fn execution_times(text: &str) -> Result<Vec<(Duration, f64)>, NotationError> {
     }
     let one = |part: &str| {
         let (value, probability) = part.split_once(':').ok_or_else(|| {
-            NotationError::new(
-                format!("\"{}\" has no probability", part.trim()),
-                EXECUTION,
-            )
+            NotationError::new(format!("\"{}\" has no probability", part.trim()), EXECUTION)
         })?;
         let share = probability.trim().parse::<f64>().ok();
         let share = share.filter(|share| *share > 0.0 && *share <= 1.0);
@@ -176,7 +175,10 @@ mod tests {
             ("pareto:mean=2ms", "\"pareto\" is no law"),
             ("exponential:2ms", "\"2ms\" has no ="),
             ("exponential:median=2ms", "the exponential law has no mean"),
-            ("exponential:mean=2ms,p99=9ms", "the exponential law has no \"p99\""),
+            (
+                "exponential:mean=2ms,p99=9ms",
+                "the exponential law has no \"p99\"",
+            ),
             ("exponential:mean=2ms,max=1ms", "do not rise"),
             ("lognormal:median=2ms,p99=2ms", "do not rise"),
             ("lognormal:median=2ms,p99=9", "\"9\" is no time"),

@@ -15,9 +15,6 @@ use crate::{AnalysisError, Prediction, ProvedBracket, SharpPoints};
 /// The exact method is asked where each task has at most so many execution times; its effort grows with them.
 const MOST_VALUES: usize = 16;
 
-/// A continuous law of execution times is cut into so many slices, each rounded up.
-const SLICES: u64 = 32;
-
 impl PoissonQueue {
     /// The queue of a service all of whose tasks are Poisson: their jobs in one stream, first come,
     /// first served, with the longest of the given execution times, or of the described ones for
@@ -260,7 +257,11 @@ fn law_of_jobs(query: &ServiceQuery<'_>) -> Result<ExecutionLaw, AnalysisError> 
     }
     let exact_means: Option<Vec<f64>> = laws.iter().map(Law::exact_mean_seconds).collect();
     let mean = exact_means.map(|means| {
-        let weighted: f64 = means.iter().zip(&rates).map(|(mean, rate)| mean * rate).sum();
+        let weighted: f64 = means
+            .iter()
+            .zip(&rates)
+            .map(|(mean, rate)| mean * rate)
+            .sum();
         weighted / rates.iter().sum::<f64>()
     });
     ExecutionLaw::between(

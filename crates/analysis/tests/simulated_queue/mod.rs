@@ -38,11 +38,7 @@ fn draw<T: Copy>(random: &mut ChaCha8Rng, values: &[(T, f64)]) -> T {
 }
 
 impl<'a> PoissonBatches<'a> {
-    fn new(
-        (queue, law): (&'a PoissonQueue, Option<ContinuousLaw>),
-        most: u64,
-        seed: u64,
-    ) -> Self {
+    fn new((queue, law): (&'a PoissonQueue, Option<ContinuousLaw>), most: u64, seed: u64) -> Self {
         let mut batches = Self {
             queue,
             law,

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailbound_distribution::{Distribution, Shape, StepCdf};
-use tailbound_model::{Arrivals, Bin, ContinuousLaw, ExecutionTime, InputFiles, SampleCount, Task, TracedJob};
+use tailbound_model::{
+    Arrivals, Bin, ContinuousLaw, ExecutionTime, InputFiles, SampleCount, Task, TracedJob,
+};
 use tailbound_time::Duration;
 
 use super::{Purpose, Release, Stream, WorkloadError, check_range};
