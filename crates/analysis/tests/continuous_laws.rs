@@ -33,18 +33,18 @@ fn contradictions(number: u64) -> Vec<String> {
     let setting = QUICK.law_setting(number);
     let comparison = setting.compare((JOBS, number)).unwrap();
     let polling = matches!(setting.queue.server, ReservationServer::Polling { .. });
-    let told = |wrong: &dyn std::fmt::Display| format!("{number}, {setting:?}: {wrong}");
+    let line = |wrong: &dyn std::fmt::Display| format!("{number}, {setting:?}: {wrong}");
     if comparison.is_bound() == polling {
-        return vec![told(&"the evidence is not as proved")];
+        return vec![line(&"the evidence is not as proved")];
     }
     if comparison.width().is_infinite() {
-        return vec![told(&"the 99th percentile has no upper end")];
+        return vec![line(&"the 99th percentile has no upper end")];
     }
     if comparison.wrong().next().is_none() || polling {
         return Vec::new();
     }
     let again = setting.compare((JOBS * AGAIN, SETTINGS + number)).unwrap();
-    again.wrong().map(|wrong| told(wrong)).collect()
+    again.wrong().map(|wrong| line(wrong)).collect()
 }
 
 #[test]

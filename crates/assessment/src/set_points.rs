@@ -341,6 +341,13 @@ fn multiple(time: Duration, factor: f64) -> Duration {
     Duration::from_secs_f64_nearest(time.as_secs_f64() * factor)
 }
 
+/// Multiplies the times of a law.
+fn stretch<const N: usize>(times: [&mut Duration; N], max: &mut Option<Duration>, factor: f64) {
+    for time in times.into_iter().chain(max) {
+        *time = multiple(*time, factor);
+    }
+}
+
 /// The description with all execution times of a service multiplied by `factor`, each to the nearest nanosecond, and
 /// the contents of the files that it names then.
 pub fn stretched(
@@ -364,21 +371,14 @@ pub fn stretched(
                 *max = multiple(*max, factor);
             }
             ExecutionTime::Exponential { min, mean, max } => {
-                *min = multiple(*min, factor);
-                *mean = multiple(*mean, factor);
-                *max = max.map(|max| multiple(max, factor));
+                stretch([min, mean], max, factor);
             }
             ExecutionTime::Lognormal {
                 min,
                 median,
                 p99,
                 max,
-            } => {
-                for time in [min, median, p99] {
-                    *time = multiple(*time, factor);
-                }
-                *max = max.map(|max| multiple(max, factor));
-            }
+            } => stretch([min, median, p99], max, factor),
             ExecutionTime::Calibrated { expected } => {
                 *expected = expected.map(|expected| multiple(expected, factor));
             }

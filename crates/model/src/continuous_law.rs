@@ -15,12 +15,12 @@ const CUT_SHARE: f64 = 1e-12;
 pub struct ContinuousLaw {
     shortest_ns: f64,
     longest_ns: f64,
-    rest: Rest,
+    rest: RandomPart,
 }
 
 /// The random part of an execution time, before the longest value cuts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Rest {
+enum RandomPart {
     Uniform { width_ns: f64 },
     Exponential { mean_ns: f64 },
     Lognormal { median_ns: f64, spread: f64 },
@@ -35,11 +35,11 @@ impl ContinuousLaw {
         let (min, max, rest) = match time {
             ExecutionTime::Uniform { min, max } if min < max => {
                 let width_ns = above(*max, *min);
-                (*min, Some(*max), Rest::Uniform { width_ns })
+                (*min, Some(*max), RandomPart::Uniform { width_ns })
             }
             ExecutionTime::Exponential { min, mean, max } => {
                 let mean_ns = above(*mean, *min);
-                (*min, *max, Rest::Exponential { mean_ns })
+                (*min, *max, RandomPart::Exponential { mean_ns })
             }
             ExecutionTime::Lognormal {
                 min,
@@ -49,7 +49,7 @@ impl ContinuousLaw {
             } => {
                 let median_ns = above(*median, *min);
                 let spread = (above(*p99, *min) / median_ns).ln().max(0.0) / NORMAL_99;
-                (*min, *max, Rest::Lognormal { median_ns, spread })
+                (*min, *max, RandomPart::Lognormal { median_ns, spread })
             }
             _ => return None,
         };
@@ -102,7 +102,7 @@ impl ContinuousLaw {
     }
 }
 
-impl Rest {
+impl RandomPart {
     /// The probability of more than `at_ns`.
     fn above(self, at_ns: f64) -> f64 {
         if at_ns <= 0.0 {

@@ -238,8 +238,8 @@ pub(super) fn predict_on_grid(
     let question = queue.and_then(|queue| Ok((queue, law_of_jobs(query)?)));
     match question {
         Ok((queue, law)) => {
-            let found = queue.on_a_grid(law, query.dispatch_overhead)?;
-            Some(found.map(|slotted| prediction(query, slotted)))
+            let slotted = queue.on_a_grid(law, query.dispatch_overhead)?;
+            Some(slotted.map(|slotted| prediction(query, slotted)))
         }
         Err(error) => Some(Err(error)),
     }
