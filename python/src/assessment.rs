@@ -126,6 +126,7 @@ pub fn size_description(
     let sized = interruptible(python, move || {
         let options = SizingOptions {
             service: service.as_deref(),
+            backend: None,
             periods,
             points,
             margin: PercentagePoints(margin_points),

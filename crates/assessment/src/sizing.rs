@@ -83,6 +83,8 @@ impl HostFit for UsualHost {
 pub struct SizingOptions<'a> {
     /// Only this service.
     pub service: Option<&'a str>,
+    /// The back end of every reservation, in place of the described one.
+    pub backend: Option<BackendKind>,
     /// The shortest and the longest period; chosen by the description if left out.
     pub periods: Option<(Duration, Duration)>,
     /// How many periods are looked at.
@@ -227,7 +229,11 @@ pub fn size_services(
 ) -> Result<Vec<ServiceSizing>, AssessmentError> {
     refuse_what_is_only_simulated(description)?;
     // Sizing goes by the modes of the system; what domains call their own modes is written into them.
-    let description = &description.with_inline_modes();
+    let mut description = description.with_inline_modes();
+    if let Some(backend) = options.backend {
+        reserve_by(&mut description, backend);
+    }
+    let description = &description;
     let mut domains = description.domains.values();
     if description.services.is_empty() && domains.all(|domain| domain.tasks.is_empty()) {
         return Err(AssessmentError::Empty {
@@ -255,6 +261,55 @@ pub fn size_services(
         }
     }
     Ok(answers)
+}
+
+/// Puts every reservation of the description under this back end, with the budget that it has, if any. A domain with a
+/// service and no reservation gets one, of whole CPUs until it is sized.
+fn reserve_by(description: &mut Description, backend: BackendKind) {
+    let longest = backend.traits().longest_period;
+    let named = description.services.values().map(|one| one.domain.clone());
+    let named: Vec<String> = named.collect();
+    for name in named {
+        let cpus = cpus_without_reservation(description, &name);
+        let Some(domain) = description.domains.get_mut(&name) else {
+            continue;
+        };
+        if domain.reservation.is_none() {
+            domain.cpus = CpuSet::new();
+            domain.reservation = Some(Reservation {
+                budget: Some(longest),
+                period: Some(longest),
+                ..Reservation::on(backend, cpus)
+            });
+        }
+    }
+    let of_modes = description.modes.values_mut();
+    let of_modes = of_modes.flat_map(|mode| mode.reservations.values_mut());
+    let of_domains = description.domains.values_mut();
+    let of_domains = of_domains.filter_map(|domain| domain.reservation.as_mut());
+    for reservation in of_domains.chain(of_modes) {
+        *reservation = Reservation {
+            budget: reservation.budget,
+            period: reservation.period,
+            derive: reservation.derive,
+            margin_points: reservation.margin_points,
+            priority: reservation.priority,
+            ..Reservation::on(backend, reservation.cpus.clone())
+        };
+    }
+}
+
+/// The CPUs of a domain without a reservation: its own, or the host's first that is not for housekeeping.
+fn cpus_without_reservation(description: &Description, domain: &str) -> CpuSet {
+    let domain: Option<&Domain> = description.domains.get(domain);
+    if let Some(domain) = domain.filter(|domain| !domain.cpus.is_empty()) {
+        return domain.cpus.clone();
+    }
+    let Some((_, host)) = domain.and_then(|domain| description.host_of(domain)) else {
+        return CpuSet::new();
+    };
+    let free = host.cpus.difference(&host.housekeeping).next();
+    free.or(host.cpus.first()).copied().into_iter().collect()
 }
 
 /// One service in one mode.
@@ -541,9 +596,8 @@ impl One<'_> {
     /// The back end of the reservation; of none, the default one.
     fn backend(&self) -> BackendKind {
         let described = self.reservation().map(|reservation| reservation.backend);
-        described
-            .filter(|kind| kind.has_budget())
-            .unwrap_or_default()
+        let described = described.filter(|kind| kind.has_budget());
+        self.options.backend.or(described).unwrap_or_default()
     }
 
     fn server_kind(&self) -> Result<ServerKind, NotSized> {
@@ -647,21 +701,12 @@ impl One<'_> {
         self.reservation().map_or(Priority::HIGHEST, |r| r.priority)
     }
 
-    /// The CPUs of the reservation; of none, the domain's, or the host's first that is not for
-    /// housekeeping.
+    /// The CPUs of the reservation; of none, those of the domain.
     fn cpus(&self) -> CpuSet {
-        if let Some(reservation) = self.reservation() {
-            return reservation.cpus.clone();
+        match self.reservation() {
+            Some(reservation) => reservation.cpus.clone(),
+            None => cpus_without_reservation(self.description, &self.service.domain),
         }
-        let domain: Option<&Domain> = self.description.domains.get(&self.service.domain);
-        if let Some(domain) = domain.filter(|domain| !domain.cpus.is_empty()) {
-            return domain.cpus.clone();
-        }
-        let Some((_, host)) = domain.and_then(|domain| self.description.host_of(domain)) else {
-            return CpuSet::new();
-        };
-        let free = host.cpus.difference(&host.housekeeping).next();
-        free.or(host.cpus.first()).copied().into_iter().collect()
     }
 
     fn sized(&self, sizing: Sizing, rule: Rule, range: PeriodsLookedAt) -> Budgets {

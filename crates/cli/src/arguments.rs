@@ -10,7 +10,7 @@ mod history;
 mod interface;
 mod limit_stanza;
 mod modes;
-mod predict_subject;
+mod subject;
 mod values;
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ pub use modes::{
     ChangeExportArguments, ModeAddArguments, ModeArguments, ModeLastArguments, ModeSetArguments,
     ModeWhat,
 };
-pub use predict_subject::PredictSubject;
+pub use subject::AnswerSubject;
 use values::{back_end, probability, scale, scheduling, server_rule};
 
 /// Predict, enforce and measure the latency of time-sensitive services on shared Linux hosts.
@@ -333,8 +333,8 @@ pub struct ExportArguments {
 /// Arguments of `size`.
 #[derive(Debug, Args)]
 pub struct SizeArguments {
-    /// The description (TOML); without it, the queue that the options describe.
-    #[arg(conflicts_with_all = ["rate", "slos"])]
+    /// The description (TOML), or a manifest of Kubernetes or Docker Compose (YAML, JSON) with the container whose load
+    /// the options describe; without it, the queue that the options describe.
     pub file: Option<PathBuf>,
     /// The load.
     #[command(flatten)]
@@ -346,11 +346,12 @@ pub struct SizeArguments {
     /// quarter to four times the described period.
     #[arg(short, long)]
     pub period: Option<PeriodRange>,
-    /// The least CPU limit of a container (a CFS quota) in place of a reservation; its period is 100ms if left out.
-    #[arg(long, requires = "rate", conflicts_with = "server")]
+    /// The least CPU limit of a container (a CFS quota) in place of a reservation; its period is 100ms if left out. With
+    /// a manifest it is what is asked for anyway.
+    #[arg(long, conflicts_with = "server")]
     pub limit: bool,
-    /// With --limit: print only what sets the limit, with its margin.
-    #[arg(long, requires = "limit", value_name = "OF")]
+    /// Of a limit: print only what sets it, with its margin.
+    #[arg(long, value_name = "OF")]
     pub stanza: Option<LimitStanza>,
     /// How many periods of a range are looked at.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]

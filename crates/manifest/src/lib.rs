@@ -52,6 +52,27 @@ pub fn container_limit(
     container: Option<&str>,
     file: &str,
 ) -> Result<CpuLimit, Problems> {
+    read_limit(text, container, file)?
+}
+
+/// The limit of [`container_limit`], where a container may have none.
+///
+/// # Errors
+/// As of [`container_limit`], except that no limit need be there.
+pub fn container_limit_if_any(
+    text: &str,
+    container: Option<&str>,
+    file: &str,
+) -> Result<Option<CpuLimit>, Problems> {
+    Ok(read_limit(text, container, file)?.ok())
+}
+
+/// The limit of a container, or the problem that it has none.
+fn read_limit(
+    text: &str,
+    container: Option<&str>,
+    file: &str,
+) -> Result<Result<CpuLimit, Problems>, Problems> {
     let problem = |place: Location, key: &str, message: String, remedy: &str| {
         Problems::new(vec![problem(text, file, place, key, message, remedy)])
     };
@@ -74,9 +95,11 @@ pub fn container_limit(
     let Some(limit) = chosen.limit else {
         let message = format!("container {} has no CPU limit", chosen.full_name());
         let remedy = "set one, or predict one with --limit 130m; requests are shares and no limit";
-        return Err(problem(chosen.place, &chosen.key, message, remedy));
+        return Ok(Err(problem(chosen.place, &chosen.key, message, remedy)));
     };
-    quantity(&limit.value).map_err(|message| problem(limit.defined, &chosen.key, message, QUANTITY))
+    let limit = quantity(&limit.value)
+        .map_err(|message| problem(limit.defined, &chosen.key, message, QUANTITY))?;
+    Ok(Ok(limit))
 }
 
 /// A limit in the notation of a manifest, which is a part of what a command line takes.

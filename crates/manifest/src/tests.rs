@@ -146,3 +146,17 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_container_may_be_without_a_limit_where_none_is_needed() {
+    let any = |container| {
+        let limit = container_limit_if_any(DEPLOYMENT, Some(container), "f.yaml");
+        limit.map(|limit| limit.map(|limit| limit.to_string()))
+    };
+    assert_eq!(any("server").unwrap().unwrap(), "130m");
+    assert!(any("proxy").unwrap().is_none());
+    assert!(limit(DEPLOYMENT, Some("proxy")).is_err());
+    assert!(any("nobody").is_err());
+    let garbled = container_limit_if_any(&DEPLOYMENT.replace("130m", "13%"), Some("server"), "f");
+    assert!(garbled.is_err());
+}

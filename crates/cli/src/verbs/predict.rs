@@ -10,7 +10,7 @@ use tailbound_manifest::container_limit;
 use tailbound_report::{ServiceBand, forecast_line};
 
 use super::predict_answer::{export_html, print, promise};
-use crate::arguments::{PredictArguments, PredictSubject, PredictWhat};
+use crate::arguments::{AnswerSubject, PredictArguments, PredictWhat};
 use crate::failure::Failure;
 use crate::output::{Output, read_file};
 
@@ -28,13 +28,13 @@ pub fn carry_out(arguments: &PredictArguments, output: &Output) -> Result<(), Fa
     }
     arguments.on_host.check()?;
     let (title, prediction) = match subject {
-        PredictSubject::Description(file) => of_file(file, arguments, output)?,
-        PredictSubject::Manifest(file) => {
+        AnswerSubject::Description(file) => of_file(file, arguments, output)?,
+        AnswerSubject::Manifest(file) => {
             let limit = limit_in(file, arguments)?;
             output.note(format!("the container's CPU limit is {limit}"));
             of_queue(arguments, Some(limit))?
         }
-        PredictSubject::Queue => of_queue(arguments, arguments.queue.limit)?,
+        AnswerSubject::Queue => of_queue(arguments, arguments.queue.limit)?,
     };
     prediction
         .remarks

@@ -11,13 +11,13 @@ use tailbound_assessment::sizing::{
 use tailbound_experiment::host_set::HostSet;
 use tailbound_experiment::{CalibratedHost, CalibrationRecord};
 use tailbound_linux::HostCapabilities;
-use tailbound_model::{InputFiles, LoadedDescription, PercentagePoints};
+use tailbound_model::{BackendKind, InputFiles, LoadedDescription, PercentagePoints};
 use tailbound_report::SizingGrid;
 
 use super::predict_answer::tell_of_caps;
 use super::size_answer::{SizingColumns, cells, export_html, header, shown};
-use super::size_queue::server_kind;
-use crate::arguments::SizeArguments;
+use super::size_queue::{limit_periods, limit_stanza, server_kind};
+use crate::arguments::{Format, LimitStanza, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -48,12 +48,14 @@ pub fn carry_out(file: &Path, arguments: &SizeArguments, output: &Output) -> Res
         .map(|record| calibrated(&loaded, &inputs, record, (arguments, output)));
     let calibrated = calibrated.transpose()?;
     let runs = calibrated.as_ref().zip(arguments.probability);
+    let periods = match arguments.limit {
+        true => Some(limit_periods(arguments.period)?),
+        false => arguments.period,
+    };
     let options = SizingOptions {
         service: arguments.load.service.as_deref(),
-        periods: arguments
-            .period
-            .as_ref()
-            .map(|range| (range.low, range.high)),
+        backend: arguments.limit.then_some(BackendKind::CPU_LIMIT),
+        periods: periods.map(|range| (range.low, range.high)),
         points: arguments.points,
         margin: PercentagePoints(arguments.margin_points),
         server: server_kind(arguments.load.server.as_ref())?,
@@ -118,6 +120,7 @@ fn render(
     output: &Output,
 ) -> Result<(), Failure> {
     let columns_of = match arguments.probability {
+        _ if arguments.limit => SizingColumns::Limits,
         Some(_) => SizingColumns::BudgetsByRuns,
         None => SizingColumns::Budgets,
     };
@@ -148,6 +151,9 @@ fn render(
         sized.flat_map(|budgets| &budgets.sizing.cap_assumptions),
         output,
     );
+    if arguments.limit {
+        return limits(sizings, arguments, (&columns, &rows), output);
+    }
     for one in sizings {
         if let Some(stanza) = one.budgets.as_ref().and_then(|found| found.stanza.as_ref()) {
             let indented = stanza.trim_end().replace('\n', "\n    ");
@@ -158,6 +164,36 @@ fn render(
         }
     }
     output.rows(&columns, &rows, &Answers { sizings })
+}
+
+/// Prints limits, and what sets them; that alone where it is asked for.
+fn limits(
+    sizings: &[ServiceSizing],
+    arguments: &SizeArguments,
+    (columns, rows): (&[&str], &[Vec<String>]),
+    output: &Output,
+) -> Result<(), Failure> {
+    let form = arguments.stanza.unwrap_or(LimitStanza::Kubernetes);
+    let mut only = String::new();
+    for one in sizings {
+        let budgets = one.budgets.as_ref();
+        let Some(stanza) = budgets.and_then(|budgets| limit_stanza(&budgets.sizing, form)) else {
+            continue;
+        };
+        let indented = stanza.trim_end().replace('\n', "\n    ");
+        only.push_str(&format!("# {}\n{stanza}", one.name()));
+        if arguments.stanza.is_none() {
+            output.note(format!(
+                "to paste into the manifest of {}'s container, {} points of margin included:\n\n    {indented}\n",
+                one.name(),
+                arguments.margin_points,
+            ));
+        }
+    }
+    match (arguments.stanza, output.format()) {
+        (Some(_), Format::Table) => output.print(&only),
+        _ => output.rows(columns, rows, &Answers { sizings }),
+    }
 }
 
 fn tell(name: &str, budgets: &Budgets, output: &Output) {

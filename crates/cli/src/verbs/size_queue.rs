@@ -14,10 +14,23 @@ use crate::arguments::{Format, LimitStanza, SizeArguments};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Sizes the reservation of the queue in `arguments`.
-pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failure> {
+/// Sizes the reservation of the queue in `arguments`, or the CPU limit of a container with that load.
+pub fn carry_out(
+    arguments: &SizeArguments,
+    is_limit: bool,
+    output: &Output,
+) -> Result<Sizing, Failure> {
     let queue = queue(&arguments.load, ReservationServer::Dedicated)?;
-    let range = periods(arguments)?;
+    let range = match (arguments.period, is_limit) {
+        (period, true) => limit_periods(period)?,
+        (Some(range), false) => range,
+        (None, false) => {
+            return Err(Failure::with_help(
+                "no period is given",
+                "give one or a range of them: --period 1ms..100ms",
+            ));
+        }
+    };
     if arguments.slos.is_empty() {
         return Err(Failure::with_help(
             "nothing is promised",
@@ -37,7 +50,7 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
         }
         sizing => sizing.map_err(Failure::from_error)?,
     };
-    let sizing = match arguments.limit {
+    let sizing = match is_limit {
         true => sizing.of_caps(),
         false => sizing,
     };
@@ -47,36 +60,28 @@ pub fn carry_out(arguments: &SizeArguments, output: &Output) -> Result<(), Failu
             "no budget at any of these periods keeps every promise".into(),
         ));
     }
-    Ok(())
+    Ok(sizing)
 }
 
-/// The periods that are asked for; of a limit, those that the kernel takes.
-fn periods(arguments: &SizeArguments) -> Result<PeriodRange, Failure> {
-    let usual = PeriodRange {
-        low: USUAL_QUOTA_PERIOD,
-        high: USUAL_QUOTA_PERIOD,
+/// The periods of a limit: those that are asked for, if the kernel takes them, or that of containers.
+pub fn limit_periods(asked: Option<PeriodRange>) -> Result<PeriodRange, Failure> {
+    let Some(range) = asked else {
+        return Ok(PeriodRange {
+            low: USUAL_QUOTA_PERIOD,
+            high: USUAL_QUOTA_PERIOD,
+        });
     };
-    match (arguments.period, arguments.limit) {
-        (None, true) => Ok(usual),
-        (None, false) => Err(Failure::with_help(
-            "no period is given",
-            "give one or a range of them: --period 1ms..100ms",
+    let traits = BackendKind::CPU_LIMIT.traits();
+    let (shortest, longest) = (traits.shortest_period, traits.longest_period);
+    match range.low >= shortest && range.high <= longest {
+        true => Ok(range),
+        false => Err(Failure::with_help(
+            format!(
+                "the kernel takes quotas of periods from {shortest} to {longest}, and {} to {} is asked for",
+                range.low, range.high
+            ),
+            "give a period within, or leave --period out for that of containers, 100ms",
         )),
-        (Some(range), false) => Ok(range),
-        (Some(range), true) => {
-            let traits = BackendKind::CPU_LIMIT.traits();
-            let (shortest, longest) = (traits.shortest_period, traits.longest_period);
-            match range.low >= shortest && range.high <= longest {
-                true => Ok(range),
-                false => Err(Failure::with_help(
-                    format!(
-                        "the kernel takes quotas of periods from {shortest} to {longest}, and {} to {} is asked for",
-                        range.low, range.high
-                    ),
-                    "give a period within, or leave --period out for that of containers, 100ms",
-                )),
-            }
-        }
     }
 }
 
@@ -157,12 +162,19 @@ fn render(
 fn stanza(sizing: &Sizing, arguments: &SizeArguments) -> Option<(&'static str, String)> {
     let choice = sizing.choice()?;
     let (budget, period) = (choice.with_margin?, choice.period);
-    let Some((_, limit)) = sizing.limits(choice) else {
-        let reservation = format!(
-            "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
-        );
-        return Some(("a domain", reservation));
-    };
     let form = arguments.stanza.unwrap_or(LimitStanza::Kubernetes);
-    Some(("a container's manifest", form.of(limit, (budget, period))))
+    if let Some(limit) = limit_stanza(sizing, form) {
+        return Some(("a container's manifest", limit));
+    }
+    let reservation = format!(
+        "[domains.NAME.reservation]\nbudget = \"{budget}\"\nperiod = \"{period}\"\ncpus = [0]\n"
+    );
+    Some(("a domain", reservation))
+}
+
+/// The limit of the choice with its margin, as text to paste; `None` of a reservation.
+pub fn limit_stanza(sizing: &Sizing, form: LimitStanza) -> Option<String> {
+    let choice = sizing.choice()?;
+    let (_, limit) = sizing.limits(choice)?;
+    Some(form.of(limit, (choice.with_margin?, choice.period)))
 }

@@ -1,4 +1,4 @@
-//! What `tailbound predict` answers about.
+//! What `tailbound predict` and `tailbound size` answer about.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use crate::failure::Failure;
 /// The ends of the names of manifests.
 const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// `PredictSubject` is what a prediction is about.
+/// `AnswerSubject` is what is predicted or sized.
 #[derive(Clone, Copy, Debug)]
-pub enum PredictSubject<'a> {
+pub enum AnswerSubject<'a> {
     /// The services of a description.
     Description(&'a Path),
     /// The queue of the options, under the CPU limit of a container.
@@ -19,42 +19,72 @@ pub enum PredictSubject<'a> {
     Queue,
 }
 
+/// Options by their names, and whether each is set.
+type SetOptions<'a> = &'a [(&'static str, bool)];
+
 impl PredictArguments {
     /// The subject of the answer.
     ///
     /// # Errors
     /// Options that say what the file says, or that belong to another kind of it.
-    pub fn subject(&self) -> Result<PredictSubject<'_>, Failure> {
+    pub fn subject(&self) -> Result<AnswerSubject<'_>, Failure> {
         let load = &self.queue.load;
-        let Some(file) = &self.file else {
-            load.check_without_file()?;
-            return Ok(PredictSubject::Queue);
-        };
-        let is_manifest = file
-            .extension()
-            .is_some_and(|end| MANIFESTS.iter().any(|one| end == *one));
         let of_queue = [
             ("--rate", load.rate.is_some()),
             ("--slo", !self.slos.is_empty()),
             ("--period", self.queue.period.is_some()),
         ];
+        let export = self.export_distributions.is_some();
         let of_description = [
             ("--server", load.server.is_some()),
             ("--variant", self.variant.is_some()),
             ("--calibration", self.on_host.calibration.is_some()),
-            (
-                "--export-distributions",
-                self.export_distributions.is_some(),
-            ),
+            ("--export-distributions", export),
             ("--frequency-model", self.clocks.frequency_model.is_some()),
         ];
-        let first_of = |options: &[(&'static str, bool)]| {
-            options
-                .iter()
-                .find(|(_, is_set)| *is_set)
-                .map(|(name, _)| *name)
+        load.subject(self.file.as_deref(), &of_queue, &of_description)
+    }
+}
+
+impl SizeArguments {
+    /// The subject of the answer.
+    ///
+    /// # Errors
+    /// Options that say what the file says, or that belong to another kind of it.
+    pub fn subject(&self) -> Result<AnswerSubject<'_>, Failure> {
+        let load = &self.load;
+        let of_queue = [
+            ("--rate", load.rate.is_some()),
+            ("--slo", !self.slos.is_empty()),
+        ];
+        let of_description = [
+            ("--server", load.server.is_some()),
+            ("--probability", self.probability.is_some()),
+            ("--calibration", self.on_host.calibration.is_some()),
+        ];
+        load.subject(self.file.as_deref(), &of_queue, &of_description)
+    }
+}
+
+impl LoadArguments {
+    fn subject<'a>(
+        &self,
+        file: Option<&'a Path>,
+        of_queue: SetOptions<'_>,
+        of_description: SetOptions<'_>,
+    ) -> Result<AnswerSubject<'a>, Failure> {
+        let Some(file) = file else {
+            self.check_without_file()?;
+            return Ok(AnswerSubject::Queue);
         };
-        match (is_manifest, first_of(&of_queue), first_of(&of_description)) {
+        let is_manifest = file
+            .extension()
+            .is_some_and(|end| MANIFESTS.iter().any(|one| end == *one));
+        let first_of = |options: SetOptions<'_>| {
+            let mut options = options.iter();
+            options.find(|(_, is_set)| *is_set).map(|(name, _)| *name)
+        };
+        match (is_manifest, first_of(of_queue), first_of(of_description)) {
             (false, Some(option), _) => Err(Failure::with_help(
                 format!("{option} is said by the description {}", file.display()),
                 format!("change it there, or leave {option} out"),
@@ -66,33 +96,18 @@ impl PredictArguments {
                 ),
                 format!("leave {option} out, or describe the system in TOML"),
             )),
-            (true, ..) if load.rate.is_none() => Err(Failure::with_help(
+            (true, ..) if self.rate.is_none() => Err(Failure::with_help(
                 format!(
                     "the manifest {} does not say what load its container has",
                     file.display()
                 ),
                 "give it, such as --rate 3/s --execution-time 30ms",
             )),
-            (true, ..) => Ok(PredictSubject::Manifest(file)),
-            (false, ..) => Ok(PredictSubject::Description(file)),
+            (true, ..) => Ok(AnswerSubject::Manifest(file)),
+            (false, ..) => Ok(AnswerSubject::Description(file)),
         }
     }
-}
 
-impl SizeArguments {
-    /// The description, if there is one.
-    ///
-    /// # Errors
-    /// An option that needs one.
-    pub fn description(&self) -> Result<Option<&Path>, Failure> {
-        if self.file.is_none() {
-            self.load.check_without_file()?;
-        }
-        Ok(self.file.as_deref())
-    }
-}
-
-impl LoadArguments {
     fn check_without_file(&self) -> Result<(), Failure> {
         match &self.service {
             None => Ok(()),
